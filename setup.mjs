@@ -1,9 +1,9 @@
-// Makes a bare clone ready, then runs the TypeScript program given to it with bun:
+// Prepares a fresh clone, then runs the given TypeScript program with bun:
 //
 //   node setup.mjs [--no-machine] PROGRAM [ARGUMENT...]
 //
-// Plain JavaScript for any node from 18 on, because it runs before anything is installed. With --no-machine only the
-// npm packages are looked after, which needs neither root nor Debian.
+// Plain JavaScript for node 18 and later, since it runs before any package is installed. With --no-machine it only
+// installs npm packages, which needs neither root nor Debian.
 import { spawn, spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -11,7 +11,7 @@ import { fileURLToPath, pathToFileURL } from "node:url";
 
 const root = dirname(fileURLToPath(import.meta.url));
 
-/** The programs that pods need on the machine itself, and the Debian packages that bring them. */
+/** The programs that pods need on the machine, with the Debian packages that contain them. */
 const machinePrograms = { iptables: "iptables", "iptables-restore": "iptables", ip: "iproute2", mount: "mount" };
 
 class SetupError extends Error {}
@@ -36,14 +36,14 @@ async function main([first, ...rest]) {
 }
 
 /**
- * The sentence that says why this machine cannot run pods and what would help, or undefined if it can.
+ * Returns why this machine cannot run pods and what would help; undefined when it can.
  * @param {{ platform: string, uid: number, osRelease: string, hasApt: boolean, canBuild: boolean }} machine
  * @returns {string | undefined}
  */
 export function refuse({ platform, uid, osRelease, hasApt, canBuild }) {
   const name = /^PRETTY_NAME="?([^"\n]*)/m.exec(osRelease)?.[1] ?? platform;
   const where = canBuild ? "here" : "in a clone of your own";
-  const withoutMachine = `\`npm run check\` and \`npm run build\` work ${where} all the same`;
+  const withoutMachine = `\`npm run check\` and \`npm run build\` still work ${where}`;
   if (platform !== "linux") return `pods need Linux, and this is ${name}`;
   if (!/^ID="?debian"?$/m.test(osRelease) || !hasApt)
     return `the set-up takes its container runtime from Debian's packages by apt-get and dpkg, and this is ${name}; ${withoutMachine}`;
@@ -53,7 +53,7 @@ export function refuse({ platform, uid, osRelease, hasApt, canBuild }) {
 }
 
 /**
- * The paths of package-lock.json that node_modules lacks or has in another version.
+ * The paths of package-lock.json that are missing from node_modules or have another version there.
  * @param {{ packages: Record<string, { version?: string, optional?: boolean, devOptional?: boolean }> }} lock
  * @param {{ packages: Record<string, { version?: string }> } | undefined} installed node_modules/.package-lock.json
  * @returns {string[]}
@@ -66,7 +66,7 @@ export function missingPackages(lock, installed) {
 }
 
 /**
- * Takes the addresses of servers out of what a program printed: which mirror a machine uses is nobody else's business.
+ * Masks server addresses in the output of a program, since the mirror that a machine uses is private.
  * @param {string} text
  */
 export function maskHosts(text) {
@@ -80,13 +80,13 @@ async function installNpmPackages() {
     read(join(root, "node_modules", ".package-lock.json")),
   );
   if (missing.length === 0) return;
-  await step(`npm packages: installing, ${missing.length} are missing`, "npm", ["ci", "--no-audit", "--no-fund"]);
+  await step(`npm packages: installing ${missing.length} missing ones`, "npm", ["ci", "--no-audit", "--no-fund"]);
 }
 
-/** bun's program comes by an install script, which npm may have been told not to run. */
+/** An install script downloads bun's binary; npm may be configured not to run install scripts. */
 async function installBun() {
   if (spawnSync(bunPath(), ["--version"]).status === 0) return;
-  await step("bun: fetching its program", process.execPath, [join(root, "node_modules", "bun", "install.js")]);
+  await step("bun: downloading its binary", process.execPath, [join(root, "node_modules", "bun", "install.js")]);
   if (spawnSync(bunPath(), ["--version"]).status !== 0)
     throw new SetupError("bun is installed and does not start: it needs an x86-64 or arm64 machine with glibc");
 }
@@ -104,7 +104,7 @@ async function installDebianPackages() {
   await step(`Debian: installing ${packages.join(", ")}`, "apt-get", install);
 }
 
-/** Runs one program of the set-up: a line before, its time after, and its output only if it fails. */
+/** Runs one set-up program: prints its title, its duration, and its output only when it fails. */
 async function step(title, command, args) {
   const started = performance.now();
   process.stdout.write(`${title} … `);
@@ -122,7 +122,7 @@ async function step(title, command, args) {
   process.stdout.write(`${problem === undefined ? "done" : "failed"} in ${seconds} s\n`);
   if (problem === undefined) return;
   process.stderr.write(maskHosts(output.split("\n").slice(-20).join("\n")));
-  throw new SetupError(`${title}: \`${command} ${args[0]}\` did not work, ${problem}`);
+  throw new SetupError(`${title}: \`${command} ${args[0]}\` failed: ${problem}`);
 }
 
 function onPath(program) {
@@ -130,18 +130,18 @@ function onPath(program) {
   return folders.some((folder) => existsSync(join(folder, program)));
 }
 
-/** Whether this user may write to a folder, or make it where it is missing. */
+/** Whether this user may write to a directory, or may create it. */
 function isWritable(folder) {
   try {
     accessSync(existsSync(folder) ? folder : dirname(folder), constants.W_OK);
     return true;
   } catch {
-    // It belongs to somebody else, or its disk may only be read.
+    // The directory belongs to another user, or its file system is read-only.
     return false;
   }
 }
 
-/** Hands over to bun, passes on the signals that a terminal or a service manager sends, and ends as it ends. */
+/** Runs the program with bun, forwards signals to it, and exits with its code. */
 async function runProgram(program, args) {
   const env = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin:/sbin` };
   const child = spawn(bunPath(), [join(root, program), ...args], { cwd: root, env, stdio: "inherit" });

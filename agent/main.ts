@@ -1,4 +1,6 @@
 import { type CriRuntime, createRuntime } from "../cri/client.ts";
+import { aborted } from "../host/async/abort.ts";
+import { createEventSource } from "../host/async/event-source.ts";
 import { type Clock, createClock, sleep } from "../host/clock.ts";
 import { createExec } from "../host/exec.ts";
 import { createFiles, type Files } from "../host/fs/files.ts";
@@ -8,51 +10,54 @@ import type { Log } from "../host/log.ts";
 import { type Machine, readMachine } from "../host/machine.ts";
 import { createNet, resolveName } from "../host/net.ts";
 import { createProc } from "../host/proc.ts";
-import { createGiveBack } from "../host/release-memory.ts";
+import { createReleaseMemory } from "../host/release-memory.ts";
 import type { Node, Pod } from "../proto/kubernetes/gen/types.ts";
-import { loginFiles } from "./act/images/docker-config.ts";
+import { kubeletVersion } from "../proto/kubernetes/version.ts";
+import { dockerConfigFiles } from "./act/images/docker-config.ts";
 import type { Config } from "./config/config.ts";
-import { localSocket } from "./config/local-socket.ts";
-import { type AdmittingNode, admittingNode } from "./decide/admission/admission-node.ts";
-import type { Refusal } from "./decide/node/local-node-report.ts";
+import { LOCAL_SOCKET } from "./config/local-socket.ts";
+import { type AdmissionNode, toAdmissionNode } from "./decide/admission/admission-node.ts";
+import type { RejectedManifest } from "./decide/node/local-node-report.ts";
+import { nodeRules } from "./decide/node/node-rules.ts";
 import type { ObservedMachine } from "./decide/node/observed-node.ts";
-import type { OfferedPod } from "./decide/sources/merge-static.ts";
-import { followStaticPath } from "./desired/static/static-files.ts";
-import type { JoinParts, Membership } from "./join.ts";
-import { kubeletVersion } from "./kubelet-version.ts";
-import { followHostIPs } from "./observed/node/host-ips.ts";
-import { followSystemOoms } from "./observed/node/system-oom.ts";
+import type { ManifestPod } from "./decide/sources/merge-static.ts";
+import { watchStaticPath } from "./desired/static/static-files.ts";
+import { watchHostIPs } from "./observed/node/host-ips.ts";
+import { watchSystemOoms } from "./observed/node/system-oom.ts";
 import { checkCgroups } from "./preflight/cgroup-version.ts";
-import { ownRoot, ownRuntime } from "./preflight/instance-locks.ts";
-import { failStart, inOrder } from "./preflight/start-error.ts";
-import { readIdSpace } from "./preflight/subordinate-ids.ts";
-import { agentStatus } from "./serve/local/agent-status.ts";
+import { lockRootDir, lockRuntime } from "./preflight/instance-locks.ts";
+import { ROOT_DIR_HINT, toStartError } from "./preflight/start-error.ts";
+import { readIdPool } from "./preflight/subordinate-ids.ts";
+import { summarizeAgent } from "./serve/local/agent-status.ts";
 import { type LocalServer, serveLocal } from "./serve/local/local-server.ts";
-import { summarize } from "./serve/local/pod-list.ts";
-import { type Agent, type AgentParts, createAgent, type PodSource } from "./wiring/agent.ts";
-import { providersOf } from "./wiring/credential-provider-plugins.ts";
-import { factsOf, readFigures } from "./wiring/node-facts.ts";
+import { summarizePod } from "./serve/local/pod-list.ts";
+import { type Agent, type AgentOptions, createAgent, type PodSource } from "./wiring/agent.ts";
+import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster-node.ts";
+import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plugins.ts";
+import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
+import { createNodeFacts, readCapacity } from "./wiring/node-facts.ts";
 
-const STOP_WITHIN_MS = 5_000;
+const STOP_TIMEOUT_MS = 5_000;
 
 /**
- * Runs the agent until the signal aborts; its pods go on without it. Throws `StartError` when it cannot begin: another agent
- * runs on the same root directory or container runtime, or the machine lacks what the configuration asks for.
+ * Runs the agent until the signal aborts; its pods keep running without it. Throws `StartError` if it cannot start:
+ * another agent uses the same root directory or container runtime, or the machine lacks what the configuration
+ * requires.
  */
 export async function runAgent(config: Config, log: Log, signal: AbortSignal): Promise<void> {
   const machine = createFiles("/");
-  const root = await ownRoot(config, machine);
+  const root = await lockRootDir(config, machine);
   const thisMachine = readMachine(machine.root);
   checkCgroups(config, thisMachine, log);
-  const giveBack = await ownRuntime(config, machine, log);
+  const releaseRuntimeLock = await lockRuntime(config, machine, log);
   try {
-    await runOn(config, { machine, thisMachine, root }, log, signal);
+    await runWithLocks(config, { machine, thisMachine, root }, log, signal);
   } finally {
-    giveBack();
+    releaseRuntimeLock();
   }
 }
 
-async function runOn(
+async function runWithLocks(
   config: Config,
   { machine, thisMachine, root }: { readonly machine: Files; readonly thisMachine: Machine; readonly root: Files },
   log: Log,
@@ -60,64 +65,72 @@ async function runOn(
 ): Promise<void> {
   const clock = createClock();
   const proc = createProc();
-  const figures = await readFigures(proc, root, thisMachine);
+  const capacity = await readCapacity(proc, root, thisMachine);
   const exec = createExec();
-  const idSpace = await readIdSpace(config, { machine, exec, path: process.env["PATH"] ?? "" });
+  const idPool = await readIdPool(config, { machine, exec, path: process.env["PATH"] ?? "" });
   const runtime = runtimeOf(config, clock, log);
-  const { nodeIPs: told, nodeName } = config;
-  const observedMachine = { ...thisMachine, storageBytes: figures.storageCapacityBytes };
-  // News of addresses may come before there is anybody to hear them; who begins later asks for them then.
-  let agent: Agent | undefined;
-  let membership: Membership | undefined;
-  const ownIPs = followHostIPs(
-    {
-      told,
-      nodeName,
-      net: createNet(),
-      clock,
-      arrived: () => agent?.wakeAll(),
-      ...(config.clusterPlace !== undefined && { changed: () => membership?.doubtAddresses(), resolve: resolveName }),
-    },
-    signal,
-  );
-  membership = await memberOf(config, { machine, proc, observedMachine, runtime, addresses: ownIPs, clock, log });
-  const hostIPs = membership?.hostIPs ?? ownIPs;
-  const judging = createAdmittingNode(config, observedMachine);
-  agent = createAgent({
+  const { nodeIPs: configured, nodeName } = config;
+  const observedMachine = { ...thisMachine, storageBytes: capacity.storageCapacityBytes };
+  // Addresses may change before the cluster node and the agent exist; each reads the current ones when it starts.
+  const addressChanges = createEventSource();
+  const podWakes = createEventSource();
+  const ipOptions = { configured, nodeName, net: createNet(), clock, onArrival: podWakes.emit };
+  const clusterIPOptions = config.clusterConfigSource && { onChange: addressChanges.emit, resolve: resolveName };
+  const machineIPs = watchHostIPs({ ...ipOptions, ...clusterIPOptions }, signal);
+  const nodeDeps = { addresses: machineIPs, clock, log };
+  const node = localNodeOf(config, { ...nodeDeps, runtime, proc, files: machine, machine: observedMachine });
+  const clusterNode = await clusterNodeOf(config, { ...nodeDeps, machine, node, wakeAllPods: podWakes.emit });
+  if (clusterNode !== undefined) addressChanges.subscribe(clusterNode.invalidateAddresses);
+  const hostIPs = clusterNode?.hostIPs ?? machineIPs;
+  const nodeForAdmission = createAdmissionNodeCache(config, observedMachine);
+  const { allocatable } = nodeForAdmission("unknown");
+  const pluginDeps = { machine, exec, environment: process.env, clock, log };
+  const agent = createAgent({
     runtime,
+    runtimeStatus: node.runtimeStatus,
     clock,
     log,
     disk: { root, logs: createFiles(config.podLogsDir), machine },
-    mountsBelow: createMounts().below,
-    facts: factsOf(config, { ...figures, allocatable: judging("unknown").allocatable }, hostIPs, clock),
-    idSpace,
-    settings: () => ({ ...settingsOf(config), hostIPs: hostIPs() }),
-    admittingNode: judging,
-    hasSilentSource: isAnySourceSilent(config, log),
+    mountsBelow: createMounts().mountPointsBelow,
+    facts: createNodeFacts(config, { ...capacity, allocatable }, hostIPs, clock),
+    idPool,
+    settings: () => ({ ...config, hostIPs: hostIPs() }),
+    admissionNode: nodeForAdmission,
+    hasUnavailableSource: hasNoPodSource(config, log),
     sources: sourcesOf(config, clock, log),
-    ...(membership && { join: membership.join }),
+    ...(clusterNode && ({ cluster: clusterNode.access } satisfies Partial<AgentOptions>)),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
-    loginFiles: loginFiles(config.rootDir, workingDir(), process.env["HOME"]),
-    providers: await providersOf(config, { machine, exec, environment: process.env, clock, log }),
+    dockerConfigs: dockerConfigFiles(config.rootDir, workingDir(), process.env["HOME"]),
+    createCredentialProviders: await loadCredentialProviderPlugins(config, pluginDeps),
     imageVerification: config.imageVerification,
-    startPlaces: Math.max(2, 2 * proc.cpuCount()),
+    startSlots: Math.max(2, 2 * proc.cpuCount()),
     random: Math.random,
-    atRest: createGiveBack(),
+    onIdle: createReleaseMemory(),
   });
-  if (membership !== undefined) onRuntimeChange(agent, membership.doubtRuntime);
-  const server = listen(root, agent, clock, { nodeName, membership });
+  podWakes.subscribe(agent.wakeAll);
+  const server = serveStatus(root, agent, clock, { nodeName, clusterNode });
   log.info({ node: config.nodeName, rootDir: config.rootDir, pid: process.pid }, "berth is running");
   try {
-    const ended = membership?.run(signal);
-    void followSystemOoms({ kernelLog: createKernelLog(clock), log, tell: (event) => membership?.tell(event) }, signal);
-    await runToEnd(agent, clock, signal).catch(failStart("the records of earlier pods cannot be read", inOrder));
+    const ended = Promise.all([node.run(agent.desired, signal), clusterNode?.run(signal)]);
+    const recordEvent: ClusterNode["recordEvent"] = (event) => clusterNode?.recordEvent(event);
+    void watchSystemOoms({ kernelLog: createKernelLog(clock), log, recordEvent }, signal);
+    await runToEnd(agent, clock, signal).catch(toStartError("cannot read the pod checkpoints", ROOT_DIR_HINT));
     await ended;
   } finally {
     await server.stop();
-    membership?.close();
+    clusterNode?.close();
     runtime.close();
   }
-  log.info({}, "berth has stopped; its pods go on");
+  log.info({}, "berth has stopped; its pods keep running");
+}
+
+function localNodeOf(
+  config: Config,
+  adapters: Pick<LocalNodeOptions, "runtime" | "proc" | "files" | "machine" | "addresses" | "clock" | "log">,
+): LocalNode {
+  const { rootDir, node: settings, clusterConfigSource } = config;
+  const isInCluster = clusterConfigSource !== undefined;
+  return createLocalNode({ ...adapters, rootDir, isInCluster, settings, rules: nodeRules });
 }
 
 function runtimeOf(config: Config, clock: Clock, log: Log): CriRuntime {
@@ -131,94 +144,88 @@ function runtimeOf(config: Config, clock: Clock, log: Log): CriRuntime {
   });
 }
 
-function settingsOf({ maxContainerRestartPeriodMs, containerStopSignals, allowedUnsafeSysctls }: Config) {
-  return { maxContainerRestartPeriodMs, tellsStopSignals: containerStopSignals, allowedUnsafeSysctls };
-}
-
 function workingDir(): string | undefined {
   try {
     return process.cwd();
   } catch {
-    // Somebody has removed it, which is no reason not to begin.
+    // The directory was removed, which does not prevent a start.
     return undefined;
   }
 }
 
-type Belongings = Pick<JoinParts, "machine" | "proc" | "observedMachine" | "runtime" | "addresses" | "clock" | "log">;
+type ClusterNodeAdapters = Pick<ClusterNodeOptions, "machine" | "node" | "addresses" | "clock" | "log" | "wakeAllPods">;
 
-/** It is made anew only when the API server tells of another Node: a hundred pods at once are held against one. */
-function createAdmittingNode({ nodeName, node }: Config, machine: ObservedMachine): AgentParts["admittingNode"] {
-  let last: { readonly told: Node | undefined | "unknown"; readonly node: AdmittingNode } | undefined;
-  return (told) => {
-    if (last === undefined || last.told !== told)
-      last = { told, node: admittingNode(told, machine, { ...node, nodeName }) };
+/** Rebuilds the admission node only when the Node object changes: a hundred new pods are admitted against one. */
+function createAdmissionNodeCache({ nodeName, node }: Config, machine: ObservedMachine): AgentOptions["admissionNode"] {
+  let last: { readonly nodeObject: Node | undefined | "unknown"; readonly node: AdmissionNode } | undefined;
+  return (nodeObject) => {
+    if (last === undefined || last.nodeObject !== nodeObject)
+      last = { nodeObject, node: toAdmissionNode(nodeObject, machine, { ...node, nodeName }) };
     return last.node;
   };
 }
 
-/** What makes this machine a node of the cluster that it is told of. Throws `StartError` where that cannot be used. */
-async function memberOf(config: Config, parts: Belongings): Promise<Membership | undefined> {
-  const { clusterPlace: place } = config;
-  if (place === undefined) return undefined;
-  // Loaded only where it is used: a node that stands alone has no need of it in its memory.
-  const { becomeMember } = await import("./join.ts");
-  return await becomeMember({ ...parts, config, place, random: Math.random });
+/**
+ * Creates the cluster node; undefined on a standalone node. Throws `StartError` if the cluster's configuration cannot
+ * be used.
+ */
+async function clusterNodeOf(config: Config, parts: ClusterNodeAdapters): Promise<ClusterNode | undefined> {
+  const { clusterConfigSource: clusterLocation } = config;
+  if (clusterLocation === undefined) return undefined;
+  // Loaded lazily to save memory on standalone nodes.
+  const { createClusterNode } = await import("./wiring/cluster-node.ts");
+  return await createClusterNode({ ...parts, config, clusterLocation, random: Math.random });
 }
 
-/** Calls whenever the container runtime came or went. */
-function onRuntimeChange({ node }: Agent, changed: () => void): void {
-  let before = node.report().runtime.state;
-  node.subscribe(() => {
-    const { state } = node.report().runtime;
-    if (state !== before) changed();
-    before = state;
-  });
-}
-
-interface Standing {
+interface NodeIdentity {
   readonly nodeName: string;
-  readonly membership: Membership | undefined;
+  readonly clusterNode: ClusterNode | undefined;
 }
 
-/** What `berth pods` and `berth status` ask. */
-function listen(root: Files, { stories, node }: Agent, clock: Clock, { nodeName, membership }: Standing): LocalServer {
-  const path = root.path(localSocket);
-  const pods = () => ({ pods: stories.all().map(summarize), ...node.report() });
+/** Starts the local server that answers `berth pods` and `berth status`. */
+function serveStatus(
+  root: Files,
+  { podReports, nodeSummary }: Agent,
+  clock: Clock,
+  { nodeName, clusterNode }: NodeIdentity,
+): LocalServer {
+  const path = root.path(LOCAL_SOCKET);
+  const pods = () => ({ pods: podReports.all().map(summarizePod), ...nodeSummary.report() });
   const status = () =>
-    agentStatus({
+    summarizeAgent({
       node: { name: nodeName, version: kubeletVersion },
-      report: node.report(),
-      cluster: membership?.state(),
-      pods: stories.all().map(summarize),
-      pulls: stories.all().flatMap((story) => story.pulls),
+      report: nodeSummary.report(),
+      cluster: clusterNode?.state(),
+      pods: podReports.all().map(summarizePod),
+      pulls: podReports.all().flatMap((report) => report.pulls),
     });
   const subscribe = (changed: () => void) => {
-    const ends = [stories.subscribe(changed), node.subscribe(changed)];
+    const unsubscribes = [podReports.subscribe(changed), nodeSummary.subscribe(changed)];
     return () => {
-      for (const end of ends) end();
+      for (const unsubscribe of unsubscribes) unsubscribe();
     };
   };
   try {
     return serveLocal({ path, clock, pods, status, subscribe });
   } catch (error) {
-    return failStart("berth pods could not be answered", inOrder)(error);
+    return toStartError("cannot serve berth pods", ROOT_DIR_HINT)(error);
   }
 }
 
-/** Resolves when the agent has ended, or has not within a while after the signal. */
+/** Resolves when the agent has ended, at the latest five seconds after the signal. */
 async function runToEnd(agent: Agent, clock: Clock, signal: AbortSignal): Promise<void> {
-  const patience = new AbortController();
-  const outOfPatience = aborted(signal).then(() => sleep(clock, STOP_WITHIN_MS, patience.signal));
-  await Promise.race([agent.run(signal), outOfPatience]);
-  patience.abort();
-  await outOfPatience.catch(() => {
-    // Patience was not needed: the last calls have ended by themselves.
+  const timeout = new AbortController();
+  const timedOut = aborted(signal).then(() => sleep(clock, STOP_TIMEOUT_MS, timeout.signal));
+  await Promise.race([agent.run(signal), timedOut]);
+  timeout.abort();
+  await timedOut.catch(() => {
+    // The agent ended before the timeout.
   });
 }
 
-/** Without any source nothing can be unwanted: pods of others on this node are none of our business then. */
-function isAnySourceSilent({ clusterPlace, staticPodPath, staticPodURL }: Config, log: Log): boolean {
-  const hasSource = [clusterPlace, staticPodPath, staticPodURL].some((source) => source !== undefined);
+/** Whether no source is configured. No pod is then unwanted, and pods of other agents on this node are left alone. */
+function hasNoPodSource({ clusterConfigSource, staticPodPath, staticPodURL }: Config, log: Log): boolean {
+  const hasSource = [clusterConfigSource, staticPodPath, staticPodURL].some((source) => source !== undefined);
   if (!hasSource)
     log.warn(
       {},
@@ -234,7 +241,7 @@ function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[]
     sources.push({
       kind: "file",
       follow: (desired, signal) =>
-        followStaticPath(
+        watchStaticPath(
           { path, nodeName, checkEveryMs: config.fileCheckFrequencyMs, filesAt: createFiles, clock, log, desired },
           signal,
         ),
@@ -243,23 +250,16 @@ function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[]
     sources.push({
       kind: "http",
       async follow(desired, signal) {
-        // Loaded only where it is used: most nodes have no such URL.
-        const { followStaticUrl } = await import("./desired/static/static-url.ts");
-        const offer = (pods: readonly OfferedPod[]) => desired.offer("http", pods);
-        const refuse = (refused: readonly Refusal[], namesakes: readonly Pod[]) =>
-          desired.refuse("http", refused, namesakes);
-        await followStaticUrl(
-          { url, headers, nodeName, checkEveryMs: config.httpCheckFrequencyMs, fetch, clock, log, offer, refuse },
+        // Loaded lazily: most nodes have no such URL.
+        const { pollStaticUrl } = await import("./desired/static/static-url.ts");
+        const apply = (pods: readonly ManifestPod[]) => desired.replaceManifests("http", pods);
+        const reportErrors = (refused: readonly RejectedManifest[], namesakes: readonly Pod[]) =>
+          desired.setManifestErrors("http", refused, namesakes);
+        await pollStaticUrl(
+          { url, headers, nodeName, checkEveryMs: config.httpCheckFrequencyMs, fetch, clock, log, apply, reportErrors },
           signal,
         );
       },
     });
   return sources;
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

@@ -1,4 +1,4 @@
-/** How long ago an RFC 3339 time was, as `kubectl get` says it; `-` for what is no time. */
+/** The age of an RFC 3339 time in the format of `kubectl get`; `-` for an invalid time. */
 export function ageOf(time: string, now: number): string {
   const seconds = Math.max(0, Math.round((now - Date.parse(time)) / 1000));
   if (Number.isNaN(seconds)) return "-";

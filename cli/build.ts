@@ -1,6 +1,6 @@
-// Builds the one binary: bun cli/build.ts [--arch x64|arm64]. Why each option: --bytecode with --splitting starts in
-// milliseconds and loads only what a command uses; the JIT policy saves memory in a daemon; a root program must not run
-// what a .env or bunfig.toml in its working directory says.
+// Builds the binary: bun cli/build.ts [--arch x64|arm64]. The options: --bytecode with --splitting starts in
+// milliseconds and loads only what a command uses; the JIT policy saves memory in a daemon; the no-autoload options
+// keep a program that runs as root from reading a .env or bunfig.toml in its working directory.
 import { mkdir, readFile, rename, rm, stat, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -8,10 +8,23 @@ import { ExecaError, execa } from "execa";
 
 const usage = `npm run build -- [--arch x64|arm64]
 
-Makes dist/berth, and dist/kubelet beside it; for the other processor dist/berth-x64 or dist/berth-arm64.
+Builds dist/berth and the link dist/kubelet; for the other processor dist/berth-x64 or dist/berth-arm64.
 
-  --arch     the processor that it is for (default: this machine's)
+  --arch     the target processor (default: this machine's)
 `;
+
+/** How every program of ours is compiled. */
+export const compileOptions = [
+  "--compile",
+  "--minify",
+  "--bytecode",
+  "--format=esm",
+  "--splitting",
+  "--sourcemap",
+  "--compile-jit-policy=1000",
+  "--no-compile-autoload-dotenv",
+  "--no-compile-autoload-bunfig",
+] as const;
 
 type Target = "x64" | "arm64";
 
@@ -22,24 +35,24 @@ async function main(): Promise<number> {
     process.stdout.write(`${await build(target)}\n`);
     return 0;
   } catch (error) {
-    const reason = whyNot(error);
+    const reason = describeBuildError(error);
     if (reason === undefined) throw error;
     process.stderr.write(`build: ${reason}\n`);
     return 1;
   }
 }
 
-/** What to build for; or, once the help or what is wrong has been printed, the exit code. */
+/** The target; or the exit code, after printing the help or a usage error. */
 function readTarget(): Target | number {
   const help = { type: "boolean", short: "h", default: false } as const;
   try {
     const { values } = parseArgs({ options: { arch: { type: "string", default: process.arch }, help } });
     if (!values.help && (values.arch === "x64" || values.arch === "arm64")) return values.arch;
     if (values.help) process.stdout.write(usage);
-    else process.stderr.write(`build: --arch is "${values.arch}"; it can be x64 or arm64\n`);
+    else process.stderr.write(`build: --arch is "${values.arch}", must be x64 or arm64\n`);
     return values.help ? 0 : 2;
   } catch (error) {
-    // What parseArgs adds is how to pass a positional argument, and there is none.
+    // parseArgs adds a hint about positional arguments, which do not exist here.
     const [problem] = (error instanceof Error ? error.message : String(error)).split(". ");
     process.stderr.write(`build: ${problem}\n\n${usage}`);
     return 2;
@@ -47,10 +60,10 @@ function readTarget(): Target | number {
 }
 
 /**
- * Why a build has failed, as far as its user can do something about it: what bun said of the sources, or that a file cannot be
- * written. Undefined for a mistake of this script.
+ * The reason of a failed build that its user can fix: bun's error messages, or a file error. Undefined for a bug of
+ * this script.
  */
-export function whyNot(error: unknown): string | undefined {
+export function describeBuildError(error: unknown): string | undefined {
   if (error instanceof ExecaError) return String(error.stderr);
   if (!(error instanceof Error && "syscall" in error && "code" in error)) return undefined;
   if (["EACCES", "EPERM", "EROFS"].includes(String(error.code)))
@@ -65,30 +78,22 @@ async function build(target: Target): Promise<string> {
   const outfile = join(dist, target === process.arch ? "berth" : `berth-${target}`);
   const { version } = JSON.parse(await readFile(join(root, "package.json"), "utf8")) as { readonly version: string };
   const stamp = { version, commit: await commit(root) };
-  // A folder of this build alone: bun leaves its maps beside what it makes.
-  const work = join(dist, `.build-${process.pid}`);
-  await mkdir(work, { recursive: true });
+  // A directory of its own, because bun writes source maps beside the binary.
+  const workDir = join(dist, `.build-${process.pid}`);
+  await mkdir(workDir, { recursive: true });
   const options = [
-    "--compile",
+    ...compileOptions,
     `--target=bun-linux-${target}`,
-    "--minify",
-    "--bytecode",
-    "--format=esm",
-    "--splitting",
-    "--sourcemap",
-    "--compile-jit-policy=1000",
-    "--no-compile-autoload-dotenv",
-    "--no-compile-autoload-bunfig",
     `--define=BERTH_VERSION=${JSON.stringify(stamp.version)}`,
     `--define=BERTH_COMMIT=${JSON.stringify(stamp.commit)}`,
-    `--outfile=${join(work, "berth")}`,
+    `--outfile=${join(workDir, "berth")}`,
   ];
   try {
     await execa(process.execPath, ["build", ...options, join(root, "cli", "main.ts")], { cwd: root });
-    // Renamed into place, so that a running berth keeps its file.
-    await rename(join(work, "berth"), outfile);
+    // Renamed into place, so a running berth keeps its file.
+    await rename(join(workDir, "berth"), outfile);
   } finally {
-    await rm(work, { recursive: true });
+    await rm(workDir, { recursive: true });
   }
   if (target === process.arch) await linkAsKubelet(dist);
   const { size } = await stat(outfile);
@@ -96,7 +101,7 @@ async function build(target: Target): Promise<string> {
   return `${outfile.slice(root.length + 1)}: berth ${version} (${stamp.commit}) for linux-${target}, ${(size / 1e6).toFixed(1)} MB, built in ${seconds} s`;
 }
 
-/** Started under this name the program is the kubelet. */
+/** Creates the link under whose name the program takes the kubelet's flags directly. */
 async function linkAsKubelet(dist: string): Promise<void> {
   await rm(join(dist, "kubelet"), { force: true });
   await symlink("berth", join(dist, "kubelet"));

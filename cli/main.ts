@@ -7,13 +7,16 @@ const usage = `Berth is a Kubernetes node agent.
 
   berth run [flags]     run the agent; takes the kubelet's flags (berth run --help shows them)
   berth pods            show the pods of the running agent (-n, -o json, --watch, --root-dir)
-  berth status          show how the running agent does: node, runtime, cluster, pods (-o json, --root-dir)
+  berth status          show the state of the running agent: node, runtime, cluster, pods (-o json, --root-dir)
   berth version         show the release (-o json)
 
-Started under the name kubelet it takes the kubelet's flags at once.
+Started under the name kubelet, it takes the kubelet's flags directly.
 `;
 
-/** Everything but the answer to \`version\` is loaded only when it is asked for: a start costs milliseconds, not memory. */
+/**
+ * Runs a command and returns its exit code. Everything but \`version\` is loaded on demand, which keeps the start fast
+ * and small.
+ */
 async function main(name: string, args: readonly string[]): Promise<number> {
   if (name === "kubelet") return await run(args, { line: kubeletVersionLine, raw: kubeletVersionRaw });
   const [command, ...rest] = args;
@@ -37,7 +40,7 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       return 0;
     default:
       process.stderr.write(
-        `berth: there is no command ${JSON.stringify(command)}; there are run, pods, status and version\n`,
+        `berth: unknown command ${JSON.stringify(command)}; the commands are run, pods, status and version\n`,
       );
       return 2;
   }
@@ -46,7 +49,7 @@ async function main(name: string, args: readonly string[]): Promise<number> {
 async function run(args: readonly string[], version: VersionTexts): Promise<number> {
   reexecute();
   const code = await (await import("./run.ts")).run(args, version);
-  // A call that hangs must not keep an agent that has ended: its lock would keep the next one out.
+  // A hanging call must not keep the process alive: its instance lock would block the next agent.
   process.exit(code);
 }
 

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { PodSummary } from "../agent/serve/local/pod-list.ts";
-import { podTable } from "./pod-table.ts";
+import { formatPods } from "./pod-table.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");
 const web: PodSummary = {
@@ -37,8 +37,8 @@ const pending: PodSummary = {
   steps: [],
 };
 
-test("pods stand in columns, and below them why those that are not well are not", () => {
-  expect(podTable({ pods: [web, pending] }, now)).toMatchInlineSnapshot(`
+test("pods are shown in columns, with the reasons of failing pods below", () => {
+  expect(formatPods({ pods: [web, pending] }, now)).toMatchInlineSnapshot(`
     "NAMESPACE         POD       READY  STATE             RESTARTS  IP        AGE  START (ms)
     default           web-node  1/1    Running           0         10.0.0.7  30s  volumes 1, sandbox 85, a: create 6 start 35, b: create 7
     a-long-namespace  x         0/1    ImagePullBackOff  12        -         -    -
@@ -48,39 +48,39 @@ test("pods stand in columns, and below them why those that are not well are not"
   `);
 });
 
-test("no pods are two words, and pods that are well need no notes", () => {
-  expect(podTable({ pods: [] }, now)).toBe("no pods\n");
-  expect(podTable({ pods: [] }, now, "shop")).toBe("no pods in namespace shop\n");
-  expect(podTable({ pods: [web] }, now).split("\n")).toHaveLength(3);
+test('an empty list is shown as "no pods", and ready pods have no notes', () => {
+  expect(formatPods({ pods: [] }, now)).toBe("no pods\n");
+  expect(formatPods({ pods: [] }, now, "shop")).toBe("no pods in namespace shop\n");
+  expect(formatPods({ pods: [web] }, now).split("\n")).toHaveLength(3);
 });
 
-test("what is refused stands below the pods, by the names of the files, and last what the runtime does", () => {
+test("rejected manifests are shown below the pods by file name, and the runtime's outage last", () => {
   const refused = [
     { file: "/etc/kubernetes/manifests/web.yaml", problem: "line 8: spec.containers: Required value" },
-    { file: "http://pods.example/list", problem: "the server answered 503; those known stay as they are" },
+    { file: "http://pods.example/list", problem: "the server answered 503; the known pods stay as they are" },
   ];
   const runtime = { state: "away", since: "2026-01-01T11:00:00Z", message: "connect ENOENT /run/c.sock" } as const;
-  expect(podTable({ pods: [pending], refused, runtime }, now)).toMatchInlineSnapshot(`
+  expect(formatPods({ pods: [pending], refused, runtime }, now)).toMatchInlineSnapshot(`
     "NAMESPACE         POD  READY  STATE             RESTARTS  IP  AGE  START (ms)
     a-long-namespace  x    0/1    ImagePullBackOff  12        -   -    -
 
     x: no such image
 
     web.yaml: refused: line 8: spec.containers: Required value
-    http://pods.example/list: refused: the server answered 503; those known stay as they are
+    http://pods.example/list: refused: the server answered 503; the known pods stay as they are
 
     the container runtime is away since 2026-01-01T11:00:00Z: connect ENOENT /run/c.sock
     "
   `);
   const empty = "no pods are known yet\n\nthe container runtime";
-  expect(podTable({ pods: [], runtime })).toBe(`${empty} is away since ${runtime.since}: ${runtime.message}\n`);
-  expect(podTable({ pods: [], runtime: { state: "connecting", since: "" } })).toBe(`${empty} has not answered yet\n`);
-  expect(podTable({ pods: [], refused: [], runtime: { state: "ready" } })).toBe("no pods\n");
+  expect(formatPods({ pods: [], runtime })).toBe(`${empty} is away since ${runtime.since}: ${runtime.message}\n`);
+  expect(formatPods({ pods: [], runtime: { state: "connecting", since: "" } })).toBe(`${empty} has not answered yet\n`);
+  expect(formatPods({ pods: [], refused: [], runtime: { state: "ready" } })).toBe("no pods\n");
 });
 
-/** The cell below a heading, which begins where the heading does. */
+/** The cell below a heading. */
 function cell(pod: PodSummary, heading: string): string {
-  const [header = "", row = ""] = podTable({ pods: [pod] }, now).split("\n");
+  const [header = "", row = ""] = formatPods({ pods: [pod] }, now).split("\n");
   return row.slice(header.indexOf(heading)).split("  ")[0] ?? "";
 }
 
@@ -112,20 +112,20 @@ for (const [phase, reason, state] of states)
     expect(cell({ ...web, phase, reason }, "STATE")).toBe(state);
   });
 
-test("how long a pod waits for its images stands behind why it waits, and whether that is long", () => {
+test("the duration of image pulls is shown after the reason, with a hint for long pulls", () => {
   const pull = (image: string, since: string, attempt = 1) => ({ image, since: `2026-01-01T11:${since}Z`, attempt });
   const linesOf = (changes: Partial<PodSummary>) =>
-    podTable({ pods: [{ ...pending, ...changes }] }, now).split("\n")[3];
+    formatPods({ pods: [{ ...pending, ...changes }] }, now).split("\n")[3];
   const message = 'image "app:1" is being pulled since 2026-01-01T11:59:55Z';
   expect(linesOf({ message, pulls: [pull("app:1", "59:55")] })).toBe(`x: ${message} (for 5s)`);
   expect(linesOf({ message: "", pulls: [pull("app:1", "57:00", 3), pull("app:2", "59:58")] })).toBe(
-    "x: images are being pulled (app:1 for 3m, try 3, app:2 for 2s; the container runtime does not tell how much of it is here)",
+    "x: images are being pulled (app:1 for 3m, attempt 3, app:2 for 2s; the container runtime reports no progress)",
   );
 });
 
-test("whatever a container has said last stays in its line, and steers no terminal", () => {
+test("control characters in messages are escaped, so they cannot drive the terminal", () => {
   const message = "bye\u001b[2J\r\ncluster  all is well\u009b31m\u007f";
-  const shown = podTable(
+  const shown = formatPods(
     { pods: [{ ...pending, message }], refused: [{ file: "a.yaml", problem: "\u001b]0;x\u0007" }] },
     now,
   );

@@ -1,49 +1,51 @@
 import { basename } from "node:path/posix";
 import type { PodListing, PodSummary } from "../agent/serve/local/pod-list.ts";
-import { inOneLine } from "../host/escape-control.ts";
+import { escapeControlChars } from "../host/escape-control.ts";
 import { ageOf } from "./age.ts";
 
 const HEADER = ["NAMESPACE", "POD", "READY", "STATE", "RESTARTS", "IP", "AGE", "START (ms)"];
 
-type Refusal = NonNullable<PodListing["refused"]>[number];
+type RejectedManifest = NonNullable<PodListing["refused"]>[number];
 
 /**
- * The pods as a table; below it why those that are not well are not, what is refused, and whether the runtime is away. Among the words are
- * a container's own: whatever they hold, they stay in their line and steer no terminal (CVE-2021-25743). `namespace`: the
- * pods of others were left out.
+ * The text of `berth pods`: a table of the pods, then why pods are not ready, the rejected manifests and the runtime's
+ * outage. Messages may come from a container, so control characters are escaped (CVE-2021-25743). `namespace`: only its
+ * pods are listed.
  */
-export function podTable({ pods, refused = [], runtime }: PodListing, now = Date.now(), namespace?: string): string {
-  const isBlind = runtime !== undefined && runtime.state !== "ready";
+export function formatPods({ pods, refused = [], runtime }: PodListing, now = Date.now(), namespace?: string): string {
+  const isRuntimeUnavailable = runtime !== undefined && runtime.state !== "ready";
   const blocks = [
     pods.length > 0
       ? tableOf(pods, now)
-      : [`no pods${isBlind ? " are known yet" : ""}${namespace === undefined ? "" : ` in namespace ${namespace}`}`],
-    pods.flatMap((pod) => whyLines(pod, now)),
-    refused.map(refusalLine),
-    isBlind ? [runtimeLine(runtime)] : [],
+      : [
+          `no pods${isRuntimeUnavailable ? " are known yet" : ""}${namespace === undefined ? "" : ` in namespace ${namespace}`}`,
+        ],
+    pods.flatMap((pod) => reasonLines(pod, now)),
+    refused.map(rejectedLine),
+    isRuntimeUnavailable ? [runtimeLine(runtime)] : [],
   ];
   return `${blocks
     .filter((lines) => lines.length > 0)
-    .map((lines) => lines.map(inOneLine).join("\n"))
+    .map((lines) => lines.map(escapeControlChars).join("\n"))
     .join("\n\n")}\n`;
 }
 
-const LONG_MS = 60_000;
+const LONG_PULL_MS = 60_000;
 
-/** Why a pod is not as it should be, and how long it waits for its images. */
-function whyLines({ name, message, pulls = [] }: PodSummary, now: number): readonly string[] {
-  const words = pulls.map(({ image, since, attempt }) => {
-    const tries = attempt === 1 ? "" : `, try ${attempt}`;
-    return `${pulls.length === 1 ? "" : `${image} `}for ${ageOf(since, now)}${tries}`;
+/** Why a pod is not ready, and how long it waits for its images. */
+function reasonLines({ name, message, pulls = [] }: PodSummary, now: number): readonly string[] {
+  const durations = pulls.map(({ image, since, attempt }) => {
+    const attemptText = attempt === 1 ? "" : `, attempt ${attempt}`;
+    return `${pulls.length === 1 ? "" : `${image} `}for ${ageOf(since, now)}${attemptText}`;
   });
-  if (words.length === 0) return message === "" ? [] : [`${name}: ${message}`];
-  const isLong = pulls.some(({ since }) => now - Date.parse(since) >= LONG_MS);
-  const hint = isLong ? "; the container runtime does not tell how much of it is here" : "";
-  return [`${name}: ${message || "images are being pulled"} (${words.join(", ")}${hint})`];
+  if (durations.length === 0) return message === "" ? [] : [`${name}: ${message}`];
+  const isLong = pulls.some(({ since }) => now - Date.parse(since) >= LONG_PULL_MS);
+  const hint = isLong ? "; the container runtime reports no progress" : "";
+  return [`${name}: ${message || "images are being pulled"} (${durations.join(", ")}${hint})`];
 }
 
-/** A manifest is known by its name: all of them are in one folder. */
-function refusalLine({ file, problem }: Refusal): string {
+/** The base name identifies a manifest, because all are in one directory. */
+function rejectedLine({ file, problem }: RejectedManifest): string {
   return `${file.startsWith("/") ? basename(file) : file}: refused: ${problem}`;
 }
 
@@ -72,12 +74,12 @@ function cellsOf(pod: PodSummary, now: number): readonly string[] {
 
 /** `volumes 1, sandbox 85, main: create 6 start 35` */
 function stepsOf(steps: PodSummary["steps"]): string {
-  const word = ({ what, ms }: PodSummary["steps"][number]) => `${what} ${Math.round(ms)}`;
-  const own = steps.filter(({ container }) => container === undefined).map(word);
+  const stepText = ({ what, ms }: PodSummary["steps"][number]) => `${what} ${Math.round(ms)}`;
+  const podSteps = steps.filter(({ container }) => container === undefined).map(stepText);
   const byContainer = Map.groupBy(
     steps.filter(({ container }) => container !== undefined),
     ({ container }) => container,
   );
-  const theirs = [...byContainer].map(([container, all]) => `${container}: ${all.map(word).join(" ")}`);
-  return [...own, ...theirs].join(", ") || "-";
+  const containerSteps = [...byContainer].map(([container, all]) => `${container}: ${all.map(stepText).join(" ")}`);
+  return [...podSteps, ...containerSteps].join(", ") || "-";
 }

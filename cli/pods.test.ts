@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { until } from "../test/bed/poll-until.ts";
+import { pollUntil } from "../test/bed/poll-until.ts";
 
 const program = join(import.meta.dirname, "main.ts");
 const listing = `${JSON.stringify({ pods: [] })}\n`;
@@ -23,13 +23,13 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** An agent that does this with whoever asks it. */
-async function serve(answer: (socket: Socket) => void): Promise<void> {
-  agent = createServer((socket) => socket.once("data", () => answer(socket)));
+/** A fake agent that handles each request like this. */
+async function serve(respond: (socket: Socket) => void): Promise<void> {
+  agent = createServer((socket) => socket.once("data", () => respond(socket)));
   await new Promise<void>((resolve) => agent?.listen(join(folder, "berth.sock"), resolve));
 }
 
-/** Runs `berth pods` to its end; `seen` is called once it has shown something. */
+/** Runs `berth pods` to its end; `seen` is called after its first output. */
 async function pods(seen: () => void, ...args: readonly string[]) {
   const argv = [process.execPath, program, "pods", "--root-dir", folder, ...args];
   const child = Bun.spawn(argv, { stdout: "pipe", stderr: "pipe" });
@@ -44,14 +44,14 @@ async function pods(seen: () => void, ...args: readonly string[]) {
   return { stdout, stderr, exitCode };
 }
 
-const ends: readonly (readonly [sentence: string, end: (socket: Socket) => void])[] = [
+const endings: readonly (readonly [sentence: string, end: (socket: Socket) => void])[] = [
   ["is stopped, which ends its connections", (socket) => socket.destroy()],
   ["is killed, which resets them", (socket) => socket.resetAndDestroy()],
-  ["ends its answer", (socket) => socket.end("0\r\n\r\n")],
+  ["ends its response", (socket) => socket.end("0\r\n\r\n")],
   ["is killed in the middle of a line", (socket) => socket.end('4\r\n{"po\r\n')],
 ];
-for (const [sentence, end] of ends)
-  test(`a watch of an agent that ${sentence}: one line, and exit code 1`, async () => {
+for (const [sentence, end] of endings)
+  test(`a watch prints one line and exits with code 1 if the agent ${sentence}`, async () => {
     let watcher: Socket | undefined;
     await serve((socket) => {
       watcher = socket;
@@ -65,30 +65,30 @@ for (const [sentence, end] of ends)
     });
   });
 
-test("an agent that ends before it has answered: one line without the engine's words, and exit code 1", async () => {
+test("an agent that closes the connection before its response yields one plain line and exit code 1", async () => {
   await serve((socket) => socket.destroy());
   for (const more of [[], ["--watch"]]) {
     const { stdout, stderr, exitCode } = await pods(() => {}, ...more);
     expect({ stdout, stderr, exitCode }).toEqual({
       stdout: "",
-      stderr: `berth pods: no agent answers on ${folder}/berth.sock: it has ended just now\n`,
+      stderr: `berth pods: no agent answers on ${folder}/berth.sock: the connection was closed: it has just exited\n`,
       exitCode: 1,
     });
   }
 });
 
-test("an agent that takes the question and does not answer: one line after five seconds, and exit code 1", async () => {
+test("an agent that never responds yields one line after five seconds and exit code 1", async () => {
   await serve(() => {});
   const ends = await Promise.all([pods(() => {}), pods(() => {}, "--watch")]);
   for (const { stdout, stderr, exitCode } of ends)
     expect({ stdout, stderr, exitCode }).toEqual({
       stdout: "",
-      stderr: `berth pods: no agent answers on ${folder}/berth.sock: it has not answered within 5 s: is it stopped, or the machine overloaded?\n`,
+      stderr: `berth pods: no agent answers on ${folder}/berth.sock: no response within 5 s: is it stopped, or the machine overloaded?\n`,
       exitCode: 1,
     });
 }, 30_000);
 
-test("of one namespace the others' pods are left out, and what changes in them is no change", async () => {
+test("a watch of one namespace omits the pods and changes of others", async () => {
   const pod = (namespace: string, restarts: number) => ({ namespace, name: "web", restarts });
   const listings = [
     { pods: [pod("shop", 0), pod("other", 0)] },
@@ -107,10 +107,10 @@ test("of one namespace the others' pods are left out, and what changes in them i
   expect(shown).toEqual([{ pods: [pod("shop", 0)] }, { pods: [pod("shop", 1)] }]);
 });
 
-test("whoever has read enough, as head does, ends the watch without a word", async () => {
+test("a reader that closes the pipe, as head does, ends the watch silently", async () => {
   let watcher: Socket | undefined;
   await serve((socket) => {
-    // It may end between two looks, and what is written then cannot arrive.
+    // The watch may end between two polls, and a write after that fails.
     watcher = socket.on("error", () => undefined);
     socket.write(headers + chunk);
   });
@@ -123,8 +123,8 @@ test("whoever has read enough, as head does, ends the watch without a word", asy
   await once(child.stdout, "data");
   const ended = once(child, "close");
   child.stdout.destroy();
-  // What is written before the pipe is really closed fits into it, and nobody tells when that is.
-  await until("the watch to end", 4_000, async () => {
+  // Writes before the pipe is really closed fit into its buffer, so keep writing until the watch ends.
+  await pollUntil("the watch to end", 4_000, async () => {
     watcher?.write(chunk);
     return child.exitCode !== null || child.signalCode !== null;
   });

@@ -15,13 +15,13 @@ const options = {
 
 /** `berth version` with arguments. Exit code 2 for wrong ones. */
 export function printVersion(args: readonly string[]): number {
-  const read = readArguments(args);
-  if (typeof read === "string") {
-    process.stderr.write(`berth version: ${read}\n`);
+  const parsed = readArguments(args);
+  if (typeof parsed === "string") {
+    process.stderr.write(`berth version: ${parsed}\n`);
     return 2;
   }
-  if (read.help) process.stdout.write(usage);
-  else process.stdout.write(read.output === "json" ? `${JSON.stringify(versionFields())}\n` : versionLine());
+  if (parsed.help) process.stdout.write(usage);
+  else process.stdout.write(parsed.output === "json" ? `${JSON.stringify(versionFields())}\n` : versionLine());
   return 0;
 }
 

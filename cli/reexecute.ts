@@ -1,25 +1,25 @@
 /**
- * Knobs of the engine that count only when they stand in the environment from the start. Without the first, two file operations
- * that hang in the kernel would stop all others: the pool has as many threads as the machine has CPUs. With the last, the allocator
- * looks every two seconds for memory that the machine could have back, where it does so ten times a second: while pods start that
- * memory is needed again at once, and all that looking is some percent of their CPU.
+ * Settings of Bun that take effect only if they are in the environment at the start. UV_THREADPOOL_SIZE: the default is
+ * one thread per CPU, so on two CPUs two file operations that hang in the kernel would block all others.
+ * MIMALLOC_PURGE_HOLES_MIN_INTERVAL: the allocator returns memory to the kernel every two seconds instead of ten times
+ * a second; while pods start the memory is needed again at once, and the scans cost a few percent of CPU.
  */
-const KNOBS: Readonly<Record<string, string>> = {
+const ENVIRONMENT: Readonly<Record<string, string>> = {
   UV_THREADPOOL_SIZE: "8",
   BUN_CONFIG_MAX_HTTP_REQUESTS: "4096",
   MIMALLOC_PURGE_HOLES_MIN_INTERVAL: "2000",
 };
 
-/** What would make this program run other code than its own. */
-const HARMFUL = ["BUN_OPTIONS", "BUN_BE_BUN", "NODE_OPTIONS"];
+/** Variables that could make this program run foreign code. */
+const UNSAFE_VARIABLES = ["BUN_OPTIONS", "BUN_BE_BUN", "NODE_OPTIONS"];
 
-/** Starts this very program again, under its own pid, with the knobs set; returns when they are. Costs 4 ms. */
+/** Re-executes this program with the settings, under the same pid; returns if they are set already. Costs 4 ms. */
 export function reexecute(): void {
   const { env } = process;
-  const isSet = Object.entries(KNOBS).every(([name]) => env[name] !== undefined);
-  // From source there is no program of ours to start again.
+  const isSet = Object.entries(ENVIRONMENT).every(([name]) => env[name] !== undefined);
+  // A run from source has no binary to execute.
   const isCompiled = import.meta.path.startsWith("/$bunfs/");
   if (isSet || !isCompiled) return;
-  const clean = Object.fromEntries(Object.entries(env).filter(([name]) => !HARMFUL.includes(name)));
-  process.execve?.("/proc/self/exe", [process.argv0, ...process.argv.slice(2)], { ...clean, ...KNOBS });
+  const clean = Object.fromEntries(Object.entries(env).filter(([name]) => !UNSAFE_VARIABLES.includes(name)));
+  process.execve?.("/proc/self/exe", [process.argv0, ...process.argv.slice(2)], { ...clean, ...ENVIRONMENT });
 }

@@ -10,7 +10,7 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-/** Runs `berth run`, which is expected to refuse. */
+/** Runs `berth run`, which must fail at the start. */
 async function run(root: string, ...more: readonly string[]) {
   const file = join(folder, "kubelet.json");
   const configuration = {
@@ -27,45 +27,45 @@ async function run(root: string, ...more: readonly string[]) {
   const child = Bun.spawn(argv, { stderr: "pipe", stdout: "ignore" });
   const [text, exitCode] = await Promise.all([child.stderr.text(), child.exited]);
   const lines = text.trimEnd().split("\n");
-  // What was logged before the refusal begins with a time.
+  // Lines that were logged before the failure begin with a time.
   return { exitCode, refusal: lines.filter((line) => !/^\d\d:\d\d:\d\d\.\d{3} /.test(line)) };
 }
 
 const refusals: readonly (readonly [sentence: string, prepare: (root: string) => Promise<unknown>, says: string])[] = [
   [
-    "a root directory that is a file",
+    "a root directory that is a regular file",
     (root) => writeFile(root, ""),
-    "there can be no root directory: ROOT is there, and is no folder: put that in order, or give --root-dir another folder",
+    "cannot create the root directory: ROOT exists and is not a directory: fix that, or set --root-dir to another directory",
   ],
   [
-    "a lock that is a folder",
+    "a lock file that is a directory",
     (root) => mkdir(join(root, "berth.lock"), { recursive: true }),
-    "the root directory cannot be locked: ROOT/berth.lock is a directory, not a regular file: remove it",
+    "cannot lock the root directory: ROOT/berth.lock is a directory, not a regular file: remove it",
   ],
   [
-    "a lock that is a symlink",
+    "a lock file that is a symlink",
     async (root) => {
       await mkdir(root);
       await symlink("/dev/null", join(root, "berth.lock"));
     },
-    "the root directory cannot be locked: ROOT/berth.lock is a symlink, and no lock is taken through one: remove it",
+    "cannot lock the root directory: ROOT/berth.lock is a symlink; a lock file must not be one: remove it",
   ],
   [
-    "a socket whose place is taken",
+    "a directory in place of the socket",
     (root) => mkdir(join(root, "berth.sock"), { recursive: true }),
-    "berth pods could not be answered: ROOT/berth.sock failed: EADDRINUSE",
+    "cannot serve berth pods: ROOT/berth.sock failed: EADDRINUSE",
   ],
   [
-    "records of pods that cannot be read",
+    "pod records that cannot be read",
     async (root) => {
       await mkdir(root);
       await writeFile(join(root, "berth"), "");
     },
-    "the records of earlier pods cannot be read: ROOT/berth is there, and is no folder",
+    "cannot read the pod checkpoints: ROOT/berth exists and is not a directory",
   ],
 ];
 for (const [sentence, prepare, says] of refusals)
-  test(`${sentence}: one line, and exit code 1`, async () => {
+  test(`run prints one line and exits with code 1 for ${sentence}`, async () => {
     const root = join(folder, "root");
     await prepare(root);
     const { exitCode, refusal } = await run(root);
@@ -73,21 +73,21 @@ for (const [sentence, prepare, says] of refusals)
     expect(exitCode).toBe(1);
   });
 
-test("a root directory below a file: one line, and exit code 1", async () => {
+test("run prints one line and exits with code 1 for a root directory below a file", async () => {
   await writeFile(join(folder, "file"), "");
   const { exitCode, refusal } = await run(join(folder, "file/root"));
-  const says = `there can be no root directory: ${folder}/file/root lies below something that is no folder`;
+  const says = `cannot create the root directory: ${folder}/file/root is below something that is not a directory`;
   expect(refusal).toEqual([expect.stringContaining(says)]);
   expect(exitCode).toBe(1);
 });
 
-test("a root directory with too long a name for its socket: one line, and exit code 1", async () => {
+test("run prints one line and exits with code 1 for a root directory too long for its socket", async () => {
   const { exitCode, refusal } = await run(join(folder, "x".repeat(100)));
   expect(refusal).toEqual([expect.stringContaining("berth.sock is longer than the 107 bytes")]);
   expect(exitCode).toBe(1);
 });
 
-test("a runtime's socket with too long a name is wrong configuration: one line, and exit code 2", async () => {
+test("run prints one line and exits with code 2 for a runtime socket with too long a path", async () => {
   const endpoint = `unix:///run/${"x".repeat(100)}.sock`;
   const { exitCode, refusal } = await run(join(folder, "root"), `--container-runtime-endpoint=${endpoint}`);
   expect(refusal).toEqual([
@@ -96,12 +96,12 @@ test("a runtime's socket with too long a name is wrong configuration: one line, 
   expect(exitCode).toBe(2);
 });
 
-test("a working directory that is gone: one line, and exit code 1", async () => {
+test("run prints one line and exits with code 1 for a deleted working directory", async () => {
   const gone = join(folder, "gone");
   await mkdir(gone);
   const argv = ["sh", "-c", 'rmdir "$1"; shift; exec "$@"', "sh", gone, process.execPath, program, "run"];
   const child = Bun.spawn(argv, { cwd: gone, stderr: "pipe", stdout: "ignore" });
   const [text, exitCode] = await Promise.all([child.stderr.text(), child.exited]);
-  expect(text).toBe("the working directory is gone: change to one that is there\n");
+  expect(text).toBe("the working directory no longer exists: change to an existing one\n");
   expect(exitCode).toBe(1);
 });

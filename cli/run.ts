@@ -7,16 +7,16 @@ import { createLog, stderrLines } from "../host/log.ts";
 import { createProc } from "../host/proc.ts";
 import { onTermination } from "../host/signals.ts";
 
-/** klog's verbosity, from which on debug lines are shown. */
+/** The klog verbosity from which debug lines are logged. */
 const DEBUG_VERBOSITY = 4;
 
-/** What `--version` and `--version=raw` print: the kubelet's words when started under its name, else Berth's. */
+/** The outputs of `--version` and `--version=raw`: the kubelet's if started under its name, else Berth's. */
 export interface VersionTexts {
   readonly line: () => string;
   readonly raw: () => string;
 }
 
-/** `berth run`: the agent, until a signal ends it. Exit code 2 for flags or files that cannot be used, 1 if it cannot start. */
+/** `berth run`: runs the agent until a signal. Exit code 2 for invalid flags or files, 1 if the agent cannot start. */
 export async function run(argv: readonly string[], version: VersionTexts): Promise<number> {
   try {
     const loaded = await loadConfig({
@@ -30,18 +30,19 @@ export async function run(argv: readonly string[], version: VersionTexts): Promi
     if (loaded.kind !== "config") return 0;
     const { config, warnings, skippedFiles } = loaded;
     const { format, verbosity } = config.logging;
-    const log = createLog({ format, level: verbosity >= DEBUG_VERBOSITY ? "debug" : "info", write: stderrLines() });
+    const level = verbosity >= DEBUG_VERBOSITY ? "debug" : "info";
+    const log = await createLog({ format, level, write: stderrLines() });
     for (const warning of warnings) log.warn({}, warning);
     for (const file of skippedFiles) log.debug({ file }, "not a drop-in, skipped");
-    const ending = new AbortController();
+    const stopping = new AbortController();
     onTermination((signal) => {
       log.info({ signal }, "stopping");
-      ending.abort();
+      stopping.abort();
     });
-    await runAgent(config, log, ending.signal);
+    await runAgent(config, log, stopping.signal);
     return 0;
   } catch (error) {
-    return refuse(error);
+    return reportFailure(error);
   }
 }
 
@@ -49,11 +50,11 @@ function workingDirectory(): string {
   try {
     return process.cwd();
   } catch (error) {
-    throw new StartError("the working directory is gone: change to one that is there", { cause: error });
+    throw new StartError("the working directory no longer exists: change to an existing one", { cause: error });
   }
 }
 
-function refuse(error: unknown): number {
+function reportFailure(error: unknown): number {
   if (error instanceof ConfigError) {
     for (const problem of error.problems) process.stderr.write(`${describeProblem(problem)}\n`);
     return 2;

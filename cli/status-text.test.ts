@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { AgentStatus, ClusterStatus } from "../agent/serve/local/agent-status.ts";
-import { statusText } from "./status-text.ts";
+import { formatStatus } from "./status-text.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");
 const alone: AgentStatus = {
@@ -17,8 +17,8 @@ const cluster: ClusterStatus = {
   watch: { last: "2026-01-01T11:59:20Z" },
 };
 
-test("a node that stands alone has no cluster", () => {
-  expect(statusText(alone, now)).toMatchInlineSnapshot(`
+test("a standalone node shows no cluster", () => {
+  expect(formatStatus(alone, now)).toMatchInlineSnapshot(`
     "node     berth, v1.36.3+berth
     runtime  ready
     cluster  no cluster: pods come from files
@@ -28,44 +28,44 @@ test("a node that stands alone has no cluster", () => {
   `);
 });
 
-test("a node of a cluster says when it last did what it does for it", () => {
+test("a node of a cluster shows when each periodic task last succeeded", () => {
   const pods = { Pending: 1, Running: 12, Failed: 1 };
-  expect(statusText({ ...alone, cluster, pods, refused: 1 }, now)).toMatchInlineSnapshot(`
+  expect(formatStatus({ ...alone, cluster, pods, refused: 1 }, now)).toMatchInlineSnapshot(`
     "node           berth, v1.36.3+berth
     runtime        ready
     cluster        10.0.0.1:6443, connected since 2026-01-01T11:00:00Z (60m)
     lease          renewed 4s ago
     node status    reported 3m ago
-    watch of pods  heard 40s ago
+    watch of pods  updated 40s ago
     pods           14: 12 Running, 1 Failed, 1 Pending
-    refused        1 manifest (berth pods says why)
+    refused        1 manifest (berth pods shows why)
     "
   `);
 });
 
-test("what went wrong since stands beside what last went well", () => {
+test("a failing task shows its last success and its error", () => {
   const error = { at: "2026-01-01T11:59:58Z", message: "PUT /apis/…/leases/berth: forbidden" };
   const denied: ClusterStatus = {
     ...cluster,
     lease: { last: "2026-01-01T11:59:05Z", error },
     nodeStatus: { error: { at: "2026-01-01T11:59:57Z", message: "no" } },
   };
-  expect(statusText({ ...alone, cluster: denied, refused: 2 }, now)).toMatchInlineSnapshot(`
+  expect(formatStatus({ ...alone, cluster: denied, refused: 2 }, now)).toMatchInlineSnapshot(`
     "node           berth, v1.36.3+berth
     runtime        ready
     cluster        10.0.0.1:6443, connected since 2026-01-01T11:00:00Z (60m)
-    lease          renewed 55s ago, but not since: PUT /apis/…/leases/berth: forbidden (2s ago, trying again)
+    lease          renewed 55s ago, failing since: PUT /apis/…/leases/berth: forbidden (2s ago, trying again)
     node status    not reported yet: no (3s ago, trying again)
-    watch of pods  heard 40s ago
+    watch of pods  updated 40s ago
     pods           none
-    refused        2 manifests (berth pods says why)
+    refused        2 manifests (berth pods shows why)
     "
   `);
 });
 
-test("a server that is away says why once, and so does a runtime", () => {
+test("the reason of an outage of the server or the runtime is shown once", () => {
   const error = { at: "2026-01-01T11:59:58Z", message: "GET /api: the API server cannot be reached" };
-  const lastError = { at: "2026-01-01T11:59:58Z", message: "nobody listens at 10.0.0.1:6443" };
+  const lastError = { at: "2026-01-01T11:59:58Z", message: "connection refused by 10.0.0.1:6443" };
   const away: ClusterStatus = {
     ...cluster,
     connection: { state: "away", since: "2026-01-01T11:58:40Z", lastError },
@@ -74,42 +74,42 @@ test("a server that is away says why once, and so does a runtime", () => {
     watch: { error },
   };
   const runtime = { state: "away", since: "2026-01-01T11:59:50Z", message: "connect ENOENT /run/c.sock" } as const;
-  expect(statusText({ ...alone, runtime, cluster: away }, now)).toMatchInlineSnapshot(`
+  expect(formatStatus({ ...alone, runtime, cluster: away }, now)).toMatchInlineSnapshot(`
     "node           berth, v1.36.3+berth
     runtime        away since 2026-01-01T11:59:50Z (10s): connect ENOENT /run/c.sock
     cluster        10.0.0.1:6443, away since 2026-01-01T11:58:40Z (80s), trying again
-    last error     2s ago: nobody listens at 10.0.0.1:6443
+    last error     2s ago: connection refused by 10.0.0.1:6443
     lease          renewed 84s ago
     node status    not reported yet
-    watch of pods  not heard yet
+    watch of pods  not updated yet
     pods           none
     refused        no manifests
     "
   `);
 });
 
-test("what is over is shown as such", () => {
-  const lastError = { at: "2026-01-01T11:10:00Z", message: "nobody listens at 10.0.0.1:6443" };
+test("a past outage is shown as resolved", () => {
+  const lastError = { at: "2026-01-01T11:10:00Z", message: "connection refused by 10.0.0.1:6443" };
   const back: ClusterStatus = {
     ...cluster,
     connection: { state: "connected", since: "2026-01-01T11:10:02Z", lastError },
   };
-  expect(statusText({ ...alone, cluster: back }, now)).toMatchInlineSnapshot(`
+  expect(formatStatus({ ...alone, cluster: back }, now)).toMatchInlineSnapshot(`
     "node           berth, v1.36.3+berth
     runtime        ready
     cluster        10.0.0.1:6443, connected since 2026-01-01T11:10:02Z (49m)
-    last error     50m ago, and over: nobody listens at 10.0.0.1:6443
+    last error     50m ago, resolved: connection refused by 10.0.0.1:6443
     lease          renewed 4s ago
     node status    reported 3m ago
-    watch of pods  heard 40s ago
+    watch of pods  updated 40s ago
     pods           none
     refused        no manifests
     "
   `);
 });
 
-test("in the first moment nothing is there yet", () => {
-  const begun: ClusterStatus = {
+test("nothing is connected right after the start", () => {
+  const started: ClusterStatus = {
     ...cluster,
     connection: { state: "connecting" },
     lease: {},
@@ -117,44 +117,44 @@ test("in the first moment nothing is there yet", () => {
     watch: {},
   };
   const runtime = { state: "connecting", since: "2026-01-01T11:59:58Z" } as const;
-  expect(statusText({ ...alone, runtime, cluster: begun }, now)).toMatchInlineSnapshot(`
+  expect(formatStatus({ ...alone, runtime, cluster: started }, now)).toMatchInlineSnapshot(`
     "node           berth, v1.36.3+berth
-    runtime        has not answered yet, asked since 2026-01-01T11:59:58Z (2s)
+    runtime        has not answered yet, trying since 2026-01-01T11:59:58Z (2s)
     cluster        10.0.0.1:6443, not connected yet
     lease          not renewed yet
     node status    not reported yet
-    watch of pods  not heard yet
+    watch of pods  not updated yet
     pods           none
     refused        no manifests
     "
   `);
 });
 
-test("why pods are not well has a line while any is not, the most frequent reason first", () => {
-  const unwell = { NotReady: 1, CrashLoopBackOff: 2 };
+test("pods that are not ready have a line with their reasons, the most frequent first", () => {
+  const notReady = { NotReady: 1, CrashLoopBackOff: 2 };
   expect(
-    statusText({ ...alone, pods: { Running: 9 }, unwell }, now)
+    formatStatus({ ...alone, pods: { Running: 9 }, notReady }, now)
       .split("\n")
       .slice(3, 5),
-  ).toEqual(["pods     9: 9 Running", "unwell   3: 2 CrashLoopBackOff, 1 NotReady (berth pods says more)"]);
+  ).toEqual(["pods       9: 9 Running", "not ready  3: 2 CrashLoopBackOff, 1 NotReady (berth pods shows why)"]);
 });
 
-test("images that are being pulled have a line while there are any", () => {
+test("images that are being pulled have a line", () => {
   const pulls = ["57:00", "59:30", "59:58", "59:59"].map((since, n) => ({
     image: `app:${n}`,
     since: `2026-01-01T11:${since}Z`,
   }));
-  const lineOf = (count: number) => statusText({ ...alone, pulls: pulls.slice(0, count) }, now).split("\n")[4];
+  const lineOf = (count: number) => formatStatus({ ...alone, pulls: pulls.slice(0, count) }, now).split("\n")[4];
   expect([lineOf(1), lineOf(4)]).toEqual([
     "pulls    1 image: app:0 for 3m",
     "pulls    4 images: app:0 for 3m, app:1 for 30s, app:2 for 2s and 1 more",
   ]);
 });
 
-test("whatever a runtime or a server has said stays in its line, and steers no terminal", () => {
+test("control characters in messages are escaped, so they cannot drive the terminal", () => {
   const message = "no\u001b[2J\ncluster  all is well\u009b31m";
   const runtime = { state: "away", since: "2026-01-01T11:59:00Z", message } as const;
-  expect(statusText({ ...alone, runtime }, now).split("\n")[1]).toBe(
+  expect(formatStatus({ ...alone, runtime }, now).split("\n")[1]).toBe(
     String.raw`runtime  away since 2026-01-01T11:59:00Z (60s): no\u001b[2J\ncluster  all is well\u009b31m`,
   );
 });

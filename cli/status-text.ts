@@ -1,12 +1,12 @@
-import type { AgentStatus, ClusterStatus, ConnectionStatus, Upkeep } from "../agent/serve/local/agent-status.ts";
-import { inOneLine } from "../host/escape-control.ts";
+import type { AgentStatus, ClusterStatus, ConnectionStatus, PeriodicTask } from "../agent/serve/local/agent-status.ts";
+import { escapeControlChars } from "../host/escape-control.ts";
 import { ageOf } from "./age.ts";
 
 type Row = readonly [name: string, text: string];
 
-/** What `berth status` shows to people: a line for each thing. */
-export function statusText(
-  { node, runtime, cluster, pods, unwell = {}, pulls = [], refused }: AgentStatus,
+/** The text of `berth status`: one line per item. */
+export function formatStatus(
+  { node, runtime, cluster, pods, notReady = {}, pulls = [], refused }: AgentStatus,
   now = Date.now(),
 ): string {
   const rows: readonly Row[] = [
@@ -14,39 +14,41 @@ export function statusText(
     ["runtime", runtimeText(runtime, now)],
     ...(cluster === undefined ? [["cluster", "no cluster: pods come from files"] as const] : clusterRows(cluster, now)),
     ["pods", countsText(pods)],
-    ...(Object.keys(unwell).length === 0 ? [] : [["unwell", `${countsText(unwell)} (berth pods says more)`] as const]),
+    ...(Object.keys(notReady).length === 0
+      ? []
+      : [["not ready", `${countsText(notReady)} (berth pods shows why)`] as const]),
     ...(pulls.length === 0 ? [] : [["pulls", pullsText(pulls, now)] as const]),
-    ["refused", refused === 0 ? "no manifests" : `${countOf(refused, "manifest")} (berth pods says why)`],
+    ["refused", refused === 0 ? "no manifests" : `${countOf(refused, "manifest")} (berth pods shows why)`],
   ];
   const width = Math.max(...rows.map(([name]) => name.length));
-  return rows.map(([name, text]) => `${name.padEnd(width)}  ${inOneLine(text)}\n`).join("");
+  return rows.map(([name, text]) => `${name.padEnd(width)}  ${escapeControlChars(text)}\n`).join("");
 }
 
 function clusterRows({ server, connection, lease, nodeStatus, watch }: ClusterStatus, now: number): readonly Row[] {
-  // While the server is away all of them fail, each in words of its own for the same reason.
+  // While the server is away all tasks fail for the same reason, which the connection already shows.
   const isAway = connection.state === "away";
-  const row = (name: string, done: string, upkeep: Upkeep): Row => [name, upkeepText(done, upkeep, isAway, now)];
+  const row = (name: string, verb: string, task: PeriodicTask): Row => [name, taskText(verb, task, isAway, now)];
   return [
     ["cluster", `${server}, ${connectionText(connection, now)}`],
     ...lastErrorRow(connection, now),
     row("lease", "renewed", lease),
     row("node status", "reported", nodeStatus),
-    row("watch of pods", "heard", watch),
+    row("watch of pods", "updated", watch),
   ];
 }
 
-/** While the connection is away it says why; and afterwards what had been. */
+/** Why the connection is away, or why it last was. */
 function lastErrorRow(connection: ConnectionStatus, now: number): readonly Row[] {
   if (connection.state === "connecting" || connection.lastError === undefined) return [];
   const { at, message } = connection.lastError;
-  return [["last error", `${ageOf(at, now)} ago${connection.state === "away" ? "" : ", and over"}: ${message}`]];
+  return [["last error", `${ageOf(at, now)} ago${connection.state === "away" ? "" : ", resolved"}: ${message}`]];
 }
 
-/** `renewed 4s ago`, `renewed 55s ago, but not since: forbidden (2s ago, trying again)`, `not renewed yet` */
-function upkeepText(done: string, { last, error }: Upkeep, isAway: boolean, now: number): string {
+/** `renewed 4s ago`, `renewed 55s ago, failing since: forbidden (2s ago, trying again)`, `not renewed yet` */
+function taskText(verb: string, { last, error }: PeriodicTask, isAway: boolean, now: number): string {
   const why = error === undefined || isAway ? "" : `: ${error.message} (${ageOf(error.at, now)} ago, trying again)`;
-  if (last === undefined) return `not ${done} yet${why}`;
-  return `${done} ${ageOf(last, now)} ago${why === "" ? "" : `, but not since${why}`}`;
+  if (last === undefined) return `not ${verb} yet${why}`;
+  return `${verb} ${ageOf(last, now)} ago${why === "" ? "" : `, failing since${why}`}`;
 }
 
 function connectionText(connection: ConnectionStatus, now: number): string {
@@ -65,7 +67,7 @@ function runtimeText(runtime: AgentStatus["runtime"], now: number): string {
     case "ready":
       return "ready";
     case "connecting":
-      return `has not answered yet, asked since ${sinceText(runtime.since, now)}`;
+      return `has not answered yet, trying since ${sinceText(runtime.since, now)}`;
     case "away":
       return `away since ${sinceText(runtime.since, now)}: ${runtime.message}`;
   }
@@ -78,13 +80,13 @@ function countsText(counts: Readonly<Record<string, number>>): string {
   return all === 0 ? "none" : `${all}: ${words.map(([word, count]) => `${count} ${word}`).join(", ")}`;
 }
 
-const MOST_SHOWN = 3;
+const MAX_SHOWN = 3;
 
 /** `2 images: app:1 for 3m, app:2 for 4s` */
 function pullsText(pulls: NonNullable<AgentStatus["pulls"]>, now: number): string {
-  const words = pulls.slice(0, MOST_SHOWN).map(({ image, since }) => `${image} for ${ageOf(since, now)}`);
-  const rest = pulls.length - words.length;
-  return `${countOf(pulls.length, "image")}: ${words.join(", ")}${rest === 0 ? "" : ` and ${rest} more`}`;
+  const shown = pulls.slice(0, MAX_SHOWN).map(({ image, since }) => `${image} for ${ageOf(since, now)}`);
+  const rest = pulls.length - shown.length;
+  return `${countOf(pulls.length, "image")}: ${shown.join(", ")}${rest === 0 ? "" : ` and ${rest} more`}`;
 }
 
 const sinceText = (time: string, now: number) => `${time} (${ageOf(time, now)})`;

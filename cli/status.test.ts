@@ -5,7 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 
 const program = join(import.meta.dirname, "main.ts");
-const told = { node: { name: "a", version: "v1" }, runtime: { state: "ready" }, pods: { Running: 1 }, refused: 0 };
+const agentStatus = {
+  node: { name: "a", version: "v1" },
+  runtime: { state: "ready" },
+  pods: { Running: 1 },
+  refused: 0,
+};
 
 let folder: string;
 let agent: Server | undefined;
@@ -18,18 +23,21 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** An agent that answers so, or ends before it has; resolves when it listens. `asked` are the first lines of what it was asked. */
-async function serve(answer?: string) {
-  const asked: string[] = [];
+/**
+ * A fake agent that sends this response or closes the connection; resolves when it listens, with the request lines it
+ * receives.
+ */
+async function serve(response?: string) {
+  const requests: string[] = [];
   agent = createServer((socket) =>
     socket.once("data", (data) => {
-      asked.push(String(data).split("\r\n")[0] ?? "");
-      if (answer === undefined) socket.destroy();
-      else socket.end(answer);
+      requests.push(String(data).split("\r\n")[0] ?? "");
+      if (response === undefined) socket.destroy();
+      else socket.end(response);
     }),
   );
   await new Promise<void>((resolve) => agent?.listen(join(folder, "berth.sock"), resolve));
-  return asked;
+  return requests;
 }
 
 function http(status: string, body: string): string {
@@ -43,37 +51,41 @@ async function status(...args: readonly string[]) {
   return { stdout, stderr, exitCode };
 }
 
-test("what the agent tells is shown as text, or as it is", async () => {
-  const asked = await serve(http("200 OK", JSON.stringify(told)));
+test("status shows the agent's JSON as text, or unchanged", async () => {
+  const requests = await serve(http("200 OK", JSON.stringify(agentStatus)));
   const shown = await status("-o", "json");
-  expect(shown).toEqual({ stdout: `${JSON.stringify(told)}\n`, stderr: "", exitCode: 0 });
+  expect(shown).toEqual({ stdout: `${JSON.stringify(agentStatus)}\n`, stderr: "", exitCode: 0 });
   expect((await status()).stdout).toContain("1: 1 Running\n");
-  expect(asked).toEqual(["GET /status HTTP/1.1", "GET /status HTTP/1.1"]);
+  expect(requests).toEqual(["GET /status HTTP/1.1", "GET /status HTTP/1.1"]);
 });
 
 const failures: readonly (readonly [name: string, answer: string | undefined, why: string])[] = [
   [
     "of an earlier release",
     http("404 Not Found", "not found"),
-    "the agent that runs is of an earlier release, which cannot say",
+    "the running agent is of an earlier release that does not support this command",
   ],
-  ["in trouble", http("500 No", ""), "no agent answers on SOCKET: it answered 500"],
-  ["that ends before it has answered", undefined, "no agent answers on SOCKET: it has ended just now"],
+  ["with an internal error", http("500 No", ""), "no agent answers on SOCKET: it answered 500"],
+  [
+    "that closes the connection before its response",
+    undefined,
+    "no agent answers on SOCKET: the connection was closed: it has just exited",
+  ],
 ];
-for (const [name, answer, why] of failures)
-  test(`an agent ${name}: one line, and exit code 1`, async () => {
-    await serve(answer);
+for (const [name, response, why] of failures)
+  test(`status prints one line and exits with code 1 for an agent ${name}`, async () => {
+    await serve(response);
     const stderr = `berth status: ${why.replace("SOCKET", `${folder}/berth.sock`)}\n`;
     expect(await status()).toEqual({ stdout: "", stderr, exitCode: 1 });
   });
 
-test("wrong arguments: one line, and exit code 2", async () => {
+test("wrong arguments yield one line and exit code 2", async () => {
   const { stderr, exitCode } = await status("--watch");
   expect([stderr.split("\n").length, exitCode]).toEqual([2, 2]);
   expect(stderr).toStartWith("berth status: ");
 });
 
-test("--help is its usage", async () => {
+test("--help prints the usage", async () => {
   const { stdout, exitCode } = await status("--help");
   expect([stdout.split("\n")[0], exitCode]).toEqual(["berth status [-o json] [--root-dir DIR]", 0]);
 });

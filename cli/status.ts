@@ -1,16 +1,16 @@
 import { parseArgs } from "node:util";
 import type { AgentStatus } from "../agent/serve/local/agent-status.ts";
-import { askAgent, leaveQuietly, socketBelow, whyNot } from "./local-agent.ts";
-import { statusText } from "./status-text.ts";
+import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
+import { formatStatus } from "./status-text.ts";
 
 const usage = `berth status [-o json] [--root-dir DIR]
 
-Shows how the agent that runs on this machine does: its node, its container runtime, its cluster, and how many pods it has.
+Shows the state of the agent on this machine: its node, its container runtime, its cluster and its pods.
 
   -o, --output FORMAT   text (default) or json
       --root-dir DIR    the agent's root directory (default /var/lib/kubelet)
 
-The exit code says whether an agent has answered, not whether all is well with it.
+The exit code shows whether an agent responds, not whether it is healthy.
 `;
 
 const options = {
@@ -19,31 +19,33 @@ const options = {
   help: { type: "boolean", short: "h", default: false },
 } as const;
 
-/** `berth status`. Exit code 2 for wrong arguments, 1 when no agent answers, or one that is too old to. */
+/** `berth status`. Exit code 2 for wrong arguments, 1 if no agent responds or it is too old for this command. */
 export async function status(args: readonly string[]): Promise<number> {
-  const read = readArguments(args);
-  if (typeof read === "string") {
-    process.stderr.write(`berth status: ${read}\n`);
+  const parsed = readArguments(args);
+  if (typeof parsed === "string") {
+    process.stderr.write(`berth status: ${parsed}\n`);
     return 2;
   }
-  if (read.help) {
+  if (parsed.help) {
     process.stdout.write(usage);
     return 0;
   }
-  process.stdout.once("error", leaveQuietly);
-  const socket = socketBelow(read["root-dir"]);
+  process.stdout.once("error", exitOnBrokenPipe);
+  const socket = socketPath(parsed["root-dir"]);
   try {
-    const answer = await askAgent(socket, "/status");
-    if (answer.status === 404) {
-      process.stderr.write("berth status: the agent that runs is of an earlier release, which cannot say\n");
+    const response = await requestAgent(socket, "/status");
+    if (response.status === 404) {
+      process.stderr.write(
+        "berth status: the running agent is of an earlier release that does not support this command\n",
+      );
       return 1;
     }
-    if (!answer.ok) throw new Error(`it answered ${answer.status}`);
-    const told = (await answer.json()) as AgentStatus;
-    process.stdout.write(read.output === "json" ? `${JSON.stringify(told)}\n` : statusText(told));
+    if (!response.ok) throw new Error(`it answered ${response.status}`);
+    const agentStatus = (await response.json()) as AgentStatus;
+    process.stdout.write(parsed.output === "json" ? `${JSON.stringify(agentStatus)}\n` : formatStatus(agentStatus));
     return 0;
   } catch (error) {
-    process.stderr.write(`berth status: no agent answers on ${socket}: ${whyNot(error)}\n`);
+    process.stderr.write(`berth status: no agent answers on ${socket}: ${describeConnectError(error)}\n`);
     return 1;
   }
 }

@@ -3,18 +3,18 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { kubeletVersionLine, kubeletVersionRaw, versionLine } from "./version.ts";
 
-/** The release that the types of the API were generated from. */
+/** The Kubernetes release that the API types were generated from. */
 const { version } = JSON.parse(
   readFileSync(join(import.meta.dirname, "..", "proto", "kubernetes", "openapi.json"), "utf8"),
 ) as { readonly version: string };
 
-test("a kubelet's version is that of the API it speaks, in the words that kubeadm parses", () => {
+test("kubelet --version prints the API's release in the format that kubeadm parses", () => {
   expect(kubeletVersionLine()).toBe(`Kubernetes ${version}\n`);
-  // The expression of kubeadm's preflight checks.
+  // The regular expression of kubeadm's preflight checks.
   expect(kubeletVersionLine()).toMatch(/^\s*Kubernetes v((0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)([-\w.+]*)?)\s*$/);
 });
 
-test("a kubelet's raw version has every field that the kubelet prints, in its order", () => {
+test("kubelet --version=raw prints every field of the kubelet in its order", () => {
   const raw = kubeletVersionRaw();
   expect(raw).toStartWith('version.Info{Major:"1", Minor:"36", EmulationMajor:"", ');
   expect([...raw.matchAll(/(\w+):"/g)].map(([, name]) => name)).toEqual([
@@ -44,7 +44,7 @@ async function run(...args: readonly string[]) {
   return { stdout, stderr, exitCode };
 }
 
-test("berth's version is JSON for whoever asks for that", async () => {
+test("berth version -o json prints JSON", async () => {
   for (const args of [["-o", "json"], ["-ojson"], ["--output=json"]]) {
     const { stdout, exitCode } = await run(...args);
     expect([JSON.parse(stdout), exitCode]).toEqual([
@@ -59,7 +59,7 @@ test("berth's version is JSON for whoever asks for that", async () => {
   }
 });
 
-test("what berth's version does not know is refused with exit code 2", async () => {
+test("berth version rejects unknown arguments with exit code 2", async () => {
   expect(await run("-o", "yaml")).toEqual({
     stdout: "",
     stderr: "berth version: -o takes json, found yaml\n",
@@ -72,6 +72,6 @@ test("what berth's version does not know is refused with exit code 2", async () 
   }
 });
 
-test("berth's version is its own", () => {
+test("berth version prints Berth's own release", () => {
   expect(versionLine()).toBe("berth from source\n");
 });

@@ -1,10 +1,10 @@
 import { kubernetesVersion } from "../proto/kubernetes/version.ts";
 
-/** Set by the build; a run from source has neither. */
+/** Defined by the build; undefined in a run from source. */
 declare const BERTH_VERSION: string | undefined;
 declare const BERTH_COMMIT: string | undefined;
 
-/** As Go names it. */
+/** Go's GOOS/GOARCH. */
 const platform = `linux/${process.arch === "x64" ? "amd64" : process.arch}`;
 
 /** `berth 0.1.0 (1a2b3c4d5e6f)` */
@@ -13,17 +13,20 @@ export function versionLine(): string {
   return `berth ${release()}${commit}\n`;
 }
 
-/** The same for programs, and what they may have to hold it against. */
+/** The JSON of `berth version -o json`. */
 export function versionFields(): Readonly<Record<string, string>> {
   return { version: release(), gitCommit: builtFrom(), kubernetesVersion, platform };
 }
 
-/** `Kubernetes v1.36.3`: what kubeadm and installers read from `kubelet --version`, and hold against their own release. */
+/**
+ * `Kubernetes v1.36.3`: kubeadm and installers parse this output of `kubelet --version` and compare it with their own
+ * release.
+ */
 export function kubeletVersionLine(): string {
   return `Kubernetes ${kubernetesVersion}\n`;
 }
 
-/** `kubelet --version=raw`: the kubelet prints a structure of Go there, and this is it, with what stands for it in Berth. */
+/** The output of `kubelet --version=raw`: Go's print of the kubelet's version.Info, with Berth's values. */
 export function kubeletVersionRaw(): string {
   const [major = "", minor = ""] = kubernetesVersion.slice(1).split(".");
   const [, commit = "", plus] = /^([0-9a-f]+)(\+?)$/.exec(builtFrom()) ?? [];
@@ -37,7 +40,7 @@ export function kubeletVersionRaw(): string {
     GitVersion: kubernetesVersion,
     GitCommit: commit,
     GitTreeState: commit === "" ? "" : plus === "+" ? "dirty" : "clean",
-    // The kubelet's own word for a time that is not told.
+    // The kubelet's value for an unknown build date.
     BuildDate: "1970-01-01T00:00:00Z",
     GoVersion: "",
     Compiler: "bun",
@@ -51,7 +54,7 @@ function release(): string {
   return typeof BERTH_VERSION === "string" ? BERTH_VERSION : "from source";
 }
 
-/** The commit, with a plus where the tree differed from it; "unknown" where there was no git, "" for a run from source. */
+/** The commit, with a plus if the tree had changes; "unknown" if built without git, "" for a run from source. */
 function builtFrom(): string {
   return typeof BERTH_COMMIT === "string" ? BERTH_COMMIT : "";
 }

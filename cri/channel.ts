@@ -8,32 +8,33 @@ import {
   type StatusObject,
   setLogVerbosity,
 } from "@grpc/grpc-js";
+import { onAbort } from "../host/async/abort.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
-import { statusCodes } from "../proto/grpc-status-codes.ts";
+import { grpcStatusCodes } from "../proto/grpc-status-codes.ts";
 import { CriError } from "./error.ts";
-import { type CallRecord, createCallMetrics, type VerbMetrics } from "./metrics.ts";
-import type { Verb } from "./rpc-method.ts";
+import { type CallRecord, createCallMetrics, type MethodMetrics } from "./metrics.ts";
+import type { RpcMethod } from "./rpc-method.ts";
 
-const mebibyte = 1024 * 1024;
+const MEBIBYTE = 1024 * 1024;
 
 /**
- * gRPC servers written in Go end a connection ("too many pings") whose pings come more often than every five minutes
- * while nothing else is sent, unless they are told otherwise; containerd is not.
+ * By default a gRPC server written in Go closes a connection ("too many pings") that sends pings more often than every
+ * five minutes without other traffic; containerd uses this default.
  */
-const pingEveryMs = 310_000;
+const PING_INTERVAL_MS = 310_000;
 
-const channelOptions: ClientOptions = {
-  "grpc.max_receive_message_length": 16 * mebibyte,
-  "grpc.max_send_message_length": 16 * mebibyte,
+const GRPC_OPTIONS: ClientOptions = {
+  "grpc.max_receive_message_length": 16 * MEBIBYTE,
+  "grpc.max_send_message_length": 16 * MEBIBYTE,
   "grpc.initial_reconnect_backoff_ms": 100,
   "grpc.min_reconnect_backoff_ms": 100,
   "grpc.max_reconnect_backoff_ms": 1_000,
-  "grpc.keepalive_time_ms": pingEveryMs,
+  "grpc.keepalive_time_ms": PING_INTERVAL_MS,
   "grpc.keepalive_timeout_ms": 20_000,
   "grpc.enable_channelz": 0,
   "grpc.enable_retries": 0,
-  // A renewed client must not inherit the back-off of the one before.
+  // A new client must not share the subchannel, and its back-off, with the previous one.
   "grpc.use_local_subchannel_pool": 1,
 };
 
@@ -44,55 +45,61 @@ export interface CallLimits {
 }
 
 /** One gRPC channel to one socket. All errors are `CriError`s. */
-export interface Connection {
+export interface Channel {
   readonly socketPath: string;
-  call<Request, Response>(verb: Verb<Request, Response>, request: Request, limits: CallLimits): Promise<Response>;
-  /** Hands over each message as it comes; resolves with the reason when the stream has ended. Never rejects. */
+  call<Request, Response>(
+    method: RpcMethod<Request, Response>,
+    request: Request,
+    limits: CallLimits,
+  ): Promise<Response>;
+  /**
+   * Calls `onMessage` with each message of a server stream; resolves with the reason when it has ended. Never rejects.
+   */
   stream<Request, Message>(
-    verb: Verb<Request, Message>,
+    method: RpcMethod<Request, Message>,
     request: Request,
     onMessage: (message: Message) => void,
     signal: AbortSignal,
   ): Promise<CriError>;
-  /** Connects anew and at once, for when the socket has come back: the channel itself may still be waiting. */
-  renew(): void;
-  metrics(): Readonly<Record<string, VerbMetrics>>;
+  /** Reconnects at once, for a socket that has been created again: grpc-js may still wait for its back-off. */
+  reconnect(): void;
+  metrics(): Readonly<Record<string, MethodMetrics>>;
   close(): void;
 }
 
-export interface ConnectionOptions {
+export interface ChannelOptions {
   readonly socketPath: string;
   readonly clock: Pick<Clock, "now">;
   readonly log: Log;
 }
 
 /** Connects lazily: an absent socket shows as UNAVAILABLE with the first call. */
-export function createConnection({ socketPath, clock, log }: ConnectionOptions): Connection {
-  // grpc-js would write to stderr past our log. What it has to say comes with the status of the calls, too.
+export function createChannel({ socketPath, clock, log }: ChannelOptions): Channel {
+  // grpc-js would write to stderr, bypassing our log. The status of the calls contains the same errors.
   setLogVerbosity(logVerbosity.NONE);
   const metrics = createCallMetrics();
-  const calling: Calling = {
+  const deps: CallDeps = {
     clock,
-    ended(record) {
+    recordCall(record) {
       metrics.record(record);
       log.debug({ ...record }, "runtime call");
     },
   };
-  const connect = () => new Client(`unix://${socketPath}`, credentials.createInsecure(), channelOptions);
+  const connect = () => new Client(`unix://${socketPath}`, credentials.createInsecure(), GRPC_OPTIONS);
   let client: Client | undefined = connect();
-  const open = (verb: string): Client => {
-    if (client === undefined) throw new CriError("CANCELLED", verb, "the connection is closed");
+  const currentClient = (method: string): Client => {
+    if (client === undefined) throw new CriError("CANCELLED", method, "the connection is closed");
     return client;
   };
 
   return {
     socketPath,
-    call: async (verb, request, limits) => await call(open(verb.name), calling, verb, request, limits),
-    async stream(verb, request, onMessage, signal) {
-      if (client === undefined) return new CriError("CANCELLED", verb.name, "the connection is closed");
-      return await stream(client, calling, verb, request, onMessage, signal);
+    call: async (method, request, limits) => await call(currentClient(method.name), deps, method, request, limits),
+    async stream(method, request, onMessage, signal) {
+      if (client === undefined) return new CriError("CANCELLED", method.name, "the connection is closed");
+      return await stream(client, deps, method, request, onMessage, signal);
     },
-    renew() {
+    reconnect() {
       if (client === undefined) return;
       client.close();
       client = connect();
@@ -105,47 +112,44 @@ export function createConnection({ socketPath, clock, log }: ConnectionOptions):
   };
 }
 
-/** What the calls of a connection share. */
-interface Calling {
+/** The dependencies that all calls of a channel share. */
+interface CallDeps {
   readonly clock: Pick<Clock, "now">;
-  /** Hears how each call has ended, and how long it took. */
-  readonly ended: (call: CallRecord) => void;
+  /** Records the result and the duration of each call. */
+  readonly recordCall: (call: CallRecord) => void;
 }
 
-/** How far the two ends of a call may disagree about when its time is over. */
+/** How much earlier than our deadline the runtime may cancel a call because its clock is ahead. */
 const DEADLINE_SLACK_MS = 50;
 
 function call<Request, Response>(
   client: Client,
-  { clock, ended }: Calling,
-  verb: Verb<Request, Response>,
+  { clock, recordCall }: CallDeps,
+  method: RpcMethod<Request, Response>,
   request: Request,
   { signal, deadlineMs }: CallLimits,
 ): Promise<Response> {
   return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(cancelledBefore(verb.name));
+    if (signal?.aborted) return reject(cancelledError(method.name));
     const startedAt = clock.now();
     const deadline = deadlineMs === undefined ? Number.POSITIVE_INFINITY : startedAt + deadlineMs;
     const metadata = new Metadata();
-    for (const [key, value] of Object.entries(verb.metadata ?? {})) metadata.set(key, value);
-    const { path, encode, decode } = verb;
-    const sent = client.makeUnaryRequest(path, encode, decode, request, metadata, { deadline }, settle);
-    signal?.addEventListener("abort", cancel, { once: true });
+    for (const [key, value] of Object.entries(method.metadata ?? {})) metadata.set(key, value);
+    const { path, encode, decode } = method;
+    const rpc = client.makeUnaryRequest(path, encode, decode, request, metadata, { deadline }, settle);
+    const remove = onAbort(signal, () => rpc.cancel());
 
-    function cancel() {
-      sent.cancel();
-    }
-    /** The runtime knows the deadline too; where its clock is a moment ahead it is the one that gives up, as cancelled. */
-    function atDeadline(error: CriError): CriError {
-      const isOurs = signal?.aborted === true || clock.now() < deadline - DEADLINE_SLACK_MS;
-      if (error.code !== "CANCELLED" || isOurs) return error;
-      return new CriError("DEADLINE_EXCEEDED", verb.name, `no answer within ${deadlineMs} ms`, { cause: error });
+    /** The runtime knows the deadline, too; if its clock is ahead, it ends the call first, with CANCELLED. */
+    function withDeadlineCode(error: CriError): CriError {
+      const isOurCancellation = signal?.aborted === true || clock.now() < deadline - DEADLINE_SLACK_MS;
+      if (error.code !== "CANCELLED" || isOurCancellation) return error;
+      return new CriError("DEADLINE_EXCEEDED", method.name, `no answer within ${deadlineMs} ms`, { cause: error });
     }
     function settle(error: ServiceError | null, response?: Response) {
-      signal?.removeEventListener("abort", cancel);
-      ended({ verb: verb.name, code: codeOf(error), durationMs: clock.now() - startedAt });
-      if (error !== null) reject(atDeadline(toCriError(verb.name, error)));
-      else if (response === undefined) reject(new CriError("INTERNAL", verb.name, "the runtime sent no answer"));
+      remove();
+      recordCall({ verb: method.name, code: codeOf(error), durationMs: clock.now() - startedAt });
+      if (error !== null) reject(withDeadlineCode(toCriError(method.name, error)));
+      else if (response === undefined) reject(new CriError("INTERNAL", method.name, "the runtime sent no answer"));
       else resolve(response);
     }
   });
@@ -153,45 +157,42 @@ function call<Request, Response>(
 
 function stream<Request, Message>(
   client: Client,
-  { ended }: Calling,
-  verb: Verb<Request, Message>,
+  { recordCall }: CallDeps,
+  method: RpcMethod<Request, Message>,
   request: Request,
   onMessage: (message: Message) => void,
   signal: AbortSignal,
 ): Promise<CriError> {
   return new Promise((resolve) => {
-    if (signal.aborted) return resolve(cancelledBefore(verb.name));
-    const messages = client.makeServerStreamRequest(verb.path, verb.encode, verb.decode, request);
+    if (signal.aborted) return resolve(cancelledError(method.name));
+    const messages = client.makeServerStreamRequest(method.path, method.encode, method.decode, request);
     messages.on("data", onMessage);
-    messages.on("status", (status) => ended({ verb: verb.name, code: codeOf(status), durationMs: undefined }));
-    messages.on("error", (error: ServiceError) => end(toCriError(verb.name, error)));
-    messages.on("end", () => end(new CriError("UNAVAILABLE", verb.name, "the runtime ended the stream")));
-    signal.addEventListener("abort", cancel, { once: true });
+    messages.on("status", (status) => recordCall({ verb: method.name, code: codeOf(status), durationMs: undefined }));
+    messages.on("error", (error: ServiceError) => end(toCriError(method.name, error)));
+    messages.on("end", () => end(new CriError("UNAVAILABLE", method.name, "the runtime ended the stream")));
+    const remove = onAbort(signal, () => messages.cancel());
 
-    function cancel() {
-      messages.cancel();
-    }
     function end(error: CriError) {
-      signal.removeEventListener("abort", cancel);
+      remove();
       resolve(error);
     }
   });
 }
 
-const cancelledBefore = (verb: string) => new CriError("CANCELLED", verb, "cancelled before it was sent");
+const cancelledError = (method: string) => new CriError("CANCELLED", method, "cancelled before it was sent");
 
 function codeOf(status: Pick<StatusObject, "code"> | null): CallRecord["code"] {
-  return status === null ? "OK" : (statusCodes[status.code] ?? "UNKNOWN");
+  return status === null ? "OK" : (grpcStatusCodes[status.code] ?? "UNKNOWN");
 }
 
-function toCriError(verb: string, cause: ServiceError): CriError {
+function toCriError(method: string, cause: ServiceError): CriError {
   const code = codeOf(cause);
-  return new CriError(code === "OK" ? "UNKNOWN" : code, verb, inFewWords(cause.details), { cause });
+  return new CriError(code === "OK" ? "UNKNOWN" : code, method, shortenDetails(cause.details), { cause });
 }
 
-/** The runtime's own words are left alone; of grpc-js's about a socket that nobody listens on only what the kernel said is kept. */
-function inFewWords(details: string): string {
-  const [, why] =
+/** Keeps the runtime's own message; shortens grpc-js's message about a refused connection to the kernel's error. */
+function shortenDetails(details: string): string {
+  const [, kernelError] =
     /^No connection established\. Last error: (?:Error: )?(.*?)\.? Resolution note: /s.exec(details) ?? [];
-  return why ?? details;
+  return kernelError ?? details;
 }

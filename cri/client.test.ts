@@ -21,7 +21,7 @@ import {
 import { DeleteContainerRequest } from "../proto/cri/gen/containerd-containers.ts";
 import { DeleteTaskRequest } from "../proto/cri/gen/containerd-tasks.ts";
 import type { ContainerId, PodUid, SandboxId } from "../proto/ids.ts";
-import { startCriServer, type UnaryAnswer } from "../test/fakes/cri-server.ts";
+import { startCriServer, type UnaryResponder } from "../test/fakes/cri-server.ts";
 import { FakeLog } from "../test/fakes/log.ts";
 import { type CriRuntime, createRuntime } from "./client.ts";
 import type { CriError } from "./error.ts";
@@ -35,7 +35,7 @@ const bytesOf = <T>(codec: Codec<T>, partial: object = {}) =>
 const runtimePath = (verb: string) => `/runtime.v1.RuntimeService/${verb}`;
 const imagePath = (verb: string) => `/runtime.v1.ImageService/${verb}`;
 const always =
-  (bytes: Buffer): UnaryAnswer =>
+  (bytes: Buffer): UnaryResponder =>
   (_, answer) =>
     answer(null, bytes);
 const version = always(bytesOf(VersionResponse, { runtimeApiVersion: "v1", runtimeName: "test", runtimeVersion: "3" }));
@@ -59,8 +59,11 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** Starts a server with these answers and a client to it. */
-async function connect(unary: Readonly<Record<string, UnaryAnswer>>, images?: typeof unary): Promise<CriRuntime> {
+/** Starts a server with these answers, and a client for it. */
+async function startServer(
+  unary: Readonly<Record<string, UnaryResponder>>,
+  images?: typeof unary,
+): Promise<CriRuntime> {
   const socket = join(folder, "cri.sock");
   const server = await startCriServer(socket, unary);
   cleanUps.push(() => server.kill());
@@ -84,8 +87,8 @@ async function connect(unary: Readonly<Record<string, UnaryAnswer>>, images?: ty
 }
 
 describe("deadlines", () => {
-  /** Until when the server is told that it has time, as a time of the machine's clock. */
-  const told = (at: number[], bytes: Buffer): UnaryAnswer => {
+  /** The deadline that the server receives, as an instant of the machine's clock. */
+  const sentRequests = (at: number[], bytes: Buffer): UnaryResponder => {
     return (call, answer) => {
       const deadline = call.getDeadline();
       at.push(Number(deadline));
@@ -93,7 +96,7 @@ describe("deadlines", () => {
     };
   };
   const rows: readonly [string, string, (r: CriRuntime) => Promise<unknown>, number][] = [
-    ["most verbs have the request timeout", runtimePath("ListContainers"), (r) => r.listContainers({}), 120_000],
+    ["most methods have the request timeout", runtimePath("ListContainers"), (r) => r.listContainers({}), 120_000],
     [
       "RunPodSandbox has twice that",
       runtimePath("RunPodSandbox"),
@@ -108,7 +111,7 @@ describe("deadlines", () => {
     ],
     ["PullImage has none", imagePath("PullImage"), (r) => r.pullImage("i", undefined, undefined), Infinity],
     [
-      "the caller's own comes first",
+      "the caller's own deadline takes precedence",
       imagePath("ImageStatus"),
       (r) => r.imageStatus("i", { deadlineMs: 60_000 }),
       60_000,
@@ -117,25 +120,25 @@ describe("deadlines", () => {
   for (const [name, path, act, expected] of rows)
     test(name, async () => {
       const at: number[] = [];
-      const runtime = await connect({ [path]: told(at, Buffer.alloc(0)) });
+      const runtime = await startServer({ [path]: sentRequests(at, Buffer.alloc(0)) });
       const before = Date.now();
       await act(runtime);
       const [deadline = 0] = at;
       if (!Number.isFinite(expected)) return expect(deadline).toBe(expected);
-      // The server counts from when it hears of it; the clocks of a call and of this test may differ by a little.
+      // The server computes the deadline from its own clock, which may differ a little from the test's.
       expect(deadline).toBeGreaterThanOrEqual(before + expected - 50);
       expect(deadline).toBeLessThanOrEqual(Date.now() + expected + 50);
     });
 
-  test("a runtime that says nothing is DEADLINE_EXCEEDED", async () => {
-    const { version } = await connect({ [runtimePath("Version")]: () => {} });
+  test("a runtime that does not answer is DEADLINE_EXCEEDED", async () => {
+    const { version } = await startServer({ [runtimePath("Version")]: () => {} });
     expect(await failureOf(version({ deadlineMs: 50 }))).toMatchObject({ code: "DEADLINE_EXCEEDED", verb: "Version" });
   });
 });
 
-test("a call that is given up is CANCELLED, and the runtime sees it", async () => {
+test("a cancelled call is CANCELLED, and the runtime sees that", async () => {
   const [arrived, seen] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const { pullImage } = await connect({
+  const { pullImage } = await startServer({
     [imagePath("PullImage")]: (call) => {
       call.on("cancelled", () => seen.resolve());
       arrived.resolve();
@@ -149,19 +152,19 @@ test("a call that is given up is CANCELLED, and the runtime sees it", async () =
   await seen.promise;
 });
 
-describe("a container that cannot be removed because a start that was cut short has left its task", () => {
-  const refused: UnaryAnswer = (_, answer) =>
+describe("a container with a leftover task of a cancelled start", () => {
+  const refused: UnaryResponder = (_, answer) =>
     answer({ code: grpcStatus.FAILED_PRECONDITION, details: "cannot delete running task" });
   const tasks = "/containerd.services.tasks.v1.Tasks/Delete";
 
-  test("is removed once containerd's own task service has taken the task away", async () => {
-    const told: string[] = [];
+  test("is removed after containerd's task service has deleted the task", async () => {
+    const sentRequests: string[] = [];
     let isLeft = true;
-    const { removeContainer } = await connect({
+    const { removeContainer } = await startServer({
       [runtimePath("RemoveContainer")]: (call, answer) =>
         isLeft ? refused(call, answer) : answer(null, Buffer.alloc(0)),
       [tasks](call, answer) {
-        told.push(
+        sentRequests.push(
           `${String(call.metadata.get("containerd-namespace"))} ${bytesOf(DeleteTaskRequest, { containerId: "c" }).equals(call.request)}`,
         );
         isLeft = false;
@@ -169,12 +172,12 @@ describe("a container that cannot be removed because a start that was cut short 
       },
     });
     await removeContainer("c" as ContainerId);
-    expect(told).toEqual(["k8s.io true"]);
+    expect(sentRequests).toEqual(["k8s.io true"]);
   });
 
-  test("is refused in the runtime's words where there is no such service, or it refuses too", async () => {
+  test("keeps the runtime's error if there is no such service, or it fails, too", async () => {
     for (const unary of [{}, { [tasks]: refused }]) {
-      const { removeContainer } = await connect({ [runtimePath("RemoveContainer")]: refused, ...unary });
+      const { removeContainer } = await startServer({ [runtimePath("RemoveContainer")]: refused, ...unary });
       const failure = await failureOf(removeContainer("c" as ContainerId));
       expect(failure).toMatchObject({ code: "FAILED_PRECONDITION", verb: "RemoveContainer" });
       for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
@@ -182,18 +185,18 @@ describe("a container that cannot be removed because a start that was cut short 
   });
 });
 
-describe("a sandbox whose run was cut short", () => {
-  /** containerd as it is then: CRI removes the sandbox without a word of the task and the container behind it. */
-  async function connectToContainerd(left: readonly ("task" | "container")[]) {
-    const there = new Set<string>(["sandbox", ...left]);
+describe("a sandbox whose RunPodSandbox was cancelled", () => {
+  /** containerd in this state: CRI removes the sandbox and leaves its task and container. */
+  async function connectToContainerd(leftovers: readonly ("task" | "container")[]) {
+    const there = new Set<string>(["sandbox", ...leftovers]);
     const answers =
-      (what: string, request: Buffer): UnaryAnswer =>
+      (what: string, request: Buffer): UnaryResponder =>
       (call, answer) => {
         const isRight = call.request.equals(request) && String(call.metadata.get("containerd-namespace")) === "k8s.io";
         if (isRight && there.delete(what)) answer(null, Buffer.alloc(0));
         else answer({ code: grpcStatus.NOT_FOUND, details: "gone" });
       };
-    const { removePodSandbox } = await connect({
+    const { removePodSandbox } = await startServer({
       [runtimePath("RemovePodSandbox")](_, answer) {
         there.delete("sandbox");
         answer(null, Buffer.alloc(0));
@@ -207,15 +210,15 @@ describe("a sandbox whose run was cut short", () => {
     return { remove: () => removePodSandbox("s" as SandboxId), there };
   }
 
-  for (const left of [["task", "container"], ["task"], ["container"], []] as const)
-    test(`is removed with ${left.join(" and ") || "nothing more, when nothing more is left"}`, async () => {
-      const { remove, there } = await connectToContainerd(left);
+  for (const leftovers of [["task", "container"], ["task"], ["container"], []] as const)
+    test(`is removed together with its leftover ${leftovers.join(" and ") || "nothing"}`, async () => {
+      const { remove, there } = await connectToContainerd(leftovers);
       await remove();
       expect([...there]).toEqual([]);
     });
 
-  test("is told from one that was made whole, of which nothing more is asked", async () => {
-    const { runPodSandbox, removePodSandbox, metrics } = await connect({
+  test("is cleaned up only if its RunPodSandbox did not succeed in this process", async () => {
+    const { runPodSandbox, removePodSandbox, metrics } = await startServer({
       [runtimePath("RunPodSandbox")]: (_, answer) =>
         answer(null, bytesOf(RunPodSandboxResponse, { podSandboxId: "s" })),
       [runtimePath("RemovePodSandbox")]: (_, answer) => answer(null, Buffer.alloc(0)),
@@ -227,11 +230,11 @@ describe("a sandbox whose run was cut short", () => {
     expect(metrics()["Delete"]?.count).toBe(2);
   });
 
-  test("keeps its task while it runs, and where there is no such service; it is removed all the same", async () => {
-    const refused: UnaryAnswer = (_, answer) => answer({ code: grpcStatus.FAILED_PRECONDITION, details: "it runs" });
+  test("is removed also when its task is running, or there is no such service", async () => {
+    const refused: UnaryResponder = (_, answer) => answer({ code: grpcStatus.FAILED_PRECONDITION, details: "it runs" });
     for (const unary of [{}, { "/containerd.services.tasks.v1.Tasks/Delete": refused }]) {
       let removed = 0;
-      const { removePodSandbox, metrics } = await connect({
+      const { removePodSandbox, metrics } = await startServer({
         [runtimePath("RemovePodSandbox")](_, answer) {
           removed++;
           answer(null, Buffer.alloc(0));
@@ -246,8 +249,8 @@ describe("a sandbox whose run was cut short", () => {
   });
 });
 
-test("a refusal has the runtime's code and words, and gRPC's error as its cause", async () => {
-  const { startContainer } = await connect({
+test("an error has the runtime's code and message, and gRPC's error as its cause", async () => {
+  const { startContainer } = await startServer({
     [runtimePath("StartContainer")]: (_, answer) =>
       answer({ code: grpcStatus.FAILED_PRECONDITION, details: "not yet ✗" }),
   });
@@ -256,7 +259,7 @@ test("a refusal has the runtime's code and words, and gRPC's error as its cause"
   expect(error.cause).toBeInstanceOf(Error);
 });
 
-test("a socket that nobody listens on is told in the kernel's words, with its path", async () => {
+test("the error for a socket without a listener has the kernel's error and the path", async () => {
   const { version, close } = createRuntime({
     endpoint: "unix:///nowhere/cri.sock",
     requestTimeoutMs: 1_000,
@@ -269,109 +272,109 @@ test("a socket that nobody listens on is told in the kernel's words, with its pa
   expect(error).toMatchObject({ code: "UNAVAILABLE", message: "Version: connect ENOENT /nowhere/cri.sock" });
 });
 
-test("a status code that gRPC does not have is UNKNOWN", async () => {
-  const { status } = await connect({
+test("an unknown status code is UNKNOWN", async () => {
+  const { status } = await startServer({
     [runtimePath("Status")]: (_, answer) => answer({ code: 77 as grpcStatus, details: "?" }),
   });
   expect(await failureOf(status())).toMatchObject({ code: "UNKNOWN" });
 });
 
-test("a grace of all the seconds there are is one that a runtime can count", async () => {
-  const asked: bigint[] = [];
-  const { stopContainer } = await connect({
+test("the longest grace period is limited to what a runtime can count", async () => {
+  const requests: bigint[] = [];
+  const { stopContainer } = await startServer({
     [runtimePath("StopContainer")]: (call, answer) => {
-      asked.push(StopContainerRequest.decode(call.request).timeout);
+      requests.push(StopContainerRequest.decode(call.request).timeout);
       answer(null, Buffer.alloc(0));
     },
   });
   await stopContainer("c" as ContainerId, Number(2n ** 63n));
-  expect(asked).toEqual([2n ** 31n - 1n]);
+  expect(requests).toEqual([2n ** 31n - 1n]);
 });
 
-test("stopping and removing what is absent succeeds", async () => {
-  const notFound: UnaryAnswer = (_, answer) => answer({ code: grpcStatus.NOT_FOUND, details: "gone" });
+test("stopping and removing something absent succeeds", async () => {
+  const notFound: UnaryResponder = (_, answer) => answer({ code: grpcStatus.NOT_FOUND, details: "gone" });
   const verbs = ["StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"];
   const paths = [...verbs.map(runtimePath), imagePath("RemoveImage")];
-  const r = await connect(Object.fromEntries(paths.map((path) => [path, notFound])));
+  const r = await startServer(Object.fromEntries(paths.map((path) => [path, notFound])));
   await r.stopContainer("c" as ContainerId, 0);
   await r.removeContainer("c" as ContainerId);
   await r.removeImage("i");
   expect(r.metrics()["StopContainer"]?.errors).toEqual({ NOT_FOUND: 1 });
 });
 
-test("a runtime of another CRI version is refused by name", async () => {
+test("a runtime with another CRI version is refused with its name", async () => {
   const bytes = bytesOf(VersionResponse, {
     runtimeName: "old",
     runtimeVersion: "1.0",
     runtimeApiVersion: "v1alpha2",
   });
-  const { version } = await connect({ [runtimePath("Version")]: always(bytes) });
+  const { version } = await startServer({ [runtimePath("Version")]: always(bytes) });
   const error = await failureOf(version());
   expect(error).toMatchObject({ code: "UNIMPLEMENTED" });
-  expect(error.message).toBe('Version: old 1.0 speaks CRI "v1alpha2", but v1 is needed');
+  expect(error.message).toBe('Version: old 1.0 supports CRI "v1alpha2", but v1 is required');
 });
 
-test("states and fields of a newer runtime are kept or passed over", async () => {
+test("unknown states and fields of a newer runtime are kept or ignored", async () => {
   // id "x", state 9, and field 900 with the bytes "new".
   const container = [0x0a, 1, 0x78, 0x30, 9, 0xa2, 0x38, 3, 0x6e, 0x65, 0x77];
   const bytes = Buffer.from([0x0a, container.length, ...container, 0x98, 0x38, 1]);
-  const { listContainers } = await connect({ [runtimePath("ListContainers")]: always(bytes) });
+  const { listContainers } = await startServer({ [runtimePath("ListContainers")]: always(bytes) });
   const [only, ...rest] = await listContainers({});
   expect(rest).toEqual([]);
   expect(only?.id).toBe("x");
   expect(Number(only?.state)).toBe(9);
 });
 
-test("an answer that is no message is INTERNAL", async () => {
-  const { status } = await connect({ [runtimePath("Status")]: always(Buffer.from([0x0a, 0xff, 0xff, 0xff])) });
+test("a malformed answer is INTERNAL", async () => {
+  const { status } = await startServer({ [runtimePath("Status")]: always(Buffer.from([0x0a, 0xff, 0xff, 0xff])) });
   expect(await failureOf(status())).toMatchObject({ code: "INTERNAL", verb: "Status" });
 });
 
-test("an answer of nearly 16 MiB arrives, a larger one is RESOURCE_EXHAUSTED", async () => {
+test("an answer of nearly 16 MiB is accepted, a larger one is RESOURCE_EXHAUSTED", async () => {
   const containers = (count: number) =>
     bytesOf(ListContainersResponse, { containers: Array.from({ length: count }, () => ({ id: "x".repeat(100_000) })) });
   let bytes = containers(160);
-  const { listContainers } = await connect({ [runtimePath("ListContainers")]: (_, answer) => answer(null, bytes) });
+  const { listContainers } = await startServer({ [runtimePath("ListContainers")]: (_, answer) => answer(null, bytes) });
   expect(await listContainers({})).toHaveLength(160);
   bytes = containers(170);
   expect(await failureOf(listContainers({}))).toMatchObject({ code: "RESOURCE_EXHAUSTED" });
 });
 
-test("lists ask the runtime for one pod's alone", async () => {
-  const asked: ListContainersRequest[] = [];
-  const { listContainers } = await connect({
+test("lists are filtered by pod in the runtime", async () => {
+  const requests: ListContainersRequest[] = [];
+  const { listContainers } = await startServer({
     [runtimePath("ListContainers")]: (call, answer) => {
-      asked.push(ListContainersRequest.decode(call.request));
+      requests.push(ListContainersRequest.decode(call.request));
       answer(null, Buffer.alloc(0));
     },
   });
   await listContainers({ podUid: "u-1" as PodUid });
-  expect(asked[0]?.filter).toMatchObject({ id: "", labelSelector: { "io.kubernetes.pod.uid": "u-1" } });
+  expect(requests[0]?.filter).toMatchObject({ id: "", labelSelector: { "io.kubernetes.pod.uid": "u-1" } });
 });
 
-test("images may live behind another socket", async () => {
+test("the image service may have another endpoint", async () => {
   const images = { [imagePath("PullImage")]: always(bytesOf(PullImageResponse, { imageRef: "sha256:1" })) };
-  const r = await connect({ [runtimePath("Version")]: version }, images);
+  const r = await startServer({ [runtimePath("Version")]: version }, images);
   expect(await r.pullImage("i", undefined, undefined)).toBe("sha256:1" as never);
   expect((await r.version()).runtimeName).toBe("test");
   expect(Object.keys(r.metrics()).sort()).toEqual(["PullImage", "Version"]);
 });
 
-test("a pull carries the annotations of the pod that it is for", async () => {
-  const asked: PullImageRequest[] = [];
-  const { pullImage } = await connect({
+test("a pull sends the pod's annotations", async () => {
+  const requests: PullImageRequest[] = [];
+  const { pullImage } = await startServer({
     [imagePath("PullImage")]: (call, answer) => {
-      asked.push(PullImageRequest.decode(call.request));
+      requests.push(PullImageRequest.decode(call.request));
       answer(null, Buffer.alloc(0));
     },
   });
   await pullImage("i", undefined, undefined, { annotations: { "example.com/lazy": "yes" } });
   await pullImage("i", undefined, undefined);
-  expect(asked.map(({ image }) => image?.annotations)).toEqual([{ "example.com/lazy": "yes" }, {}]);
+  expect(requests.map(({ image }) => image?.annotations)).toEqual([{ "example.com/lazy": "yes" }, {}]);
 });
 
-test("the log has verb, code and time of each call, and nothing of what was said", async () => {
-  const r = await connect({
+test("the log has method, code and duration of each call, and no content", async () => {
+  const r = await startServer({
     [runtimePath("RunPodSandbox")]: always(bytesOf(RunPodSandboxResponse, { podSandboxId: "s" })),
     [runtimePath("CreateContainer")]: (_, answer) => answer({ code: grpcStatus.INTERNAL, details: "no" }),
     [imagePath("PullImage")]: always(Buffer.alloc(0)),
@@ -391,8 +394,8 @@ test("the log has verb, code and time of each call, and nothing of what was said
   expect(lines.join()).not.toContain("s3cret");
 });
 
-test("after the end every call is CANCELLED", async () => {
-  const r = await connect({ [runtimePath("Version")]: version });
+test("after close every call is CANCELLED", async () => {
+  const r = await startServer({ [runtimePath("Version")]: version });
   r.close();
   expect(await failureOf(r.version())).toMatchObject({ code: "CANCELLED" });
 });

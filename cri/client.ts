@@ -1,19 +1,19 @@
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
-import { type Connection, createConnection } from "./channel.ts";
+import { type Channel, createChannel } from "./channel.ts";
 import { type Containers, createContainers } from "./containers.ts";
 import { socketPathOf } from "./endpoint.ts";
-import { followEvents } from "./events/subscription.ts";
+import { subscribeToEvents } from "./events/subscription.ts";
 import { createImages, type Images } from "./images.ts";
-import type { VerbMetrics } from "./metrics.ts";
+import type { MethodMetrics } from "./metrics.ts";
 import type { Runtime } from "./runtime.ts";
-import { createNode, type Node } from "./runtime-control.ts";
+import { createRuntimeControl, type RuntimeControl } from "./runtime-control.ts";
 import { createSandboxes } from "./sandboxes.ts";
 
 export interface RuntimeOptions {
   /** `unix://` and the absolute path of the runtime's socket. */
   readonly endpoint: string;
-  /** Where images are managed, if elsewhere. */
+  /** The endpoint of the image service, if it is another one. */
   readonly imageEndpoint?: string;
   /** The kubelet's `runtimeRequestTimeout`, two minutes by default there. */
   readonly requestTimeoutMs: number;
@@ -23,38 +23,40 @@ export interface RuntimeOptions {
   readonly random: () => number;
 }
 
-/** A container runtime behind a socket. `createStreaming` and `createStats` take its connection for the rarer verbs. */
-export interface CriRuntime extends Runtime, Node, Containers, Images {
-  readonly connection: Connection;
-  /** By verb, e.g. "RunPodSandbox"; verbs never called are missing. */
-  metrics(): Readonly<Record<string, VerbMetrics>>;
+/**
+ * A container runtime behind a socket. `createStreaming` and `createStats` take its `channel` for further methods.
+ */
+export interface CriRuntime extends Runtime, RuntimeControl, Containers, Images {
+  readonly channel: Channel;
+  /** By method, e.g. "RunPodSandbox"; methods that were never called are missing. */
+  metrics(): Readonly<Record<string, MethodMetrics>>;
   close(): void;
 }
 
 /**
- * Speaks CRI v1 over a unix socket. Nothing is sent before the first call; a runtime that is not there shows as
- * UNAVAILABLE, and calls succeed again by themselves once it is back. Throws INVALID_ARGUMENT for a wrong endpoint.
+ * Creates a client for CRI v1 over a unix socket. It connects with the first call. Calls fail with UNAVAILABLE while
+ * the runtime is not running, and succeed again once it is back. Throws INVALID_ARGUMENT for an invalid endpoint.
  */
 export function createRuntime({ endpoint, imageEndpoint = endpoint, ...options }: RuntimeOptions): CriRuntime {
   const { requestTimeoutMs, clock, log, random } = options;
-  const connection = createConnection({ socketPath: socketPathOf(endpoint), clock, log });
+  const channel = createChannel({ socketPath: socketPathOf(endpoint), clock, log });
   const imageSocket = socketPathOf(imageEndpoint);
-  const imageConnection =
-    imageSocket === connection.socketPath ? connection : createConnection({ socketPath: imageSocket, clock, log });
-  const node = createNode(connection, requestTimeoutMs);
+  const imageChannel =
+    imageSocket === channel.socketPath ? channel : createChannel({ socketPath: imageSocket, clock, log });
+  const runtimeControl = createRuntimeControl(channel, requestTimeoutMs);
 
   return {
-    connection,
-    ...node,
-    ...createSandboxes(connection, requestTimeoutMs),
-    ...createContainers(connection, requestTimeoutMs),
-    ...createImages(imageConnection, requestTimeoutMs),
+    channel,
+    ...runtimeControl,
+    ...createSandboxes(channel, requestTimeoutMs),
+    ...createContainers(channel, requestTimeoutMs),
+    ...createImages(imageChannel, requestTimeoutMs),
     events: (listener, signal) =>
-      followEvents({ connection, version: node.version, clock, log, random }, listener, signal),
-    metrics: () => ({ ...imageConnection.metrics(), ...connection.metrics() }),
+      subscribeToEvents({ channel, version: runtimeControl.version, clock, log, random }, listener, signal),
+    metrics: () => ({ ...imageChannel.metrics(), ...channel.metrics() }),
     close() {
-      imageConnection.close();
-      connection.close();
+      imageChannel.close();
+      channel.close();
     },
   };
 }

@@ -1,68 +1,76 @@
 import { DeleteContainerRequest, DeleteContainerResponse } from "../proto/cri/gen/containerd-containers.ts";
 import { DeleteResponse, DeleteTaskRequest } from "../proto/cri/gen/containerd-tasks.ts";
-import type { CallLimits, Connection } from "./channel.ts";
-import { absentIsFine, CriError } from "./error.ts";
-import { verbOf } from "./rpc-method.ts";
+import type { CallLimits, Channel } from "./channel.ts";
+import { CriError, ignoreNotFound } from "./error.ts";
+import { rpcMethod } from "./rpc-method.ts";
 
 const metadata = { "containerd-namespace": "k8s.io" };
 
 const deleteTask = {
-  ...verbOf("containerd.services.tasks.v1.Tasks", "Delete", DeleteTaskRequest, DeleteResponse),
+  ...rpcMethod("containerd.services.tasks.v1.Tasks", "Delete", DeleteTaskRequest, DeleteResponse),
   metadata,
 };
 
 const deleteContainer = {
-  ...verbOf("containerd.services.containers.v1.Containers", "Delete", DeleteContainerRequest, DeleteContainerResponse),
+  ...rpcMethod(
+    "containerd.services.containers.v1.Containers",
+    "Delete",
+    DeleteContainerRequest,
+    DeleteContainerResponse,
+  ),
   metadata,
 };
 
 /**
- * Removes a container again after the runtime has refused with `refusal`, if that can be helped; else throws the refusal.
+ * Retries the removal of a container that the runtime rejected with `originalError`, after deleting a leftover
+ * containerd task; throws `originalError` if that does not help.
  *
- * A StartContainer that is cut short at the wrong moment, because its caller gives up or dies, leaves a task behind in
- * containerd (1.6 and 2.1 alike): made, never started, and forgotten by CRI, which shows the container as exited. Neither the
- * container nor its sandbox can be removed then, FAILED_PRECONDITION, until containerd is started anew. Its own task service
- * on the same socket takes such a task away; one that runs it refuses to delete.
+ * If the caller of StartContainer is cancelled or dies at the wrong moment, containerd (1.6 and 2.1) keeps a task that
+ * was created but never started and that CRI has forgotten: CRI shows the container as exited. Neither the container
+ * nor its sandbox can then be removed (FAILED_PRECONDITION) until containerd is restarted. containerd's task service on
+ * the same socket can delete such a task; it refuses to delete a running one.
  */
-export async function removeWithLeftTask(
-  { call }: Pick<Connection, "call">,
+export async function removeWithLeftoverTask(
+  { call }: Pick<Channel, "call">,
   containerId: string,
   limits: CallLimits,
-  refusal: unknown,
+  originalError: unknown,
   remove: () => Promise<unknown>,
 ): Promise<void> {
-  if (!(refusal instanceof CriError && refusal.code === "FAILED_PRECONDITION")) throw refusal;
+  if (!(originalError instanceof CriError && originalError.code === "FAILED_PRECONDITION")) throw originalError;
   try {
     await call(deleteTask, { containerId }, limits);
   } catch {
-    // Another runtime, or another reason: the refusal stands, and says it better.
-    throw refusal;
+    // Another runtime, or another reason: the original error is more specific.
+    throw originalError;
   }
   await remove();
 }
 
 /**
- * Removes a sandbox by `remove`, and what a RunPodSandbox that was cut short may have left of it. Rejects as `remove` does.
+ * Removes a sandbox by `remove`, together with a containerd task and container that a cancelled RunPodSandbox may have
+ * left. Rejects as `remove` does.
  *
- * There containerd 2.1 refuses nothing: CRI shows the sandbox as not ready, removes it, and says nothing of the task, its shim
- * and its container, which then stay for good. So the task goes first, while the sandbox is still listed: whoever is cut
- * short in between finds it and does it again. Of a sandbox that ran there is neither any more, and that is two quick answers.
+ * In this case containerd 2.1 reports no error: CRI shows the sandbox as not ready and removes it, but the task, its
+ * shim and its container stay for ever. So the task is deleted first, while the sandbox is still listed: an agent that
+ * dies in between finds the sandbox and repeats the removal. For an ordinary sandbox both deletions are two quick
+ * NOT_FOUNDs.
  */
-export async function removeSandboxWithLeftTask(
-  { call }: Pick<Connection, "call">,
+export async function removeSandboxWithLeftoverTask(
+  { call }: Pick<Channel, "call">,
   sandboxId: string,
   limits: CallLimits,
   remove: () => Promise<unknown>,
 ): Promise<void> {
-  // Nothing was left, it runs, or the runtime is another; should it be away, the removal says so.
+  // Errors are ignored: no leftover task, a running one, or another runtime. If the runtime is away, `remove` fails.
   await call(deleteTask, { containerId: sandboxId }, limits).catch(() => undefined);
   await remove();
-  // Asked for in any case: the task may have gone by an earlier try, whose agent died before this.
-  await call(deleteContainer, { id: sandboxId }, limits).catch(absentOrUnknown);
+  // In any case: an earlier attempt may have deleted the task, and its agent died before this call.
+  await call(deleteContainer, { id: sandboxId }, limits).catch(ignoreNotFoundOrUnimplemented);
 }
 
-/** Only containerd has this service; elsewhere nothing of the kind is left. */
-function absentOrUnknown(error: unknown): void {
+/** Only containerd has this service; other runtimes leave no such container. */
+function ignoreNotFoundOrUnimplemented(error: unknown): void {
   if (error instanceof CriError && error.code === "UNIMPLEMENTED") return;
-  absentIsFine(error);
+  ignoreNotFound(error);
 }

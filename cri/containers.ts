@@ -20,29 +20,29 @@ import {
 } from "../proto/cri/gen/api.ts";
 import type { ContainerId } from "../proto/ids.ts";
 import { podUidLabel } from "../proto/kubernetes/well-known-names.ts";
-import type { Connection } from "./channel.ts";
-import { removeWithLeftTask } from "./containerd-leftover-task.ts";
-import { absentIsFine, CriError } from "./error.ts";
-import { runtimeVerb } from "./rpc-method.ts";
-import type { CallOptions, Runtime } from "./runtime.ts";
+import type { Channel } from "./channel.ts";
+import { removeWithLeftoverTask } from "./containerd-leftover-task.ts";
+import { CriError, ignoreNotFound } from "./error.ts";
+import { runtimeMethod } from "./rpc-method.ts";
+import type { CriCallOptions, Runtime } from "./runtime.ts";
 
-const verbs = {
-  create: runtimeVerb("CreateContainer", CreateContainerRequest, CreateContainerResponse),
-  start: runtimeVerb("StartContainer", StartContainerRequest, StartContainerResponse),
-  stop: runtimeVerb("StopContainer", StopContainerRequest, StopContainerResponse),
-  remove: runtimeVerb("RemoveContainer", RemoveContainerRequest, RemoveContainerResponse),
-  status: runtimeVerb("ContainerStatus", ContainerStatusRequest, ContainerStatusResponse),
-  list: runtimeVerb("ListContainers", ListContainersRequest, ListContainersResponse),
-  execSync: runtimeVerb("ExecSync", ExecSyncRequest, ExecSyncResponse),
-  updateResources: runtimeVerb(
+const methods = {
+  create: runtimeMethod("CreateContainer", CreateContainerRequest, CreateContainerResponse),
+  start: runtimeMethod("StartContainer", StartContainerRequest, StartContainerResponse),
+  stop: runtimeMethod("StopContainer", StopContainerRequest, StopContainerResponse),
+  remove: runtimeMethod("RemoveContainer", RemoveContainerRequest, RemoveContainerResponse),
+  status: runtimeMethod("ContainerStatus", ContainerStatusRequest, ContainerStatusResponse),
+  list: runtimeMethod("ListContainers", ListContainersRequest, ListContainersResponse),
+  execSync: runtimeMethod("ExecSync", ExecSyncRequest, ExecSyncResponse),
+  updateResources: runtimeMethod(
     "UpdateContainerResources",
     UpdateContainerResourcesRequest,
     UpdateContainerResourcesResponse,
   ),
-  reopenLog: runtimeVerb("ReopenContainerLog", ReopenContainerLogRequest, ReopenContainerLogResponse),
+  reopenLog: runtimeMethod("ReopenContainerLog", ReopenContainerLogRequest, ReopenContainerLogResponse),
 };
 
-type AgentVerbs =
+type AgentMethods =
   | "createContainer"
   | "startContainer"
   | "stopContainer"
@@ -51,60 +51,62 @@ type AgentVerbs =
   | "listContainers"
   | "execSync";
 
-export interface Containers extends Pick<Runtime, AgentVerbs> {
-  updateContainerResources(request: UpdateContainerResourcesRequest, options?: CallOptions): Promise<void>;
-  /** To be called after the log file was renamed. */
-  reopenContainerLog(id: ContainerId, options?: CallOptions): Promise<void>;
+export interface Containers extends Pick<Runtime, AgentMethods> {
+  updateContainerResources(request: UpdateContainerResourcesRequest, options?: CriCallOptions): Promise<void>;
+  /** To be called after the log file was renamed. Not used by the agent yet: log rotation will need it. */
+  reopenContainerLog(id: ContainerId, options?: CriCallOptions): Promise<void>;
 }
 
-/** The API lets a pod ask for more time than runtimes, who count it in nanoseconds, can tell from none at all; this is 68 years. */
-const LONGEST_GRACE_SECONDS = 2 ** 31 - 1;
+/** 68 years. The API allows longer grace periods, which overflow in runtimes, since these count nanoseconds. */
+const MAX_GRACE_SECONDS = 2 ** 31 - 1;
 
-/** The verbs of containers. `requestTimeoutMs` is the deadline; StopContainer and ExecSync add their own time to it. */
-export function createContainers({ call }: Connection, requestTimeoutMs: number): Containers {
+/**
+ * The container methods. `requestTimeoutMs` is the deadline; StopContainer and ExecSync add their own timeout to it.
+ */
+export function createContainers({ call }: Channel, requestTimeoutMs: number): Containers {
   return {
     async createContainer(podSandboxId, config, sandboxConfig, options) {
       const request = { podSandboxId, config, sandboxConfig };
-      const { containerId } = await call(verbs.create, request, { deadlineMs: requestTimeoutMs, ...options });
+      const { containerId } = await call(methods.create, request, { deadlineMs: requestTimeoutMs, ...options });
       return containerId as ContainerId;
     },
     async startContainer(containerId, options) {
-      await call(verbs.start, { containerId }, { deadlineMs: requestTimeoutMs, ...options });
+      await call(methods.start, { containerId }, { deadlineMs: requestTimeoutMs, ...options });
     },
     async stopContainer(containerId, timeoutSeconds, options) {
-      const seconds = Math.min(Math.ceil(timeoutSeconds), LONGEST_GRACE_SECONDS);
+      const seconds = Math.min(Math.ceil(timeoutSeconds), MAX_GRACE_SECONDS);
       const request = { containerId, timeout: BigInt(seconds) };
       const limits = { deadlineMs: requestTimeoutMs + seconds * 1000, ...options };
-      await call(verbs.stop, request, limits).catch(absentIsFine);
+      await call(methods.stop, request, limits).catch(ignoreNotFound);
     },
     async removeContainer(containerId, options) {
       const limits = { deadlineMs: requestTimeoutMs, ...options };
-      const remove = () => call(verbs.remove, { containerId }, limits);
+      const remove = () => call(methods.remove, { containerId }, limits);
       await remove()
-        .catch((refusal: unknown) => removeWithLeftTask({ call }, containerId, limits, refusal, remove))
-        .catch(absentIsFine);
+        .catch((error: unknown) => removeWithLeftoverTask({ call }, containerId, limits, error, remove))
+        .catch(ignoreNotFound);
     },
     async containerStatus(containerId, options) {
       const request = { containerId, verbose: false };
-      const { status } = await call(verbs.status, request, { deadlineMs: requestTimeoutMs, ...options });
-      if (status === undefined) throw new CriError("INTERNAL", verbs.status.name, `no status for ${containerId}`);
+      const { status } = await call(methods.status, request, { deadlineMs: requestTimeoutMs, ...options });
+      if (status === undefined) throw new CriError("INTERNAL", methods.status.name, `no status for ${containerId}`);
       return status;
     },
     async listContainers({ id = "", podSandboxId = "", podUid }, options) {
       const labelSelector = podUid === undefined ? {} : { [podUidLabel]: podUid };
       const request = { filter: { id, state: undefined, podSandboxId, labelSelector } };
-      return (await call(verbs.list, request, { deadlineMs: requestTimeoutMs, ...options })).containers;
+      return (await call(methods.list, request, { deadlineMs: requestTimeoutMs, ...options })).containers;
     },
     async execSync(containerId, cmd, timeoutSeconds, options) {
       const request = { containerId, cmd, timeout: BigInt(Math.ceil(timeoutSeconds)) };
       const deadlineMs = requestTimeoutMs + timeoutSeconds * 1000;
-      return await call(verbs.execSync, request, { deadlineMs, ...options });
+      return await call(methods.execSync, request, { deadlineMs, ...options });
     },
     async updateContainerResources(request, options) {
-      await call(verbs.updateResources, request, { deadlineMs: requestTimeoutMs, ...options });
+      await call(methods.updateResources, request, { deadlineMs: requestTimeoutMs, ...options });
     },
     async reopenContainerLog(containerId, options) {
-      await call(verbs.reopenLog, { containerId }, { deadlineMs: requestTimeoutMs, ...options });
+      await call(methods.reopenLog, { containerId }, { deadlineMs: requestTimeoutMs, ...options });
     },
   };
 }

@@ -1,9 +1,9 @@
-import { fitsSocketPath, longestSocketPathBytes } from "../proto/socket-path.ts";
+import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../proto/socket-path.ts";
 import { CriError } from "./error.ts";
 
 /**
- * The path of the runtime's socket from an endpoint such as `unix:///run/containerd/containerd.sock`; a bare absolute
- * path is taken too, as the kubelet does. Throws INVALID_ARGUMENT for anything else.
+ * The socket path of an endpoint such as `unix:///run/containerd/containerd.sock`. Like the kubelet, it also accepts an
+ * absolute path. Throws INVALID_ARGUMENT for anything else.
  */
 export function socketPathOf(endpoint: string): string {
   const path = endpoint.startsWith("unix://") ? endpoint.slice("unix://".length) : endpoint;
@@ -17,7 +17,7 @@ export function socketPathOf(endpoint: string): string {
     throw new CriError(
       "INVALID_ARGUMENT",
       "Connect",
-      `container runtime endpoint ${JSON.stringify(endpoint)} is longer than the ${longestSocketPathBytes} bytes a socket's path may have`,
+      `container runtime endpoint ${JSON.stringify(endpoint)} is longer than the ${MAX_SOCKET_PATH_BYTES} bytes a socket's path may have`,
     );
   return path;
 }

@@ -1,10 +1,10 @@
-import type { statusCodes } from "../proto/grpc-status-codes.ts";
+import type { grpcStatusCodes } from "../proto/grpc-status-codes.ts";
 
-export type CriCode = Exclude<(typeof statusCodes)[number], "OK">;
+export type CriCode = Exclude<(typeof grpcStatusCodes)[number], "OK">;
 
 /**
- * A call to the container runtime that failed. Decisions are made by `code`; the message is the runtime's own text and
- * for humans. `verb` is the call as the CRI names it, e.g. "RunPodSandbox".
+ * A failed call to the container runtime. Callers decide by `code`; the message is the runtime's own text, for people.
+ * `verb` is the CRI method, e.g. "RunPodSandbox".
  */
 export class CriError extends Error {
   override readonly name = "CriError";
@@ -21,15 +21,15 @@ export class CriError extends Error {
   }
 }
 
-/** An error as Go's gRPC words it, which is how users know it: `rpc error: code = NotFound desc = …`. */
-export function asRpcError({ code, details }: { readonly code: string; readonly details: string }): string {
-  // Of all its codes, Go spells this one otherwise.
+/** The error in the format of Go's gRPC, which kubelet users know: `rpc error: code = NotFound desc = …`. */
+export function formatRpcError({ code, details }: { readonly code: string; readonly details: string }): string {
+  // Go spells this code with one L.
   const words = (code === "CANCELLED" ? "CANCELED" : code).toLowerCase().split("_");
-  const name = words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
+  const name = words.map((part) => part.charAt(0).toUpperCase() + part.slice(1)).join("");
   return `rpc error: code = ${name} desc = ${details}`;
 }
 
-/** For the verbs that end something: it is a success when there is nothing to end. Any other error is thrown on. */
-export function absentIsFine(error: unknown): void {
+/** For methods that stop or remove: NOT_FOUND is success; any other error is rethrown. */
+export function ignoreNotFound(error: unknown): void {
   if (!(error instanceof CriError && error.code === "NOT_FOUND")) throw error;
 }

@@ -12,17 +12,17 @@ import {
   RemoveImageResponse,
 } from "../proto/cri/gen/api.ts";
 import type { ImageRef } from "../proto/ids.ts";
-import type { Connection } from "./channel.ts";
-import { absentIsFine } from "./error.ts";
-import { imageVerb } from "./rpc-method.ts";
+import type { Channel } from "./channel.ts";
+import { ignoreNotFound } from "./error.ts";
+import { imageMethod } from "./rpc-method.ts";
 import type { Runtime } from "./runtime.ts";
 
-const verbs = {
-  status: imageVerb("ImageStatus", ImageStatusRequest, ImageStatusResponse),
-  pull: imageVerb("PullImage", PullImageRequest, PullImageResponse),
-  list: imageVerb("ListImages", ListImagesRequest, ListImagesResponse),
-  remove: imageVerb("RemoveImage", RemoveImageRequest, RemoveImageResponse),
-  fsInfo: imageVerb("ImageFsInfo", ImageFsInfoRequest, ImageFsInfoResponse),
+const methods = {
+  status: imageMethod("ImageStatus", ImageStatusRequest, ImageStatusResponse),
+  pull: imageMethod("PullImage", PullImageRequest, PullImageResponse),
+  list: imageMethod("ListImages", ListImagesRequest, ListImagesResponse),
+  remove: imageMethod("RemoveImage", RemoveImageRequest, RemoveImageResponse),
+  fsInfo: imageMethod("ImageFsInfo", ImageFsInfoRequest, ImageFsInfoResponse),
 };
 
 export type Images = Pick<Runtime, "imageStatus" | "pullImage" | "listImages" | "removeImage" | "imageFsInfo">;
@@ -35,27 +35,27 @@ const specOf = (image: string, annotations: ImageSpec["annotations"] = {}): Imag
   imageRef: "",
 });
 
-/** The verbs of images. `requestTimeoutMs` is the deadline of all but PullImage. */
-export function createImages({ call }: Connection, requestTimeoutMs: number): Images {
+/** The image methods. `requestTimeoutMs` is the deadline of all but PullImage, which has none. */
+export function createImages({ call }: Channel, requestTimeoutMs: number): Images {
   return {
-    // Without the annotations of a pod, which the kubelet sends here too: one answer is for all pods of an image.
+    // Without the pod's annotations, which the kubelet sends here, too: the answer is cached for all pods of the image.
     async imageStatus(image, options) {
       const request = { image: specOf(image), verbose: false };
-      return (await call(verbs.status, request, { deadlineMs: requestTimeoutMs, ...options })).image;
+      return (await call(methods.status, request, { deadlineMs: requestTimeoutMs, ...options })).image;
     },
     async pullImage(image, auth, sandboxConfig, { annotations, ...options } = {}) {
       const request = { image: specOf(image, annotations), auth, sandboxConfig };
-      return (await call(verbs.pull, request, { deadlineMs: undefined, ...options })).imageRef as ImageRef;
+      return (await call(methods.pull, request, { deadlineMs: undefined, ...options })).imageRef as ImageRef;
     },
     async listImages(options) {
-      return (await call(verbs.list, { filter: undefined }, { deadlineMs: requestTimeoutMs, ...options })).images;
+      return (await call(methods.list, { filter: undefined }, { deadlineMs: requestTimeoutMs, ...options })).images;
     },
     async removeImage(image, options) {
       const request = { image: specOf(image) };
-      await call(verbs.remove, request, { deadlineMs: requestTimeoutMs, ...options }).catch(absentIsFine);
+      await call(methods.remove, request, { deadlineMs: requestTimeoutMs, ...options }).catch(ignoreNotFound);
     },
     async imageFsInfo(options) {
-      return await call(verbs.fsInfo, {}, { deadlineMs: requestTimeoutMs, ...options });
+      return await call(methods.fsInfo, {}, { deadlineMs: requestTimeoutMs, ...options });
     },
   };
 }

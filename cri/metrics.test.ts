@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { createCallMetrics } from "./metrics.ts";
 
-test("calls are counted by verb, failures by code, and times added up", () => {
+test("calls are counted by method, failures by code, and durations are added up", () => {
   const metrics = createCallMetrics();
   expect(metrics.snapshot()).toEqual({});
   metrics.record({ verb: "Status", code: "OK", durationMs: 3 });

@@ -1,7 +1,7 @@
 import type { CriCode } from "./error.ts";
 
-/** What became of the calls of one verb so far. Streams count when they end and have no durations. */
-export interface VerbMetrics {
+/** Counters for one CRI method. Streams count when they end and have no duration. */
+export interface MethodMetrics {
   readonly count: number;
   readonly errors: Readonly<Partial<Record<CriCode, number>>>;
   readonly totalMs: number;
@@ -17,22 +17,27 @@ export interface CallRecord {
 
 export interface CallMetrics {
   record(call: CallRecord): void;
-  /** By verb, e.g. "RunPodSandbox"; verbs never called are missing. */
-  snapshot(): Readonly<Record<string, VerbMetrics>>;
+  /** By method, e.g. "RunPodSandbox"; methods that were never called are missing. */
+  snapshot(): Readonly<Record<string, MethodMetrics>>;
 }
 
 export function createCallMetrics(): CallMetrics {
-  const verbs = new Map<string, VerbMetrics>();
+  const metricsByMethod = new Map<string, MethodMetrics>();
   return {
     record({ verb, code, durationMs = 0 }) {
-      const { count, errors, totalMs, maxMs } = verbs.get(verb) ?? { count: 0, errors: {}, totalMs: 0, maxMs: 0 };
-      verbs.set(verb, {
+      const { count, errors, totalMs, maxMs } = metricsByMethod.get(verb) ?? {
+        count: 0,
+        errors: {},
+        totalMs: 0,
+        maxMs: 0,
+      };
+      metricsByMethod.set(verb, {
         count: count + 1,
         errors: code === "OK" ? errors : { ...errors, [code]: (errors[code] ?? 0) + 1 },
         totalMs: totalMs + durationMs,
         maxMs: Math.max(maxMs, durationMs),
       });
     },
-    snapshot: () => Object.fromEntries(verbs),
+    snapshot: () => Object.fromEntries(metricsByMethod),
   };
 }

@@ -1,27 +1,25 @@
-import type { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-
-/** One remote procedure: its CRI name, its gRPC path, and how its messages become bytes and back. */
-export interface Verb<Request, Response> {
+/** One gRPC method: its CRI name, its path, and the codec of its messages. */
+export interface RpcMethod<Request, Response> {
   readonly name: string;
   readonly path: string;
   readonly encode: (request: Request) => Buffer;
   readonly decode: (bytes: Buffer) => Response;
-  /** Metadata that goes with every request. */
+  /** Metadata for every request. */
   readonly metadata?: Readonly<Record<string, string>>;
 }
 
 interface Codec<Message> {
-  encode(message: Message): BinaryWriter;
-  decode(bytes: BinaryReader | Uint8Array): Message;
+  encode(message: Message): { finish(): Uint8Array };
+  decode(bytes: Uint8Array): Message;
 }
 
-/** Declares a verb of one gRPC service, e.g. `runtime.v1.RuntimeService`. */
-export function verbOf<Request, Response>(
+/** Declares a method of a gRPC service, e.g. `runtime.v1.RuntimeService`. */
+export function rpcMethod<Request, Response>(
   service: string,
   name: string,
   request: Codec<Request>,
   response: Codec<Response>,
-): Verb<Request, Response> {
+): RpcMethod<Request, Response> {
   return {
     name,
     path: `/${service}/${name}`,
@@ -33,8 +31,8 @@ export function verbOf<Request, Response>(
   };
 }
 
-export const runtimeVerb = <Request, Response>(name: string, request: Codec<Request>, response: Codec<Response>) =>
-  verbOf("runtime.v1.RuntimeService", name, request, response);
+export const runtimeMethod = <Request, Response>(name: string, request: Codec<Request>, response: Codec<Response>) =>
+  rpcMethod("runtime.v1.RuntimeService", name, request, response);
 
-export const imageVerb = <Request, Response>(name: string, request: Codec<Request>, response: Codec<Response>) =>
-  verbOf("runtime.v1.ImageService", name, request, response);
+export const imageMethod = <Request, Response>(name: string, request: Codec<Request>, response: Codec<Response>) =>
+  rpcMethod("runtime.v1.ImageService", name, request, response);

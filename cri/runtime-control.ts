@@ -9,44 +9,49 @@ import {
   VersionRequest,
   VersionResponse,
 } from "../proto/cri/gen/api.ts";
-import type { Connection } from "./channel.ts";
+import type { Channel } from "./channel.ts";
 import { CriError } from "./error.ts";
-import { runtimeVerb } from "./rpc-method.ts";
-import type { CallOptions, Runtime } from "./runtime.ts";
+import { runtimeMethod } from "./rpc-method.ts";
+import type { CriCallOptions, Runtime } from "./runtime.ts";
 
-const verbs = {
-  version: runtimeVerb("Version", VersionRequest, VersionResponse),
-  status: runtimeVerb("Status", StatusRequest, StatusResponse),
-  runtimeConfig: runtimeVerb("RuntimeConfig", RuntimeConfigRequest, RuntimeConfigResponse),
-  updateRuntimeConfig: runtimeVerb("UpdateRuntimeConfig", UpdateRuntimeConfigRequest, UpdateRuntimeConfigResponse),
+const methods = {
+  version: runtimeMethod("Version", VersionRequest, VersionResponse),
+  status: runtimeMethod("Status", StatusRequest, StatusResponse),
+  runtimeConfig: runtimeMethod("RuntimeConfig", RuntimeConfigRequest, RuntimeConfigResponse),
+  updateRuntimeConfig: runtimeMethod("UpdateRuntimeConfig", UpdateRuntimeConfigRequest, UpdateRuntimeConfigResponse),
 };
 
-/** The verbs about the runtime as a whole. */
-export interface Node extends Pick<Runtime, "version" | "status"> {
+/** The methods about the runtime itself: Version, Status, RuntimeConfig and UpdateRuntimeConfig. */
+export interface RuntimeControl extends Pick<Runtime, "version" | "status"> {
+  /** With the runtime's own `info`, whose content no standard defines. It may contain credentials: never log it. */
+  verboseStatus(options?: CriCallOptions): Promise<StatusResponse>;
   /** Which cgroup driver the runtime uses. UNIMPLEMENTED in containerd before 2.0. */
-  runtimeConfig(options?: CallOptions): Promise<RuntimeConfigResponse>;
-  updateRuntimeConfig(config: RuntimeConfig, options?: CallOptions): Promise<void>;
+  runtimeConfig(options?: CriCallOptions): Promise<RuntimeConfigResponse>;
+  updateRuntimeConfig(config: RuntimeConfig, options?: CriCallOptions): Promise<void>;
 }
 
-/** `version` fails with UNIMPLEMENTED where the runtime does not speak CRI v1. */
-export function createNode({ call }: Connection, requestTimeoutMs: number): Node {
+/** `version` fails with UNIMPLEMENTED if the runtime does not support CRI v1. */
+export function createRuntimeControl({ call }: Channel, requestTimeoutMs: number): RuntimeControl {
   return {
     async version(options) {
-      // What the kubelet sends: the version of its own runtime API, which no runtime looks at.
-      const answer = await call(verbs.version, { version: "0.1.0" }, { deadlineMs: requestTimeoutMs, ...options });
+      // The kubelet sends this version of its runtime API; runtimes ignore it.
+      const answer = await call(methods.version, { version: "0.1.0" }, { deadlineMs: requestTimeoutMs, ...options });
       if (answer.runtimeApiVersion === "v1") return answer;
       const runtime = `${answer.runtimeName} ${answer.runtimeVersion}`;
-      const message = `${runtime} speaks CRI ${JSON.stringify(answer.runtimeApiVersion)}, but v1 is needed`;
-      throw new CriError("UNIMPLEMENTED", verbs.version.name, message);
+      const message = `${runtime} supports CRI ${JSON.stringify(answer.runtimeApiVersion)}, but v1 is required`;
+      throw new CriError("UNIMPLEMENTED", methods.version.name, message);
     },
     async status(options) {
-      return await call(verbs.status, { verbose: false }, { deadlineMs: requestTimeoutMs, ...options });
+      return await call(methods.status, { verbose: false }, { deadlineMs: requestTimeoutMs, ...options });
+    },
+    async verboseStatus(options) {
+      return await call(methods.status, { verbose: true }, { deadlineMs: requestTimeoutMs, ...options });
     },
     async runtimeConfig(options) {
-      return await call(verbs.runtimeConfig, {}, { deadlineMs: requestTimeoutMs, ...options });
+      return await call(methods.runtimeConfig, {}, { deadlineMs: requestTimeoutMs, ...options });
     },
     async updateRuntimeConfig(runtimeConfig, options) {
-      await call(verbs.updateRuntimeConfig, { runtimeConfig }, { deadlineMs: requestTimeoutMs, ...options });
+      await call(methods.updateRuntimeConfig, { runtimeConfig }, { deadlineMs: requestTimeoutMs, ...options });
     },
   };
 }

@@ -1,3 +1,4 @@
+import type { VerbsOf } from "../host/adapter-verbs.ts";
 import type {
   AuthConfig,
   Container,
@@ -15,44 +16,44 @@ import type {
 import type { ContainerId, ImageRef, PodUid, SandboxId } from "../proto/ids.ts";
 import type { CriError } from "./error.ts";
 
-export interface CallOptions {
-  /** Ends the call with CANCELLED; the runtime sees it too. */
+export interface CriCallOptions {
+  /** Ends the call with CANCELLED, in the runtime too. */
   readonly signal?: AbortSignal;
-  /** Ends the call with DEADLINE_EXCEEDED after so many milliseconds, instead of the verb's own limit. */
+  /** Ends the call with DEADLINE_EXCEEDED after this time, instead of the method's default. */
   readonly deadlineMs?: number;
 }
 
-export interface PullOptions extends CallOptions {
-  /** Those of the pod, which some runtimes go by when they choose how to fetch and unpack. */
+export interface PullOptions extends CriCallOptions {
+  /** The pod's annotations: some runtimes choose by them how to fetch and unpack. */
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** Conditions are ANDed; none means everything. */
+/** Conditions are ANDed; an empty filter matches everything. */
 export interface SandboxFilter {
   readonly podUid?: PodUid;
   readonly id?: SandboxId;
 }
 
-/** Conditions are ANDed; none means everything. */
+/** Conditions are ANDed; an empty filter matches everything. */
 export interface ContainerFilter {
   readonly podUid?: PodUid;
   readonly podSandboxId?: SandboxId;
   readonly id?: ContainerId;
 }
 
-/** Where container changes come from. With `none` the caller has to relist on its own. */
-export type EventSource = "cri-events" | "containerd-events" | "none";
+/** The source of container events. With `none` the caller has to relist periodically. */
+export type RuntimeEventSource = "cri-events" | "containerd-events" | "none";
 
 export type ContainerChange = "created" | "started" | "stopped" | "deleted" | "unknown";
 
 /**
- * What `Runtime.events` tells. Events are hints, not facts: whoever hears one looks at the runtime, which may follow a
- * moment later.
+ * An event of `Runtime.events`. Events are hints: the listener reads the runtime's state, which may change a moment
+ * later than the event arrives.
  */
 export type RuntimeEvent =
-  /** Events flow from now on, and whatever happened before may have been missed: relist everything. */
-  | { readonly kind: "connected"; readonly source: EventSource }
-  /** Told once an outage, also when there was no connection to lose yet. */
+  /** Events arrive from now on; earlier ones may have been missed: relist everything. */
+  | { readonly kind: "connected"; readonly source: RuntimeEventSource }
+  /** Once per outage, also when the first connection attempt fails. */
   | { readonly kind: "disconnected"; readonly error: CriError; readonly socket: string }
   | {
       readonly kind: "container";
@@ -61,14 +62,14 @@ export type RuntimeEvent =
       readonly containerId: string;
       readonly podUid?: PodUid;
       readonly podSandboxId?: SandboxId;
-      /** Undefined where the source does not tell. */
+      /** Undefined if the source does not report it. */
       readonly isSandbox: boolean | undefined;
-      /** How it ended, where the source of a stop tells it: the runtime's own status may say it some ten milliseconds later. */
-      readonly exit?: ToldExit;
+      /** The exit of a stopped container, if the source reports it: the CRI status may show it some 10 ms later. */
+      readonly exit?: EventExit;
     };
 
-/** The end of a container in the words of its status. */
-export interface ToldExit {
+/** A container's exit from an event, with the fields of its CRI status. */
+export interface EventExit {
   readonly exitCode: number;
   /** In nanoseconds since the epoch. */
   readonly finishedAt: bigint;
@@ -77,63 +78,86 @@ export interface ToldExit {
 export type RuntimeEventListener = (event: RuntimeEvent) => void;
 
 /**
- * What the agent needs of a container runtime, in the CRI's own verbs. Every verb rejects with a `CriError` and with
- * nothing else. Stopping or removing what is absent succeeds; the status of something absent is NOT_FOUND.
+ * The CRI methods that the agent uses. Every method rejects with `CriError` only. Stopping or removing something absent
+ * succeeds; the status of something absent is NOT_FOUND.
  */
 export interface Runtime {
-  version(options?: CallOptions): Promise<VersionResponse>;
-  status(options?: CallOptions): Promise<StatusResponse>;
+  version(options?: CriCallOptions): Promise<VersionResponse>;
+  status(options?: CriCallOptions): Promise<StatusResponse>;
 
-  /** Creates and starts a sandbox with its network. `runtimeHandler` empty means the runtime's default. */
-  runPodSandbox(config: PodSandboxConfig, runtimeHandler: string, options?: CallOptions): Promise<SandboxId>;
-  /** Kills what runs in the sandbox at once: containers that deserve a grace period must be stopped before. */
-  stopPodSandbox(id: SandboxId, options?: CallOptions): Promise<void>;
+  /** Creates and starts a sandbox with its network. An empty `runtimeHandler` is the runtime's default. */
+  runPodSandbox(config: PodSandboxConfig, runtimeHandler: string, options?: CriCallOptions): Promise<SandboxId>;
+  /** Kills the sandbox's processes at once: containers with a grace period must be stopped before. */
+  stopPodSandbox(id: SandboxId, options?: CriCallOptions): Promise<void>;
   /** Removes the sandbox and its containers. */
-  removePodSandbox(id: SandboxId, options?: CallOptions): Promise<void>;
-  podSandboxStatus(id: SandboxId, options?: CallOptions): Promise<PodSandboxStatus>;
-  listPodSandbox(filter: SandboxFilter, options?: CallOptions): Promise<readonly PodSandbox[]>;
+  removePodSandbox(id: SandboxId, options?: CriCallOptions): Promise<void>;
+  podSandboxStatus(id: SandboxId, options?: CriCallOptions): Promise<PodSandboxStatus>;
+  listPodSandbox(filter: SandboxFilter, options?: CriCallOptions): Promise<readonly PodSandbox[]>;
 
-  /** Prepares a container; its image must be present. `sandboxConfig` is what the sandbox was made of. */
+  /** Creates a container; its image must be present. `sandboxConfig` is the configuration of the running sandbox. */
   createContainer(
     sandboxId: SandboxId,
     config: ContainerConfig,
     sandboxConfig: PodSandboxConfig,
-    options?: CallOptions,
+    options?: CriCallOptions,
   ): Promise<ContainerId>;
-  startContainer(id: ContainerId, options?: CallOptions): Promise<void>;
-  /** Sends the stop signal, then SIGKILL after the time given; settles when the container has ended. */
-  stopContainer(id: ContainerId, timeoutSeconds: number, options?: CallOptions): Promise<void>;
-  removeContainer(id: ContainerId, options?: CallOptions): Promise<void>;
-  containerStatus(id: ContainerId, options?: CallOptions): Promise<ContainerStatus>;
-  listContainers(filter: ContainerFilter, options?: CallOptions): Promise<readonly Container[]>;
+  startContainer(id: ContainerId, options?: CriCallOptions): Promise<void>;
+  /** Sends the stop signal, then SIGKILL after the timeout; resolves when the container has exited. */
+  stopContainer(id: ContainerId, timeoutSeconds: number, options?: CriCallOptions): Promise<void>;
+  removeContainer(id: ContainerId, options?: CriCallOptions): Promise<void>;
+  containerStatus(id: ContainerId, options?: CriCallOptions): Promise<ContainerStatus>;
+  listContainers(filter: ContainerFilter, options?: CriCallOptions): Promise<readonly Container[]>;
   /**
-   * Runs a command in a container and waits for its end. `timeoutSeconds` 0 means none; a command that takes longer is killed, and the
-   * call fails with DEADLINE_EXCEEDED.
+   * Runs a command in a container and waits for its exit. A command that takes longer than the timeout (0: none) is
+   * killed, and the call fails with DEADLINE_EXCEEDED.
    */
   execSync(
     id: ContainerId,
     cmd: readonly string[],
     timeoutSeconds: number,
-    options?: CallOptions,
+    options?: CriCallOptions,
   ): Promise<ExecSyncResponse>;
 
-  /** Undefined when the image is not on this node. */
-  imageStatus(image: string, options?: CallOptions): Promise<Image | undefined>;
-  /** No limit of time but the caller's. */
+  /** Undefined if the image is not on this node. */
+  imageStatus(image: string, options?: CriCallOptions): Promise<Image | undefined>;
+  /** Has no deadline but the caller's. */
   pullImage(
     image: string,
     auth: AuthConfig | undefined,
     sandboxConfig: PodSandboxConfig | undefined,
     options?: PullOptions,
   ): Promise<ImageRef>;
-  listImages(options?: CallOptions): Promise<readonly Image[]>;
-  removeImage(image: string, options?: CallOptions): Promise<void>;
-  /** Where images and writable layers live, and how much they use. */
-  imageFsInfo(options?: CallOptions): Promise<ImageFsInfoResponse>;
+  listImages(options?: CriCallOptions): Promise<readonly Image[]>;
+  removeImage(image: string, options?: CriCallOptions): Promise<void>;
+  /** The file systems of images and writable layers, with their usage. */
+  imageFsInfo(options?: CriCallOptions): Promise<ImageFsInfoResponse>;
 
   /**
-   * Tells what changes, reconnecting by itself, until the signal aborts; then it resolves.
-   * Never rejects: a connection that is lost, or cannot be made, is a `disconnected` event.
+   * Reports container events and reconnects by itself, until the signal aborts; then it resolves. Never rejects: a lost
+   * or failed connection is a `disconnected` event.
    */
   events(listener: RuntimeEventListener, signal: AbortSignal): Promise<void>;
 }
+
+export const runtimeVerbs = {
+  version: "reads",
+  status: "reads",
+  runPodSandbox: "mutates",
+  stopPodSandbox: "mutates",
+  removePodSandbox: "mutates",
+  podSandboxStatus: "reads",
+  listPodSandbox: "reads",
+  createContainer: "mutates",
+  startContainer: "mutates",
+  stopContainer: "mutates",
+  removeContainer: "mutates",
+  containerStatus: "reads",
+  listContainers: "reads",
+  execSync: "mutates",
+  imageStatus: "reads",
+  pullImage: "mutates",
+  listImages: "reads",
+  removeImage: "mutates",
+  imageFsInfo: "reads",
+  events: "follows",
+} as const satisfies VerbsOf<Runtime>;

@@ -7,34 +7,38 @@ import {
   PortForwardResponse,
 } from "../proto/cri/gen/api.ts";
 import type { SandboxId } from "../proto/ids.ts";
-import type { Connection } from "./channel.ts";
-import { runtimeVerb } from "./rpc-method.ts";
-import type { CallOptions } from "./runtime.ts";
+import type { Channel } from "./channel.ts";
+import { runtimeMethod } from "./rpc-method.ts";
+import type { CriCallOptions } from "./runtime.ts";
 
-const verbs = {
-  exec: runtimeVerb("Exec", ExecRequest, ExecResponse),
-  attach: runtimeVerb("Attach", AttachRequest, AttachResponse),
-  portForward: runtimeVerb("PortForward", PortForwardRequest, PortForwardResponse),
+const methods = {
+  exec: runtimeMethod("Exec", ExecRequest, ExecResponse),
+  attach: runtimeMethod("Attach", AttachRequest, AttachResponse),
+  portForward: runtimeMethod("PortForward", PortForwardRequest, PortForwardResponse),
 };
 
-/** Streams into containers. Each is answered with a URL of the runtime's own streaming server. */
+/**
+ * Exec, attach and port-forward. Each call returns a URL of the runtime's streaming server. Not used by the agent yet,
+ * only by tests.
+ */
 export interface Streaming {
-  exec(request: ExecRequest, options?: CallOptions): Promise<string>;
-  attach(request: AttachRequest, options?: CallOptions): Promise<string>;
-  portForward(id: SandboxId, ports: readonly number[], options?: CallOptions): Promise<string>;
+  exec(request: ExecRequest, options?: CriCallOptions): Promise<string>;
+  attach(request: AttachRequest, options?: CriCallOptions): Promise<string>;
+  portForward(id: SandboxId, ports: readonly number[], options?: CriCallOptions): Promise<string>;
 }
 
 /** `requestTimeoutMs` is the deadline. */
-export function createStreaming({ call }: Connection, requestTimeoutMs: number): Streaming {
+export function createStreaming({ call }: Channel, requestTimeoutMs: number): Streaming {
   return {
     async exec(request, options) {
-      return (await call(verbs.exec, request, { deadlineMs: requestTimeoutMs, ...options })).url;
+      return (await call(methods.exec, request, { deadlineMs: requestTimeoutMs, ...options })).url;
     },
     async attach(request, options) {
-      return (await call(verbs.attach, request, { deadlineMs: requestTimeoutMs, ...options })).url;
+      return (await call(methods.attach, request, { deadlineMs: requestTimeoutMs, ...options })).url;
     },
     async portForward(podSandboxId, port, options) {
-      return (await call(verbs.portForward, { podSandboxId, port }, { deadlineMs: requestTimeoutMs, ...options })).url;
+      return (await call(methods.portForward, { podSandboxId, port }, { deadlineMs: requestTimeoutMs, ...options }))
+        .url;
     },
   };
 }

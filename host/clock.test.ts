@@ -19,7 +19,7 @@ describe("the machine's clock", () => {
     jest.useRealTimers();
   });
 
-  test("it is the time of day, in milliseconds", () => {
+  test("it is the time of day in milliseconds", () => {
     expect(clock.now()).toBe(Date.parse("2026-01-01T00:00:00Z"));
   });
 
@@ -33,21 +33,21 @@ describe("the machine's clock", () => {
     expect(woken).toBe(1);
   });
 
-  test("a time that has passed is now, but never before the call returns", () => {
+  test("a wake-up in the past comes at once, but not before the call returns", () => {
     clock.wakeAt(clock.now() - 5000, wake);
     expect(woken).toBe(0);
     jest.advanceTimersByTime(1);
     expect(woken).toBe(1);
   });
 
-  test("a wake that was taken back does not come", () => {
+  test("a cancelled wake-up does not come", () => {
     const cancel = clock.wakeAt(clock.now() + 100, wake);
     cancel();
     jest.advanceTimersByTime(1000);
     expect(woken).toBe(0);
   });
 
-  test("a wait of forty days, longer than a timer can be, is as long as it was meant to be", () => {
+  test("a wait of forty days, longer than a timer can be, has its full length", () => {
     clock.wakeAt(clock.now() + 40 * DAY_MS, wake);
     jest.advanceTimersByTime(40 * DAY_MS - 1);
     expect(woken).toBe(0);
@@ -55,7 +55,7 @@ describe("the machine's clock", () => {
     expect(woken).toBe(1);
   });
 
-  test("a long wait can be taken back in its later pieces too", () => {
+  test("a long wait can be cancelled in its later parts, too", () => {
     const cancel = clock.wakeAt(clock.now() + 40 * DAY_MS, wake);
     jest.advanceTimersByTime(30 * DAY_MS);
     cancel();
@@ -63,7 +63,7 @@ describe("the machine's clock", () => {
     expect(woken).toBe(0);
   });
 
-  test("a clock that is set does not change how long a wait is", () => {
+  test("setting the clock does not change the length of a wait", () => {
     clock.wakeAt(clock.now() + 100, wake);
     jest.setSystemTime(clock.now() + DAY_MS);
     jest.advanceTimersByTime(99);
@@ -73,7 +73,7 @@ describe("the machine's clock", () => {
   });
 });
 
-test("a sleep lasts as long as it was asked for", async () => {
+test("a sleep has the requested length", async () => {
   const clock = new FakeClock();
   let isOver = false;
   void sleep(clock, 100).then(() => {
@@ -85,7 +85,7 @@ test("a sleep lasts as long as it was asked for", async () => {
   expect(isOver).toBe(true);
 });
 
-test("a sleep that is aborted ends at once with the signal's reason, and leaves no timer", async () => {
+test("an aborted sleep ends at once with the signal's reason, and leaves no timer", async () => {
   const ending = new AbortController();
   const timers = new Set<() => void>();
   const clock: Clock = {
@@ -102,6 +102,6 @@ test("a sleep that is aborted ends at once with the signal's reason, and leaves 
   expect(timers.size).toBe(0);
 });
 
-test("a sleep whose signal has aborted already does not begin", async () => {
+test("a sleep whose signal has aborted already does not start", async () => {
   await expect(sleep(new FakeClock(), 100, AbortSignal.abort(new Error("enough")))).rejects.toThrow("enough");
 });

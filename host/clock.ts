@@ -1,45 +1,47 @@
+import { onAbort } from "./async/abort.ts";
+
 /** Milliseconds since the epoch; the only kind of "now" that leaves this folder. */
 export type Instant = number;
 
 export interface Clock {
   now(): Instant;
-  /** Calls `wake` once, not before `at`; the function it returns takes that back. */
+  /** Calls `wake` once, not before `at`. Returns a function that cancels it. */
   wakeAt(at: Instant, wake: () => void): () => void;
 }
 
-/** The longest delay that setTimeout can carry; longer waits are cut into such pieces. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
+/** The longest delay of setTimeout; longer waits are split. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
 
 export function createClock(): Clock {
   return {
     now: () => Date.now(),
     wakeAt(at, wake) {
       let timer: ReturnType<typeof setTimeout>;
-      // A wait is as long as it was meant to be when it began, whatever the wall clock does meanwhile.
+      // The wait is computed once: setting the wall clock does not change it.
       let leftMs = Math.max(0, at - Date.now());
-      const arm = () => {
-        const pieceMs = Math.min(leftMs, LONGEST_TIMER_MS);
-        leftMs -= pieceMs;
-        timer = setTimeout(leftMs > 0 ? arm : wake, pieceMs);
+      const setNextTimer = () => {
+        const partMs = Math.min(leftMs, MAX_TIMER_MS);
+        leftMs -= partMs;
+        timer = setTimeout(leftMs > 0 ? setNextTimer : wake, partMs);
       };
-      arm();
+      setNextTimer();
       return () => clearTimeout(timer);
     },
   };
 }
 
-/** Resolves after a time by the given clock, or rejects with the signal's reason when it aborts first. */
+/** Resolves after `ms` by the given clock; rejects with the signal's reason if that aborts first. */
 export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason);
-    const onAbort = () => {
-      cancel();
-      reject(signal?.reason);
-    };
+    let remove = () => {};
     const cancel = clock.wakeAt(clock.now() + ms, () => {
-      signal?.removeEventListener("abort", onAbort);
+      remove();
       resolve();
     });
-    signal?.addEventListener("abort", onAbort, { once: true });
+    remove = onAbort(signal, () => {
+      cancel();
+      reject(signal?.reason);
+    });
   });
 }

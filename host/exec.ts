@@ -1,11 +1,13 @@
+import { onAbort } from "./async/abort.ts";
+
 /**
- * A program that could not be run, failed, or did not end in time. Its input and environment are never part of it, and its arguments, which
- * may be secrets, not of the message.
+ * A program that could not be run, failed, or did not end in time. It never contains the program's input and
+ * environment, and its message contains no arguments, which may be secret.
  */
 export class ExecError extends Error {
   override readonly name = "ExecError";
   readonly argv: readonly string[];
-  /** Undefined when it never ran, or was ended by a signal. */
+  /** Undefined if it never ran, or was killed by a signal. */
   readonly exitCode: number | undefined;
   readonly stderr: string;
   constructor(argv: readonly string[], exitCode: number | undefined, stderr: string, message: string, cause?: unknown) {
@@ -18,12 +20,12 @@ export class ExecError extends Error {
 
 export interface ExecOptions {
   readonly stdin?: string | Uint8Array;
-  /** The whole environment of the program: nothing of ours is inherited. */
+  /** The program's complete environment: nothing is inherited. */
   readonly env?: Readonly<Record<string, string>>;
   readonly cwd?: string;
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
-  /** The most that either output may have; a program that prints more is ended, and has failed. */
+  /** The limit for stdout and for stderr; a program that prints more is killed and counts as failed. */
   readonly maxOutputBytes?: number;
 }
 
@@ -33,19 +35,19 @@ export interface ExecResult {
 }
 
 export interface Exec {
-  /** Runs a program to its end. No shell is ever involved. Rejects with `ExecError` for anything but exit code 0. */
+  /** Runs a program to its end, never through a shell. Rejects with `ExecError` for anything but exit code 0. */
   run(argv: readonly [string, ...string[]], options: ExecOptions): Promise<ExecResult>;
 }
 
-const OUTPUT_BYTES = 1 << 20;
+const DEFAULT_MAX_OUTPUT_BYTES = 1 << 20;
 
 /**
- * Programs run in a process group of their own and are killed as a group, at the deadline or when the signal aborts:
- * a grandchild that keeps the pipes open cannot hold us.
+ * Programs run in a process group of their own and are killed as a group, at the deadline or when the signal aborts: a
+ * grandchild that keeps the pipes open must not block us.
  */
 export function createExec(): Exec {
   return {
-    async run(argv, { stdin, env = {}, cwd = "/", timeoutMs, signal, maxOutputBytes = OUTPUT_BYTES }) {
+    async run(argv, { stdin, env = {}, cwd = "/", timeoutMs, signal, maxOutputBytes = DEFAULT_MAX_OUTPUT_BYTES }) {
       const { execa } = await import("execa");
       const [program, ...args] = argv;
       const child = execa(program, args, {
@@ -59,39 +61,37 @@ export function createExec(): Exec {
         maxBuffer: maxOutputBytes,
         ...(stdin === undefined ? { stdin: "ignore" } : { input: stdin }),
       });
-      const ended = { by: undefined as "timeout" | "signal" | undefined };
+      const killReason = { by: undefined as "timeout" | "signal" | undefined };
       const kill = (by: "timeout" | "signal") => {
-        ended.by ??= by;
+        killReason.by ??= by;
         killGroup(child.pid);
         child.stdout.destroy();
         child.stderr.destroy();
       };
       const timer = setTimeout(() => kill("timeout"), timeoutMs);
-      const onAbort = () => kill("signal");
-      signal?.addEventListener("abort", onAbort, { once: true });
-      if (signal?.aborted) onAbort();
+      const remove = onAbort(signal, () => kill("signal"));
       try {
         const { exitCode, failed, stdout, stderr, isMaxBuffer, signal: killedBy, cause } = await child;
-        if (!failed && ended.by === undefined) return { stdout, stderr };
-        const why = {
+        if (!failed && killReason.by === undefined) return { stdout, stderr };
+        const reason = {
           timeout: `did not end within ${timeoutMs} ms`,
-          signal: "was given up",
-          failure: isMaxBuffer ? `printed more than ${maxOutputBytes} bytes` : howItEnded(exitCode, killedBy, cause),
-        }[ended.by ?? "failure"];
+          signal: "was cancelled",
+          failure: isMaxBuffer ? `printed more than ${maxOutputBytes} bytes` : describeExit(exitCode, killedBy, cause),
+        }[killReason.by ?? "failure"];
         killGroup(child.pid);
-        throw new ExecError(argv, exitCode, String(stderr ?? ""), `${program} ${why}`, cause);
+        throw new ExecError(argv, exitCode, String(stderr ?? ""), `${program} ${reason}`, cause);
       } finally {
         clearTimeout(timer);
-        signal?.removeEventListener("abort", onAbort);
+        remove();
       }
     },
   };
 }
 
-/** execa has words for it too, all arguments among them. */
-function howItEnded(exitCode: number | undefined, killedBy: string | undefined, cause: unknown): string {
-  if (exitCode !== undefined) return `ended with code ${exitCode}`;
-  if (killedBy !== undefined) return `was ended by ${killedBy}`;
+/** Describes the failure without execa's message, which contains all arguments. */
+function describeExit(exitCode: number | undefined, killedBy: string | undefined, cause: unknown): string {
+  if (exitCode !== undefined) return `exited with code ${exitCode}`;
+  if (killedBy !== undefined) return `was killed by ${killedBy}`;
   const code = cause instanceof Error && "code" in cause ? `: ${cause.code}` : "";
   return `could not be run${code}`;
 }

@@ -15,7 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { FakeClock } from "../test/fakes/clock.ts";
 import { FilesError } from "./fs/files.ts";
-import { createKernelLog, hearAll } from "./kernel-log.ts";
+import { createKernelLog, readStreams } from "./kernel-log.ts";
 
 let folder: string;
 let ended: AbortController;
@@ -28,47 +28,47 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** A pipe in place of the kernel, and what was heard of it. */
+/** A pipe in place of /dev/kmsg, and the messages received from it. */
 function pipe() {
   const path = join(folder, "kmsg");
   spawnSync("mkfifo", [path]);
-  // For reading too, so that it may be opened while nobody reads, and has no end while it is open.
+  // Opened for reading, too, so that the writer can open it without a reader, and it has no end while it is open.
   const descriptor = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
-  const heard: string[] = [];
+  const received: string[] = [];
   const clock = new FakeClock();
-  const listener = { heard: (message: string) => heard.push(message), lost: () => heard.push("(lost)") };
+  const listener = { onMessage: (message: string) => received.push(message), onLoss: () => received.push("(lost)") };
   const following = createKernelLog(clock, path).follow(listener, ended.signal);
   return {
     path,
-    heard,
+    received: received,
     following,
     say: (text: string) => writeSync(descriptor, text),
     async until(count: number) {
-      while (heard.length < count) await clock.advance(1_000);
+      while (received.length < count) await clock.advance(1_000);
     },
     close: () => closeSync(descriptor),
   };
 }
 
-test("a terminal in its place is refused, and nothing that is typed there is taken", async () => {
+test("a terminal instead of /dev/kmsg is refused, and its input is not read", async () => {
   const path = join(folder, "kmsg");
   symlinkSync("/dev/ptmx", path);
-  const listener = { heard: () => {}, lost: () => {} };
+  const listener = { onMessage: () => {}, onLoss: () => {} };
   const error = await createKernelLog(new FakeClock(), path)
     .follow(listener, AbortSignal.timeout(2_000))
     .catch((reason: unknown) => reason);
   expect(error).toBeInstanceOf(FilesError);
-  expect(String(error)).toBe(`FilesError: ${path} is a terminal, and no log of a kernel`);
+  expect(String(error)).toBe(`FilesError: ${path} is a terminal and not a kernel log`);
 });
 
-test("messages are heard one by one, without what stands before them", async () => {
-  const { say, until, heard, close } = pipe();
+test("messages are reported one by one, without the kernel's prefix", async () => {
+  const { say, until, received, close } = pipe();
   say("6,339,5140900,-;NET: Registered protocol family 10\n30,340,5690716,-;udevd[80]: starting; version 181\n");
   say("4,341,5690717,c,caller=T12;half of a line, ");
   await until(2);
   say("and the other half\n");
   await until(3);
-  expect(heard).toEqual([
+  expect(received).toEqual([
     "NET: Registered protocol family 10",
     "udevd[80]: starting; version 181",
     "half of a line, and the other half",
@@ -76,73 +76,80 @@ test("messages are heard one by one, without what stands before them", async () 
   close();
 });
 
-test("what is no message is passed over: what belongs to the one before, and garbage", async () => {
-  const { say, until, heard, close } = pipe();
+test("continuation lines and garbage are skipped", async () => {
+  const { say, until, received, close } = pipe();
   say("7,160,424069,-;pci_root PNP0A03:00: host bridge window\n SUBSYSTEM=acpi\n DEVICE=+acpi:PNP0A03:00\n");
   say("\n;\ngarbage;x\n-1,2,3,-;x\n\u0000\u00ff\n");
   say("6,161,424070,-;\n6,162,424071,-;last\n");
   await until(3);
-  expect(heard).toEqual(["pci_root PNP0A03:00: host bridge window", "", "last"]);
+  expect(received).toEqual(["pci_root PNP0A03:00: host bridge window", "", "last"]);
   close();
 });
 
-test("thousands of messages at once are all heard, in order", async () => {
-  const { say, until, heard, close } = pipe();
+test("thousands of messages at once are all reported, in order", async () => {
+  const { say, until, received, close } = pipe();
   const count = 3000;
   for (let from = 0; from < count; from += 500) {
     const some = Array.from({ length: 500 }, (_, index) => `6,${from + index},1,-;message ${from + index}\n`);
     say(some.join(""));
     await until(from + 500);
   }
-  expect(heard).toEqual(Array.from({ length: count }, (_, index) => `message ${index}`));
+  expect(received).toEqual(Array.from({ length: count }, (_, index) => `message ${index}`));
   close();
 });
 
-test("the first message is heard at once, and those behind it after a second's rest", async () => {
+test("the first message is reported at once, and later ones after a pause of a second", async () => {
   const more = "6,2,1,-;two\n6,3,1,-;three\n";
-  const { clock, told, hearing } = await hear(streamOf(["6,1,1,-;one\n", more, "6,4,1,-;four\n"]));
+  const {
+    clock,
+    reported: messages,
+    hearing: reading,
+  } = await startReading(streamOf(["6,1,1,-;one\n", more, "6,4,1,-;four\n"]));
   await clock.advance(999);
-  expect(told).toEqual(["one"]);
+  expect(messages).toEqual(["one"]);
   await clock.advance(1);
-  expect(told).toEqual(["one", "two", "three"]);
+  expect(messages).toEqual(["one", "two", "three"]);
   await clock.advance(1_000);
-  expect(told).toEqual(["one", "two", "three", "four"]);
+  expect(messages).toEqual(["one", "two", "three", "four"]);
   await clock.advance(1_000);
-  await hearing;
+  await reading;
 });
 
-test("where there is much behind it nobody rests", async () => {
+test("after a large chunk there is no pause", async () => {
   const much = Array.from({ length: 300 }, (_, index) => `6,${index},1,-;message ${index}\n`).join("");
-  const { clock, told } = await hear(streamOf([much, much, "6,1,1,-;last\n"]));
+  const { clock, reported: messages } = await startReading(streamOf([much, much, "6,1,1,-;last\n"]));
   await clock.advance(0);
-  expect(told).toHaveLength(601);
+  expect(messages).toHaveLength(601);
 });
 
-test("it ends with the signal, hears nothing after that, and leaves nothing open", async () => {
-  const { path, say, until, heard, following, close } = pipe();
+test("the signal ends it: no more messages, no open descriptor", async () => {
+  const { path, say, until, received, following, close } = pipe();
   say("6,1,1,-;one\n");
   await until(1);
   ended.abort();
   say("6,2,1,-;two\n");
   await following;
   close();
-  expect(heard).toEqual(["one"]);
+  expect(received).toEqual(["one"]);
   await untilClosed(path);
 });
 
-test("a log that has an end ends, and is not asked again", async () => {
+test("a log that has an end is read once", async () => {
   const { path, close, following } = pipe();
   close();
   await following;
   await untilClosed(path);
 });
 
-test("a log that is not there, or is none, is an error that names it", async () => {
+test("a missing file, or one that is not a log, is an error with its path", async () => {
   for (const [path, code] of [
     [join(folder, "absent"), "ENOENT"],
     [folder, "EISDIR"],
   ] as const) {
-    const following = createKernelLog(new FakeClock(), path).follow({ heard: () => {}, lost: () => {} }, ended.signal);
+    const following = createKernelLog(new FakeClock(), path).follow(
+      { onMessage: () => {}, onLoss: () => {} },
+      ended.signal,
+    );
     const error: unknown = await following.catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(FilesError);
     expect(error).toMatchObject({ code, path });
@@ -150,57 +157,65 @@ test("a log that is not there, or is none, is an error that names it", async () 
   }
 });
 
-async function hear(...streams: readonly ReadableStream<Uint8Array>[]) {
+async function startReading(...streams: readonly ReadableStream<Uint8Array>[]) {
   const clock = new FakeClock();
-  const told: string[] = [];
-  const left = [...streams];
-  const hearing = hearAll(
-    () => left.shift() ?? streamOf([]),
-    { heard: (message) => told.push(message), lost: () => told.push("(lost)") },
+  const messages: string[] = [];
+  const openNow = [...streams];
+  const reading = readStreams(
+    () => openNow.shift() ?? streamOf([]),
+    { onMessage: (message) => messages.push(message), onLoss: () => messages.push("(lost)") },
     clock,
     ended.signal,
   );
-  return { clock, told, hearing };
+  return { clock, reported: messages, hearing: reading };
 }
 
-test("where messages were lost it says so, rests, and goes on with those that are there", async () => {
+test("lost messages are reported, and after a pause the reading continues", async () => {
   const broken = streamOf(["6,1,1,-;one\n6,2,1,-;a message whose end is lo"], { code: "EPIPE" });
-  const { clock, told, hearing } = await hear(broken, streamOf(["6,9,1,-;after\n"]));
+  const { clock, reported: messages, hearing: reading } = await startReading(broken, streamOf(["6,9,1,-;after\n"]));
   await clock.advance(1_999);
-  expect(told).toEqual(["one", "(lost)"]);
+  expect(messages).toEqual(["one", "(lost)"]);
   await clock.advance(1_001);
-  await hearing;
-  expect(told).toEqual(["one", "(lost)", "after"]);
+  await reading;
+  expect(messages).toEqual(["one", "(lost)", "after"]);
 });
 
-test("a rest ends with the signal", async () => {
-  const { clock, told, hearing } = await hear(streamOf([], { code: "EPIPE" }), streamOf(["6,9,1,-;after\n"]));
+test("the signal ends a pause", async () => {
+  const {
+    clock,
+    reported: messages,
+    hearing: reading,
+  } = await startReading(streamOf([], { code: "EPIPE" }), streamOf(["6,9,1,-;after\n"]));
   await clock.advance(10);
   ended.abort();
-  await hearing;
-  expect(told).toEqual(["(lost)"]);
-  expect(clock.timers).toBe(0);
+  await reading;
+  expect(messages).toEqual(["(lost)"]);
+  expect(clock.pendingTimers).toBe(0);
 });
 
-test("any other failure is one", async () => {
-  const { hearing } = await hear(streamOf([], { code: "EIO" }));
-  expect(await hearing.catch((error: unknown) => error)).toMatchObject({ code: "EIO" });
+test("any other error is passed on", async () => {
+  const { hearing: reading } = await startReading(streamOf([], { code: "EIO" }));
+  expect(await reading.catch((error: unknown) => error)).toMatchObject({ code: "EIO" });
 });
 
-test("a line that does not end is given up", async () => {
-  const { clock, told, hearing } = await hear(
+test("an endless line is dropped", async () => {
+  const {
+    clock,
+    reported: messages,
+    hearing: reading,
+  } = await startReading(
     streamOf([`6,1,1,-;${"x".repeat(70_000)}`, "xx\n6,2,1,-;", `${"y".repeat(60_000)}\n6,3,1,-;last\n`]),
   );
   await clock.advance(10_000);
-  await hearing;
-  expect(told.map((message) => message.slice(0, 4))).toEqual(["yyyy", "last"]);
+  await reading;
+  expect(messages.map((message) => message.slice(0, 4))).toEqual(["yyyy", "last"]);
 });
 
 function streamOf(chunks: readonly string[], failure?: { readonly code: string }): ReadableStream<Uint8Array> {
-  const left = [...chunks];
+  const openNow = [...chunks];
   return new ReadableStream({
     pull(controller) {
-      const chunk = left.shift();
+      const chunk = openNow.shift();
       if (chunk !== undefined) controller.enqueue(new TextEncoder().encode(chunk));
       else if (failure !== undefined) controller.error(Object.assign(new Error("read failed"), failure));
       else controller.close();
@@ -208,7 +223,7 @@ function streamOf(chunks: readonly string[], failure?: { readonly code: string }
   });
 }
 
-/** The engine closes its own duplicate of a descriptor a moment later. */
+/** Bun closes its own duplicate of a descriptor a moment later. */
 async function untilClosed(path: string): Promise<void> {
   while (openDescriptors().includes(path)) await new Promise((resolve) => setImmediate(resolve));
 }
@@ -218,7 +233,7 @@ function openDescriptors(): readonly string[] {
     try {
       return [readlinkSync(`/proc/self/fd/${descriptor}`)];
     } catch {
-      // The one by which the folder itself was read.
+      // The descriptor by which the folder itself was read.
       return [];
     }
   });

@@ -1,42 +1,45 @@
 import { FFIType } from "bun:ffi";
 import { closeSync, constants, openSync } from "node:fs";
 import { isatty } from "node:tty";
+import { onAbort } from "./async/abort.ts";
 import { type Clock, sleep } from "./clock.ts";
 import { FilesError, toFilesError } from "./fs/files.ts";
-import { NO_LIBC, openLibc } from "./libc.ts";
+import { GLIBC_MISSING, openLibc } from "./libc.ts";
 
-export interface KernelListener {
-  /** One message, without what the kernel puts before it. */
-  readonly heard: (message: string) => void;
-  /** The kernel has said more than it keeps: some of it nobody will hear. */
-  readonly lost: () => void;
+export interface KernelLogListener {
+  /** Receives one message, without the kernel's prefix. */
+  readonly onMessage: (message: string) => void;
+  /** The kernel's ring buffer has overflowed: messages are lost. */
+  readonly onLoss: () => void;
 }
 
-/** What the kernel says, as dmesg(1) shows it. */
+/** The kernel's log, as dmesg(1) shows it. */
 export interface KernelLog {
   /**
-   * Calls back with what is said from now on, until the signal aborts or the log has an end, as the kernel's own never does. Rejects with
-   * `FilesError` where there is none, it may not be read, or a terminal stands in its place.
+   * Reports new messages until the signal aborts or the log ends (the kernel's own never ends). Rejects with
+   * `FilesError` if the file does not exist, cannot be read, or is a terminal.
    */
-  follow(listener: KernelListener, signal: AbortSignal): Promise<void>;
+  follow(listener: KernelLogListener, signal: AbortSignal): Promise<void>;
 }
 
 /**
- * `path` is a kmsg (Linux: Documentation/ABI/testing/dev-kmsg). The engine's loop waits for it beside all its sockets, so that it costs
- * no thread, and nothing while nothing is said. A first message is heard at once, those behind it within two seconds.
+ * `path` is a kmsg device (Linux: Documentation/ABI/testing/dev-kmsg). Bun's event loop polls it like a socket, so that
+ * it needs no thread and no CPU while the kernel is silent. The first message is reported at once, later ones within
+ * two seconds.
  */
 export function createKernelLog(clock: Clock, path = "/dev/kmsg"): KernelLog {
   return {
     async follow(listener, signal) {
       let log: number | undefined;
       try {
-        // Some containers have a link to a terminal in its place, which must not become ours.
+        // O_NOCTTY: in some containers /dev/kmsg is a link to a terminal, which must not become our controlling
+        // terminal.
         const descriptor = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOCTTY);
         log = descriptor;
-        // Nor may we take from it what somebody types there.
-        if (isatty(descriptor)) throw new FilesError("ENODEV", path, `${path} is a terminal, and no log of a kernel`);
-        goToEnd(descriptor, path);
-        await hearAll(() => Bun.file(descriptor).stream(), listener, clock, signal);
+        // Nor may we read the terminal's input.
+        if (isatty(descriptor)) throw new FilesError("ENODEV", path, `${path} is a terminal and not a kernel log`);
+        seekToEnd(descriptor, path);
+        await readStreams(() => Bun.file(descriptor).stream(), listener, clock, signal);
       } catch (error) {
         throw toFilesError(path, error);
       } finally {
@@ -48,81 +51,86 @@ export function createKernelLog(clock: Clock, path = "/dev/kmsg"): KernelLog {
 
 const SEEK_END = 2;
 
-function goToEnd(log: number, path: string): void {
+function seekToEnd(log: number, path: string): void {
   const { i32, i64 } = FFIType;
   const libc = openLibc({ lseek: { args: [i32, i64, i32], returns: i64 } });
-  if (libc === undefined) throw new FilesError("ENOSYS", path, `${path} cannot be read from its end: ${NO_LIBC}`);
-  // A pipe has no end to go to, and nothing that was said before.
+  if (libc === undefined) throw new FilesError("ENOSYS", path, `${path} cannot be read from its end: ${GLIBC_MISSING}`);
+  // Without a check: a pipe cannot seek, and has no old messages.
   libc.symbols.lseek(log, 0, SEEK_END);
   libc.close();
 }
 
 /**
- * Each pod that starts makes a dozen messages of links, each of which would wake us. Nor must whoever could not keep up with the kernel spend
- * all of a CPU on trying to.
+ * The pause between two reads: each pod start causes a dozen messages about network links, each of which would wake us.
+ * And a flood of messages must not use a whole CPU.
  */
-const REST_MS = 1_000;
-/** A chunk this large has more behind it, which the kernel does not keep for long. */
-const MUCH = 4_096;
+const PAUSE_MS = 1_000;
+/** After a chunk of this size there is no pause: more messages follow, and the kernel's buffer may overflow. */
+const LARGE_CHUNK_BYTES = 4_096;
 
-/** Hears stream after stream: each that breaks off because of a loss has another one behind it. Rejects with what else it breaks off with. */
-export async function hearAll(
+/**
+ * Reads streams one after the other: EPIPE means lost messages, and the next stream continues. Rejects with any other
+ * error.
+ */
+export async function readStreams(
   open: () => ReadableStream<Uint8Array>,
-  listener: KernelListener,
+  listener: KernelLogListener,
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
   while (!signal.aborted) {
     try {
-      await hearStream(open(), listener.heard, clock, signal);
+      await readStream(open(), listener.onMessage, clock, signal);
       return;
     } catch (error) {
       const isLoss = error instanceof Error && "code" in error && error.code === "EPIPE";
       if (!isLoss) throw error;
-      listener.lost();
-      await rest(clock, signal);
+      listener.onLoss();
+      await pause(clock, signal);
     }
   }
 }
 
-async function rest(clock: Clock, signal: AbortSignal): Promise<void> {
-  await sleep(clock, REST_MS, signal).catch(() => {
-    // Nobody wants to hear any more.
+async function pause(clock: Clock, signal: AbortSignal): Promise<void> {
+  await sleep(clock, PAUSE_MS, signal).catch(() => {
+    // The signal has aborted: the caller's loop ends.
   });
 }
 
-/** No message of the kernel's is as long; what is has no end, and is none. */
-const MOST_WAITING = 65_536;
+/** The longest incomplete line that is kept. Kernel messages are shorter, so a longer one is not a message. */
+const MAX_INCOMPLETE_CHARS = 65_536;
 
-async function hearStream(
+async function readStream(
   stream: ReadableStream<Uint8Array>,
-  heard: KernelListener["heard"],
+  onMessage: KernelLogListener["onMessage"],
   clock: Clock,
   signal: AbortSignal,
 ): Promise<void> {
   const reader = stream.getReader();
-  const end = () => void reader.cancel();
-  signal.addEventListener("abort", end, { once: true });
+  const remove = onAbort(signal, () => void reader.cancel());
   const decoder = new TextDecoder();
-  let begun = "";
+  let incompleteLine = "";
   try {
     for (let { done, value } = await reader.read(); !done; { done, value } = await reader.read()) {
-      const lines = (begun + decoder.decode(value, { stream: true })).split("\n");
-      begun = lines.pop() ?? "";
-      if (begun.length > MOST_WAITING) begun = "";
+      const lines = (incompleteLine + decoder.decode(value, { stream: true })).split("\n");
+      incompleteLine = lines.pop() ?? "";
+      if (incompleteLine.length > MAX_INCOMPLETE_CHARS) incompleteLine = "";
       for (const line of lines) {
         const message = messageOf(line);
-        if (message !== undefined && !signal.aborted) heard(message);
+        if (message !== undefined && !signal.aborted) onMessage(message);
       }
-      // While nobody asks for more, the engine does not wait for it either.
-      if (value !== undefined && value.length < MUCH) await rest(clock, signal);
+      // Without a pending read Bun does not poll the descriptor.
+      if (value !== undefined && value.length < LARGE_CHUNK_BYTES) await pause(clock, signal);
     }
   } finally {
-    signal.removeEventListener("abort", end);
+    remove();
   }
 }
 
-/** Of a line such as `6,339,5140900,-;NET: Registered protocol family 10`; a line that is not like it belongs to the one before, or is none. */
+/**
+ * The message of a line such as `6,339,5140900,-;NET: Registered protocol family 10`; undefined for other lines, such
+ * as continuation lines.
+ */
 function messageOf(line: string): string | undefined {
   return /^\d+,\d+,\d+,[^;]*;(.*)$/.exec(line)?.[1];
 }

@@ -1,8 +1,9 @@
 import { dlopen, type FFIFunction, type Library } from "bun:ffi";
 
 /**
- * Functions of the C library, for what neither Node nor Bun has; whoever opens it closes it. Undefined where there is no glibc, or a sandbox
- * hides it: whoever can do without does so, and says nothing; whoever cannot says that it is missing. Never throws.
+ * Opens functions of the C library, for system calls that neither Node nor Bun offers. The caller closes the library.
+ * Undefined if there is no glibc, or a sandbox hides it: callers with a fallback use it silently, others report
+ * `GLIBC_MISSING`. Never throws.
  */
 export function openLibc<Functions extends Record<string, FFIFunction>>(
   functions: Functions,
@@ -14,5 +15,5 @@ export function openLibc<Functions extends Record<string, FFIFunction>>(
   }
 }
 
-/** What is said where glibc is needed and missing. */
-export const NO_LIBC = "there is no glibc (libc.so.6) that could be asked";
+/** The error text for features that need glibc. */
+export const GLIBC_MISSING = "glibc (libc.so.6) is missing";

@@ -3,7 +3,7 @@ import { closeSync, openSync } from "node:fs";
 import { mkdir, mkdtemp, realpath, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { flock, realPathAhead, takeLock } from "./lock.ts";
+import { flock, realPathWithMissingTail, takeLock } from "./lock.ts";
 
 let folder: string;
 let path: string;
@@ -13,8 +13,8 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-/** Another process that takes the lock and keeps it until it is ended. Resolves when it has spoken. */
-async function otherProcess(self: string) {
+/** Another process that takes the lock and keeps it until it is killed. Resolves when it has printed a line. */
+async function startHolder(self: string) {
   const program = `
     import { takeLock } from ${JSON.stringify(join(import.meta.dirname, "lock.ts"))};
     const lock = takeLock(${JSON.stringify(path)}, ${JSON.stringify(self)});
@@ -26,7 +26,7 @@ async function otherProcess(self: string) {
   return { child, said: new TextDecoder().decode(value).trim() };
 }
 
-test("the first has the lock, a second is told who has it, and after its release another one gets it", () => {
+test("a second process gets the holder's description, and the lock after its release", () => {
   const first = takeLock(path, "pid 1, node a");
   expect(first.held).toBe(true);
   expect(takeLock(path, "pid 2")).toEqual({ held: false, holder: "pid 1, node a" });
@@ -37,7 +37,7 @@ test("the first has the lock, a second is told who has it, and after its release
   if (third.held) third.release();
 });
 
-test("that it is taken is told from all else that may keep a lock from being had", () => {
+test("a held lock is distinguished from other errors", () => {
   const first = openSync(path, "w");
   const second = openSync(path, "w");
   expect([flock(first), flock(second), flock(first)]).toEqual([undefined, "EWOULDBLOCK", undefined]);
@@ -47,42 +47,42 @@ test("that it is taken is told from all else that may keep a lock from being had
   expect(flock(0x7fffffff)).toBe("EBADF");
 });
 
-test("another process is told who has it; killed, it gives back what it had", async () => {
-  const { child, said } = await otherProcess("pid 7");
+test("another process gets the holder's description, and its lock is released when it is killed", async () => {
+  const { child, said } = await startHolder("pid 7");
   expect(said).toBe("held");
   expect(takeLock(path, "me")).toEqual({ held: false, holder: "pid 7" });
   child.kill("SIGKILL");
   await child.exited;
-  const mine = takeLock(path, "me");
-  expect(mine.held).toBe(true);
-  const second = await otherProcess("pid 8");
+  const ownLock = takeLock(path, "me");
+  expect(ownLock.held).toBe(true);
+  const second = await startHolder("pid 8");
   expect(second.said).toBe("me");
   second.child.kill("SIGKILL");
-  if (mine.held) mine.release();
+  if (ownLock.held) ownLock.release();
 });
 
-test("a program that we start does not keep the lock when we give it back", async () => {
-  const mine = takeLock(path, "me");
+test("a program that we start does not inherit the lock", async () => {
+  const ownLock = takeLock(path, "me");
   const child = Bun.spawn(["cat"], { stdin: "pipe", stdout: "pipe" });
-  // Until it has said something it may still be a copy of us, with all that we have open.
+  // Until it has printed something it may still be our fork, with all our descriptors.
   child.stdin.write("it runs\n");
   await child.stdout.getReader().read();
-  if (mine.held) mine.release();
+  if (ownLock.held) ownLock.release();
   const again = takeLock(path, "me again");
   expect(again.held).toBe(true);
   child.kill("SIGKILL");
   if (again.held) again.release();
 });
 
-test("the file is for root alone, and what an older holder wrote is gone", async () => {
+test("the file is for root alone, and the previous holder's description is replaced", async () => {
   await writeFile(path, "pid 123456789, a very long name that is not ours\n", { mode: 0o600 });
-  const mine = takeLock(path, "me");
+  const ownLock = takeLock(path, "me");
   expect((await stat(path)).mode & 0o777).toBe(0o600);
   expect(await Bun.file(path).text()).toBe("me\n");
-  if (mine.held) mine.release();
+  if (ownLock.held) ownLock.release();
 });
 
-test("a lock that is removed leaves no file, and the next one makes its own", async () => {
+test("a removed lock leaves no file, and the next one creates its own", async () => {
   const first = takeLock(path, "me");
   if (first.held) first.remove();
   await expect(stat(path)).rejects.toThrow("ENOENT");
@@ -91,7 +91,7 @@ test("a lock that is removed leaves no file, and the next one makes its own", as
   if (second.held) second.release();
 });
 
-test("a path is the same whatever links lead to it, and whether it is there or not", async () => {
+test("the real path is the same through symlinks, whether it exists or not", async () => {
   await mkdir(join(folder, "run"));
   await symlink("run", join(folder, "var"));
   const real = join(await realpath(folder), "run/containerd/containerd.sock");
@@ -100,23 +100,23 @@ test("a path is the same whatever links lead to it, and whether it is there or n
     "var/containerd/containerd.sock",
     "var/../var/containerd/containerd.sock",
   ];
-  for (const way of ways) expect(realPathAhead(join(folder, way))).toBe(real);
+  for (const way of ways) expect(realPathWithMissingTail(join(folder, way))).toBe(real);
   await mkdir(join(folder, "run/containerd"));
   await writeFile(real, "");
-  for (const way of ways) expect(realPathAhead(join(folder, way))).toBe(real);
+  for (const way of ways) expect(realPathWithMissingTail(join(folder, way))).toBe(real);
 });
 
-test("a link in the lock's place is not followed", async () => {
+test("a symlink instead of the lock file is not followed", async () => {
   await symlink(join(folder, "elsewhere"), path);
   const refused = expect.objectContaining({ name: "FilesError", code: "ELOOP", path });
   expect(() => takeLock(path, "me")).toThrow(refused);
   await expect(stat(join(folder, "elsewhere"))).rejects.toThrow("ENOENT");
 });
 
-test("a place where there can be no file is named", () => {
-  for (const [place, code] of [
+test("the error names a path where no file can be created", () => {
+  for (const [badPath, code] of [
     [join(folder, "none/lock"), "ENOENT"],
     [folder, "EISDIR"],
   ] as const)
-    expect(() => takeLock(place, "me")).toThrow(expect.objectContaining({ name: "FilesError", code, path: place }));
+    expect(() => takeLock(badPath, "me")).toThrow(expect.objectContaining({ name: "FilesError", code, path: badPath }));
 });

@@ -13,69 +13,73 @@ import {
 import { constants as ofSystem } from "node:os";
 import { basename, dirname, join } from "node:path/posix";
 import { FilesError, toFilesError } from "./fs/files.ts";
-import { NO_LIBC, openLibc } from "./libc.ts";
+import { GLIBC_MISSING, openLibc } from "./libc.ts";
 
-/** What became of the wish to be the only one: the lock, or whoever has it. */
+/** The result of an attempt to take a lock: held by us, or by another process. */
 export type LockResult =
   | {
       readonly held: true;
       readonly release: () => void;
-      /** As release, and the file goes too: for locks of things that come and go. */
+      /** Releases the lock and removes its file, for locks of temporary things. */
       readonly remove: () => void;
     }
-  /** What the holder wrote into the file about itself. */
+  /** `holder`: the description that the holder wrote into the file. */
   | { readonly held: false; readonly holder: string };
 
 const LOCK_EX = 2;
 const LOCK_NB = 4;
 
 /**
- * Takes an exclusive flock(2) on a file and writes into it who we are. The kernel gives it back when the process ends,
- * however it ends, so there are no stale locks to judge. Throws `FilesError` where there can be no such file, or
- * none that can be locked: a file system without locks has nobody who holds one.
+ * Takes an exclusive flock(2) on a file and writes the holder's `description` into it. The kernel releases the
+ * lock when the process ends, however it ends, so there are no stale locks. Throws `FilesError` if the file cannot be
+ * created, or its file system does not support locks.
  */
-export function takeLock(path: string, self: string): LockResult {
+export function takeLock(path: string, description: string): LockResult {
   try {
-    return lockFile(path, self);
+    return lockFile(path, description);
   } catch (error) {
     const failure = toFilesError(path, error);
     if (failure.code !== "ELOOP") throw failure;
-    // O_NOFOLLOW says it with the same code as a loop: whoever may place a link must not choose the file that we write into.
-    throw new FilesError("ELOOP", path, `${path} is a symlink, and no lock is taken through one`, { cause: error });
+    // O_NOFOLLOW reports a symlink as ELOOP, too. It is refused: a planted symlink must not choose the file that we
+    // write into.
+    throw new FilesError("ELOOP", path, `${path} is a symlink; a lock file must not be one`, { cause: error });
   }
 }
 
-function lockFile(path: string, self: string): LockResult {
+function lockFile(path: string, description: string): LockResult {
   const descriptor = openSync(path, constants.O_RDWR | constants.O_CREAT | constants.O_NOFOLLOW, 0o600);
   const failure = flock(descriptor);
   if (failure !== undefined) closeSync(descriptor);
   if (failure === "EWOULDBLOCK") return { held: false, holder: readFileSync(path, "utf8").trim() };
   if (failure !== undefined)
-    throw new FilesError(failure, path, `${path} cannot be locked: ${failure === "ENOSYS" ? NO_LIBC : failure}`);
+    throw new FilesError(failure, path, `${path} cannot be locked: ${failure === "ENOSYS" ? GLIBC_MISSING : failure}`);
   const release = () => closeSync(descriptor);
   if (fstatSync(descriptor).nlink === 0) {
-    // Its last holder has removed it between our open(2) and our flock(2): nobody else would find the file that we have.
+    // Race: its last holder has removed it between our open(2) and our flock(2). Other processes would lock another
+    // file.
     release();
-    return lockFile(path, self);
+    return lockFile(path, description);
   }
   try {
     ftruncateSync(descriptor);
-    writeSync(descriptor, `${self}\n`, 0);
+    writeSync(descriptor, `${description}\n`, 0);
   } catch {
-    // A full disk: the lock holds all the same, and the next agent is refused without a name.
+    // A full disk: the lock is held all the same; a second agent is refused without the holder's description.
   }
   const remove = () => {
-    // While we hold it, so that it is our file and nobody else's.
+    // Before the release, so that it is certainly our file.
     rmSync(path, { force: true });
     release();
   };
   return { held: true, release, remove };
 }
 
-/** The engine may make a call of its own between ours and the look at what ours has failed with: it is asked again what it was. */
-const MOST_TRIES = 3;
+/** Bun may make a system call between ours and the read of errno, which overwrites it: flock(2) is then repeated. */
+const MAX_TRIES = 3;
 
-/** Takes the lock by flock(2), without waiting. Returns the name of the error, `EWOULDBLOCK` where another one has it. */
+/**
+ * Takes the lock by flock(2) without waiting. Returns the name of the error, `EWOULDBLOCK` if another process holds it.
+ */
 export function flock(descriptor: number): string | undefined {
   const { i32, ptr } = FFIType;
   const libc = openLibc({
@@ -85,30 +89,30 @@ export function flock(descriptor: number): string | undefined {
   if (libc === undefined) return "ENOSYS";
   try {
     let errno = 0;
-    for (let tries = 0; tries < MOST_TRIES && errno !== ofSystem.errno.EWOULDBLOCK; tries++) {
+    for (let tries = 0; tries < MAX_TRIES && errno !== ofSystem.errno.EWOULDBLOCK; tries++) {
       if (libc.symbols.flock(descriptor, LOCK_EX | LOCK_NB) === 0) return undefined;
-      const place = libc.symbols.__errno_location();
-      errno = place === null ? 0 : read.i32(place, 0);
+      const errnoAddress = libc.symbols.__errno_location();
+      errno = errnoAddress === null ? 0 : read.i32(errnoAddress, 0);
     }
-    return nameOf(errno);
+    return errnoName(errno);
   } finally {
     libc.close();
   }
 }
 
-/** EAGAIN and EWOULDBLOCK are one number. */
-function nameOf(errno: number): string {
+/** EAGAIN and EWOULDBLOCK are the same number. */
+function errnoName(errno: number): string {
   if (errno === ofSystem.errno.EWOULDBLOCK) return "EWOULDBLOCK";
   return Object.entries(ofSystem.errno).find(([, number]) => number === errno)?.[0] ?? `errno ${errno}`;
 }
 
-/** The same path for whatever links lead to it, also where the last parts of it are not there yet. */
-export function realPathAhead(path: string): string {
+/** The real path, also if the last parts of it do not exist yet. */
+export function realPathWithMissingTail(path: string): string {
   try {
     return realpathSync(path);
   } catch (error) {
     if (path === "/") throw error;
-    // What cannot be followed stays as it is written; that also holds for a loop, which is nobody's path.
-    return join(realPathAhead(dirname(path)), basename(path));
+    // A part that cannot be resolved stays unchanged, a symlink loop too.
+    return join(realPathWithMissingTail(dirname(path)), basename(path));
   }
 }

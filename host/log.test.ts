@@ -1,20 +1,20 @@
 import { expect, test } from "bun:test";
-import { createLog, type Log, type LogFields, type LogSettings } from "./log.ts";
+import { createLog, type Log, type LogFields, type LogOptions } from "./log.ts";
 
-function createScene(format: LogSettings["format"], level: LogSettings["level"] = "debug") {
+async function createFixture(format: LogOptions["format"], level: LogOptions["level"] = "debug") {
   const lines: string[] = [];
-  const log = createLog({ format, level, write: (line) => lines.push(line) });
+  const log = await createLog({ format, level, write: (line) => lines.push(line) });
   return { log, lines };
 }
 
-/** What one line says: as an object, or in text without its time. */
-function jsonOf(fields: LogFields, message = "it happened"): Record<string, unknown> {
-  const { log, lines } = createScene("json");
+/** The content of one line: as an object, or as text without its time. */
+async function jsonOf(fields: LogFields, message = "it happened"): Promise<Record<string, unknown>> {
+  const { log, lines } = await createFixture("json");
   log.warn(fields, message);
   return JSON.parse(lines[0]!);
 }
-function textOf(fields: LogFields, message = "it happened"): string {
-  const { log, lines } = createScene("text");
+async function textOf(fields: LogFields, message = "it happened"): Promise<string> {
+  const { log, lines } = await createFixture("text");
   log.warn(fields, message);
   return lines[0]!.replace(/^\d\d:\d\d:\d\d\.\d{3} /, "");
 }
@@ -24,8 +24,8 @@ class CodedError extends Error {
   readonly code = "ENOENT";
 }
 
-test("a line of JSON has the time, the level by name, the message and the fields, and ends with a newline", () => {
-  const { log, lines } = createScene("json");
+test("a JSON line has the time, the level by name, the message and the fields, and ends with a newline", async () => {
+  const { log, lines } = await createFixture("json");
   log.info({ pod: "shop/web", ms: 12 }, "started");
   expect(lines).toHaveLength(1);
   expect(lines[0]).toEndWith("}\n");
@@ -35,88 +35,111 @@ test("a line of JSON has the time, the level by name, the message and the fields
 });
 
 const texts: readonly [sentence: string, fields: LogFields, line: string][] = [
-  ["nothing but a message", {}, "warn  it happened\n"],
-  ["plain words", { pod: "shop/web", n: 3 }, "warn  it happened  pod=shop/web n=3\n"],
-  ["words with spaces are quoted", { why: "it is gone" }, 'warn  it happened  why="it is gone"\n'],
-  ["an empty word is quoted", { why: "" }, 'warn  it happened  why=""\n'],
-  ["a newline cannot begin a line of its own", { why: "a\nb" }, 'warn  it happened  why="a\\nb"\n'],
-  ["an error is its message", { err: new Error("no such file") }, 'warn  it happened  err="no such file"\n'],
+  ["a message without fields", {}, "warn  it happened\n"],
+  ["plain values", { pod: "shop/web", n: 3 }, "warn  it happened  pod=shop/web n=3\n"],
+  ["values with spaces are quoted", { why: "it is gone" }, 'warn  it happened  why="it is gone"\n'],
+  [
+    "fields that pino or its printer give a meaning of their own",
+    { pid: 7, name: "web", hostname: "node1", caller: "x", type: "Error", stack: "at" },
+    "warn  it happened  pid=7 name=web hostname=node1 caller=x type=Error stack=at\n",
+  ],
+  [
+    "numbers, booleans and objects",
+    { n: 0.5, ok: false, at: { x: [1] } },
+    'warn  it happened  n=0.5 ok=false at={"x":[1]}\n',
+  ],
+  ["an absent value is left out", { pod: undefined, n: 3 }, "warn  it happened  n=3\n"],
+  ["an empty value is quoted", { why: "" }, 'warn  it happened  why=""\n'],
+  ["a newline in a value is escaped", { why: "a\nb" }, 'warn  it happened  why="a\\nb"\n'],
+  ["an error is shown by its message", { err: new Error("no such file") }, 'warn  it happened  err="no such file"\n'],
   [
     "an error with its causes",
     { err: new Error("cannot start", { cause: new Error("no such file") }) },
     'warn  it happened  err="cannot start: no such file"\n',
   ],
   [
-    "a cause that says the same behind a code of its own is not told twice",
+    "a cause with the same message after a prefix is not repeated",
     { err: new Error("Version: no answer", { cause: new Error("14 UNAVAILABLE: no answer") }) },
     'warn  it happened  err="Version: no answer"\n',
   ],
   [
-    "nor one that says it in more words",
+    "a cause that repeats the error's message with more text is left out",
     { err: new Error("Version: no answer", { cause: new Error("14 UNAVAILABLE: Last error: no answer (again)") }) },
     'warn  it happened  err="Version: no answer"\n',
   ],
   [
-    "a cause that the error tells already is not told twice",
+    "a cause that the error's message contains is not repeated",
     { err: new Error("cannot start: no such file", { cause: new Error("no such file") }) },
     'warn  it happened  err="cannot start: no such file"\n',
   ],
 ];
 for (const [sentence, fields, line] of texts)
-  test(`text: ${sentence}`, () => {
-    expect(textOf(fields)).toBe(line);
+  test(`text: ${sentence}`, async () => {
+    expect(await textOf(fields)).toBe(line);
   });
 
-test("a message of two lines stays one line of text", () => {
-  expect(textOf({}, "one\ntwo\r\u001b[2J")).toBe("warn  one\\ntwo\\r\\u001b[2J\n");
-  // JSON leaves these two as they are, and terminals obey them.
-  expect(textOf({ why: "\u009b2J" }, "three\u009b2J\u007f")).toBe('warn  three\\u009b2J\\u007f  why="\\u009b2J"\n');
+test("a message of two lines stays one line of text", async () => {
+  expect(await textOf({}, "one\ntwo\r\u001b[2J")).toBe("warn  one\\ntwo\\r\\u001b[2J\n");
+  // JSON does not escape these two characters, and terminals obey them.
+  expect(await textOf({ why: "\u009b2J" }, "three\u009b2J\u007f")).toBe(
+    'warn  three\\u009b2J\\u007f  why="\\u009b2J"\n',
+  );
 });
 
-test("an error in JSON has its type, message, code and causes, and no stack", () => {
+test("a percent sign in a message is kept", async () => {
+  expect(await textOf({}, "100 %d %s %% of it")).toBe("warn  100 %d %s %% of it\n");
+});
+
+test("a text line begins with the time of day", async () => {
+  const { log, lines } = await createFixture("text");
+  log.child({ pod: "shop/web" }).error({ n: 1 }, "it failed");
+  expect(lines).toEqual([expect.stringMatching(/^\d\d:\d\d:\d\d\.\d{3} error it failed {2}pod=shop\/web n=1\n$/)]);
+});
+
+test("an error in JSON has its type, message, code and causes, and no stack", async () => {
   const err = new Error("cannot start", { cause: new CodedError("no such file", { cause: "a word" }) });
-  expect(jsonOf({ err })["err"]).toEqual({
+  expect((await jsonOf({ err }))["err"]).toEqual({
     type: "Error",
     message: "cannot start",
     cause: { type: "CodedError", message: "no such file", code: "ENOENT", cause: "a word" },
   });
 });
 
-test("what was thrown and is no error is told as text", () => {
-  expect(jsonOf({ err: "a word" })["err"]).toBe("a word");
-  expect(jsonOf({ err: undefined })["msg"]).toBe("it happened");
+test("a thrown value that is not an error is logged as text", async () => {
+  expect((await jsonOf({ err: "a word" }))["err"]).toBe("a word");
+  expect((await jsonOf({ err: undefined }))["msg"]).toBe("it happened");
 });
 
 const circle: Record<string, unknown> = { name: "circle" };
 circle["self"] = circle;
 const ownCause = new Error("a snake");
 ownCause.cause = ownCause;
-const odd: readonly [sentence: string, fields: LogFields][] = [
-  ["an object that holds itself", { circle }],
+const unloggable: readonly [sentence: string, fields: LogFields][] = [
+  ["a circular object", { circle }],
   ["an error that is its own cause", { err: ownCause }],
-  ["a number beyond all numbers", { n: 12n }],
+  ["a bigint", { n: 12n }],
   ["a function", { f: () => 1 }],
-  ["something that refuses to be told", { f: { toJSON: () => JSON.parse("{") } }],
+  ["a value whose toJSON throws", { f: { toJSON: () => JSON.parse("{") } }],
   ["an invalid date", { at: new Date(Number.NaN) }],
 ];
-for (const [sentence, fields] of odd)
+for (const [sentence, fields] of unloggable)
   for (const format of ["json", "text"] as const)
-    test(`${sentence} does not keep a line of ${format} from being written`, () => {
-      const { log, lines } = createScene(format);
+    test(`${sentence} does not prevent a ${format} line`, async () => {
+      const { log, lines } = await createFixture(format);
       log.error(fields, "it happened");
       expect(lines).toHaveLength(1);
       expect(lines[0]).toContain("it happened");
       expect(lines[0]!.length).toBeLessThan(10_000);
     });
 
-test("a level silences those below it", () => {
-  const { log, lines } = createScene("text", "warn");
+test("a level suppresses the levels below it", async () => {
+  const { log, lines } = await createFixture("text", "warn");
   for (const level of ["debug", "info", "warn", "error"] as const) log[level]({}, level);
   expect(lines.map((line) => line.trim().split(" ").at(-1))).toEqual(["warn", "error"]);
 });
 
-test("a child's lines carry its fields, the parent's do not", () => {
-  const { log, lines } = createScene("json");
+test("a child logger's lines have its fields, the parent's lines do not", async () => {
+  const { log, lines } = await createFixture("json");
   const child: Log = log.child({ pod: "shop/web" });
   child.info({ n: 1 }, "child");
   log.info({}, "parent");

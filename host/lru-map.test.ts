@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { createBoundedMap } from "./lru-map.ts";
+import { createLruMap } from "./lru-map.ts";
 
-test("what was neither asked for nor set in the longest time goes first", () => {
-  const map = createBoundedMap<number>(3);
+test("the least recently used entry is evicted first", () => {
+  const map = createLruMap<number>(3);
   for (const [at, key] of ["a", "b", "c"].entries()) map.set(key, at);
   map.get("a");
   map.set("b", 9);

@@ -1,27 +1,25 @@
-/** A map of so many entries at most: with one more, the one goes that was neither asked for nor set in the longest time. */
-export interface BoundedMap<V> {
-  has(key: string): boolean;
+/** A map with a limited number of entries, which evicts the least recently used one. */
+export interface LruMap<V> {
   get(key: string): V | undefined;
   set(key: string, value: V): void;
   delete(key: string): void;
   clear(): void;
-  /** Asks for none. */
+  /** Does not count as a use. */
   entries(): IterableIterator<[string, V]>;
 }
 
-export function createBoundedMap<V>(mostEntries: number): BoundedMap<V> {
-  // A Map keeps the order in which its keys came.
+export function createLruMap<V>(maxEntries: number): LruMap<V> {
+  // A Map iterates in the order of insertion, so the first key is the least recently used.
   const map = new Map<string, V>();
 
   function set(key: string, value: V): void {
     map.delete(key);
     map.set(key, value);
     const [oldest] = map.keys();
-    if (map.size > mostEntries && oldest !== undefined) map.delete(oldest);
+    if (map.size > maxEntries && oldest !== undefined) map.delete(oldest);
   }
 
   return {
-    has: (key) => map.has(key),
     get(key) {
       const value = map.get(key);
       if (value !== undefined) set(key, value);

@@ -15,7 +15,7 @@ async function machineOf(files: Readonly<Record<string, string>>, architecture =
   return machine;
 }
 
-test("a machine tells what it is", async () => {
+test("reads a machine's facts", async () => {
   const machine = await machineOf({
     "proc/meminfo": "MemTotal:       24617532 kB\nSwapTotal:       1024 kB\n",
     "proc/sys/kernel/random/boot_id": "11111111-2222-3333-4444-555555555555\n",
@@ -49,7 +49,7 @@ test("a machine tells what it is", async () => {
   });
 });
 
-test("what a machine does not tell is looked for elsewhere, and left empty", async () => {
+test("missing facts are read from other files, or left empty", async () => {
   const machine = await machineOf(
     {
       "var/lib/dbus/machine-id": "of dbus\n",
@@ -83,7 +83,7 @@ const cgroups: readonly [sentence: string, files: Readonly<Record<string, string
   ["version 1, with swap", { "sys/fs/cgroup/memory/memory.memsw.limit_in_bytes": "0" }, { v2: false, swap: true }],
   ["version 1, without swap", { "sys/fs/cgroup/memory/memory.limit_in_bytes": "0" }, { v2: false, swap: false }],
   [
-    "version 2 with no controllers, beside version 1",
+    "version 2 without controllers, beside version 1",
     { "sys/fs/cgroup/unified/cgroup.controllers": "", "proc/self/cgroup": "8:pids:/\n0::/\n" },
     { v2: false, swap: false },
   ],
@@ -97,8 +97,8 @@ const cgroups: readonly [sentence: string, files: Readonly<Record<string, string
     { ...v2, "proc/self/cgroup": "0::/system.slice/berth.service\n" },
     { v2: true, swap: false },
   ],
-  ["version 2, in its root", { ...v2, "proc/self/cgroup": "0::/\n" }, { v2: true, swap: false }],
-  ["version 2, where a sandbox hides whose we are", v2, { v2: true, swap: false }],
+  ["version 2, in the root cgroup", { ...v2, "proc/self/cgroup": "0::/\n" }, { v2: true, swap: false }],
+  ["version 2, where a sandbox hides our cgroup", v2, { v2: true, swap: false }],
 ];
 for (const [sentence, files, found] of cgroups)
   test(`cgroups: ${sentence}`, async () => {
@@ -106,7 +106,7 @@ for (const [sentence, files, found] of cgroups)
     expect({ v2: hasCgroupV2, swap: limitsSwap }).toEqual(found as { v2: boolean; swap: boolean });
   });
 
-test("this machine tells what it must", () => {
+test("this machine has the required facts", () => {
   const { cpuCount, memoryBytes, kernelVersion, bootID } = readMachine();
   expect(cpuCount).toBeGreaterThanOrEqual(1);
   expect(memoryBytes).toBeGreaterThan(2 ** 26);

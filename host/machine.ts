@@ -1,30 +1,30 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path/posix";
-import { kibibytesOf } from "./proc.ts";
+import { meminfoBytes } from "./proc.ts";
 
-/** What this machine is, and what it calls itself. What it does not tell is empty, or 0. */
+/** Static facts about this machine, for the Node's status. Unknown values are empty, or 0. */
 export interface Machine {
-  /** Logical CPUs that are online, whichever of them this process may use. */
+  /** Logical CPUs that are online, regardless of this process's CPU affinity. */
   readonly cpuCount: number;
   readonly memoryBytes: number;
   readonly swapBytes: number;
-  /** Every size that the kernel has, the smallest first. */
+  /** Every huge page size of the kernel, the smallest first. */
   readonly hugePages: readonly { readonly pageBytes: number; readonly totalBytes: number }[];
   readonly machineID: string;
   readonly systemUUID: string;
-  /** Another one after each boot. */
+  /** Changes with each boot. */
   readonly bootID: string;
   readonly kernelVersion: string;
-  /** The name of the distribution, with its version. */
+  /** The name and version of the distribution. */
   readonly osImage: string;
-  /** As Go calls it: `amd64`, `arm64`. */
+  /** Go's name: `amd64`, `arm64`. */
   readonly architecture: string;
-  /** All of its cgroups are of version 2, not only some beside those of version 1. */
+  /** The unified cgroup v2 hierarchy, not a hybrid one. */
   readonly hasCgroupV2: boolean;
-  /** Whether the kernel can hold a cgroup to an amount of swap. */
+  /** Whether the kernel can limit the swap of a cgroup. */
   readonly limitsSwap: boolean;
-  /** Whether the kernel confines programs by profiles of AppArmor. */
+  /** Whether AppArmor is enabled in the kernel. */
   readonly hasAppArmor: boolean;
 }
 
@@ -36,18 +36,18 @@ const goArchitectures: Readonly<Record<string, string>> = {
   ppc64: "ppc64le",
 };
 
-/** Reads the machine whose files are below `root`. Blocks for a moment: it is for the start alone. */
+/** Reads the machine's facts from the files below `root`. Synchronous: only for the start. */
 export function readMachine(root = "/", architecture: string = process.arch): Machine {
-  const text = (...paths: readonly string[]) => firstOf(root, paths);
+  const text = (...paths: readonly string[]) => readFirst(root, paths);
   const meminfo = text("proc/meminfo");
   const hasCgroupV2 = existsSync(join(root, "sys/fs/cgroup/cgroup.controllers"));
   return {
     cpuCount: countCpus(text("sys/devices/system/cpu/online")) || availableParallelism(),
-    memoryBytes: kibibytesOf(meminfo, "MemTotal"),
-    swapBytes: kibibytesOf(meminfo, "SwapTotal"),
-    hugePages: hugePagesIn(root),
+    memoryBytes: meminfoBytes(meminfo, "MemTotal"),
+    swapBytes: meminfoBytes(meminfo, "SwapTotal"),
+    hugePages: readHugePages(root),
     machineID: text("etc/machine-id", "var/lib/dbus/machine-id"),
-    // DMI on PCs, the device tree of PowerPC elsewhere; many boards have neither, and the kubelet then takes the machine's id.
+    // DMI on PCs, the device tree on PowerPC; many boards have neither, and the kubelet then uses the machine id.
     systemUUID: text(
       "sys/class/dmi/id/product_uuid",
       "proc/device-tree/system-id",
@@ -64,20 +64,20 @@ export function readMachine(root = "/", architecture: string = process.arch): Ma
   };
 }
 
-/** The root of version 2 has no such file, so that our own cgroup's is the one to look for. */
+/** The root cgroup of version 2 has no such file, so our own cgroup's file is checked. */
 function swapLimitFile(hasCgroupV2: boolean, ownCgroups: string): string {
   if (!hasCgroupV2) return "sys/fs/cgroup/memory/memory.memsw.limit_in_bytes";
-  const [, own = ""] = /^0::(.*)$/m.exec(ownCgroups) ?? [];
-  return `sys/fs/cgroup${own}/memory.swap.max`;
+  const [, ownCgroup = ""] = /^0::(.*)$/m.exec(ownCgroups) ?? [];
+  return `sys/fs/cgroup${ownCgroup}/memory.swap.max`;
 }
 
-/** The first of the files that can be read, without what ends it. */
-function firstOf(root: string, paths: readonly string[]): string {
+/** The trimmed content of the first readable file; empty if there is none. */
+function readFirst(root: string, paths: readonly string[]): string {
   for (const path of paths) {
     try {
       return readFileSync(join(root, path), "utf8").replaceAll("\0", "").trim();
     } catch {
-      // Which of them is there depends on the machine, and what none tells is left empty.
+      // Which of the files exist depends on the machine.
     }
   }
   return "";
@@ -96,19 +96,21 @@ function prettyName(osRelease: string): string {
   return name?.replace(/^(["'])(.*)\1$/, "$2") ?? "Linux";
 }
 
-function hugePagesIn(root: string): Machine["hugePages"] {
+function readHugePages(root: string): Machine["hugePages"] {
   const folder = "sys/kernel/mm/hugepages";
-  return namesIn(join(root, folder))
+  return listNames(join(root, folder))
     .flatMap((name) => {
       const kibibytes = /^hugepages-(\d+)kB$/.exec(name)?.[1];
       if (kibibytes === undefined) return [];
       const pageBytes = Number(kibibytes) * 1024;
-      return [{ pageBytes, totalBytes: pageBytes * (Number(firstOf(root, [`${folder}/${name}/nr_hugepages`])) || 0) }];
+      return [
+        { pageBytes, totalBytes: pageBytes * (Number(readFirst(root, [`${folder}/${name}/nr_hugepages`])) || 0) },
+      ];
     })
     .toSorted((a, b) => a.pageBytes - b.pageBytes);
 }
 
-function namesIn(folder: string): readonly string[] {
+function listNames(folder: string): readonly string[] {
   try {
     return readdirSync(folder);
   } catch {

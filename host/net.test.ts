@@ -15,21 +15,21 @@ const rows: readonly [
   defaults: DefaultInterfaces,
   found: readonly string[],
 ][] = [
-  ["loopback alone is no address", { lo }, {}, []],
+  ["loopback is not an address", { lo }, {}, []],
   [
-    "IPv4 stands before IPv6",
+    "IPv4 comes before IPv6",
     { eth0: [v6("2001:db8::1"), v4("192.0.2.1")] },
     { IPv4: "eth0", IPv6: "eth0" },
     ["192.0.2.1", "2001:db8::1"],
   ],
   [
-    "the default route's interface stands before the others, with both families",
+    "the interface of the default route comes first, with both families",
     { cni0: [v4("10.0.0.1")], eth0: [v4("192.0.2.1"), v6("2001:db8::1")] },
     { IPv4: "eth0" },
     ["192.0.2.1", "2001:db8::1", "10.0.0.1"],
   ],
   [
-    "without an IPv4 route the IPv6 route's address stands before the IPv4 of a bridge",
+    "without an IPv4 route the IPv6 route's address comes before the IPv4 address of a bridge",
     { docker0: [v4("172.17.0.1"), v6("2001:db8:1::1")], eth0: [v6("2001:db8::1")] },
     { IPv6: "eth0" },
     ["2001:db8::1", "172.17.0.1", "2001:db8:1::1"],
@@ -41,7 +41,7 @@ const rows: readonly [
     ["192.0.2.2", "2001:db8::1", "192.0.2.1", "2001:db8::2"],
   ],
   [
-    "without a default route they stand as they come",
+    "without a default route the order stays",
     { a: [v4("10.0.0.1")], b: [v4("10.0.0.2")] },
     {},
     ["10.0.0.1", "10.0.0.2"],
@@ -52,7 +52,7 @@ const rows: readonly [
     { IPv4: "eth0" },
     ["192.0.2.1"],
   ],
-  ["an interface may have none", { eth0: undefined, eth1: [v4("192.0.2.1")] }, { IPv4: "eth0" }, ["192.0.2.1"]],
+  ["an interface may have no addresses", { eth0: undefined, eth1: [v4("192.0.2.1")] }, { IPv4: "eth0" }, ["192.0.2.1"]],
 ];
 for (const [sentence, interfaces, defaults, found] of rows)
   test(sentence, () => {
@@ -64,18 +64,22 @@ const route = (name: string, destination: string, mask: string) =>
   `${name}\t${destination}\t010200C0\t0003\t0\t0\t0\t${mask}\t0\t0\t0`;
 const routes: readonly [sentence: string, lines: readonly string[], found: string | undefined][] = [
   ["no routes at all", [], undefined],
-  ["only a network", [route("eth0", "000200C0", "00FFFFFF")], undefined],
+  ["only a route to a network", [route("eth0", "000200C0", "00FFFFFF")], undefined],
   [
-    "a default route behind a network",
+    "a default route after a route to a network",
     [route("cni0", "0000000A", "000000FF"), route("eth0", "00000000", "00000000")],
     "eth0",
   ],
   [
-    "of two default routes the first",
+    "the first of two default routes",
     [route("eth1", "00000000", "00000000"), route("eth0", "00000000", "00000000")],
     "eth1",
   ],
-  ["half of all addresses, as VPNs route them, is not all", [route("tun0", "00000000", "00000080")], undefined],
+  [
+    "a route to half of all addresses, as VPNs add them, is not a default route",
+    [route("tun0", "00000000", "00000080")],
+    undefined,
+  ],
 ];
 for (const [sentence, lines, found] of routes)
   test(`default route of IPv4: ${sentence}`, () => {
@@ -86,29 +90,29 @@ const none = "0".repeat(32);
 const route6 = (name: string, destination: string, length: string, flags: string) =>
   `${destination} ${length} ${none} 00 fd000000000000000000000000000001 00000400 00000003 00000000 ${flags}     ${name}`;
 const network6 = route6("cni0", "fd000000000000000000000000000000", "40", "00000001");
-/** How the kernel says that there is nowhere to go; it stands in every such file. */
+/** The kernel's entry for unreachable destinations; every such file contains it. */
 const unreachable = route6("lo", none, "00", "00200200");
 const routes6: readonly [sentence: string, lines: readonly string[], found: string | undefined][] = [
   ["no routes at all", [], undefined],
-  ["a network, and unreachable is all else", [network6, unreachable], undefined],
+  ["a route to a network, and everything else unreachable", [network6, unreachable], undefined],
   ["a default route between others", [network6, route6("eth0", none, "00", "00000003"), unreachable], "eth0"],
-  ["half of all addresses is not all", [route6("tun0", none, "01", "00000003")], undefined],
+  ["a route to half of all addresses is not a default route", [route6("tun0", none, "01", "00000003")], undefined],
 ];
 for (const [sentence, lines, found] of routes6)
   test(`default route of IPv6: ${sentence}`, () => {
     expect(defaultInterfaces(undefined, [...lines, ""].join("\n"))).toEqual({ IPv4: undefined, IPv6: found });
   });
 
-test("this machine's addresses are none of loopback's", () => {
+test("this machine's addresses contain no loopback address", () => {
   for (const address of createNet().addresses()) expect(address).not.toMatch(/^(127\.|::1$|fe80:)/);
 });
 
-test("a kernel that shows no routes of either family is one without default routes", () => {
+test("without route files there are no default routes", () => {
   expect(() => createNet("/nowhere").addresses()).not.toThrow();
 });
 
-/** In a network of its own, where nothing has an address until `act` is done; it prints what it finds. */
-async function inNetworkOfItsOwn(act: string) {
+/** In a network namespace of its own, where nothing has an address until `act` has run; it prints what it finds. */
+async function runInNetworkNamespace(act: string) {
   const program = `
     import { readdirSync, readlinkSync } from "node:fs";
     import { createNet } from ${JSON.stringify(join(import.meta.dirname, "net.ts"))};
@@ -122,12 +126,12 @@ async function inNetworkOfItsOwn(act: string) {
     ${act}
   `;
   const child = Bun.spawn(["unshare", "--net", process.execPath, "-e", program], { stdout: "pipe" });
-  const [said] = await Promise.all([child.stdout.text(), child.exited]);
-  return said.trim().split("\n");
+  const [output] = await Promise.all([child.stdout.text(), child.exited]);
+  return output.trim().split("\n");
 }
 
-test("an address that comes into use is told of, until nobody wants to know", async () => {
-  const said = await inNetworkOfItsOwn(`
+test("a new address is reported, until the signal aborts", async () => {
+  const output = await runInNetworkNamespace(`
     console.log(net.addresses().length);
     await new Promise((resolve) => { net.watch(resolve, ending.signal); ip("link", "set", "lo", "up"); });
     net.watch(() => {
@@ -137,37 +141,37 @@ test("an address that comes into use is told of, until nobody wants to know", as
     }, ending.signal);
     ip("link", "add", "one", "type", "veth", "peer", "name", "two");
     ip("address", "add", "192.0.2.7/24", "dev", "one");
-    // An address counts when its link is up, as with a cable that is plugged in last.
+    // An address counts when its link is up, like a cable that is plugged in last.
     ip("link", "set", "one", "up");
     ip("link", "set", "two", "up");
     await new Promise((resolve) => ending.signal.addEventListener("abort", resolve));
     while (sockets() > before) await new Promise((resolve) => setImmediate(resolve));
     console.log("closed");
   `);
-  expect(said).toEqual(["0", "192.0.2.7", "closed"]);
+  expect(output).toEqual(["0", "192.0.2.7", "closed"]);
 });
 
-test("more changes at once than the kernel keeps for us do not end the watch", async () => {
-  const said = await inNetworkOfItsOwn(`
-    let heard = () => {};
-    net.watch(() => heard(), ending.signal);
-    // One program that makes more changes than the socket's buffer holds, while we look at none.
+test("a flood of changes that overflows the socket's buffer does not end the watch", async () => {
+  const output = await runInNetworkNamespace(`
+    let onChange = () => {};
+    net.watch(() => onChange(), ending.signal);
+    // One program that makes more changes than the socket's buffer holds, while this process is blocked.
     const many = Array.from({ length: 4000 }, (_, i) => "address add 127.1." + (i >> 8) + "." + (i & 255) + "/8 dev lo").join("\\n");
     Bun.spawnSync(["ip", "-batch", "-"], { stdin: Buffer.from(many) });
-    await new Promise((resolve) => { heard = resolve; });
-    // Each of these may be the last of the old ones.
+    await new Promise((resolve) => { onChange = resolve; });
+    // Each of these events may be the last of the old ones.
     for (let i = 0; i < 3; i++) {
-      const told = new Promise((resolve) => { heard = resolve; });
+      const changed = new Promise((resolve) => { onChange = resolve; });
       ip("address", "add", "127.2.0." + (i + 1) + "/8", "dev", "lo");
-      await told;
+      await changed;
     }
-    console.log("heard");
+    console.log("changed");
     ending.abort();
   `);
-  expect(said).toEqual(["heard"]);
+  expect(output).toEqual(["changed"]);
 });
 
-test("a name leads to addresses, or to none", async () => {
+test("a host name is resolved, or has no addresses", async () => {
   expect(await resolveName("localhost")).toContain("127.0.0.1");
   expect(await resolveName("no.such.name.invalid")).toEqual([]);
 });

@@ -2,36 +2,37 @@ import { FFIType } from "bun:ffi";
 import { closeSync, readFileSync } from "node:fs";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path/posix";
+import { onAbort } from "./async/abort.ts";
 import { openLibc } from "./libc.ts";
 
 /** The node's own addresses. */
 export interface Net {
-  /** Global addresses of this node, those of the default routes first; loopback and link-local ones are left out. */
+  /** The node's global addresses, those of the default routes first; without loopback and link-local ones. */
   addresses(): readonly string[];
   /**
-   * Calls back whenever an address may have come or gone, of whatever kind, until the signal aborts. A kernel that tells nobody of such
-   * things tells nothing here either.
+   * Calls `onChanged` whenever an address of any kind may have been added or removed, until the signal aborts. Never
+   * calls it where rtnetlink is not available.
    */
-  watch(changed: () => void, signal: AbortSignal): void;
+  watch(onChanged: () => void, signal: AbortSignal): void;
 }
 
-/** `routesFolder` is where the kernel shows its routes. */
+/** `routesFolder` contains the kernel's route tables. */
 export function createNet(routesFolder = "/proc/net"): Net {
-  const routes = (name: string) => readIfShown(join(routesFolder, name));
+  const routes = (name: string) => readIfPresent(join(routesFolder, name));
   return {
     addresses: () => addressesOf(networkInterfaces(), defaultInterfaces(routes("route"), routes("ipv6_route"))),
-    watch: (changed, signal) => void watchAddresses(changed, signal),
+    watch: (onChanged, signal) => void watchAddresses(onChanged, signal),
   };
 }
 
-/** The addresses that a name leads to, here or by DNS; none where it leads nowhere. Never rejects. */
+/** The addresses of a host name, by /etc/hosts or DNS; empty if it cannot be resolved. Never rejects. */
 export async function resolveName(name: string): Promise<readonly string[]> {
-  // Loaded with the first question: most nodes ask none, and need it in no memory.
+  // Loaded on first use, to save memory: most nodes never resolve a name.
   const { lookup } = await import("node:dns/promises");
   try {
     return (await lookup(name, { all: true, order: "verbatim" })).map(({ address }) => address);
   } catch {
-    // Many machines have names that lead nowhere; nothing depends on it.
+    // Many machines have a host name that cannot be resolved; nothing depends on it.
     return [];
   }
 }
@@ -47,8 +48,8 @@ export interface DefaultInterfaces {
 }
 
 /**
- * Picks the addresses a pod or a peer could reach this node by: first those that a default route of their family leads from, then
- * others of these interfaces, then the rest; in each of the three IPv4 before IPv6.
+ * Picks the addresses by which a pod or a peer can reach this node: first those on the interface of their family's
+ * default route, then others of these interfaces, then the rest; in each group IPv4 before IPv6.
  */
 export function addressesOf(interfaces: Interfaces, defaults: DefaultInterfaces): readonly string[] {
   return Object.entries(interfaces)
@@ -60,38 +61,40 @@ export function addressesOf(interfaces: Interfaces, defaults: DefaultInterfaces)
   function rank({ name, family }: { name: string; family: string }): number {
     const isIPv4 = family === "IPv4";
     const isDefault = name === (isIPv4 ? defaults.IPv4 : defaults.IPv6);
-    const isBeside = name === defaults.IPv4 || name === defaults.IPv6;
-    return (isDefault ? 0 : isBeside ? 2 : 4) + (isIPv4 ? 0 : 1);
+    const isOnDefaultInterface = name === defaults.IPv4 || name === defaults.IPv6;
+    return (isDefault ? 0 : isOnDefaultInterface ? 2 : 4) + (isIPv4 ? 0 : 1);
   }
 }
 
-const NOWHERE = /^0+$/;
-const REJECTS = 0x200;
+const ALL_ZEROS = /^0+$/;
+const RTF_REJECT = 0x200;
 
-/** Reads /proc/net/route and /proc/net/ipv6_route, of each the first route to everywhere. */
+/** Parses /proc/net/route and /proc/net/ipv6_route; returns the interface of each one's first default route. */
 export function defaultInterfaces(ipv4: string | undefined, ipv6: string | undefined): DefaultInterfaces {
   const [rows, rows6] = [ipv4, ipv6].map((text = "") => text.split("\n").map((line) => line.trim().split(/\s+/)));
   const row = rows?.find(
-    ([, destination, , , , , , mask]) => NOWHERE.test(destination ?? "") && NOWHERE.test(mask ?? ""),
+    ([, destination, , , , , , mask]) => ALL_ZEROS.test(destination ?? "") && ALL_ZEROS.test(mask ?? ""),
   );
-  // Where there is no default route, the kernel shows one that rejects.
+  // Without a default route the kernel shows one with the reject flag.
   const row6 = rows6?.find(
     ([destination, length, , , , , , , flags]) =>
-      NOWHERE.test(destination ?? "") && length === "00" && (Number.parseInt(flags ?? "", 16) & REJECTS) === 0,
+      ALL_ZEROS.test(destination ?? "") && length === "00" && (Number.parseInt(flags ?? "", 16) & RTF_REJECT) === 0,
   );
   return { IPv4: row?.[0], IPv6: row6?.[9] };
 }
 
-function readIfShown(path: string): string | undefined {
+function readIfPresent(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // A kernel without one of the families has no file for it, and some sandboxes show none: addresses then stand as they come.
+    // A kernel without one of the families has no such file, and some sandboxes hide it: addresses then keep their
+    // order.
     return undefined;
   }
 }
 
-// rtnetlink(7): a socket that is bound to these groups hears of every address that comes or goes, and of the cable under it.
+// rtnetlink(7): a socket bound to these groups receives a message for every added or removed address, and for link
+// changes.
 const AF_NETLINK = 16;
 const SOCK_RAW = 3;
 const SOCK_CLOEXEC = 0o2000000;
@@ -101,28 +104,27 @@ const RTMGRP_LINK = 0x1;
 const RTMGRP_IPV4_IFADDR = 0x10;
 const RTMGRP_IPV6_IFADDR = 0x100;
 
-async function watchAddresses(changed: () => void, signal: AbortSignal): Promise<void> {
+async function watchAddresses(onChanged: () => void, signal: AbortSignal): Promise<void> {
   const socket = openAddressSocket();
   if (socket === undefined) return;
   const reader = Bun.file(socket).stream().getReader();
-  const end = () => void reader.cancel();
-  signal.addEventListener("abort", end, { once: true });
+  const remove = onAbort(signal, () => void reader.cancel());
   try {
-    // What the messages say does not matter: whoever hears of a change reads the addresses as they are then.
-    while (!(await reader.read()).done) changed();
+    // The content of the messages does not matter: after a change the caller reads the current addresses.
+    while (!(await reader.read()).done) onChanged();
   } catch (error) {
-    // Too many messages at once: some are lost, and the next ones are heard anew. Of a socket that fails for another reason no other one
-    // is to be expected. Either way anything may have changed.
-    const areLost = error instanceof Error && "code" in error && error.code === "ENOBUFS";
-    if (areLost && !signal.aborted) void watchAddresses(changed, signal);
-    changed();
+    // ENOBUFS: too many messages at once, and some are lost: watch again with a new socket. After any other error a new
+    // socket would fail, too. In both cases anything may have changed.
+    const hasOverflowed = error instanceof Error && "code" in error && error.code === "ENOBUFS";
+    if (hasOverflowed && !signal.aborted) void watchAddresses(onChanged, signal);
+    onChanged();
   } finally {
-    signal.removeEventListener("abort", end);
+    remove();
     closeSync(socket);
   }
 }
 
-/** Undefined where there are no such sockets. */
+/** Undefined if rtnetlink sockets are not available. */
 function openAddressSocket(): number | undefined {
   const { i32, u32, ptr } = FFIType;
   const libc = openLibc({

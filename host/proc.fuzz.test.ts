@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { kibibytesOf } from "./proc.ts";
+import { meminfoBytes } from "./proc.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const longMs = 1_800_000;
@@ -14,10 +14,10 @@ const anyText = fc.oneof(
 );
 
 test(
-  "any text has so many bytes, or none",
+  "any text gives a number of bytes, or 0",
   () => {
     fc.assert(
-      fc.property(anyText, (text) => expect(kibibytesOf(text, "MemTotal")).toBeGreaterThanOrEqual(0)),
+      fc.property(anyText, (text) => expect(meminfoBytes(text, "MemTotal")).toBeGreaterThanOrEqual(0)),
       { numRuns },
     );
   },
@@ -25,12 +25,12 @@ test(
 );
 
 test(
-  "a figure is found among all others",
+  "a value is found among all others",
   () => {
     const others = fc.array(line.filter((text) => !text.startsWith("MemTotal:")));
     const property = fc.property(others, others, fc.nat(), (before, after, kibibytes) => {
       const text = [...before, `MemTotal:       ${kibibytes} kB`, ...after].join("\n");
-      expect(kibibytesOf(text, "MemTotal")).toBe(kibibytes * 1024);
+      expect(meminfoBytes(text, "MemTotal")).toBe(kibibytes * 1024);
     });
     fc.assert(property, { numRuns });
   },

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createProc, kibibytesOf, memorySupplyOf, taskSupplyOf, thermalThrottlePathsIn } from "./proc.ts";
+import { createProc, meminfoBytes, memoryAvailabilityOf, taskAvailabilityOf, thermalThrottlePathsIn } from "./proc.ts";
 
 const meminfo = "MemTotal:       24617532 kB\nMemFree:         1024 kB\nHugePages_Total:       3\nMemTotalX:  1 kB\n";
 const rows: readonly [key: string, bytes: number][] = [
@@ -14,30 +14,30 @@ const rows: readonly [key: string, bytes: number][] = [
 ];
 for (const [key, bytes] of rows)
   test(`${key} is ${bytes} bytes`, () => {
-    expect(kibibytesOf(meminfo, key)).toBe(bytes);
+    expect(meminfoBytes(meminfo, key)).toBe(bytes);
   });
 
-test("this machine and this process have plausible figures", () => {
+test("this machine and this process have plausible values", () => {
   const proc = createProc();
   expect(proc.memoryTotalBytes()).toBeGreaterThan(2 ** 26);
-  expect(proc.ownMemoryBytes()).toBeWithin(2 ** 20, proc.memoryTotalBytes());
+  expect(proc.processMemoryBytes()).toBeWithin(2 ** 20, proc.memoryTotalBytes());
   expect(proc.cpuCount()).toBeGreaterThanOrEqual(1);
   expect(proc.hostname()).not.toBe("");
-  expect(proc.memorySupply()?.available).toBeWithin(2 ** 20, proc.memoryTotalBytes());
-  expect(proc.taskSupply()?.available).toBeWithin(1, (proc.taskSupply()?.capacity ?? 0) + 1);
+  expect(proc.memoryAvailability()?.available).toBeWithin(2 ** 20, proc.memoryTotalBytes());
+  expect(proc.taskAvailability()?.available).toBeWithin(1, (proc.taskAvailability()?.capacity ?? 0) + 1);
 });
 
-test("CPU time is counted in milliseconds, and grows with work", () => {
+test("CPU time is in milliseconds and grows with work", () => {
   const proc = createProc();
-  const before = proc.ownCpuMs();
+  const before = proc.processCpuMs();
   const start = performance.now();
   while (performance.now() - start < 20);
-  const used = proc.ownCpuMs() - before;
+  const used = proc.processCpuMs() - before;
   expect(used).toBeGreaterThan(0);
   expect(used).toBeLessThan(5000);
 });
 
-test("of the CPUs those are named that tell of their heat, in their order", async () => {
+test("the thermal_throttle folders are listed in the order of the CPUs", async () => {
   const cpus = await mkdtemp(join(tmpdir(), "berth-cpus-"));
   for (const path of ["cpu10", "cpu0", "cpu2", "cpufreq"])
     await mkdir(join(cpus, path, "thermal_throttle"), { recursive: true });
@@ -49,7 +49,7 @@ test("of the CPUs those are named that tell of their heat, in their order", asyn
   expect(thermalThrottlePathsIn(cpus)).toEqual([]);
 });
 
-test("memory is left but what processes have, and what of the cache was used of late", () => {
+test("available memory is the capacity without the working set", () => {
   const lines = (figures: Readonly<Record<string, number>>) =>
     Object.entries(figures)
       .map(([key, kibibytes]) => `${key}:   ${kibibytes} kB\n`)
@@ -63,20 +63,20 @@ test("memory is left but what processes have, and what of the cache was used of 
     Cached: 380,
     SwapCached: 5,
   };
-  const supply = (more: Readonly<Record<string, number>>) => memorySupplyOf(lines({ ...figures, ...more }));
+  const supply = (more: Readonly<Record<string, number>>) => memoryAvailabilityOf(lines({ ...figures, ...more }));
   expect(supply({ "Active(file)": 100, "Inactive(file)": 250 })).toEqual({
     capacity: 1_024_000,
     available: 655 * 1024,
   });
   expect(supply({ "Inactive(file)": 5000 })).toEqual({ capacity: 1_024_000, available: 1_024_000 });
   expect(supply({ AnonPages: 5000 })).toEqual({ capacity: 1_024_000, available: 0 });
-  expect(memorySupplyOf("")).toBeUndefined();
+  expect(memoryAvailabilityOf("")).toBeUndefined();
 });
 
-test("tasks are left up to the lesser of the kernel's two limits", () => {
+test("available tasks are limited by the smaller of the kernel's two limits", () => {
   const loadavg = "1.36 3.49 4.53 2/3518 3715089\n";
-  expect(taskSupplyOf(loadavg, ["4194304\n", "191000\n"])).toEqual({ capacity: 191_000, available: 187_482 });
-  expect(taskSupplyOf(loadavg, ["", "100\n"])).toEqual({ capacity: 100, available: 0 });
-  expect(taskSupplyOf(loadavg, ["", "max\n"])).toBeUndefined();
-  expect(taskSupplyOf("", ["4194304\n"])).toBeUndefined();
+  expect(taskAvailabilityOf(loadavg, ["4194304\n", "191000\n"])).toEqual({ capacity: 191_000, available: 187_482 });
+  expect(taskAvailabilityOf(loadavg, ["", "100\n"])).toEqual({ capacity: 100, available: 0 });
+  expect(taskAvailabilityOf(loadavg, ["", "max\n"])).toBeUndefined();
+  expect(taskAvailabilityOf("", ["4194304\n"])).toBeUndefined();
 });

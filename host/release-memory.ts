@@ -1,15 +1,16 @@
-import { letGoOfProgram } from "./release-program-pages.ts";
+import { releaseProgramPages } from "./release-program-pages.ts";
 
 /**
- * Makes what gives memory that is not used any more back to the machine: a full collection, some 15 ms of CPU. The first time, which is
- * after the start, pages of the program go too; later that would only make the next pod's start fetch them again.
+ * Creates a function that returns unused memory to the kernel by a full garbage collection (about 15 ms of CPU). Its
+ * first call, after the start, also releases pages of the program; later calls do not, since the next pod start would
+ * need those pages again.
  */
-export function createGiveBack(): () => void {
-  let isStarted = false;
+export function createReleaseMemory(): () => void {
+  let hasReleasedProgram = false;
   return () => {
     Bun.gc(true);
     Bun.shrink();
-    if (!isStarted) letGoOfProgram();
-    isStarted = true;
+    if (!hasReleasedProgram) releaseProgramPages();
+    hasReleasedProgram = true;
   };
 }

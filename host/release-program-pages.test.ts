@@ -1,13 +1,13 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { letGoOfProgram, pagesOf } from "./release-program-pages.ts";
+import { releaseProgramPages, unchangedMappings } from "./release-program-pages.ts";
 
 const smaps = (...parts: readonly (readonly [head: string, anonymousKb: number])[]) =>
   parts
     .map(([head, kb]) => `${head}\nSize:  8 kB\nRss:   8 kB\nAnonymous:   ${kb} kB\nVmFlags: rd mr mw me\n`)
     .join("");
 
-test("only what is the program's file, as it is there, and for nobody to write to, is let go of", () => {
+test("only unchanged read-only mappings of the program's file are released", () => {
   const text = smaps(
     ["00200000-00203000 r--p 00000000 fe:00 7   /opt/my berth", 0],
     ["00400000-00405000 r-xp 00003000 fe:00 7   /opt/my berth", 0],
@@ -17,17 +17,17 @@ test("only what is the program's file, as it is there, and for nobody to write t
     ["7f0000002000-7f0000003000 r-xp 00000000 00:00 0", 0],
     ["7f0000004000-7f0000005000 r-xp 00000000 00:00 0   [vdso]", 0],
   );
-  expect(pagesOf(text, "/opt/my berth")).toEqual([
+  expect(unchangedMappings(text, "/opt/my berth")).toEqual([
     { address: 0x200000, length: 0x3000 },
     { address: 0x400000, length: 0x5000 },
   ]);
-  expect(pagesOf("", "/opt/my berth")).toEqual([]);
+  expect(unchangedMappings("", "/opt/my berth")).toEqual([]);
 });
 
-test("the program goes on after it was let go of, in less memory", () => {
+test("the program continues after its pages were released, with less memory", () => {
   const residentKb = () => Number(/^Rss:\s+(\d+)/m.exec(readFileSync("/proc/self/smaps_rollup", "utf8"))?.[1]);
   const before = residentKb();
-  letGoOfProgram();
+  releaseProgramPages();
   expect(residentKb()).toBeLessThan(before);
   expect(JSON.parse(JSON.stringify({ it: ["goes", "on"] }))).toEqual({ it: ["goes", "on"] });
 });

@@ -2,41 +2,39 @@ import { FFIType } from "bun:ffi";
 import { readFileSync, readlinkSync } from "node:fs";
 import { openLibc } from "./libc.ts";
 
-/** Where a part of this process's memory begins, and how long it is. */
-export interface Pages {
+/** A memory mapping of this process: its address and length in bytes. */
+export interface MemoryRange {
   readonly address: number;
   readonly length: number;
 }
 
-/** The kernel's MADV_DONTNEED: what is asked for again is there again, from the file. */
-const DONT_NEED = 4;
+/** MADV_DONTNEED: a released page is read from the file again at its next use. */
+const MADV_DONTNEED = 4;
 
 /**
- * Lets go of the pages of the program itself: those that only its start needed, some 20 MB, then count for no process, and the
- * others are there again, from the kernel's cache, at their first use. Never throws: where it cannot be done, nothing is lost.
+ * Releases the resident pages of the program file itself. About 20 MB were needed by the start only and then no longer
+ * count as our memory; the others come back from the page cache at their first use. Never throws: on failure the pages
+ * stay.
  */
-export function letGoOfProgram(): void {
+export function releaseProgramPages(): void {
   try {
-    const all = pagesOf(readFileSync("/proc/self/smaps", "utf8"), readlinkSync("/proc/self/exe"));
+    const ranges = unchangedMappings(readFileSync("/proc/self/smaps", "utf8"), readlinkSync("/proc/self/exe"));
     const { u64, i32 } = FFIType;
     const libc = openLibc({ madvise: { args: [u64, u64, i32], returns: i32 } });
-    for (const { address, length } of all) libc?.symbols.madvise(address, length, DONT_NEED);
+    for (const { address, length } of ranges) libc?.symbols.madvise(address, length, MADV_DONTNEED);
     libc?.close();
   } catch {
-    // A sandbox may hide /proc: the pages stay.
+    // A sandbox may hide /proc.
   }
 }
 
-/**
- * The parts of a process's memory that are `file`, word for word, as /proc/PID/smaps shows them: nobody can write to them, and nothing
- * of them differs from the file.
- */
-export function pagesOf(smaps: string, file: string): readonly Pages[] {
+/** The read-only mappings of `file` in the text of /proc/PID/smaps that have no private (changed) pages. */
+export function unchangedMappings(smaps: string, file: string): readonly MemoryRange[] {
   return smaps.split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m).flatMap((part) => {
-    const [, from = "", until = "", access = "", path] =
+    const [, start = "", end = "", access = "", path] =
       /^([0-9a-f]+)-([0-9a-f]+) (\S+) \S+ \S+ \S+ +(.*)$/m.exec(part) ?? [];
-    const isAsInFile = path === file && !access.includes("w") && /^Anonymous:\s+0 kB$/m.test(part);
-    const address = Number.parseInt(from, 16);
-    return isAsInFile ? [{ address, length: Number.parseInt(until, 16) - address }] : [];
+    const isUnchanged = path === file && !access.includes("w") && /^Anonymous:\s+0 kB$/m.test(part);
+    const address = Number.parseInt(start, 16);
+    return isUnchanged ? [{ address, length: Number.parseInt(end, 16) - address }] : [];
   });
 }

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
 
-/** A process that says which signal has ended it, and then takes its time. */
-function slowToEnd() {
+/** A process that prints the signal it received, and then takes its time. */
+function startSlowProcess() {
   const program = `
     import { onTermination } from ${JSON.stringify(join(import.meta.dirname, "signals.ts"))};
     onTermination((signal) => console.log(signal));
@@ -11,8 +11,8 @@ function slowToEnd() {
   `;
   const child = Bun.spawn([process.execPath, "-e", program], { stdout: "pipe" });
   const reader = child.stdout.getReader();
-  const said = async () => new TextDecoder().decode((await reader.read()).value);
-  return { child, said };
+  const output = async () => new TextDecoder().decode((await reader.read()).value);
+  return { child, said: output };
 }
 
 const rows: readonly [first: NodeJS.Signals, second: NodeJS.Signals, exitCode: number][] = [
@@ -21,12 +21,12 @@ const rows: readonly [first: NodeJS.Signals, second: NodeJS.Signals, exitCode: n
   ["SIGHUP", "SIGTERM", 143],
 ];
 for (const [first, second, exitCode] of rows)
-  test(`${first} is told once, and ${second} after it ends the process at once with ${exitCode}`, async () => {
-    const { child, said } = slowToEnd();
-    expect(await said()).toBe("ready\n");
+  test(`${first} is reported once, and ${second} after it ends the process at once with ${exitCode}`, async () => {
+    const { child, said: output } = startSlowProcess();
+    expect(await output()).toBe("ready\n");
     child.kill(first);
-    expect(await said()).toBe(`${first}\n`);
+    expect(await output()).toBe(`${first}\n`);
     child.kill(second);
     expect(await child.exited).toBe(exitCode);
-    expect(await said()).toBe("");
+    expect(await output()).toBe("");
   });

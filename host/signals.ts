@@ -1,12 +1,14 @@
-const ENDING = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
+const TERMINATION_SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
 
-/** Calls back once, with its name, at the first signal that asks the process to end. A second one ends it at once. */
-export function onTermination(ended: (signal: string) => void): void {
-  let isEnding = false;
-  for (const signal of ENDING)
+/**
+ * Calls `onSignal` with the name of the first termination signal (SIGTERM, SIGINT, SIGHUP). A second one exits at once.
+ */
+export function onTermination(onSignal: (signal: string) => void): void {
+  let isTerminating = false;
+  for (const signal of TERMINATION_SIGNALS)
     process.on(signal, () => {
-      if (isEnding) process.exit(128 + { SIGTERM: 15, SIGINT: 2, SIGHUP: 1 }[signal]);
-      isEnding = true;
-      ended(signal);
+      if (isTerminating) process.exit(128 + { SIGTERM: 15, SIGINT: 2, SIGHUP: 1 }[signal]);
+      isTerminating = true;
+      onSignal(signal);
     });
 }

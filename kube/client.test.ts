@@ -3,7 +3,7 @@ import type { Lease, Pod } from "../proto/kubernetes/gen/types.ts";
 import { FakeClock } from "../test/fakes/clock.ts";
 import { FakeConnection } from "../test/fakes/connection.ts";
 import { FakeLog } from "../test/fakes/log.ts";
-import { createKube, type Kube } from "./client.ts";
+import { createKubeClient, type KubeClient } from "./client.ts";
 import { errorOfStatus, KubeError } from "./error.ts";
 import { leases, pods } from "./resource.ts";
 import type { KubeRequest } from "./transport/connection.ts";
@@ -11,33 +11,33 @@ import type { KubeRequest } from "./transport/connection.ts";
 const pod: Pod = { metadata: { name: "web", namespace: "shop" }, spec: { containers: [] } };
 const lease: Lease = { metadata: { name: "a", resourceVersion: "7" }, spec: {} };
 
-function aKube(answer: unknown): { readonly kube: Kube; readonly connection: FakeConnection } {
+function createClient(answer: unknown): { readonly kube: KubeClient; readonly connection: FakeConnection } {
   const connection = new FakeConnection();
-  connection.answer = () => answer;
-  const kube = createKube({ connection, clock: new FakeClock(), log: new FakeLog(), random: () => 0 });
+  connection.respond = () => answer;
+  const kube = createKubeClient({ connection, clock: new FakeClock(), log: new FakeLog(), random: () => 0 });
   return { kube, connection };
 }
 
 const isUrgent = () => true;
-const calls: readonly (readonly [string, (kube: Kube) => Promise<unknown>, KubeRequest])[] = [
+const calls: readonly (readonly [string, (kube: KubeClient) => Promise<unknown>, KubeRequest])[] = [
   [
     "get",
     (kube) => kube.get(pods("shop"), "web"),
     { method: "GET", path: "/api/v1/namespaces/shop/pods/web", deadlineMs: 30_000 },
   ],
   [
-    "create, in a lane of its own and with a deadline of its own",
-    (kube) => kube.create(pods("shop"), pod, { lane: "events", deadlineMs: 5 }),
-    { method: "POST", path: "/api/v1/namespaces/shop/pods", body: pod, lane: "events", deadlineMs: 5 },
+    "create, with flow control and a deadline of its own",
+    (kube) => kube.create(pods("shop"), pod, { priorityLevel: "events", deadlineMs: 5 }),
+    { method: "POST", path: "/api/v1/namespaces/shop/pods", body: pod, priorityLevel: "events", deadlineMs: 5 },
   ],
   [
     "replace",
-    (kube) => kube.replace(leases("kube-node-lease"), lease, { lane: "heartbeat" }),
+    (kube) => kube.replace(leases("kube-node-lease"), lease, { priorityLevel: "heartbeat" }),
     {
       method: "PUT",
       path: "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/a",
       body: lease,
-      lane: "heartbeat",
+      priorityLevel: "heartbeat",
       deadlineMs: 30_000,
     },
   ],
@@ -47,7 +47,7 @@ const calls: readonly (readonly [string, (kube: Kube) => Promise<unknown>, KubeR
     { method: "PUT", path: "/api/v1/namespaces/shop/pods/web/status", body: pod, deadlineMs: 30_000 },
   ],
   [
-    "strategic merge patch of the status, of this pod and no other",
+    "strategic merge patch of the status, with a uid precondition",
     (kube) =>
       kube.patch(pods("shop"), "web", {
         type: "strategic",
@@ -64,7 +64,7 @@ const calls: readonly (readonly [string, (kube: Kube) => Promise<unknown>, KubeR
     },
   ],
   [
-    "patch that is made late",
+    "patch with a body that is made when it is sent",
     (kube) => kube.patch(pods("shop"), "web", { type: "merge", uid: "u1", body: () => ({ a: 1 }) }, { isUrgent }),
     {
       method: "PATCH",
@@ -98,10 +98,10 @@ const calls: readonly (readonly [string, (kube: Kube) => Promise<unknown>, KubeR
   ],
 ];
 
-describe("what is sent to", () => {
+describe("the client sends the right request for", () => {
   for (const [what, call, request] of calls)
     test(what, async () => {
-      const { kube, connection } = aKube(pod);
+      const { kube, connection } = createClient(pod);
       await call(kube);
       const sent = connection.requests.map((each) =>
         typeof each.body === "function" ? { ...each, body: each.body() } : each,
@@ -110,18 +110,18 @@ describe("what is sent to", () => {
     });
 });
 
-test("the answer comes back as it is, with what a newer API has added", async () => {
+test("the answer is returned unchanged, with the fields of a newer API", async () => {
   const answer = { ...pod, flux: 1.21 };
-  expect(await aKube(answer).kube.get(pods("shop"), "web")).toBe(answer);
+  expect(await createClient(answer).kube.get(pods("shop"), "web")).toBe(answer);
 });
 
-test("a deletion may be answered with anything", async () => {
-  await aKube(undefined).kube.delete(pods("shop"), "web");
+test("a deletion accepts any answer", async () => {
+  await createClient(undefined).kube.delete(pods("shop"), "web");
 });
 
 for (const answer of [undefined, null, "pod", 42, [], {}, { metadata: {} }])
-  test(`an answer that is no object is an error: ${JSON.stringify(answer)}`, async () => {
-    const failure = await aKube(answer)
+  test(`an answer that is not an object is an error: ${JSON.stringify(answer)}`, async () => {
+    const failure = await createClient(answer)
       .kube.get(pods("shop"), "web")
       .then(
         () => "it succeeded",
@@ -130,15 +130,15 @@ for (const answer of [undefined, null, "pod", 42, [], {}, { metadata: {} }])
     expect(failure).toBe("NOT_JSON");
   });
 
-describe("what the server finds invalid in a patch is", () => {
+describe("a patch that the server calls invalid becomes", () => {
   const rows: readonly (readonly [string, string, KubeError["code"]])[] = [
-    ["a precondition that does not hold", "metadata.uid", "CONFLICT"],
-    ["invalid all the same", "status.phase", "INVALID"],
+    ["a failed precondition", "metadata.uid", "CONFLICT"],
+    ["still an error of the patch", "status.phase", "INVALID"],
   ];
   for (const [what, field, code] of rows)
     test(`${what}: ${field}`, async () => {
-      const { kube, connection } = aKube(pod);
-      connection.answer = ({ method, path }) => {
+      const { kube, connection } = createClient(pod);
+      connection.respond = ({ method, path }) => {
         throw errorOfStatus(`${method} ${path}`, 422, {
           reason: "Invalid",
           details: { causes: [{ field: "metadata.name" }, { field }] },

@@ -1,61 +1,90 @@
+import type { VerbsOf } from "../host/adapter-verbs.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import type { TokenRequest } from "../proto/kubernetes/gen/types.ts";
 import { KubeError } from "./error.ts";
 import { type KubeObject, pathOf, type Resource, type Selector, serviceAccounts } from "./resource.ts";
-import type { Connection, KubeRequest } from "./transport/connection.ts";
-import { type CallOptions, DEADLINE_MS, isObject, type KubeList, listAll } from "./watch/list.ts";
+import type { KubeConnection, KubeRequest } from "./transport/connection.ts";
+import { DEFAULT_DEADLINE_MS, isKubeObject, type KubeList, listAll, type RequestOptions } from "./watch/list.ts";
 import { createRecovery } from "./watch/recovery.ts";
-import { type FollowListener, follow } from "./watch/reflector.ts";
+import { type ReflectorListener, runReflector } from "./watch/reflector.ts";
 
-/** The part of an object that a request is about, where that is not the object as such. */
-interface Part {
+/** The subresource that a request addresses, if not the object itself. */
+interface SubresourceOptions {
   readonly subresource?: "status";
 }
 
-export interface Patch extends Part {
-  /** By the merge keys that Kubernetes gives its lists, or by RFC 7386, which replaces lists. */
+export interface Patch extends SubresourceOptions {
+  /**
+   * Strategic merge patch, which merges lists by their merge keys, or JSON merge patch (RFC 7386), which replaces
+   * lists.
+   */
   readonly type: "strategic" | "merge";
-  /** Only if the object is still this one; CONFLICT otherwise. */
+  /** A precondition: CONFLICT if the object has another uid. */
   readonly uid?: string;
-  /** A function is asked for it when the request's turn has come, so that it is the latest then. */
+  /** A function is called when the request is sent, so that the patch is the latest. */
   readonly body: PatchBody | (() => PatchBody);
 }
 
 type PatchBody = Readonly<Record<string, unknown>>;
 
 export interface Deletion {
-  /** As the object's kind has it if left out; 0 removes it at once. */
+  /** The default of the object's kind if left out; 0 removes it at once. */
   readonly gracePeriodSeconds?: number;
-  /** Only if the object is still this one; CONFLICT otherwise. */
+  /** CONFLICT if the object does not match. */
   readonly preconditions?: { readonly uid?: string; readonly resourceVersion?: string };
 }
 
-/** The API server, as the rooms of the agent use it. Every call rejects with `KubeError`. */
-export interface Kube {
-  get<T extends KubeObject>(resource: Resource<T>, name: string, options?: CallOptions): Promise<T>;
-  /** Complete and of one moment, however many there are. */
-  list<T extends KubeObject>(resource: Resource<T>, selector: Selector, options?: CallOptions): Promise<KubeList<T>>;
-  create<T extends KubeObject>(resource: Resource<T>, object: T, options?: CallOptions): Promise<T>;
-  /** A token of a service account. CONFLICT where `metadata.uid` says that another account is meant. */
-  requestToken(namespace: string, account: string, request: TokenRequest, options?: CallOptions): Promise<TokenRequest>;
-  /** CONFLICT when the object carries a resourceVersion and that is not the latest any more. */
-  replace<T extends KubeObject>(resource: Resource<T>, object: T, options?: CallOptions & Part): Promise<T>;
-  patch<T extends KubeObject>(resource: Resource<T>, name: string, patch: Patch, options?: CallOptions): Promise<T>;
-  delete(resource: Resource, name: string, deletion?: Deletion, options?: CallOptions): Promise<void>;
-  /** Lists and watches until the signal aborts: everything there is first, then every change. Never rejects. */
-  follow<T extends KubeObject>(
+/** The client for the API server that the agent's components use. Every call rejects with `KubeError`. */
+export interface KubeClient {
+  get<T extends KubeObject>(resource: Resource<T>, name: string, options?: RequestOptions): Promise<T>;
+  /** All pages, as a consistent snapshot. */
+  list<T extends KubeObject>(resource: Resource<T>, selector: Selector, options?: RequestOptions): Promise<KubeList<T>>;
+  create<T extends KubeObject>(resource: Resource<T>, object: T, options?: RequestOptions): Promise<T>;
+  /** TokenRequest: a token of a service account. CONFLICT if `metadata.uid` is not the account's uid. */
+  requestToken(
+    namespace: string,
+    account: string,
+    request: TokenRequest,
+    options?: RequestOptions,
+  ): Promise<TokenRequest>;
+  /** CONFLICT if the object carries a resourceVersion that is not the latest. */
+  replace<T extends KubeObject>(
+    resource: Resource<T>,
+    object: T,
+    options?: RequestOptions & SubresourceOptions,
+  ): Promise<T>;
+  patch<T extends KubeObject>(resource: Resource<T>, name: string, patch: Patch, options?: RequestOptions): Promise<T>;
+  delete(resource: Resource, name: string, deletion?: Deletion, options?: RequestOptions): Promise<void>;
+  /** Runs a reflector until the signal aborts: a snapshot first, then every change. Never rejects. */
+  listAndWatch<T extends KubeObject>(
     resource: Resource<T>,
     selector: Selector,
-    listener: FollowListener<T>,
+    listener: ReflectorListener<T>,
     signal: AbortSignal,
   ): Promise<void>;
-  /** Calls `recovered` whenever the server, by whatever request, is seen to serve us again, until the signal aborts. */
-  onRecovery(recovered: () => void, signal: AbortSignal): void;
+  /**
+   * Calls `onRecovered` whenever any request shows that the server serves us again after an outage, until the signal
+   * aborts.
+   */
+  onRecovery(onRecovered: () => void, signal: AbortSignal): void;
 }
 
-export interface KubeOptions {
-  readonly connection: Connection;
+export const kubeVerbs = {
+  get: "reads",
+  list: "reads",
+  create: "mutates",
+  // The server keeps nothing of a token that it issues.
+  requestToken: "reads",
+  replace: "mutates",
+  patch: "mutates",
+  delete: "mutates",
+  listAndWatch: "follows",
+  onRecovery: "follows",
+} as const satisfies VerbsOf<KubeClient>;
+
+export interface KubeClientOptions {
+  readonly connection: KubeConnection;
   readonly clock: Clock;
   readonly log: Log;
   /** From 0 up to 1, for jitter. */
@@ -67,61 +96,62 @@ const CONTENT_TYPES = {
   merge: "application/merge-patch+json",
 } as const;
 
-export function createKube(options: KubeOptions): Kube {
+export function createKubeClient(options: KubeClientOptions): KubeClient {
   const recovery = createRecovery(options.clock, options.random);
-  const connection = recovery.listen(options.connection);
-  const tools = { ...options, connection, recovery };
-  const ask = async (
+  const connection = recovery.track(options.connection);
+  const deps = { ...options, connection, recovery };
+  const send = async (
     request: Omit<KubeRequest, "deadlineMs">,
-    { deadlineMs, signal, lane, isUrgent }: CallOptions = {},
+    { deadlineMs, signal, priorityLevel, isUrgent }: RequestOptions = {},
   ) =>
     await connection.request({
       ...request,
-      deadlineMs: deadlineMs ?? DEADLINE_MS,
+      deadlineMs: deadlineMs ?? DEFAULT_DEADLINE_MS,
       ...(signal && { signal }),
-      ...(lane && { lane }),
+      ...(priorityLevel && { priorityLevel }),
       ...(isUrgent && { isUrgent }),
     });
-  async function askForObject<T>(request: Omit<KubeRequest, "deadlineMs">, options?: CallOptions): Promise<T> {
-    const answer = await ask(request, options);
-    if (!isObject(answer)) throw new KubeError("NOT_JSON", `${request.method} ${request.path}: no object came back`);
-    // The server's schema says what it is; fields of a newer one are kept as they are.
+  async function requestObject<T>(request: Omit<KubeRequest, "deadlineMs">, options?: RequestOptions): Promise<T> {
+    const answer = await send(request, options);
+    if (!isKubeObject(answer))
+      throw new KubeError("NOT_JSON", `${request.method} ${request.path}: the answer is not an object`);
+    // The server's schema guarantees the type; fields of a newer release are kept.
     return answer as T;
   }
 
   return {
-    get: (resource, name, options) => askForObject({ method: "GET", path: pathOf(resource, name) }, options),
+    get: (resource, name, options) => requestObject({ method: "GET", path: pathOf(resource, name) }, options),
     list: (resource, selector, options) => listAll(connection, resource, selector, options),
-    create: (resource, body, options) => askForObject({ method: "POST", path: pathOf(resource), body }, options),
+    create: (resource, body, options) => requestObject({ method: "POST", path: pathOf(resource), body }, options),
     requestToken(namespace, account, body, options) {
-      return askForObject(
+      return requestObject(
         { method: "POST", path: pathOf(serviceAccounts(namespace), account, "token"), body },
         options,
       );
     },
     replace(resource, body, options) {
       const path = pathOf(resource, body.metadata.name, options?.subresource);
-      return askForObject({ method: "PUT", path, body }, options);
+      return requestObject({ method: "PUT", path, body }, options);
     },
     async patch(resource, name, patch, options) {
       const path = pathOf(resource, name, patch.subresource);
       const contentType = CONTENT_TYPES[patch.type];
       try {
-        return await askForObject({ method: "PATCH", path, contentType, body: patchBody(patch) }, options);
+        return await requestObject({ method: "PATCH", path, contentType, body: patchBody(patch) }, options);
       } catch (error) {
         throw asConflict(error, path);
       }
     },
     async delete(resource, name, deletion = {}, options) {
       const body = { apiVersion: "v1", kind: "DeleteOptions", ...deletion };
-      await ask({ method: "DELETE", path: pathOf(resource, name), body }, options);
+      await send({ method: "DELETE", path: pathOf(resource, name), body }, options);
     },
-    follow: (resource, selector, listener, signal) => follow(tools, resource, selector, listener, signal),
-    onRecovery: recovery.tell,
+    listAndWatch: (resource, selector, listener, signal) => runReflector(deps, resource, selector, listener, signal),
+    onRecovery: recovery.onRecovery,
   };
 }
 
-/** A uid in a patch would change the uid of another object, which the server refuses: that makes it a precondition. */
+/** A uid in the patch is a precondition: for another object it would change the uid, which the server rejects. */
 function patchBody({ body, uid }: Patch): unknown {
   if (typeof body === "function") return () => patchWithUid(body(), uid);
   return patchWithUid(body, uid);
@@ -132,10 +162,14 @@ function patchWithUid(body: PatchBody, uid: string | undefined): PatchBody {
   return { ...body, metadata: { ...(body["metadata"] as object | undefined), uid } };
 }
 
-/** The server calls a uid that it will not change invalid; to whoever asked it is a precondition that does not hold. */
+/** Turns the server's INVALID for `metadata.uid` into CONFLICT: for the caller it is a failed precondition. */
 function asConflict(error: unknown, path: string): unknown {
-  const isOfUid = error instanceof KubeError && error.code === "INVALID" && error.fields.includes("metadata.uid");
-  if (!isOfUid) return error;
+  const isUidMismatch = error instanceof KubeError && error.code === "INVALID" && error.fields.includes("metadata.uid");
+  if (!isUidMismatch) return error;
   const { status, reason } = error;
-  return new KubeError("CONFLICT", `PATCH ${path}: it is another object by now`, { status, reason, cause: error });
+  return new KubeError("CONFLICT", `PATCH ${path}: the object was replaced by one with another uid`, {
+    status,
+    reason,
+    cause: error,
+  });
 }

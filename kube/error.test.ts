@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { errorOfStatus } from "./error.ts";
 
-const rows: readonly [status: number, reason: string | undefined, code: string][] = [
+const cases: readonly [status: number, reason: string | undefined, code: string][] = [
   [400, "BadRequest", "INVALID"],
   [401, "Unauthorized", "UNAUTHORIZED"],
   [403, "Forbidden", "FORBIDDEN"],
@@ -17,23 +17,23 @@ const rows: readonly [status: number, reason: string | undefined, code: string][
   [500, "InternalError", "SERVER"],
   [503, undefined, "SERVER"],
 ];
-for (const [status, reason, code] of rows)
+for (const [status, reason, code] of cases)
   test(`${status} ${reason} is ${code}`, () => {
     const error = errorOfStatus("GET /x", status, { reason, message: "why" });
     expect(error).toMatchObject({ code, status, reason, message: "GET /x: why" } as object);
   });
 
-test("without a word of the server its status is told", () => {
+test("without a message from the server the error names the HTTP status", () => {
   expect(errorOfStatus("GET /x", 502, {}).message).toBe("GET /x: the API server answered 502");
 });
 
-test("the server's wish to be left alone is taken from the header, else from the Status", () => {
+test("retryAfterMs comes from the header, else from the Status", () => {
   const status = { details: { retryAfterSeconds: 3 } };
   expect(errorOfStatus("GET /x", 429, status).retryAfterMs).toBe(3000);
   expect(errorOfStatus("GET /x", 429, status, 1000).retryAfterMs).toBe(1000);
   expect(errorOfStatus("GET /x", 500, { details: { retryAfterSeconds: 0 } }).retryAfterMs).toBeUndefined();
 });
 
-test("a message without end is cut", () => {
+test("an overlong message is truncated", () => {
   expect(errorOfStatus("PATCH /x", 422, { message: "x".repeat(300_000) }).message.length).toBeLessThan(2100);
 });

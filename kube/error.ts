@@ -1,9 +1,9 @@
 export type KubeErrorCode =
-  /** No connection: the name is unknown, nobody listens, the way is cut. */
+  /** No connection: unknown host, connection refused, no route. */
   | "UNREACHABLE"
   /** No answer before the deadline. */
   | "TIMEOUT"
-  /** The two do not trust each other: a wrong CA, a certificate out of its time, another name. */
+  /** The TLS handshake failed: a wrong CA, an expired certificate, another name. */
   | "TLS"
   | "UNAUTHORIZED"
   | "FORBIDDEN"
@@ -11,18 +11,18 @@ export type KubeErrorCode =
   | "CONFLICT"
   | "ALREADY_EXISTS"
   | "INVALID"
-  /** The resourceVersion is too old: list anew. */
+  /** The resourceVersion is too old: relist. */
   | "GONE"
   | "TOO_MANY_REQUESTS"
   | "SERVER"
-  /** The answer is not JSON, or only the beginning of it. */
+  /** The answer is not JSON, or is incomplete. */
   | "NOT_JSON"
   | "TOO_LARGE"
-  /** By our own signal. */
+  /** By the caller's signal. */
   | "CANCELLED"
-  /** The connection was closed, by us or under way. */
+  /** The connection was closed, by us or by the other side. */
   | "CLOSED"
-  /** What we identify ourselves with cannot be had: a missing file, a plugin that fails. */
+  /** Our credentials cannot be read: a missing file, a failing exec plugin. */
   | "CREDENTIALS";
 
 export interface KubeErrorOptions extends ErrorOptions {
@@ -34,21 +34,21 @@ export interface KubeErrorOptions extends ErrorOptions {
 }
 
 /**
- * A request that failed, or a kubeconfig that cannot be used. Decisions are made by `code`, `reason`, `fields` and `isUnprocessed`; the
- * message is for humans. It never holds a token, a key, a header or a body of ours.
+ * A request that failed, or a kubeconfig that cannot be used. Callers decide by `code`, `reason`, `fields` and
+ * `isUnprocessed`; the message is for people. It never contains a token, a key, a header or a request body.
  */
 export class KubeError extends Error {
   override readonly name = "KubeError";
   readonly code: KubeErrorCode;
-  /** Of HTTP; undefined when there was no answer. */
+  /** The HTTP status; undefined when there was no answer. */
   readonly status: number | undefined;
   /** `metav1.Status.reason`, such as `NodeLeaseExpired` or `AlreadyExists`. */
   readonly reason: string | undefined;
-  /** How long the server wants to be left alone. */
+  /** The server's Retry-After. */
   readonly retryAfterMs: number | undefined;
-  /** True where the server has certainly not begun to carry it out: sending it again cannot do it twice. */
+  /** True if the server has certainly not processed the request, so that repeating it is safe. */
   readonly isUnprocessed: boolean;
-  /** What the server finds wrong with our object, such as `metadata.uid`, as far as it says so. */
+  /** The fields that the server rejects, such as `metadata.uid`, from `details.causes`. */
   readonly fields: readonly string[];
 
   constructor(code: KubeErrorCode, message: string, options: KubeErrorOptions = {}) {
@@ -62,21 +62,23 @@ export class KubeError extends Error {
   }
 }
 
-const AWAY: ReadonlySet<KubeErrorCode> = new Set(["UNREACHABLE", "TLS", "UNAUTHORIZED", "CREDENTIALS"]);
+const ACCESS_FAILURES: ReadonlySet<KubeErrorCode> = new Set(["UNREACHABLE", "TLS", "UNAUTHORIZED", "CREDENTIALS"]);
 
-/** Whether there is no server for us after such a failure, as far as we know. */
-export function isAway({ code }: KubeError): boolean {
-  return AWAY.has(code);
+/** Whether the failure means that the server is unreachable or rejects our identity, whatever the request. */
+export function isAccessFailure({ code }: KubeError): boolean {
+  return ACCESS_FAILURES.has(code);
 }
 
-/** Whether the connection tells of it, once for all who ask something of the server: it stands between us and the server as such. */
-export function isToldByConnection(error: unknown): boolean {
+/** Whether the session pool logs this failure itself, once for all requests, so that callers need not log it. */
+export function isLoggedBySessionPool(error: unknown): boolean {
   if (!(error instanceof KubeError)) return false;
-  return isAway(error) || (error.code === "TIMEOUT" && isToldByConnection(error.cause));
+  return isAccessFailure(error) || (error.code === "TIMEOUT" && isLoggedBySessionPool(error.cause));
 }
 
-/** As much as we read of a `metav1.Status`: the body of an answer that is no success, and the object of a watch's ERROR event. */
-export interface StatusWords {
+/**
+ * The fields that we read of a `metav1.Status`: the body of an error response, and the object of a watch's ERROR event.
+ */
+export interface StatusFields {
   readonly code?: number | undefined;
   readonly reason?: string | undefined;
   readonly message?: string | undefined;
@@ -89,10 +91,10 @@ export interface StatusWords {
 }
 
 /**
- * Reads what should be a `metav1.Status`; of what is none, or is none in parts, as much as can be used. Of a proxy in between, or a
- * server in trouble, it may be anything.
+ * Reads a `metav1.Status` leniently: returns those fields that have the right type. The value may be anything if a
+ * proxy or a failing server sent it.
  */
-export function readStatus(value: unknown): StatusWords {
+export function readStatus(value: unknown): StatusFields {
   if (typeof value !== "object" || value === null || Reflect.get(value, "kind") !== "Status") return {};
   const { code, reason, message, details } = value as Readonly<Record<string, unknown>>;
   const { retryAfterSeconds, causes } = (details ?? {}) as Readonly<Record<string, unknown>>;
@@ -108,12 +110,21 @@ export function readStatus(value: unknown): StatusWords {
   };
 }
 
-/** `verb` says what was asked for, e.g. `GET /api/v1/nodes/a`; it begins the message. */
-export function errorOfStatus(verb: string, httpStatus: number, status: StatusWords, retryAfterMs?: number): KubeError {
+/**
+ * Converts an HTTP status and a `metav1.Status` to an error. `verb` names the request, e.g. `GET /api/v1/nodes/a`, and
+ * starts the message.
+ */
+export function errorOfStatus(
+  verb: string,
+  httpStatus: number,
+  status: StatusFields,
+  retryAfterMs?: number,
+): KubeError {
   const { reason, message, details } = status;
-  const said = message === undefined || message === "" ? `the API server answered ${httpStatus}` : shorten(message);
+  const description =
+    message === undefined || message === "" ? `the API server answered ${httpStatus}` : truncate(message);
   const seconds = details?.retryAfterSeconds;
-  return new KubeError(codeOf(httpStatus, reason), `${verb}: ${said}`, {
+  return new KubeError(codeOf(httpStatus, reason), `${verb}: ${description}`, {
     status: httpStatus,
     reason,
     fields: (details?.causes ?? []).map(({ field }) => field),
@@ -134,9 +145,9 @@ function codeOf(status: number, reason: string | undefined): KubeErrorCode {
   return known[status] ?? (status >= 400 && status < 500 ? "INVALID" : "SERVER");
 }
 
-const LONGEST_MESSAGE = 2048;
+const MAX_MESSAGE_CHARS = 2048;
 
-/** The server repeats names and values of the request; of a large one the beginning is enough. */
-function shorten(text: string): string {
-  return text.length > LONGEST_MESSAGE ? `${text.slice(0, LONGEST_MESSAGE)}…` : text;
+/** The server's message repeats names and values of the request, which may be large. */
+function truncate(text: string): string {
+  return text.length > MAX_MESSAGE_CHARS ? `${text.slice(0, MAX_MESSAGE_CHARS)}…` : text;
 }

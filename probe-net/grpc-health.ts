@@ -1,46 +1,47 @@
 import { type ClientHttp2Session, connect as connectHttp2, type IncomingHttpHeaders } from "node:http2";
 import { connect } from "node:net";
-import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { statusCodes } from "../proto/grpc-status-codes.ts";
-import { DialError, type DialOptions, within } from "./http.ts";
+import { Reader, Writer } from "protobufjs/minimal";
+import { onAbort, orAborted } from "../host/async/abort.ts";
+import { grpcStatusCodes } from "../proto/grpc-status-codes.ts";
+import { DialError, type DialOptions, withTimeout } from "./dial-error.ts";
 
-/** What is asked: of which service, empty for the server as a whole, and who asks. */
-export interface HealthQuestion {
+/** The service to check, empty for the server as a whole, and the user agent. */
+export interface HealthRequest {
   readonly service: string;
   readonly userAgent: string;
 }
 
-/** Whoever refuses a connection now may take it before the time is over; gRPC's own delay before the next attempt. */
+/** The delay before another connection attempt within the timeout, as in gRPC. */
 const RETRY_MS = 1_000;
 
 /**
- * Asks a server by gRPC's health checking protocol, without TLS, on a connection of its own. Returns the number of its serving status.
- * Rejects with `DialError`: `ETIMEDOUT` where nobody can be connected to, and the name of the gRPC code for a server that does not answer
- * (`DEADLINE_EXCEEDED`), or whose answer is an error (`UNIMPLEMENTED`).
+ * Calls gRPC's health checking protocol without TLS on a new connection. Returns the number of the serving status.
+ * Rejects with `DialError`: `ETIMEDOUT` if no connection can be established, else the name of the gRPC code:
+ * `DEADLINE_EXCEEDED` if the server does not answer, or the code of its error, such as `UNIMPLEMENTED`.
  *
- * By hand on HTTP/2, since a client of `@grpc/grpc-js` that is closed while a server has taken its connection and says nothing, as one that
- * hangs does, never closes the socket: one for each probe.
+ * Implemented on HTTP/2 directly, because a closed `@grpc/grpc-js` client never closes its socket if the server has
+ * accepted the connection and hangs: each probe of such a server would leak one.
  */
 export async function checkGrpcHealth(
   host: string,
   port: number,
-  question: HealthQuestion,
+  healthRequest: HealthRequest,
   options: DialOptions,
 ): Promise<number> {
-  return await within(options, async (limit) => {
+  return await withTimeout(options, async (limit) => {
     for (;;) {
-      const status = await askOnce(host, port, question, limit);
+      const status = await checkOnce(host, port, healthRequest, limit);
       if (status !== undefined) return status;
       await waitToRetry(limit);
     }
   });
 }
 
-/** Undefined where no connection came about: another attempt may fare better. */
-async function askOnce(
+/** One attempt. Undefined if no connection could be established, so that the caller retries. */
+async function checkOnce(
   host: string,
   port: number,
-  question: HealthQuestion,
+  healthRequest: HealthRequest,
   limit: AbortSignal,
 ): Promise<number | undefined> {
   limit.throwIfAborted();
@@ -49,49 +50,43 @@ async function askOnce(
   const socket = connect({ host, port });
   const session = connectHttp2(`http://${authority}`, { createConnection: () => socket });
   let isConnected = false;
-  const lost = () =>
+  const onLost = () =>
     isConnected ? reject(new DialError("UNAVAILABLE", "error reading from server: EOF")) : resolve(undefined);
-  const late = () => {
+  const remove = onAbort(limit, () => {
     const { reason } = limit;
     const isLate = reason instanceof DialError && reason.code === "ETIMEDOUT";
     reject(isLate && isConnected ? new DialError("DEADLINE_EXCEEDED", "no answer in time") : reason);
-  };
-  limit.addEventListener("abort", late, { once: true });
-  for (const each of [socket, session]) each.on("error", lost).once("close", lost);
+  });
+  for (const each of [socket, session]) each.on("error", onLost).once("close", onLost);
   session.once("remoteSettings", () => {
     isConnected = true;
-    call(session, authority, question).then(resolve, reject);
+    sendCheck(session, authority, healthRequest).then(resolve, reject);
   });
   try {
     return await promise;
   } finally {
-    limit.removeEventListener("abort", late);
+    remove();
     session.destroy();
-    // A session that was never answered may leave it open.
+    // A session without any answer may leave its socket open.
     socket.destroy();
   }
 }
 
 function waitToRetry(limit: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => {
-      limit.removeEventListener("abort", late);
-      resolve();
-    }, RETRY_MS);
-    const late = () => {
-      clearTimeout(timer);
-      reject(limit.reason);
-    };
-    if (limit.aborted) late();
-    else limit.addEventListener("abort", late, { once: true });
-  });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, RETRY_MS);
+  return orAborted(promise, limit).finally(() => clearTimeout(timer));
 }
 
-/** As much as is read of an answer, whose message is two bytes long. */
-const LARGEST_ANSWER_BYTES = 10 * 1024;
+/** The limit for an answer, whose message is two bytes long. */
+const MAX_ANSWER_BYTES = 10 * 1024;
 
-/** The one call, as gRPC does it over HTTP/2: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
-function call(session: ClientHttp2Session, authority: string, { service, userAgent }: HealthQuestion): Promise<number> {
+/** The unary call over HTTP/2: https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md */
+function sendCheck(
+  session: ClientHttp2Session,
+  authority: string,
+  { service, userAgent }: HealthRequest,
+): Promise<number> {
   return new Promise((resolve, reject) => {
     const stream = session.request({
       ":method": "POST",
@@ -102,34 +97,34 @@ function call(session: ClientHttp2Session, authority: string, { service, userAge
       "user-agent": userAgent,
       te: "trailers",
     });
-    let told: IncomingHttpHeaders = {};
+    let responseHeaders: IncomingHttpHeaders = {};
     const chunks: Buffer[] = [];
     let size = 0;
     stream.on("response", (headers) => {
-      told = { ...told, ...headers };
+      responseHeaders = { ...responseHeaders, ...headers };
     });
     stream.on("trailers", (trailers) => {
-      told = { ...told, ...trailers };
+      responseHeaders = { ...responseHeaders, ...trailers };
     });
     stream.on("data", (chunk: Buffer) => {
       size += chunk.length;
-      if (size > LARGEST_ANSWER_BYTES) return reject(new DialError("RESOURCE_EXHAUSTED", "the answer is too large"));
+      if (size > MAX_ANSWER_BYTES) return reject(new DialError("RESOURCE_EXHAUSTED", "the answer is too large"));
       chunks.push(chunk);
     });
     stream.on("error", (error: Error) => reject(new DialError("UNAVAILABLE", error.message, { cause: error })));
     stream.once("close", () => {
       try {
-        resolve(statusOf(told, Buffer.concat(chunks)));
+        resolve(servingStatusOf(responseHeaders, Buffer.concat(chunks)));
       } catch (error) {
         reject(error);
       }
     });
-    stream.end(frame(encodeHealthCheckRequest(service)));
+    stream.end(frameMessage(encodeHealthCheckRequest(service)));
   });
 }
 
-/** What is said of a status of HTTP that is none of gRPC's; any other is unknown. */
-const codesOfHttp: Readonly<Record<number, string>> = {
+/** gRPC's mapping of HTTP statuses without a grpc-status; any other is UNKNOWN. */
+const grpcCodesOfHttp: Readonly<Record<number, string>> = {
   400: "INTERNAL",
   401: "UNAUTHENTICATED",
   403: "PERMISSION_DENIED",
@@ -140,15 +135,18 @@ const codesOfHttp: Readonly<Record<number, string>> = {
   504: "UNAVAILABLE",
 };
 
-/** Throws `DialError` for an answer that is an error. */
-function statusOf(told: IncomingHttpHeaders, body: Buffer): number {
-  const { "grpc-status": code, "grpc-message": message = "" } = told;
-  const http = Number(told[":status"]);
+/** Reads the serving status. Throws `DialError` for an error answer. */
+function servingStatusOf(responseHeaders: IncomingHttpHeaders, body: Buffer): number {
+  const { "grpc-status": code, "grpc-message": message = "" } = responseHeaders;
+  const http = Number(responseHeaders[":status"]);
   if (Number.isNaN(http)) throw new DialError("UNAVAILABLE", "error reading from server: EOF");
   if (code === undefined && http !== 200)
-    throw new DialError(codesOfHttp[http] ?? "UNKNOWN", `unexpected HTTP status code received from server: ${http}`);
+    throw new DialError(
+      grpcCodesOfHttp[http] ?? "UNKNOWN",
+      `unexpected HTTP status code received from server: ${http}`,
+    );
   if (code === undefined) throw new DialError("INTERNAL", "the server has closed the stream without a status");
-  if (code !== "0") throw new DialError(statusCodes[Number(code)] ?? "UNKNOWN", readable(String(message)));
+  if (code !== "0") throw new DialError(grpcStatusCodes[Number(code)] ?? "UNKNOWN", decodeMessage(String(message)));
   const length = body.length < FRAME_HEAD_BYTES ? 0 : body.readUInt32BE(1);
   if (body.length < FRAME_HEAD_BYTES + length) throw new DialError("INTERNAL", "the server's answer is cut off");
   try {
@@ -158,27 +156,27 @@ function statusOf(told: IncomingHttpHeaders, body: Buffer): number {
   }
 }
 
-/** A message goes percent-encoded; what is not, is taken as it is. */
-function readable(message: string): string {
+/** grpc-message is percent-encoded; a message that is not is returned unchanged. */
+function decodeMessage(message: string): string {
   try {
     return decodeURIComponent(message);
   } catch {
-    // Whoever has written it has not encoded it.
+    // The server has not encoded it.
     return message;
   }
 }
 
-/** Whether it is compressed, and its length. */
+/** The compression flag and the length of the message. */
 const FRAME_HEAD_BYTES = 5;
 
-function frame(message: Uint8Array): Buffer {
+function frameMessage(message: Uint8Array): Buffer {
   const head = Buffer.alloc(FRAME_HEAD_BYTES);
   head.writeUInt32BE(message.length, 1);
   return Buffer.concat([head, message]);
 }
 
 /*
- * The two messages of gRPC's health checking protocol, of one field each.
+ * The two messages of gRPC's health checking protocol, with one field each.
  * https://github.com/grpc/grpc/blob/master/doc/health-checking.md
  */
 
@@ -187,21 +185,21 @@ const CHECK_PATH = "/grpc.health.v1.Health/Check";
 /** The names of `ServingStatus`, by number. */
 export const servingStatuses = ["UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"] as const;
 
-/** `HealthCheckRequest`: the service asked about; empty for the server as a whole. */
+/** `HealthCheckRequest`: the service; empty for the server as a whole. */
 function encodeHealthCheckRequest(service: string): Uint8Array {
-  const writer = new BinaryWriter();
+  const writer = Writer.create();
   if (service !== "") writer.uint32(10).string(service);
   return writer.finish();
 }
 
-/** `HealthCheckResponse`: its status as a number; 0 where it is not said. Throws for bytes that are no message. */
+/** `HealthCheckResponse`: its status as a number; 0 if absent. Throws for bytes that are not a message. */
 function decodeHealthCheckResponse(bytes: Uint8Array): number {
-  const reader = new BinaryReader(bytes);
+  const reader = Reader.create(bytes);
   let status = 0;
   while (reader.pos < reader.len) {
     const tag = reader.uint32();
     if (tag >>> 3 === 1) status = reader.int32();
-    else reader.skip(tag & 7);
+    else reader.skipType(tag & 7);
   }
   return status;
 }

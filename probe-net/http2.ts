@@ -3,23 +3,27 @@ import { connect as connectHttp2, type OutgoingHttpHeaders } from "node:http2";
 import { isIP } from "node:net";
 import type { Readable } from "node:stream";
 import { connect, type TLSSocket } from "node:tls";
+import { orAborted } from "../host/async/abort.ts";
 
-/** One GET, and who hears what comes of it. */
-export interface HttpQuestion {
+/** One GET request with the callbacks for its answer. */
+export interface HttpRequest {
   readonly url: string;
-  /** By their names as they are written. */
+  /** By name, with the given spelling. */
   readonly headers: Readonly<Record<string, string | string[]>>;
   readonly signal: AbortSignal;
-  /** The answer begins; the body is still to be read. */
-  readonly begin: (status: number, location: string | undefined, body: Readable) => void;
-  /** Also of what goes wrong behind the beginning, and then of the end, which says nothing any more. */
-  readonly fail: (error: unknown) => void;
+  /** Called with the response headers; the body is still to be read. */
+  readonly onResponse: (status: number, location: string | undefined, body: Readable) => void;
+  /**
+   * Called for every error, also after `onResponse`, and for the close of the connection; calls after the body's end
+   * have no effect.
+   */
+  readonly onError: (error: unknown) => void;
 }
 
 /**
- * Connects over TLS to whom a URL names, whoever the certificate is of, and offers protocols by their names in ALPN, the best one first: what
- * was agreed upon is the socket's `alpnProtocol`, and where nothing was, it is HTTP/1.1. Whoever asks destroys it. Rejects with the error of
- * the socket, or with the signal's reason.
+ * Connects over TLS to the host of a URL without verifying its certificate, and offers protocols by ALPN in order of
+ * preference. The selected one is the socket's `alpnProtocol`; without a selection it is HTTP/1.1. The caller destroys
+ * the socket. Rejects with the socket's error, or with the signal's reason.
  */
 export async function connectTls(
   { hostname, port }: URL,
@@ -27,7 +31,7 @@ export async function connectTls(
   signal: AbortSignal,
 ): Promise<TLSSocket> {
   signal.throwIfAborted();
-  // A URL has an IPv6 address in brackets.
+  // A URL writes an IPv6 address in brackets.
   const host = hostname.replace(/^\[(.*)\]$/, "$1");
   const { promise, resolve, reject } = Promise.withResolvers<TLSSocket>();
   const socket = connect({
@@ -37,23 +41,19 @@ export async function connectTls(
     ALPNProtocols: [...protocols],
     ...(isIP(host) === 0 && { servername: host }),
   });
-  const giveUp = () => reject(signal.reason);
-  signal.addEventListener("abort", giveUp, { once: true });
   socket.on("error", reject);
-  socket.once("close", () => reject(hungUp()));
+  socket.once("close", () => reject(closedError()));
   socket.once("secureConnect", () => resolve(socket));
   try {
-    return await promise;
+    return await orAborted(promise, signal);
   } catch (error) {
     socket.destroy();
     throw error;
-  } finally {
-    signal.removeEventListener("abort", giveUp);
   }
 }
 
-/** Those that are about a connection, which HTTP/2 has no more: https://www.rfc-editor.org/rfc/rfc9113#section-8.2.2 */
-const OF_CONNECTIONS: ReadonlySet<string> = new Set([
+/** Connection-specific headers, which HTTP/2 forbids: https://www.rfc-editor.org/rfc/rfc9113#section-8.2.2 */
+const CONNECTION_HEADERS: ReadonlySet<string> = new Set([
   "connection",
   "keep-alive",
   "proxy-connection",
@@ -62,41 +62,41 @@ const OF_CONNECTIONS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Asks by HTTP/2 on a connection that was made for it; returns how to hang up. What is wrong with HTTP/2 itself fails with the code
- * `ENOTHTTP`. Throws for a header that nobody could send.
+ * Sends the request by HTTP/2 on a new connection; returns a function that closes it. Errors of HTTP/2 itself have the
+ * code `ENOTHTTP`. Throws for an invalid header.
  */
-export function askByHttp2(socket: TLSSocket, question: HttpQuestion): () => void {
-  const { headers, begin } = question;
-  const fail = (error: Error) => question.fail(inGoWords(error));
-  const url = new URL(question.url);
-  const sent = toHttp2(headers, url);
-  const session = connectHttp2(url.origin, { createConnection: () => socket, ...SETTINGS });
-  for (const each of [session, socket]) each.on("error", fail).once("close", () => fail(hungUp()));
-  const stream = session.request(sent, { endStream: true });
-  stream.on("error", fail).once("close", () => fail(hungUp()));
-  // Heard before the reader of the body hears the same: a body that breaks off has an end too.
+export function sendHttp2(socket: TLSSocket, httpRequest: HttpRequest): () => void {
+  const { headers, onResponse } = httpRequest;
+  const onError = (error: Error) => httpRequest.onError(toGoHttp2Error(error));
+  const url = new URL(httpRequest.url);
+  const sentHeaders = toHttp2(headers, url);
+  const session = connectHttp2(url.origin, { createConnection: () => socket, ...SESSION_OPTIONS });
+  for (const each of [session, socket]) each.on("error", onError).once("close", () => onError(closedError()));
+  const stream = session.request(sentHeaders, { endStream: true });
+  stream.on("error", onError).once("close", () => onError(closedError()));
+  // Registered before the reader of the body: a body that breaks off emits 'end', too.
   stream.once("end", () => {
-    if (stream.rstCode) fail(hungUp());
+    if (stream.rstCode) onError(closedError());
   });
-  stream.once("response", ({ ":status": status = 0, location }) => begin(status, location, stream));
+  stream.once("response", ({ ":status": status = 0, location }) => onResponse(status, location, stream));
   return () => {
     session.destroy();
     socket.destroy();
   };
 }
 
-/** Nobody wants to be pushed what nobody has asked for; and a header is sent as often as it was given, also one that makes no sense twice. */
-const SETTINGS = { settings: { enablePush: false }, strictSingleValueFields: false };
+/** No server push; and repeated headers are sent as given, even those that node:http2 would refuse to send twice. */
+const SESSION_OPTIONS = { settings: { enablePush: false }, strictSingleValueFields: false };
 
-function toHttp2(headers: HttpQuestion["headers"], url: URL): OutgoingHttpHeaders {
+function toHttp2(headers: HttpRequest["headers"], url: URL): OutgoingHttpHeaders {
   for (const [name, value] of Object.entries(headers)) {
     validateHeaderName(name);
     for (const each of [value].flat()) validateHeaderValue(name, each);
   }
   const named = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), [value].flat()] as const);
-  // Of these one alone has a meaning: https://www.rfc-editor.org/rfc/rfc9113#section-8.2.2
+  // HTTP/2 allows only `te: trailers`: https://www.rfc-editor.org/rfc/rfc9113#section-8.2.2
   const isSent = ([name, values]: (typeof named)[number]) =>
-    name === "te" ? values.join() === "trailers" : name !== "host" && !OF_CONNECTIONS.has(name);
+    name === "te" ? values.join() === "trailers" : name !== "host" && !CONNECTION_HEADERS.has(name);
   const [, [authority = url.host] = []] = named.find(([name]) => name === "host") ?? [];
   return {
     ...Object.fromEntries(named.filter(isSent)),
@@ -108,7 +108,7 @@ function toHttp2(headers: HttpQuestion["headers"], url: URL): OutgoingHttpHeader
 }
 
 /** https://www.rfc-editor.org/rfc/rfc9113#section-7 */
-const CODES = [
+const HTTP2_ERROR_CODES = [
   "NO_ERROR",
   "PROTOCOL_ERROR",
   "INTERNAL_ERROR",
@@ -125,16 +125,18 @@ const CODES = [
   "HTTP_1_1_REQUIRED",
 ];
 
-/** What goes wrong on HTTP/2, as Go says it. */
-function inGoWords(error: Error): Error {
-  const said = (words: string) => Object.assign(new Error(words, { cause: error }), { code: "ENOTHTTP" });
-  const [, reset] = /^Stream closed with error code NGHTTP2_(\w+)$/.exec(error.message) ?? [];
-  if (reset !== undefined) return said(`stream error: stream ID 1; ${reset}; received from peer`);
-  const [, left] = /^Session closed with error code (\d+)$/.exec(error.message) ?? [];
-  if (left !== undefined)
-    return said(`http2: server sent GOAWAY and closed the connection; ErrCode=${CODES[Number(left)] ?? left}`);
-  return error.message === "Protocol error" ? said("connection error: PROTOCOL_ERROR") : error;
+/** Maps errors of node:http2 to the messages of Go's HTTP/2 client. */
+function toGoHttp2Error(error: Error): Error {
+  const http2Error = (message: string) => Object.assign(new Error(message, { cause: error }), { code: "ENOTHTTP" });
+  const [, resetCode] = /^Stream closed with error code NGHTTP2_(\w+)$/.exec(error.message) ?? [];
+  if (resetCode !== undefined) return http2Error(`stream error: stream ID 1; ${resetCode}; received from peer`);
+  const [, goAwayCode] = /^Session closed with error code (\d+)$/.exec(error.message) ?? [];
+  if (goAwayCode !== undefined)
+    return http2Error(
+      `http2: server sent GOAWAY and closed the connection; ErrCode=${HTTP2_ERROR_CODES[Number(goAwayCode)] ?? goAwayCode}`,
+    );
+  return error.message === "Protocol error" ? http2Error("connection error: PROTOCOL_ERROR") : error;
 }
 
-/** In the words of `node:http`, which are read by whoever reads its errors. */
-const hungUp = () => Object.assign(new Error("socket hang up"), { code: "ECONNRESET" });
+/** The error that `node:http` emits for a closed connection, so that both protocols are converted alike. */
+const closedError = () => Object.assign(new Error("socket hang up"), { code: "ECONNRESET" });

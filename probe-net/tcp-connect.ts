@@ -1,15 +1,28 @@
 import { FFIType, ptr } from "bun:ffi";
-import { isIPv4, isIPv6 } from "node:net";
+import { connect, isIPv4, isIPv6 } from "node:net";
+import { orAborted } from "../host/async/abort.ts";
 import { openLibc } from "../host/libc.ts";
+import { type DialOptions, withTimeout } from "./dial-error.ts";
+
+/** Connects by TCP and closes the connection. Rejects with `DialError`. */
+export async function dialTcp(host: string, port: number, options: DialOptions): Promise<void> {
+  await withTimeout(options, (limit) => {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const socket = connect({ host, port }, resolve);
+    socket.on("error", reject);
+    return orAborted(promise, limit).finally(() => socket.destroy());
+  });
+}
 
 /**
- * Connects by TCP to an address, and hangs up: true where that was done at once, as it is with every server on this machine and in its
- * pods that takes a connection, since the kernel has shaken hands by the time that it is asked. False says nothing: whoever wants to
- * know more connects, and waits. Never throws.
+ * Tries a TCP connection without waiting, and closes it. True if it was established at once: that is the case for every
+ * listening server on this machine and in its pods, because the kernel completes the handshake during connect(2). False
+ * means unknown: the caller then connects with a timeout. Never throws.
  *
- * A socket of the engine costs ten times as much: a promise, two timers and two turns of its loop for what is over before it begins.
+ * A socket of Bun's event loop costs ten times as much (0.9 instead of 0.2 ms): a promise, two timers and two
+ * iterations of the loop.
  */
-export type Knock = (host: string, port: number) => boolean;
+export type TryTcpConnect = (host: string, port: number) => boolean;
 
 // socket(2), poll(2), as on x86-64 and arm64.
 const AF_INET = 2;
@@ -21,22 +34,22 @@ const POLLOUT = 4;
 const POLLERR = 8;
 const POLLHUP = 16;
 
-export function createKnock(): Knock {
-  // Opened with the first question: many nodes ask none.
+export function createTryTcpConnect(): TryTcpConnect {
+  // Opened on first use: many nodes have no TCP probes.
   let sockets: ReturnType<typeof openSockets>;
   let isOpened = false;
   return (host, port) => {
-    const address = socketAddress(host, port);
+    const address = toSockaddr(host, port);
     if (address === undefined) return false;
     if (!isOpened) sockets = openSockets();
     isOpened = true;
-    return sockets !== undefined && connects(sockets, address);
+    return sockets !== undefined && tryConnect(sockets, address);
   };
 }
 
 function openSockets() {
   const { i32, u32, ptr: pointer } = FFIType;
-  // Without it everybody waits.
+  // Without glibc every TCP probe connects with a timeout.
   return openLibc({
     socket: { args: [i32, i32, i32], returns: i32 },
     connect: { args: [i32, pointer, u32], returns: i32 },
@@ -45,7 +58,7 @@ function openSockets() {
   })?.symbols;
 }
 
-function connects(
+function tryConnect(
   { socket, connect, poll, close }: NonNullable<ReturnType<typeof openSockets>>,
   address: Uint8Array,
 ): boolean {
@@ -54,11 +67,11 @@ function connects(
   if (descriptor < 0) return false;
   try {
     connect(descriptor, ptr(address), address.length);
-    // struct pollfd: the descriptor, what is asked for, what there is.
-    const asked = Int32Array.of(descriptor, POLLOUT);
-    const count = poll(ptr(asked), 1, 0);
-    const found = (asked[1] ?? 0) >>> 16;
-    return count === 1 && (found & POLLOUT) !== 0 && (found & (POLLERR | POLLHUP)) === 0;
+    // struct pollfd: the descriptor, the requested events, the returned events.
+    const pollfd = Int32Array.of(descriptor, POLLOUT);
+    const count = poll(ptr(pollfd), 1, 0);
+    const returnedEvents = (pollfd[1] ?? 0) >>> 16;
+    return count === 1 && (returnedEvents & POLLOUT) !== 0 && (returnedEvents & (POLLERR | POLLHUP)) === 0;
   } finally {
     close(descriptor);
   }
@@ -67,16 +80,16 @@ function connects(
 const IPV4_LENGTH = 16;
 const IPV6_LENGTH = 28;
 
-/** `struct sockaddr_in` or `sockaddr_in6`; undefined for a name, and for an address that holds on one link alone. */
-function socketAddress(host: string, port: number): Uint8Array | undefined {
-  if (isIPv4(host)) return fill(IPV4_LENGTH, AF_INET, port, 4, host.split(".").map(Number));
+/** `struct sockaddr_in` or `sockaddr_in6`; undefined for a host name, and for an address with a zone (`%eth0`). */
+function toSockaddr(host: string, port: number): Uint8Array | undefined {
+  if (isIPv4(host)) return encodeSockaddr(IPV4_LENGTH, AF_INET, port, 4, host.split(".").map(Number));
   if (!isIPv6(host) || host.includes("%")) return undefined;
-  const [head = [], tail] = normalized(host)
+  const [head = [], tail] = normalizeIPv6(host)
     .split("::")
     .map((part) => part.split(":").filter((group) => group !== ""));
   const zeros = tail === undefined ? [] : Array.from({ length: 8 - head.length - tail.length }, () => "0");
   const groups = [...head, ...zeros, ...(tail ?? [])].map((group) => Number.parseInt(group, 16));
-  return fill(
+  return encodeSockaddr(
     IPV6_LENGTH,
     AF_INET6,
     port,
@@ -85,11 +98,17 @@ function socketAddress(host: string, port: number): Uint8Array | undefined {
   );
 }
 
-/** In groups of hexadecimal digits alone: an address of IPv4 may stand at its end. */
-const normalized = (address: string) => new URL(`http://[${address}]/`).hostname.slice(1, -1);
+/** An IPv6 address in hexadecimal groups only: its last part may be written as an IPv4 address. */
+const normalizeIPv6 = (address: string) => new URL(`http://[${address}]/`).hostname.slice(1, -1);
 
-/** The family as the machine writes numbers, the port as the network does. */
-function fill(length: number, family: number, port: number, at: number, address: readonly number[]): Uint8Array {
+/** The family in host byte order, the port in network byte order. */
+function encodeSockaddr(
+  length: number,
+  family: number,
+  port: number,
+  at: number,
+  address: readonly number[],
+): Uint8Array {
   const bytes = new Uint8Array(length);
   new Uint16Array(bytes.buffer, 0, 1)[0] = family;
   bytes.set([port >> 8, port & 0xff], 2);

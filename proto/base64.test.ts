@@ -6,20 +6,20 @@ const rows: readonly [sentence: string, bytes: readonly number[]][] = [
   ["one byte", [0xff]],
   ["two bytes", [0, 0xfe]],
   ["three bytes", [1, 2, 3]],
-  ["every byte there is", Array.from({ length: 256 }, (_, value) => value)],
+  ["every byte value", Array.from({ length: 256 }, (_, value) => value)],
 ];
 for (const [sentence, bytes] of rows)
-  test(`${sentence} is read back, padded or not`, () => {
+  test(`decodeBase64 decodes ${sentence}, padded or not`, () => {
     const padded = Buffer.from(bytes).toString("base64");
     const expected = Uint8Array.from(bytes);
     expect([decodeBase64(padded), decodeBase64(padded.replaceAll("=", ""))]).toEqual([expected, expected]);
   });
 
-test("lines are one text, as Go reads them", () => {
+test("decodeBase64 ignores line ends, like Go", () => {
   expect(decodeBase64("aGVs\r\nbG8=\n")).toEqual(new TextEncoder().encode("hello"));
 });
 
 for (const text of ["a", "a$bc", "aGk=aGk=", "aGk-", "\u{1f600}aaa"])
-  test(`${JSON.stringify(text)} is none`, () => {
+  test(`decodeBase64 rejects ${JSON.stringify(text)}`, () => {
     expect(decodeBase64(text)).toBeUndefined();
   });

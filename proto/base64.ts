@@ -1,7 +1,7 @@
 const DIGITS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-const values: ReadonlyMap<string, number> = new Map([...DIGITS].map((digit, value) => [digit, value]));
+const digitValues: ReadonlyMap<string, number> = new Map([...DIGITS].map((digit, value) => [digit, value]));
 
-/** The bytes that a text in base64 stands for, whether it is padded or not; undefined for what is none. By hand: pure code has no `atob`. */
+/** Decodes base64, padded or not; undefined for invalid text. Hand-written, since pure code has no `atob`. */
 export function decodeBase64(text: string): Uint8Array | undefined {
   const digits = text.replaceAll(/[\r\n]/g, "").replace(/={0,2}$/, "");
   if (digits.length % 4 === 1) return undefined;
@@ -10,7 +10,7 @@ export function decodeBase64(text: string): Uint8Array | undefined {
   let length = 0;
   let at = 0;
   for (const digit of digits) {
-    const value = values.get(digit);
+    const value = digitValues.get(digit);
     if (value === undefined) return undefined;
     bits = ((bits << 6) | value) & 0xffff;
     length += 6;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { generateAll } from "./generate.ts";
 
-/** The text of every generated file below a root, by its path. */
+/** The content of every generated file below a root, by path. */
 async function readGenerated(root: string): Promise<Record<string, string>> {
   const files: Record<string, string> = {};
   for await (const path of new Bun.Glob("**/gen/**").scan({ cwd: root }))
@@ -12,7 +12,7 @@ async function readGenerated(root: string): Promise<Record<string, string>> {
   return files;
 }
 
-test("everything generated is what its generator makes today", async () => {
+test("the generated code in the repository is up to date", async () => {
   const folder = await mkdtemp(join(tmpdir(), "berth-generate-"));
   try {
     await generateAll(folder);

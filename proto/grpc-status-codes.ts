@@ -1,5 +1,5 @@
 /** The names of gRPC's status codes, each at the index of its number. */
-export const statusCodes = [
+export const grpcStatusCodes = [
   "OK",
   "CANCELLED",
   "UNKNOWN",

@@ -1,11 +1,11 @@
-/** `metadata.uid` of a pod. A static pod's is made by the agent; it is not always a UUID. */
+/** `metadata.uid` of a pod. The agent creates those of static pods; they are not always UUIDs. */
 export type PodUid = string & { readonly brand: "PodUid" };
 
-/** The runtime's name for a pod sandbox. */
+/** The id of a pod sandbox in the runtime. */
 export type SandboxId = string & { readonly brand: "SandboxId" };
 
-/** The runtime's name for a container, without the `containerd://` that Kubernetes puts before it. */
+/** The id of a container in the runtime, without the prefix `containerd://` of the API. */
 export type ContainerId = string & { readonly brand: "ContainerId" };
 
-/** What the runtime calls an image it has pulled: a digest reference or an image id. */
+/** The runtime's reference to a pulled image: a digest reference or an image id. */
 export type ImageRef = string & { readonly brand: "ImageRef" };

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { nearestName } from "./nearest-name.ts";
 
-test("a slip of the finger finds the name that was meant, and nothing else does", () => {
+test("nearestName finds a name with at most two typos", () => {
   const known = ["containers", "initContainers", "hostNetwork", "restartPolicy", "env", "os"];
   const rows: readonly (readonly [name: string, meant: string | undefined])[] = [
     ["contianers", "containers"],

@@ -1,18 +1,18 @@
-const longestName = 64;
+const MAX_NAME_LENGTH = 64;
 
-/** The known name that was probably meant: the same but for capitals, or two slips away at most. */
+/** Suggests the known name that is equal except for case, or has at most two typos. */
 export function nearestName(name: string, known: readonly string[]): string | undefined {
-  if (name.length > longestName) return undefined;
+  if (name.length > MAX_NAME_LENGTH) return undefined;
   const lower = name.toLowerCase();
   const ranked = known
-    .map((candidate) => ({ candidate, slips: countSlips(lower, candidate.toLowerCase()) }))
-    .sort((a, b) => a.slips - b.slips);
+    .map((candidate) => ({ candidate, distance: editDistance(lower, candidate.toLowerCase()) }))
+    .sort((a, b) => a.distance - b.distance);
   const best = ranked[0];
-  return best !== undefined && best.slips <= Math.min(2, Math.floor(name.length / 3)) ? best.candidate : undefined;
+  return best !== undefined && best.distance <= Math.min(2, Math.floor(name.length / 3)) ? best.candidate : undefined;
 }
 
-/** How many letters have to be put in, left out, changed or swapped with their neighbour to make `b` of `a`. */
-function countSlips(a: string, b: string): number {
+/** The Damerau-Levenshtein distance: insertions, deletions, substitutions and swaps of neighbours. */
+function editDistance(a: string, b: string): number {
   let beforeLast: readonly number[] = [];
   let last: readonly number[] = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let row = 1; row <= a.length; row += 1) {

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { fitsSocketPath, longestSocketPathBytes } from "./socket-path.ts";
+import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "./socket-path.ts";
 
-test("a socket's path is measured in bytes", () => {
-  expect(fitsSocketPath("/".padEnd(longestSocketPathBytes, "x"))).toBe(true);
-  expect(fitsSocketPath("/".padEnd(longestSocketPathBytes + 1, "x"))).toBe(false);
-  expect(fitsSocketPath("/".padEnd(longestSocketPathBytes, "é"))).toBe(false);
+test("fitsSocketPath counts bytes, not characters", () => {
+  expect(fitsSocketPath("/".padEnd(MAX_SOCKET_PATH_BYTES, "x"))).toBe(true);
+  expect(fitsSocketPath("/".padEnd(MAX_SOCKET_PATH_BYTES + 1, "x"))).toBe(false);
+  expect(fitsSocketPath("/".padEnd(MAX_SOCKET_PATH_BYTES, "é"))).toBe(false);
 });

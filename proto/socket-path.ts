@@ -1,7 +1,7 @@
-/** What the kernel's `sun_path` holds: 108 bytes with its closing zero. */
-export const longestSocketPathBytes = 107;
+/** The kernel's `sun_path` has 108 bytes including the final zero. */
+export const MAX_SOCKET_PATH_BYTES = 107;
 
-/** True where a unix socket can have this path. */
+/** Whether a unix socket can have this path. */
 export function fitsSocketPath(path: string): boolean {
-  return new TextEncoder().encode(path).length <= longestSocketPathBytes;
+  return new TextEncoder().encode(path).length <= MAX_SOCKET_PATH_BYTES;
 }

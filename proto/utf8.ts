@@ -1,21 +1,27 @@
 /**
- * UTF-8 by hand: pure code has no TextEncoder. Half of a surrogate pair is no character, and becomes U+FFFD as in Go; but for those by which
- * {@link fromUtf8} keeps a byte, which become that byte again.
+ * Encodes UTF-8. Hand-written, since pure code has no TextEncoder. A lone surrogate becomes U+FFFD as in Go, except
+ * those with which {@link fromUtf8} represents invalid bytes: they become that byte again.
  */
 export function utf8(text: string): Uint8Array {
   const bytes: number[] = [];
   for (const char of text) {
     const point = wellFormed(char.codePointAt(0) ?? 0);
     if (point < 0x80) bytes.push(point);
-    else if (point < 0x800) bytes.push(0xc0 | (point >> 6), tail(point));
+    else if (point < 0x800) bytes.push(0xc0 | (point >> 6), continuationByte(point));
     else if (isKeptByte(point)) bytes.push(point & 0xff);
-    else if (point < 0x10000) bytes.push(0xe0 | (point >> 12), tail(point >> 6), tail(point));
-    else bytes.push(0xf0 | (point >> 18), tail(point >> 12), tail(point >> 6), tail(point));
+    else if (point < 0x10000) bytes.push(0xe0 | (point >> 12), continuationByte(point >> 6), continuationByte(point));
+    else
+      bytes.push(
+        0xf0 | (point >> 18),
+        continuationByte(point >> 12),
+        continuationByte(point >> 6),
+        continuationByte(point),
+      );
   }
   return Uint8Array.from(bytes);
 }
 
-/** How many bytes {@link utf8} makes of a text, without making them. */
+/** The length in bytes of {@link utf8} of a text, without encoding it. */
 export function utf8Length(text: string): number {
   let bytes = 0;
   for (const char of text) {
@@ -26,8 +32,8 @@ export function utf8Length(text: string): number {
 }
 
 /**
- * The text that these bytes are. A byte that is no part of UTF-8 is kept as half of a surrogate pair, U+DC80 to U+DCFF, so that
- * {@link utf8} gives it back: values of Secrets may be any bytes.
+ * Decodes UTF-8. Each invalid byte becomes a lone surrogate, U+DC80 to U+DCFF, so that {@link utf8} restores it: the
+ * values of Secrets may be arbitrary bytes.
  */
 export function fromUtf8(bytes: Uint8Array): string {
   const chars: string[] = [];
@@ -44,17 +50,17 @@ function characterAt(bytes: Uint8Array, at: number): { readonly point: number; r
   const length =
     first < 0x80 ? 1 : first >> 5 === 0b110 ? 2 : first >> 4 === 0b1110 ? 3 : first >> 3 === 0b11110 ? 4 : 0;
   if (length === 1) return { point: first, length };
-  const kept = { point: KEPT | first, length: 1 };
+  const kept = { point: KEPT_BYTE_BASE | first, length: 1 };
   const rest = bytes.subarray(at + 1, at + length);
   if (length === 0 || rest.length < length - 1 || rest.some((byte) => byte >> 6 !== 0b10)) return kept;
   const point = rest.reduce((bits, byte) => (bits << 6) | (byte & 0x3f), first & (0x7f >> length));
-  const isShortest = point >= (length === 2 ? 0x80 : length === 3 ? 0x800 : 0x10000);
-  return isShortest && !isSurrogate(point) && point <= 0x10ffff ? { point, length } : kept;
+  const isMinimalLength = point >= (length === 2 ? 0x80 : length === 3 ? 0x800 : 0x10000);
+  return isMinimalLength && !isSurrogate(point) && point <= 0x10ffff ? { point, length } : kept;
 }
 
-/** As much of the beginning of a text as fits into so many bytes of UTF-8, no character cut in two. */
-export function beginningOf(text: string, maxBytes: number): string {
-  if (text.length * LONGEST_OF_A_UNIT <= maxBytes) return text;
+/** Truncates a text to a number of UTF-8 bytes without splitting a character. */
+export function truncateUtf8(text: string, maxBytes: number): string {
+  if (text.length * MAX_BYTES_PER_UNIT <= maxBytes) return text;
   const bytes = utf8(text);
   if (bytes.length <= maxBytes) return text;
   let end = maxBytes;
@@ -62,14 +68,14 @@ export function beginningOf(text: string, maxBytes: number): string {
   return fromUtf8(bytes.subarray(0, end));
 }
 
-/** Of one of a string's units of 16 bits. */
-const LONGEST_OF_A_UNIT = 3;
+/** The most UTF-8 bytes of one UTF-16 code unit. */
+const MAX_BYTES_PER_UNIT = 3;
 
-const KEPT = 0xdc00;
+const KEPT_BYTE_BASE = 0xdc00;
 const isSurrogate = (point: number) => point >= 0xd800 && point <= 0xdfff;
-const isKeptByte = (point: number) => point >= KEPT + 0x80 && point <= KEPT + 0xff;
+const isKeptByte = (point: number) => point >= KEPT_BYTE_BASE + 0x80 && point <= KEPT_BYTE_BASE + 0xff;
 const wellFormed = (point: number) => (isSurrogate(point) && !isKeptByte(point) ? 0xfffd : point);
 
-function tail(bits: number): number {
+function continuationByte(bits: number): number {
   return 0x80 | (bits & 0x3f);
 }

@@ -19,7 +19,7 @@ const report = `<?xml version="1.0" encoding="UTF-8"?>
   </testsuite>
 </testsuites>`;
 
-test("passed, failed and skipped tests are told apart and named in full", () => {
+test("passed, failed and skipped tests are distinguished, with full names", () => {
   expect(readJunit(report)).toEqual({
     passed: 1,
     failed: ["group <a> > fails"],
@@ -27,6 +27,6 @@ test("passed, failed and skipped tests are told apart and named in full", () => 
   });
 });
 
-test("a report that was never written counts nothing", () => {
+test("a missing report counts no tests", () => {
   expect(readJunit("")).toEqual({ passed: 0, failed: [], skipped: [] });
 });

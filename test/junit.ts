@@ -1,4 +1,4 @@
-/** What one run of a test suite came to. Names are given in full, the groups before the test. */
+/** The result of one run of a test suite. Test names include their groups. */
 export interface TestCounts {
   readonly passed: number;
   readonly failed: readonly string[];
@@ -8,7 +8,7 @@ export interface TestCounts {
 const testcase = /<testcase (?<attributes>[^>]*?)(?:\/>|>(?<body>.*?)<\/testcase>)/gs;
 const entities: Readonly<Record<string, string>> = { lt: "<", gt: ">", quot: '"', apos: "'", amp: "&", "#10": "\n" };
 
-/** Counts the test cases of a JUnit report as `bun test --reporter=junit` writes it. A todo counts as skipped. */
+/** Counts the test cases in a JUnit report of `bun test --reporter=junit`. A todo counts as skipped. */
 export function readJunit(xml: string): TestCounts {
   const cases = [...xml.matchAll(testcase)].map(({ groups }) => {
     const group = attribute(groups?.["attributes"], "classname");

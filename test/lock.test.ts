@@ -3,12 +3,12 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { type Lock, missingOptionals, platformOf } from "./lock.ts";
 
-test("package-lock.json is complete, so that npm ci takes it (else: bun test/lock.ts)", async () => {
+test("package-lock.json is complete, so npm ci accepts it (else run: bun test/lock.ts)", async () => {
   const lock = JSON.parse(await readFile(join(import.meta.dirname, "..", "package-lock.json"), "utf8")) as Lock;
   expect(missingOptionals(lock)).toEqual({});
 });
 
-test("an optional dependency without an entry gets one that keeps it to its platform", () => {
+test("a missing optional dependency gets an entry that restricts it to its platform", () => {
   const tool = {
     version: "1.0.0",
     dev: true,
@@ -25,6 +25,6 @@ test.each([
   ["@bufbuild/buf-linux-aarch64", { os: ["linux"], cpu: ["arm64"] }],
   ["@oxc-parser/binding-win32-ia32-msvc", { os: ["win32"], cpu: ["ia32"] }],
   ["left-pad", {}],
-])("the name %s says where it belongs", (name, platform) => {
+])("platformOf derives the platform from the package name %s", (name, platform) => {
   expect(platformOf(name)).toEqual(platform);
 });

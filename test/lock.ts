@@ -1,12 +1,12 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-// `npm ci` refuses a lock file that lacks an optional dependency, even one for another platform; and npm writes such a
-// lock file where the registry at hand offers the packages of its own platform alone. After adding a dependency there:
+// `npm ci` rejects a lock file that lacks an optional dependency, even one for another platform, and npm writes such a
+// file if its registry mirror has only the packages of the current platform. After adding a dependency there, run:
 //
 //   bun test/lock.ts
 
-/** One package of package-lock.json, as far as we read it. */
+/** The fields of a package in package-lock.json that this script reads. */
 interface LockedPackage {
   readonly version?: string;
   readonly dev?: boolean;
@@ -30,7 +30,7 @@ const processors: Readonly<Record<string, string>> = {
   x64: "x64",
 };
 
-/** The optional dependencies that have no entry of their own, with what their entries should say. */
+/** The missing entries of optional dependencies, by their key in `packages`. */
 export function missingOptionals(lock: Lock): Readonly<Record<string, object>> {
   const missing = Object.entries(lock.packages).flatMap(([path, { optionalDependencies = {}, dev }]) =>
     Object.entries(optionalDependencies)
@@ -43,16 +43,16 @@ export function missingOptionals(lock: Lock): Readonly<Record<string, object>> {
   return Object.fromEntries(missing) as Readonly<Record<string, object>>;
 }
 
-/** What a platform package's name says of where it may be installed, in npm's fields. */
+/** The platform that a package's name implies, in npm's fields. */
 export function platformOf(name: string): {
   readonly os?: string[];
   readonly cpu?: string[];
   readonly libc?: string[];
 } {
-  const words = name.slice(name.lastIndexOf("/") + 1).split("-");
-  const os = systems.find((system) => words.includes(system));
-  const cpu = words.map((word) => processors[word]).find((found) => found !== undefined);
-  const libc = words.some((word) => word.startsWith("musl")) ? "musl" : undefined;
+  const parts = name.slice(name.lastIndexOf("/") + 1).split("-");
+  const os = systems.find((system) => parts.includes(system));
+  const cpu = parts.map((word) => processors[word]).find((found) => found !== undefined);
+  const libc = parts.some((word) => word.startsWith("musl")) ? "musl" : undefined;
   return { ...(os && { os: [os] }), ...(cpu && { cpu: [cpu] }), ...(libc && { libc: [libc] }) };
 }
 

@@ -1,5 +1,5 @@
-/** Numbers from 0 to 1 that follow from a seed (mulberry32). */
-export function randomOf(start: number): () => number {
+/** A deterministic random number generator (mulberry32): numbers from 0 up to 1. */
+export function seededRandom(start: number): () => number {
   let state = start;
   return () => {
     state = (state + 0x6d2b79f5) | 0;

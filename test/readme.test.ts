@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
+import { join } from "node:path";
 import { readPodManifest } from "../agent/desired/static/manifest.ts";
-import { followStaticPath } from "../agent/desired/static/static-files.ts";
+import { watchStaticPath } from "../agent/desired/static/static-files.ts";
 import { createLog } from "../host/log.ts";
 import { FakeClock } from "./fakes/clock.ts";
 import { FakeDisk } from "./fakes/files.ts";
@@ -17,18 +18,18 @@ spec:
       image: berth.test/web:1
 `;
 
-test("the README shows a refused manifest as the agent does", async () => {
+test("the README shows the log line of a refused manifest as the agent writes it", async () => {
   const readme = await readReadme();
   const clock = new FakeClock();
   const disk = new FakeDisk(clock.now);
   const folder = "/etc/kubernetes/manifests";
   await disk.at("/").makeFolder(folder, 0o755);
   await disk.at(folder).write("web.yaml", manifest, 0o644);
-  // It was there before the agent: what is younger than a moment may still be written.
+  // The file is older than the settle time, so the agent reads it at once.
   await clock.advance(1000);
   const lines: string[] = [];
   const ending = new AbortController();
-  const taken = Promise.withResolvers<void>();
+  const accepted = Promise.withResolvers<void>();
   const refused = Promise.withResolvers<void>();
   const settings = {
     path: folder,
@@ -36,7 +37,7 @@ test("the README shows a refused manifest as the agent does", async () => {
     checkEveryMs: 20_000,
     filesAt: (root: string) => disk.at(root),
     clock,
-    log: createLog({
+    log: await createLog({
       format: "text",
       level: "info",
       write: (line) => {
@@ -44,10 +45,10 @@ test("the README shows a refused manifest as the agent does", async () => {
         refused.resolve();
       },
     }),
-    desired: { all: () => [], offer: async () => taken.resolve(), refuse: () => undefined },
+    desired: { all: () => [], replaceManifests: async () => accepted.resolve(), setManifestErrors: () => undefined },
   };
-  void followStaticPath(settings, ending.signal);
-  await taken.promise;
+  void watchStaticPath(settings, ending.signal);
+  await accepted.promise;
   await disk.at(folder).write("web.yaml", manifest.replace("image:", "imag:"), 0o644);
   await refused.promise;
   ending.abort();
@@ -56,8 +57,19 @@ test("the README shows a refused manifest as the agent does", async () => {
   expect(readme).toContain(lines[0]!);
 });
 
-test("the manifest that the README offers to paste is a pod", async () => {
+test("the example manifest of the README is a valid pod", async () => {
   const read = await readPodManifest(await readmeManifest(), { path: "/hello.yaml", nodeName: "node1" });
   expect(read.problem).toBeUndefined();
   expect(read.pod?.metadata.name).toBe("hello-node1");
+});
+
+test("the README quotes figures of docs/benchmarks.md", async () => {
+  const figures = /^## Six figures$(?<table>[\s\S]*?)^Measured/m.exec(await readReadme())?.groups?.["table"] ?? "";
+  const quoted = figures.split("\n").flatMap((row) => {
+    const [, title, kubelet = "", berth = ""] = row.split("|").map((cell) => cell.trim());
+    return title === undefined || !/\d/.test(berth) ? [] : [`| ${kubelet} | ${berth} |`];
+  });
+  expect(quoted).toHaveLength(6);
+  const benchmarks = await Bun.file(join(import.meta.dirname, "..", "docs", "benchmarks.md")).text();
+  for (const cells of quoted) expect(benchmarks).toContain(cells);
 });

@@ -25,7 +25,7 @@ const debian = {
   canBuild: true,
 };
 
-test("root on Debian is not refused", () => {
+test("setup accepts root on Debian", () => {
   expect(refuse(debian)).toBeUndefined();
 });
 
@@ -34,20 +34,20 @@ test.each([
   ["a relative of Debian", { osRelease: 'PRETTY_NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\n' }, "and this is Ubuntu"],
   ["a Debian without apt", { hasApt: false }, "by apt-get and dpkg"],
   ["an ordinary user", { uid: 1000 }, "only root may make: run this as root"],
-])("%s is refused in one line that says why and what works all the same", (_, change, reason) => {
+])("setup rejects %s in one line that says why and what still works", (_, change, reason) => {
   const line = refuse({ ...debian, ...change });
   expect(line).toContain(reason);
-  expect(line).toContain("`npm run check` and `npm run build` work here all the same");
+  expect(line).toContain("`npm run check` and `npm run build` still work here");
   expect(line).not.toContain("\n");
 });
 
-test("another system is refused without a promise that nobody has tried", () => {
+test("setup rejects another operating system without promising what works there", () => {
   expect(refuse({ ...debian, platform: "darwin", osRelease: "" })).toBe("pods need Linux, and this is darwin");
 });
 
-test("whoever may not write to the clone is sent to one of their own", () => {
+test("setup refers a user without write permission to a clone of their own", () => {
   const line = refuse({ ...debian, uid: 1000, canBuild: false });
-  expect(line).toContain("`npm run check` and `npm run build` work in a clone of your own all the same");
+  expect(line).toContain("`npm run check` and `npm run build` still work in a clone of your own");
 });
 
 const lock = {
@@ -59,24 +59,24 @@ const lock = {
   },
 };
 
-test("nothing is missing where all packages have the locked version, whatever other platforms would need", () => {
+test("no package is missing if all have the locked version, except optional ones of other platforms", () => {
   expect(missingPackages(lock, lock)).toEqual([]);
   const { "node_modules/other-platform": _, ...own } = lock.packages;
   expect(missingPackages(lock, { packages: own })).toEqual([]);
 });
 
-test("a package that is absent or of another version is missing", () => {
+test("an absent package and one of another version are missing", () => {
   expect(missingPackages(lock, undefined)).toEqual(["node_modules/a", "node_modules/b"]);
   const older = { packages: { ...lock.packages, "node_modules/b": { version: "1.9.0" } } };
   expect(missingPackages(lock, older)).toEqual(["node_modules/b"]);
 });
 
-test("no server's name survives in what is printed", () => {
+test("maskHosts removes server names", () => {
   expect(maskHosts("GET https://mirror.example:8080/a/b and 'http://x.test'")).toBe("GET https://…/a/b and 'http://…'");
 });
 
-test("a program is run with its arguments, and its exit code is handed on", async () => {
+test("setup runs a program with its arguments and returns its exit code", async () => {
   const argv = [path, "--no-machine", "cli/build.ts", "--arch", "mips"];
   const { exitCode, stderr } = await execa("node", argv, { reject: false });
-  expect([exitCode, stderr]).toEqual([2, 'build: --arch is "mips"; it can be x64 or arm64']);
+  expect([exitCode, stderr]).toEqual([2, 'build: --arch is "mips", must be x64 or arm64']);
 });

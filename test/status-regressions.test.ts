@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { ContainerState, ContainerStatus, Pod, PodCondition, PodStatus } from "../proto/kubernetes/gen/types.ts";
-import { takenBack } from "./status-regressions.ts";
+import { statusRegressions } from "./status-regressions.ts";
 
 const running: ContainerState = { running: { startedAt: "2026-01-01T00:00:01Z" } };
 const over = (exitCode: number): ContainerState => ({
@@ -30,7 +30,7 @@ const condition = (more: Partial<PodCondition>): PodStatus => ({
   conditions: [{ type: "Ready", status: "True", lastTransitionTime: "2026-01-01T00:00:05Z", ...more }],
 });
 
-const back: readonly (readonly [what: string, before: PodStatus, after: PodStatus])[] = [
+const regressions: readonly (readonly [what: string, before: PodStatus, after: PodStatus])[] = [
   ["phase", { phase: "Running" }, { phase: "Pending" }],
   ["phase", { phase: "Pending" }, {}],
   ["final phase", { phase: "Succeeded" }, { phase: "Failed" }],
@@ -75,25 +75,21 @@ const back: readonly (readonly [what: string, before: PodStatus, after: PodStatu
   ["Ready: observed generation", condition({ observedGeneration: 2 }), condition({ observedGeneration: 1 })],
 ];
 
-const forward: readonly (readonly [what: string, before: PodStatus, after: PodStatus])[] = [
-  ["nothing and a start", {}, { phase: "Running", ...only({}) }],
-  ["a start and an end", { phase: "Running", ...only({}) }, { phase: "Failed", ...only({ state: over(3) }) }],
-  ["an end and the wait for the next start", only({ state: over(3) }), only({ state: waiting, lastState: over(3) })],
-  ["an end that was missed", only({}), only({ state: waiting, lastState: over(3) })],
+const allowed: readonly (readonly [what: string, before: PodStatus, after: PodStatus])[] = [
+  ["a first start", {}, { phase: "Running", ...only({}) }],
+  ["an end after a start", { phase: "Running", ...only({}) }, { phase: "Failed", ...only({ state: over(3) }) }],
+  ["a back-off after an end", only({ state: over(3) }), only({ state: waiting, lastState: over(3) })],
+  ["a back-off after an end that was missed", only({}), only({ state: waiting, lastState: over(3) })],
   ["a restart", only({ state: over(3) }), only({ restartCount: 1, lastState: over(3) })],
+  ["an end after a restart", only({ restartCount: 1, lastState: over(3) }), only({ restartCount: 1, state: over(4) })],
   [
-    "a restart whose end is next",
-    only({ restartCount: 1, lastState: over(3) }),
-    only({ restartCount: 1, state: over(4) }),
-  ],
-  [
-    "an end and that of the next instance, which waits for the one behind it",
+    "a back-off after the end of a next instance that was missed",
     only({ state: over(3) }),
     only({ restartCount: 1, state: waiting, lastState: endOf("containerd://a-1") }),
   ],
-  ["two restarts, one of which was missed", only({ state: over(3) }), only({ restartCount: 2, lastState: over(4) })],
+  ["two restarts of which one was missed", only({ state: over(3) }), only({ restartCount: 2, lastState: over(4) })],
   [
-    "a readiness that ends with its container",
+    "a pod that becomes unready because its container ended",
     { ...condition({}), ...only({}) },
     {
       ...condition({ status: "False", lastTransitionTime: "2026-01-01T00:00:06Z" }),
@@ -107,21 +103,21 @@ const podOf = (status: PodStatus, deletionTimestamp?: string): Pod => ({
   spec: { containers: [] },
   status,
 });
-const told = (before: PodStatus, after: PodStatus) =>
-  takenBack(podOf(before), podOf(after)).map((line) => line.replace(/^web: (.*) taken back: .*$/, "$1"));
+const regressionsOf = (before: PodStatus, after: PodStatus) =>
+  statusRegressions(podOf(before), podOf(after)).map((line) => line.replace(/^web: (.*) regressed: .*$/, "$1"));
 
-test.each(back)("%s is seen to be taken back: %j → %j", (what, before, after) => {
-  expect(told(before, after)).toEqual([what]);
+test.each(regressions)("a regression of the %s is reported: %j → %j", (what, before, after) => {
+  expect(regressionsOf(before, after)).toEqual([what]);
 });
 
-test.each(forward)("between %s nothing is taken back", (_, before, after) => {
-  expect(told(before, after)).toEqual([]);
+test.each(allowed)("no regression is reported for %s", (_, before, after) => {
+  expect(regressionsOf(before, after)).toEqual([]);
 });
 
-test("what leaves may cease to be ready", () => {
+test("no regression is reported for a terminating pod that becomes unready", () => {
   const leaving = podOf(
     condition({ status: "False", lastTransitionTime: "2026-01-01T00:00:06Z" }),
     "2026-01-01T00:00:06Z",
   );
-  expect(takenBack(podOf(condition({})), leaving)).toEqual([]);
+  expect(statusRegressions(podOf(condition({})), leaving)).toEqual([]);
 });

@@ -2,34 +2,38 @@ import { isDeepStrictEqual } from "node:util";
 import type { ContainerStatus, Pod, PodCondition, PodPhase, PodStatus } from "../proto/kubernetes/gen/types.ts";
 
 /**
- * One sentence for each thing that a pod's status takes back of what the one before it had said. Statuses in between may have been
- * missed. A start that was cut short counts as one: then a container begins anew, with a higher restart count. It is meant for pods
- * without probes and readiness gates: only those may cease to be ready while all goes on.
+ * Returns one sentence for each regression from a pod's earlier status to a later one. Statuses in between may have
+ * been missed. An interrupted start counts as a start: the next instance has a higher restart count. Only for pods
+ * without probes and readiness gates, because those may become unready while they run.
  */
-export function takenBack(
+export function statusRegressions(
   { metadata, status: before = {} }: Pod,
   { metadata: now, status: after = {} }: Pod,
 ): readonly string[] {
-  const isLeaving = now.deletionTimestamp !== undefined;
+  const isTerminating = now.deletionTimestamp !== undefined;
   const from = `${metadata.name}: `;
-  const tell = (where: string, rules: Readonly<Record<string, boolean>>, was: unknown, is: unknown) =>
+  const violations = (where: string, rules: Readonly<Record<string, boolean>>, was: unknown, is: unknown) =>
     Object.entries(rules)
       .filter(([, isBroken]) => isBroken)
-      .map(([what]) => `${from}${where}${what} taken back: ${JSON.stringify(was)} → ${JSON.stringify(is)}`);
-  const ofContainers = pairsOf(before, after).flatMap(([was, is]) =>
-    tell(`${was.name}: `, containerRules(was, is, isLeaving), was, is),
+      .map(([what]) => `${from}${where}${what} regressed: ${JSON.stringify(was)} → ${JSON.stringify(is)}`);
+  const containerRegressions = pairsOf(before, after).flatMap(([was, is]) =>
+    violations(`${was.name}: `, containerRules(was, is, isTerminating), was, is),
   );
-  const ofConditions = (before.conditions ?? []).flatMap((was) => {
+  const conditionRegressions = (before.conditions ?? []).flatMap((was) => {
     const is = after.conditions?.find(({ type }) => type === was.type);
-    return tell(`${was.type}: `, conditionRules(was, is), was, is);
+    return violations(`${was.type}: `, conditionRules(was, is), was, is);
   });
-  return [...tell("", podRules(before, after, isLeaving), before, after), ...ofContainers, ...ofConditions];
+  return [
+    ...violations("", podRules(before, after, isTerminating), before, after),
+    ...containerRegressions,
+    ...conditionRegressions,
+  ];
 }
 
-const order: readonly (PodPhase | undefined)[] = [undefined, "Pending", "Running", "Succeeded", "Failed"];
+const phaseOrder: readonly (PodPhase | undefined)[] = [undefined, "Pending", "Running", "Succeeded", "Failed"];
 const isTerminal = (phase: PodPhase | undefined) => phase === "Succeeded" || phase === "Failed";
 
-function podRules(before: PodStatus, after: PodStatus, isLeaving: boolean) {
+function podRules(before: PodStatus, after: PodStatus, isTerminating: boolean) {
   const hasChanged = (field: keyof PodStatus) =>
     before[field] !== undefined && !isDeepStrictEqual(before[field], after[field]);
   const isOver = isTerminal(before.phase);
@@ -37,18 +41,18 @@ function podRules(before: PodStatus, after: PodStatus, isLeaving: boolean) {
     conditions.some(({ type, status }) => type === "Ready" && status === "True");
   const areReady = (after.containerStatuses ?? []).every(({ ready }) => ready);
   return {
-    phase: order.indexOf(after.phase) < order.indexOf(before.phase),
+    phase: phaseOrder.indexOf(after.phase) < phaseOrder.indexOf(before.phase),
     "final phase": isOver && after.phase !== before.phase,
     "reason of the end": isOver && (hasChanged("reason") || hasChanged("message")),
     "start time": hasChanged("startTime"),
     "QoS class": hasChanged("qosClass"),
     address: hasChanged("hostIP") || hasChanged("hostIPs") || hasChanged("podIP") || hasChanged("podIPs"),
     "observed generation": (after.observedGeneration ?? 0) < (before.observedGeneration ?? 0),
-    "being ready": isReady(before) && !isReady(after) && areReady && !isLeaving && !isTerminal(after.phase),
+    "being ready": isReady(before) && !isReady(after) && areReady && !isTerminating && !isTerminal(after.phase),
   };
 }
 
-/** Each container that the first of them speaks of, and what the second one says of it. */
+/** Pairs the container statuses of the earlier status with those of the later one, by name. */
 function pairsOf(
   before: PodStatus,
   after: PodStatus,
@@ -58,12 +62,12 @@ function pairsOf(
   );
 }
 
-function containerRules(was: ContainerStatus, is: ContainerStatus | undefined, isLeaving: boolean) {
+function containerRules(was: ContainerStatus, is: ContainerStatus | undefined, isTerminating: boolean) {
   const [ended, running] = [was.state?.terminated, was.state?.running];
   const isSame = is?.restartCount === was.restartCount;
-  // What ended waits for its next start under the same count; then its end is the last one.
+  // An ended container waits for its restart with the same restartCount; its end is in lastState then.
   const end = is?.state?.terminated ?? (is?.state?.waiting && is.lastState?.terminated);
-  // It waits with an end of its own as its last: what was before that is told no more.
+  // It waits with its own end in lastState, so the end before that is no longer shown.
   const isBehindItsEnd = is?.containerID !== undefined && is.lastState?.terminated?.containerID === is.containerID;
   const isNext = is?.restartCount === was.restartCount + 1 && is.state?.terminated === undefined && !isBehindItsEnd;
   const stillRuns = isSame && running !== undefined && is.state?.running !== undefined;
@@ -76,23 +80,23 @@ function containerRules(was: ContainerStatus, is: ContainerStatus | undefined, i
     end: isSame && ended !== undefined && !isDeepStrictEqual(end, ended),
     "end before the last start": isNext && ended !== undefined && !isDeepStrictEqual(is.lastState?.terminated, ended),
     "last end":
-      isSame && end === undefined && hasText(was.lastState) && !isDeepStrictEqual(is.lastState, was.lastState),
-    readiness: stillRuns && was.ready && !is.ready && !isLeaving,
-    "having started": stillRuns && was.started === true && is.started !== true && !isLeaving,
+      isSame && end === undefined && isNonEmpty(was.lastState) && !isDeepStrictEqual(is.lastState, was.lastState),
+    readiness: stillRuns && was.ready && !is.ready && !isTerminating,
+    "having started": stillRuns && was.started === true && is.started !== true && !isTerminating,
   };
 }
 
-const hasText = (state: object | undefined) => state !== undefined && Object.keys(state).length > 0;
+const isNonEmpty = (state: object | undefined) => state !== undefined && Object.keys(state).length > 0;
 
-/** What is true from some moment on of every pod, and stays so. */
-const LASTING: ReadonlySet<string> = new Set(["PodScheduled", "Initialized"]);
+/** Conditions that never become false again. */
+const PERMANENT_CONDITIONS: ReadonlySet<string> = new Set(["PodScheduled", "Initialized"]);
 
 function conditionRules(was: PodCondition, is: PodCondition | undefined) {
   const [before, after] = [was.lastTransitionTime ?? "", is?.lastTransitionTime ?? ""];
   const isSame = is?.status === was.status;
   return {
     condition: is === undefined,
-    "being true": LASTING.has(was.type) && was.status === "True" && is !== undefined && !isSame,
+    "being true": PERMANENT_CONDITIONS.has(was.type) && was.status === "True" && is !== undefined && !isSame,
     "time of the change": is !== undefined && (isSame ? after !== before : after < before),
     "observed generation": is !== undefined && (is.observedGeneration ?? 0) < (was.observedGeneration ?? 0),
   };

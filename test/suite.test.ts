@@ -18,21 +18,21 @@ async function testFile(name: string, text: string): Promise<Suite> {
   return { ...suite([process.execPath, "test", path]), name, hasReport: true };
 }
 
-test("a program that ends with 0 passes once", async () => {
+test("a program with exit code 0 counts as one passed test", async () => {
   expect(await runSuite(suite(["true"]), folder)).toMatchObject({ passed: 1, failed: [] });
 });
 
-test("a program that ends otherwise fails once, and its output is in the log", async () => {
+test("a program with another exit code counts as one failure, with its output in the log", async () => {
   const outcome = await runSuite(suite(["ls", "/nowhere"]), folder);
   expect(outcome).toMatchObject({ passed: 0, failed: ["a suite ended with code 2"] });
   expect(await readFile(outcome.log, "utf8")).toContain("/nowhere");
 });
 
-test("a program that is not there fails and says so", async () => {
+test("a missing program counts as a failure with ENOENT", async () => {
   expect((await runSuite(suite(["/no/such/program"]), folder)).failed).toEqual([expect.stringContaining("ENOENT")]);
 });
 
-test("a program that hangs is killed and fails", async () => {
+test("a program that hangs is killed and counts as a failure", async () => {
   const outcome = await runSuite({ ...suite(["sleep", "60"]), timeoutMs: 50 }, folder);
   expect(outcome.failed).toEqual(["a suite ran longer than 0.05 s"]);
 });
@@ -53,18 +53,18 @@ test.skip("needs a moon", () => {});`,
   expect(await runSuite(counted, folder)).toMatchObject({ passed: 1, failed: ["bad"], skipped: ["needs a moon"] });
 });
 
-test("a file that cannot be loaded fails, although the report does not know it", async () => {
+test("a file that cannot be loaded counts as a failure, although the report omits it", async () => {
   const broken = await testFile("broken", `throw new Error("broken");`);
   expect((await runSuite(broken, folder)).failed).toEqual([
     expect.stringContaining("broken.test.ts could not be loaded"),
   ]);
 });
 
-test("a file without tests fails", async () => {
+test("a file without tests counts as a failure", async () => {
   expect((await runSuite(await testFile("empty", ""), folder)).failed).toHaveLength(1);
 });
 
-test("a run that was killed fails, unless failures explain its end", () => {
+test("a killed run counts as a failure, unless reported failures explain its end", () => {
   expect(strayFailures("", "ended with SIGKILL", 0)).toEqual(["the run ended with SIGKILL"]);
   expect(strayFailures("", "ended with code 1", 2)).toEqual([]);
   expect(strayFailures("", undefined, 0)).toEqual([]);

@@ -3,15 +3,15 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { readJunit } from "./junit.ts";
 
-/** Something that can pass or fail: a program that says so by its exit code, or a set of test files. */
+/** A program that passes or fails by its exit code, or a set of test files. */
 export interface Suite {
   readonly name: string;
   readonly argv: readonly string[];
-  /** Whether it is a `bun test`, whose report is counted; otherwise it counts as one. */
+  /** Whether it is a `bun test` with a JUnit report; otherwise it counts as one test. */
   readonly hasReport: boolean;
   readonly env?: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
-  /** Why it cannot run here; it counts as one skip then. */
+  /** Why it cannot run here; then it counts as one skip. */
   readonly unavailable?: string | undefined;
 }
 
@@ -21,11 +21,13 @@ export interface Outcome {
   readonly passed: number;
   readonly failed: readonly string[];
   readonly skipped: readonly string[];
-  /** The file with all that it printed. */
+  /** The file with its output. */
   readonly log: string;
 }
 
-/** Runs one suite with its output in a file of `reports`, and counts. Never rejects for a suite that fails. */
+/**
+ * Runs one suite, writes its output to a file in `reports`, and counts its tests. Does not reject if the suite fails.
+ */
 export async function runSuite(suite: Suite, reports: string): Promise<Outcome> {
   const { name } = suite;
   const fileName = name.replaceAll(/[^a-z0-9.]+/gi, "-");
@@ -60,9 +62,7 @@ export async function runSuite(suite: Suite, reports: string): Promise<Outcome> 
   return { name, durationMs, passed: counts.passed, failed, skipped: counts.skipped, log };
 }
 
-/**
- * Failures that bun's report leaves out: a file that could not be loaded, a run that was killed. Each names what it can.
- */
+/** Failures that bun's report omits: files that could not be loaded, and a run that was killed. */
 export function strayFailures(output: string, failure: string | undefined, reported: number): readonly string[] {
   const unloaded = [...output.matchAll(/^(?<file>\S+\.test\.ts):\n+# Unhandled error/gm)].map(
     ({ groups }) => `${groups?.["file"]} could not be loaded`,

@@ -12,20 +12,22 @@ const step = (name: string, ...argv: readonly string[]): Suite => ({
   timeoutMs: 5 * minuteMs,
 });
 
-/** Test files that need root and a container runtime, Go, or minutes: everything else is part of the quick check. */
+/** Test files that need root and a container runtime, Go, or minutes. All others are part of the quick check. */
 const needsMachine = /^test\/(e2e|vm)\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
-/** Those of the pages are many, and tell little that a unit test or a scenario does not: they are for `npm test` alone. */
-const ofPages = /^test\/pages\//;
-/** Each takes some hundredth of a second, beside whatever else the machine has to do. */
-const LONGEST_OF_PAGES_MS = 30_000;
-const folders = "{proto,host,cri,kube,cni,cgroups,agent,controlplane,cli,test}";
+/**
+ * The docs conformance tests are many and find little that unit tests and scenarios miss, so only `npm test` runs them.
+ */
+const docsConformance = /^test\/docs-conformance\//;
+/** Their timeout. Each test takes some hundredths of a second on an idle machine. */
+const DOCS_TIMEOUT_MS = 30_000;
+const folders = "{proto,host,probe-net,cri,kube,cni,cgroups,csi,devices,agent,cli,test}";
 
-/** What makes a test one that runs the upstream programs: it asks whether they can be had here. */
-const asksForPrograms = "skipWithoutPrograms(";
+/** A test file that contains this call needs the upstream programs. */
+const upstreamMarker = "skipWithoutPrograms(";
 
 /**
- * A file of tests; `isFuzz` if the environment variable FUZZ_RUNS says how many random inputs it tries, `needsUpstream` if
- * the upstream programs must have been built before.
+ * A test file. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random inputs. `needsUpstream`: the
+ * upstream programs must be built first.
  */
 export interface TestFile {
   readonly path: string;
@@ -40,20 +42,20 @@ export async function findTests(root: string): Promise<readonly TestFile[]> {
   return await Promise.all(
     paths.map(async (path) => {
       const text = await readFile(join(root, path), "utf8");
-      const isQuick = !needsMachine.test(path) && !ofPages.test(path);
-      const needsUpstream = !isQuick && text.includes(asksForPrograms);
+      const isQuick = !needsMachine.test(path) && !docsConformance.test(path);
+      const needsUpstream = !isQuick && text.includes(upstreamMarker);
       return { path, isQuick, isFuzz: text.includes('env["FUZZ_RUNS"]'), needsUpstream };
     }),
   );
 }
 
-/** The tests of what Kubernetes' pages say. */
-export function pagesSuite(files: readonly TestFile[]): Suite {
-  const ofThem = files.filter(({ path }) => ofPages.test(path));
-  return testSuite("pages of Kubernetes' documentation", ofThem, {}, LONGEST_OF_PAGES_MS);
+/** The docs conformance tests: they check the statements of Kubernetes' documentation. */
+export function docsConformanceSuite(files: readonly TestFile[]): Suite {
+  const docsTests = files.filter(({ path }) => docsConformance.test(path));
+  return testSuite("docs conformance", docsTests, {}, DOCS_TIMEOUT_MS);
 }
 
-/** A `bun test` over `files`, one file after the other. `env` is added to the environment. */
+/** A `bun test` over `files`, one file after the other. `env` is added to its environment. */
 export function testSuite(
   name: string,
   files: readonly TestFile[],
@@ -61,24 +63,30 @@ export function testSuite(
   timeoutMs = 5000,
 ): Suite {
   const paths = files.map(({ path }) => `./${path}`);
-  const unavailable = files.length === 0 ? "there is no such test yet" : undefined;
+  const unavailable = files.length === 0 ? "there are no such tests yet" : undefined;
   const argv = [process.execPath, "test", "--only-failures", `--timeout=${timeoutMs}`, ...paths];
   return { name, argv, hasReport: true, env, timeoutMs: 30 * minuteMs, unavailable };
 }
 
 /**
- * What needs only the npm packages. The order is that of the lines printed, not of the runs. Types and unused code remember
- * below `node_modules/.cache` what they found in files that have not changed since.
+ * The checks that need only the npm packages. Types and unused code keep a cache below `node_modules/.cache` for files
+ * that have not changed.
  */
 export function staticSuites(): readonly Suite[] {
-  const rooms = ["agent/decide", "agent/translate"].filter((room) => existsSync(join(room, "tsconfig.json")));
-  const memory = ["--incremental", "--tsBuildInfoFile", join("node_modules", ".cache", "berth", "types.tsbuildinfo")];
+  const pureComponents = ["agent/decide", "agent/translate"].filter((component) =>
+    existsSync(join(component, "tsconfig.json")),
+  );
+  const incremental = [
+    "--incremental",
+    "--tsBuildInfoFile",
+    join("node_modules", ".cache", "berth", "types.tsbuildinfo"),
+  ];
   return [
-    // Each further checker would compare the large types of the libraries once more.
-    step("types", program("tsc"), "--noEmit", "-p", ".", "--checkers", "1", ...memory),
-    ...rooms.map((room) => step(`types of ${room}`, program("tsc"), "--noEmit", "-p", room)),
+    // Each further checker would check the large library types again.
+    step("types", program("tsc"), "--noEmit", "-p", ".", "--checkers", "1", ...incremental),
+    ...pureComponents.map((component) => step(`types of ${component}`, program("tsc"), "--noEmit", "-p", component)),
     step("format and lint", program("biome"), "ci", "--colors=off", "--error-on-warnings"),
-    // Its own entry for bun, which starts it in half the time that node needs.
+    // Knip's entry point for bun starts twice as fast as with node.
     step("unused code", process.execPath, program("knip-bun"), "--cache"),
   ];
 }

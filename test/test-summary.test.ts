@@ -13,12 +13,12 @@ test.each<[string, readonly Outcome[], string]>([
   expect(closingLine(outcomes)).toBe(line);
 });
 
-test("where everything is required, a skip is a failure that says so", () => {
+test("withoutSkips turns a skip into a failure", () => {
   expect(closingLine([withoutSkips(mixed)])).toBe("2 passed, 3 failed");
-  expect(withoutSkips(mixed).failed[1]).toBe("b needs go (skipped, and everything is required to run here)");
+  expect(withoutSkips(mixed).failed[1]).toBe("b needs go (skipped, but every test must run here)");
 });
 
-test("a suite's line shows verdict, time and counts", () => {
+test("the line of a suite shows its verdict, time and counts", () => {
   expect(outcomeLine(good)).toBe("unit                             ok          1.2 s   7 passed");
   expect(outcomeLine(mixed)).toContain("FAILED");
   expect(outcomeLine({ ...good, passed: 0, skipped: ["no root"] })).toContain("skipped  ");

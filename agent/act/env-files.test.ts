@@ -42,11 +42,11 @@ const read = async (...paths: readonly string[]) => {
   ]);
 };
 
-test("a file is read where a link of the volume's own leads to it, whatever its bytes", async () => {
+test("a file is read through symlinks within its volume, whatever its bytes", async () => {
   expect(await read("now/app.env", "now/app.env")).toEqual([["config/now/app.env", { A: "f\udcfcr" }]]);
 });
 
-test("no link that a container has left leads to the node's files, and no path does", async () => {
+test("neither a container's symlink nor a path leads out of the volume to the node's files", async () => {
   for (const path of [
     "absolute",
     "upwards",
@@ -58,14 +58,14 @@ test("no link that a container has left leads to the node's files, and no path d
     expect(await read(path)).toEqual([[`config/${path}`, "absent"]]);
 });
 
-test("what is no file, or too large, is told in its place", async () => {
+test("a directory and a file that is too large are returned as unreadable", async () => {
   expect(await read("v2", "large")).toEqual([
     ["config/v2", `${volume}/v2 is a directory, not a regular file`],
     ["config/large", `${volume}/large is larger than 1048576 bytes`],
   ]);
 });
 
-test("all files of a container together have a limit too", async () => {
+test("the files of one container together are limited too", async () => {
   const files = await read(...Array.from({ length: 7 }, (_, n) => `full-${n}`));
   expect(files.slice(0, 6).map(([, file]) => file)).toEqual(Array.from({ length: 6 }, () => ({ A: "1" })));
   expect(files[6]?.[1]).toMatch(/full-6 is larger than \d+ bytes$/);

@@ -1,7 +1,7 @@
 import { beforeEach, expect, test } from "bun:test";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
-import { makeTerminationLog, removeTerminationLog } from "./termination-log.ts";
+import { createTerminationLog, removeTerminationLog } from "./termination-log.ts";
 
 const pod: Pod = { metadata: { name: "web", uid: "u" }, spec: { containers: [] } };
 const path = "/root/pods/u/containers/a/0000000b";
@@ -12,26 +12,26 @@ beforeEach(() => {
 });
 const root = () => disk.at("/root");
 
-test("any user of the container may write to its file, which nobody else on the machine reaches", async () => {
-  await makeTerminationLog(root(), pod, { name: "a" }, 11);
+test("any user in the container may write its termination log, which other users of the node cannot reach", async () => {
+  await createTerminationLog(root(), pod, { name: "a" }, 11);
   expect((await disk.at("/").stat(path))?.mode).toBe(0o666);
   expect((await disk.at("/").stat("/root/pods/u/containers/a"))?.mode).toBe(0o750);
 });
 
-test("what an earlier try has left is emptied", async () => {
-  await makeTerminationLog(root(), pod, { name: "a" }, 11);
+test("the content of an earlier attempt is truncated", async () => {
+  await createTerminationLog(root(), pod, { name: "a" }, 11);
   await disk.at("/").write(path, "old words", 0o666);
-  await makeTerminationLog(root(), pod, { name: "a" }, 11);
+  await createTerminationLog(root(), pod, { name: "a" }, 11);
   expect(await disk.at("/").read(path, 100)).toBe("");
 });
 
-test("a container that wants no such file gets none", async () => {
-  await makeTerminationLog(root(), pod, { name: "a", terminationMessagePath: "" }, 11);
+test("a container with an empty terminationMessagePath gets no file", async () => {
+  await createTerminationLog(root(), pod, { name: "a", terminationMessagePath: "" }, 11);
   expect(disk.paths()).toEqual([]);
 });
 
-test("the file of one instance goes, once or twice; those of others stay", async () => {
-  for (const attempt of [10, 11]) await makeTerminationLog(root(), pod, { name: "a" }, attempt);
+test("removing one instance's file is idempotent and keeps the others", async () => {
+  for (const attempt of [10, 11]) await createTerminationLog(root(), pod, { name: "a" }, attempt);
   for (const attempt of [11, 11]) await removeTerminationLog(root(), { uid: "u", container: "a", attempt });
   expect(disk.paths().filter((each) => each.startsWith("/root/pods/u/containers/a/"))).toEqual([
     "/root/pods/u/containers/a/0000000a",

@@ -1,22 +1,27 @@
 import type { Files } from "../../host/fs/files.ts";
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
-import { containerFolder, terminationLog, terminationMessagePath } from "../translate/volumes/paths.ts";
+import { containerDir, terminationLogFile, terminationMessagePath } from "../translate/volumes/paths.ts";
 
 /**
- * Makes the empty file that an instance of a container finds at its `terminationMessagePath`, where any user of it may write. What
- * an earlier try has left there is emptied. Throws `FilesError`.
+ * Creates the empty file that is mounted at a container instance's `terminationMessagePath`, writable for any user.
+ * Truncates what an earlier attempt left there. Throws `FilesError`.
  */
-export async function makeTerminationLog(root: Files, pod: Pod, container: Container, attempt: number): Promise<void> {
+export async function createTerminationLog(
+  root: Files,
+  pod: Pod,
+  container: Container,
+  attempt: number,
+): Promise<void> {
   const { uid = "" } = pod.metadata;
   if (terminationMessagePath(container) === undefined) return;
-  await root.makeFolder(containerFolder(uid, container.name), 0o750);
-  await root.makeFile(terminationLog(uid, container.name, attempt), 0o666);
+  await root.makeFolder(containerDir(uid, container.name), 0o750);
+  await root.makeFile(terminationLogFile(uid, container.name, attempt), 0o666);
 }
 
-/** Removes it. Absent is success. Throws `FilesError`. */
+/** Removes the file. Absent is success. Throws `FilesError`. */
 export async function removeTerminationLog(
   root: Files,
   { uid, container, attempt }: { readonly uid: string; readonly container: string; readonly attempt: number },
 ): Promise<void> {
-  await root.remove(terminationLog(uid, container, attempt));
+  await root.remove(terminationLogFile(uid, container, attempt));
 }

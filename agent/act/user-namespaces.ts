@@ -1,35 +1,40 @@
 import { type Files, FilesError } from "../../host/fs/files.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import {
   formatUserNamespace,
   type IdRange,
   parseUserNamespace,
   userNamespaceFile,
+  usesUserNamespace,
 } from "../translate/security/user-namespace.ts";
-import { type IdSpace, nextRange } from "../translate/security/user-namespace-ids.ts";
+import { allocateRange, type IdPool } from "../translate/security/user-namespace-ids.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 
-/** The ids that pods with users of their own have on this node: no two have the same. Each range is recorded beside its pod's files. */
+/**
+ * The id ranges of pods with a user namespace (`hostUsers: false`); they never overlap. Each range is recorded in its
+ * pod's directory.
+ */
 export interface UserNamespaces {
-  /** The pod's range: the one that is recorded, or else a new one, which is recorded before anybody uses it. */
-  take(uid: string): Promise<IdRange>;
-  /** Gives the range of a pod back whose processes have all ended. Absent is success. */
+  /** The pod's recorded range, or else a new one, which is recorded before its first use. */
+  allocate(uid: string): Promise<IdRange>;
+  /** Releases the range of a pod whose processes have all ended. Absent is success. */
   release(uid: string): Promise<void>;
-  /** The same, where its record was removed with all its files. */
+  /** Releases the range of a pod whose directory, with the record, was removed. */
   forget(uid: string): Promise<void>;
 }
 
-const LARGEST_BYTES = 64 * 1024;
+const MAX_BYTES = 64 * 1024;
 
 /**
- * `root` is the agent's root directory. `take` rejects with `TranslateError` where no range is left, or a record tells of none; all
- * reject with `FilesError`.
+ * `root` is the agent's root directory. `allocate` rejects with `TranslateError` if no range is left or a record is
+ * unreadable; all reject with `FilesError`.
  */
-export function createUserNamespaces(root: Files, space: IdSpace): UserNamespaces {
+export function createUserNamespaces(root: Files, pool: IdPool): UserNamespaces {
   const used = new Map<string, IdRange>();
   let last: IdRange | undefined;
   let loading: Promise<void> | undefined;
 
-  /** Once: from then on each range that is given or released goes through here. */
+  /** Runs once; afterwards every allocation and release updates `used`. */
   async function load(): Promise<void> {
     for (const { name, kind } of (await root.list("pods")) ?? []) {
       const range = kind === "directory" ? await readRange(root, name) : undefined;
@@ -39,38 +44,38 @@ export function createUserNamespaces(root: Files, space: IdSpace): UserNamespace
     }
   }
 
-  async function loaded(): Promise<void> {
+  async function ensureLoaded(): Promise<void> {
     loading ??= load();
     try {
       await loading;
     } catch (error) {
-      // Somebody may put it in order: it is read again for the next pod.
+      // The administrator may repair the record: the next pod reads it again.
       loading = undefined;
       throw error;
     }
   }
 
   async function forget(uid: string): Promise<void> {
-    // Who reads all of them may have read this one before it was removed; why that failed is told to whoever asked for it.
+    // A running load may have read this record before its removal; its error belongs to the caller that started it.
     await loading?.catch(() => undefined);
     used.delete(uid);
   }
 
   return {
-    async take(uid) {
+    async allocate(uid) {
       const recorded = await readRange(root, uid);
       if (recorded !== undefined) {
         used.set(uid, recorded);
         return recorded;
       }
-      await loaded();
-      // From here to the note of the range nothing is awaited: no two pods can be given the same.
-      const range = nextRange(space, used.values(), last);
+      await ensureLoaded();
+      // No await between here and `used.set`, so two pods never get the same range.
+      const range = allocateRange(pool, used.values(), last);
       if (range === undefined)
-        throw refusal("create user namespace: could not find an empty slot to allocate a user namespace");
+        throw toError("create user namespace: could not find an empty slot to allocate a user namespace");
       used.set(uid, range);
       last = range;
-      // Should this fail, the range stays this pod's: half of the write may have succeeded.
+      // If the write fails, the range stays with this pod: the record may exist already.
       await root.write(userNamespaceFile(uid), formatUserNamespace(range), 0o600);
       return range;
     },
@@ -82,22 +87,33 @@ export function createUserNamespaces(root: Files, space: IdSpace): UserNamespace
   };
 }
 
-/** Undefined where the pod has none. A record that tells of none keeps ids that nobody knows: no pod may be given any until it is gone. */
+/**
+ * The id range of a pod with a user namespace. It is recorded before the sandbox exists, so it stays the same for the
+ * pod's lifetime.
+ */
+export async function allocateIds(userNamespaces: UserNamespaces, pod: Pod): Promise<IdRange | undefined> {
+  return usesUserNamespace(pod) ? await userNamespaces.allocate(pod.metadata.uid ?? "") : undefined;
+}
+
+/**
+ * Undefined if the pod has no record. Throws for a record without a range: its ids are unknown, so no new range is safe
+ * until it is gone.
+ */
 async function readRange(root: Files, uid: string): Promise<IdRange | undefined> {
   const path = userNamespaceFile(uid);
   let text: string;
   try {
-    text = await root.read(path, LARGEST_BYTES);
+    text = await root.read(path, MAX_BYTES);
   } catch (error) {
     if (error instanceof FilesError && error.code === "ENOENT") return undefined;
     throw error;
   }
   const range = parseUserNamespace(text);
   if (range === undefined)
-    throw refusal(
-      `user namespace: ${root.path(path)} does not say which ids the pod has, so that others could be given the same: remove that file when none of the pod's processes runs`,
+    throw toError(
+      `user namespace: ${root.path(path)} does not contain the pod's id range, so another pod could get the same ids: remove the file when none of the pod's processes runs`,
     );
   return range;
 }
 
-const refusal = (why: string) => new TranslateError("CreatePodSandboxError", why);
+const toError = (why: string) => new TranslateError("CreatePodSandboxError", why);

@@ -1,14 +1,14 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { type Json, jsonOf, mergePatch, nodeOf } from "../../proto/yaml/value-node.ts";
-import type { Field } from "./fields/field-rule.ts";
+import { type Json, mergePatch, toJson, toNode } from "../../proto/yaml/value-node.ts";
 import { flagGroups } from "./flags/flag-table.ts";
+import type { Field } from "./kubelet-config/field.ts";
 import { schema } from "./kubelet-config/schema.ts";
 import { loadConfig } from "./load.ts";
 import { ConfigError } from "./problem.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
-/** A whole configuration is hundreds of values, so a part of the runs covers as much. */
+/** One configuration has hundreds of values, so a fraction of the usual runs has the same coverage. */
 const wholeRuns = Math.ceil(numRuns / 5);
 const longMs = 1_800_000;
 const head = { apiVersion: "kubelet.config.k8s.io/v1beta1", kind: "KubeletConfiguration" };
@@ -16,12 +16,12 @@ const head = { apiVersion: "kubelet.config.k8s.io/v1beta1", kind: "KubeletConfig
 const rows: readonly (readonly [string, Field])[] = Object.entries(schema);
 const flags = flagGroups.flatMap((group) => group.flags).filter(({ name }) => !["config", "config-dir"].includes(name));
 
-/** Loads one file; undefined where it is refused, which must be by ConfigError with lines of text. */
+/** Loads one file; undefined when it is rejected, which must be by a ConfigError with one line per problem. */
 async function load(argv: readonly string[], text?: string) {
   const files = { read: () => Promise.resolve(text ?? ""), list: () => Promise.resolve([]) };
-  const place = text === undefined ? [] : ["--config=/c"];
+  const configFlags = text === undefined ? [] : ["--config=/c"];
   try {
-    return await loadConfig({ argv: [...place, ...argv], files, workingDirectory: "/", hostname: "node" });
+    return await loadConfig({ argv: [...configFlags, ...argv], files, workingDirectory: "/", hostname: "node" });
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     expect(error.problems.length).toBeGreaterThan(0);
@@ -45,7 +45,7 @@ const anyConfig = fc.dictionary(
 );
 
 test(
-  "any fields with any values are a configuration or a ConfigError",
+  "any fields with any values load or throw a ConfigError",
   async () => {
     const property = fc.asyncProperty(anyConfig, async (fields) => {
       await load([], JSON.stringify({ ...head, ...fields }));
@@ -71,7 +71,7 @@ const anyFlag = fc.oneof(
 );
 
 test(
-  "any command line is a configuration or a ConfigError",
+  "any command line loads or throws a ConfigError",
   async () => {
     const isHarmless = (word: string) => !/^--config/.test(word);
     const property = fc.asyncProperty(fc.array(anyFlag.filter(isHarmless), { maxLength: 6 }), async (argv) => {
@@ -90,7 +90,7 @@ const sound = fc
   .chain((some) => fc.record(Object.fromEntries(some.map(([path, field]) => [path, soundValue(field)]))));
 
 test(
-  "what a configuration became is a configuration that becomes the same",
+  "a loaded configuration, written to a file, loads as itself",
   async () => {
     let accepted = 0;
     const property = fc.asyncProperty(sound, async (fields) => {
@@ -117,12 +117,12 @@ const patchable = fc.letrec<{ value: Json }>((tie) => ({
 })).value;
 
 test(
-  "a merge patch does what RFC 7386 says, and a second time nothing",
+  "mergePatch follows RFC 7386 and is idempotent",
   () => {
     const property = fc.property(patchable, patchable, (target, patch) => {
-      const merged = mergePatch(nodeOf(target, "file"), nodeOf(patch, "patch"));
-      expect(jsonOf(merged)).toEqual(applyRfc7386(target, patch));
-      expect(jsonOf(mergePatch(merged, nodeOf(patch, "patch")))).toEqual(jsonOf(merged));
+      const merged = mergePatch(toNode(target, "file"), toNode(patch, "patch"));
+      expect(toJson(merged)).toEqual(applyRfc7386(target, patch));
+      expect(toJson(mergePatch(merged, toNode(patch, "patch")))).toEqual(toJson(merged));
     });
     fc.assert(property, { numRuns });
   },
@@ -130,17 +130,17 @@ test(
 );
 
 test(
-  "an empty patch changes no map",
+  "an empty patch changes nothing",
   () => {
     const property = fc.property(fc.dictionary(fc.constantFrom("a", "b"), patchable), (target) => {
-      expect(jsonOf(mergePatch(nodeOf(target, "file"), nodeOf({}, "patch")))).toEqual(target);
+      expect(toJson(mergePatch(toNode(target, "file"), toNode({}, "patch")))).toEqual(target);
     });
     fc.assert(property, { numRuns });
   },
   longMs,
 );
 
-/** The pseudo code of the RFC, letter for letter. */
+/** The pseudo code of RFC 7386. */
 function applyRfc7386(target: Json | undefined, patch: Json): Json {
   if (!isMap(patch)) return patch;
   const result = new Map(isMap(target) ? Object.entries(target) : []);
@@ -155,7 +155,7 @@ function isMap(json: Json | undefined): json is { readonly [key: string]: Json }
   return typeof json === "object" && json !== null && !Array.isArray(json);
 }
 
-/** A value that the row accepts, or undefined where only the default is sure to be right. */
+/** A value that the row accepts; undefined when only the default is certain to be valid. */
 function soundValue({ type, allowed, range, must, default: byDefault }: Field): fc.Arbitrary<Json | undefined> {
   const others = fc.constant(byDefault);
   if (type === "[]string" && allowed) return fc.uniqueArray(fc.constantFrom(...allowed), { maxLength: 2 });

@@ -1,120 +1,69 @@
-import type {
-  ImagePullCredentialsVerificationPolicy,
-  LogFormat,
-  RegistrationTaint,
-  SwapBehavior,
-} from "../../proto/kubelet/config.ts";
-import type { ProvidersConfig } from "./credential-providers/credential-providers.ts";
+import type { ImagePullCredentialsVerificationPolicy, LogFormat } from "../../proto/kubelet/config.ts";
+import type { NodeConfig } from "../decide/node/node-settings.ts";
+import type { PodDecisionConfig } from "../decide/settings.ts";
+import type { PodConfig } from "../translate/node-facts.ts";
+import type { CredentialProvidersConfig } from "./credential-providers/credential-providers.ts";
 
-/** What the rooms are told: resolved once at start, deeply frozen, in the units the names end with. */
-export interface Config {
-  readonly nodeName: string;
-  readonly rootDir: string;
-  /** Where it stands which cluster the node is of. Undefined means standalone: no API server, static pods only. */
-  readonly clusterPlace: ClusterPlace | undefined;
-  /** As given by `--node-ip`: none, one, or one of each family; `0.0.0.0` or `::` alone only say which family is preferred. */
+/** The configuration of the agent: resolved once at start, deeply frozen, in the units that the names end with. */
+export interface Config extends PodConfig, Required<PodDecisionConfig> {
+  /** How to reach the API server; undefined for a standalone node, which runs static pods only. */
+  readonly clusterConfigSource: ClusterConfigSource | undefined;
+  /** From `--node-ip`: no address, one, or one of each family. `0.0.0.0` or `::` alone select the preferred family. */
   readonly nodeIPs: readonly string[];
 
   readonly staticPodPath: string | undefined;
   readonly staticPodURL: string | undefined;
-  /** May hold credentials: never to be logged. */
+  /** May contain credentials: never log it. */
   readonly staticPodURLHeader: Readonly<Record<string, readonly string[]>>;
   readonly fileCheckFrequencyMs: number;
   readonly httpCheckFrequencyMs: number;
 
-  /** With its scheme, as given: `unix:///run/containerd/containerd.sock`. */
+  /** The endpoint with its scheme: `unix:///run/containerd/containerd.sock`. */
   readonly containerRuntimeEndpoint: string;
-  /** The runtime's endpoint where none of its own is given. */
+  /** Defaults to the runtime's endpoint. */
   readonly imageServiceEndpoint: string;
   readonly runtimeRequestTimeoutMs: number;
-  readonly podLogsDir: string;
 
-  /** 1 when pulls are serialized, undefined when parallel pulls have no limit. */
+  /** 1 when pulls are serialized; undefined when parallel pulls are unlimited. */
   readonly maxParallelImagePulls: number | undefined;
-  /** Pulls per second; 0 is no limit. */
+  /** Pulls per second; 0 means no limit. */
   readonly registryPullQPS: number;
   readonly registryBurst: number;
 
-  /** Programs that give the node logins for registries. */
-  readonly credentialProviders: ProvidersConfig | undefined;
-  /** Which images that are here a pod has to show a right to; undefined where nothing is written down of them either. */
+  /** The credential provider plugins of the node. */
+  readonly credentialProviders: CredentialProvidersConfig | undefined;
+  /** For which present images a pod must prove access (KEP-2535); undefined when credentials are not recorded. */
   readonly imageVerification:
     | { readonly policy: ImagePullCredentialsVerificationPolicy; readonly allowlist: readonly string[] }
     | undefined;
 
-  readonly maxContainerRestartPeriodMs: number;
-  readonly clusterDNS: readonly string[];
-  readonly clusterDomain: string;
-  /** Undefined where pods get no resolver of the host (`resolvConf: ""`). */
+  /** Undefined when pods do not inherit the host's resolver (`resolvConf: ""`). */
   readonly resolvConf: string | undefined;
 
   readonly cgroupsPerQOS: boolean;
-  readonly cpuCFSQuota: boolean;
-  readonly cpuCFSQuotaPeriodMs: number;
   readonly failCgroupV1: boolean;
-  /** Undefined where nothing is said: then it is so with cgroup v1, which cannot do otherwise, and not with v2. */
+  /** Undefined when unset: then true under cgroup v1, which has no group kill, and false under v2. */
   readonly singleProcessOOMKill: boolean | undefined;
-  readonly swapBehavior: SwapBehavior;
-  /** -1: no limit. */
-  readonly podPidsLimit: number;
-  readonly seccompDefault: boolean;
-  /** Sysctls and patterns of them that pods may set beside the safe ones. */
-  readonly allowedUnsafeSysctls: readonly string[];
-  /** The gate `ContainerStopSignals`. */
-  readonly containerStopSignals: boolean;
-  /** How many user and group ids a pod with users of its own has. */
+  /** How many user and group ids a pod with its own user namespace gets. */
   readonly idsPerPod: number;
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };
 
-  /** Requests to the API server but heartbeats and events; undefined: no limit. */
+  /** The rate limit of requests to the API server except heartbeats and events; undefined means no limit. */
   readonly kubeAPI: RequestRate | undefined;
-  /** Events, likewise. */
+  /** The rate limit of events; undefined means no limit. */
   readonly events: RequestRate | undefined;
 
-  readonly node: NodeConfig;
+  readonly node: NodeConfig & { readonly registerNode: boolean };
 }
 
-export type ClusterPlace =
+export type ClusterConfigSource =
   /** The path is absolute. */
   | { readonly kind: "kubeconfig"; readonly path: string }
-  /** In the environment and the service account's volume, as every container of a pod has them. */
+  /** The service account of the agent's own pod: environment variables and a mounted token. */
   | { readonly kind: "in-cluster" };
 
-/** So many requests a second, and so many at once after a rest. */
+/** A rate limit: requests per second, and the burst after an idle period. */
 export interface RequestRate {
   readonly qps: number;
   readonly burst: number;
-}
-
-/** What the Node object is made of, and how often it is reported. */
-export interface NodeConfig {
-  readonly registerNode: boolean;
-  /** `--node-labels`. */
-  readonly labels: Readonly<Record<string, string>>;
-  readonly registerWithTaints: readonly RegistrationTaint[];
-  /** Empty where none is given. */
-  readonly providerID: string;
-  /** `--cloud-provider=external`. */
-  readonly isCloudExternal: boolean;
-  readonly enableControllerAttachDetach: boolean;
-  readonly maxPods: number;
-  /** 0: no limit. */
-  readonly podsPerCore: number;
-  readonly localStorageCapacityIsolation: boolean;
-  readonly systemReserved: Readonly<Record<string, string>>;
-  readonly kubeReserved: Readonly<Record<string, string>>;
-  readonly reservedSystemCPUs: string;
-  /** By signal: an amount or a percentage. */
-  readonly evictionHard: Readonly<Record<string, string>>;
-  readonly evictionSoft: Readonly<Record<string, string>>;
-  readonly evictionSoftGracePeriodMs: Readonly<Record<string, number>>;
-  readonly evictionMinimumReclaim: Readonly<Record<string, string>>;
-  readonly evictionPressureTransitionPeriodMs: number;
-  /** Those that are carried out and whose gates are on. */
-  readonly declaredFeatures: readonly string[];
-  /** -1: no limit. */
-  readonly nodeStatusMaxImages: number;
-  readonly nodeStatusUpdateFrequencyMs: number;
-  readonly nodeStatusReportFrequencyMs: number;
-  readonly nodeLeaseDurationSeconds: number;
 }

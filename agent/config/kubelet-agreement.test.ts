@@ -3,51 +3,56 @@ import verdicts from "../../test/golden/kubelet-acceptance.json" with { type: "j
 import { loadConfig } from "./load.ts";
 import { ConfigError } from "./problem.ts";
 
-/** What the kubelet accepts and the agent refuses, and why. */
-const stricter: ReadonlyMap<string, string> = new Map([
-  ["MaxPods: 3", "the kubelet falls back to lenient reading, with a warning, where strict reading fails"],
-  ["nosuch: 1", "the same"],
-  ["authentication: {x509: {foo: 1}}", "the same"],
-  ["apiVersion: kubelet.config.k8s.io/v1beta1", "the same, for a key that stands there twice"],
+/** What the kubelet accepts and Berth rejects, with the reason. */
+const stricterThanKubelet: ReadonlyMap<string, string> = new Map([
+  ["MaxPods: 3", "the kubelet decodes leniently, with a warning, when strict decoding fails"],
+  ["nosuch: 1", "the kubelet decodes leniently, with a warning"],
+  ["authentication: {x509: {foo: 1}}", "the kubelet decodes leniently, with a warning"],
+  ["apiVersion: kubelet.config.k8s.io/v1beta1", "the kubelet decodes leniently, with a warning (a repeated key)"],
   ["logging: {options: {json: {splitStream: true}}}", "the kubelet loses the setting before it validates it"],
-  ["podLogsDir: var/log", "every container's log would depend on the working directory"],
-  ["clusterDNS: [null]", "an empty address serves nobody"],
-  ["shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: -10}]", "time does not run backwards"],
-  ['"<<": {maxPods: 5}', "a quoted << is a key, and an unknown one"],
+  ["podLogsDir: var/log", "log paths would depend on the working directory"],
+  ["clusterDNS: [null]", "an empty address is no DNS server"],
+  [
+    "shutdownGracePeriodByPodPriority: [{priority: 1, shutdownGracePeriodSeconds: -10}]",
+    "a grace period cannot be negative",
+  ],
+  ['"<<": {maxPods: 5}', "a quoted << is an ordinary, unknown key"],
   ["podPidsLimit: 9223372036854775807", "integers are exact up to 2^53"],
   ["maxOpenFiles: 9007199254740993", "integers are exact up to 2^53"],
-  ["--register-with-taints=a-", "a taint to remove is no taint to register with"],
-  ["--address=", "the kubelet takes an empty address for none"],
-  ["--healthz-bind-address=", "the same"],
-  ["--cloud-provider=gce", "the kubelet refuses it later in its start"],
+  ["--register-with-taints=a-", "a taint to remove cannot be registered"],
+  ["--address=", "the kubelet treats an empty address as unset"],
+  ["--healthz-bind-address=", "the kubelet treats an empty address as unset"],
+  ["--cloud-provider=gce", "the kubelet rejects it later in its start"],
 ]);
 
-describe("a file that the kubelet", () => {
+describe("a configuration file that the kubelet", () => {
   for (const { text, accepted } of verdicts.files)
-    test(`${accepted ? "accepts" : "refuses"}: ${JSON.stringify(text)}`, async () => {
+    test(`${accepted ? "accepts" : "rejects"}: ${JSON.stringify(text)}`, async () => {
       const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
-      expect(await verdictOn(["--config", "/kubelet.yaml"], `${head}${text}\n`)).toBe(accepted && !stricter.has(text));
+      expect(await isAccepted(["--config", "/kubelet.yaml"], `${head}${text}\n`)).toBe(
+        accepted && !stricterThanKubelet.has(text),
+      );
     });
 });
 
 describe("flags that the kubelet", () => {
   for (const { argv, accepted } of verdicts.commandLines)
-    test(`${accepted ? "accepts" : "refuses"}: ${argv.join(" ")}`, async () => {
-      expect(await verdictOn(argv, "")).toBe(accepted && !stricter.has(argv.join(" ")));
+    test(`${accepted ? "accepts" : "rejects"}: ${argv.join(" ")}`, async () => {
+      expect(await isAccepted(argv, "")).toBe(accepted && !stricterThanKubelet.has(argv.join(" ")));
     });
 });
 
-test("every difference is one that the kubelet has another mind about", () => {
+test("every listed difference is accepted by the kubelet", () => {
   const accepted = [
     ...verdicts.files.map((row) => ({ ...row, name: row.text })),
     ...verdicts.commandLines.map((row) => ({ ...row, name: row.argv.join(" ") })),
   ]
     .filter((row) => row.accepted)
     .map(({ name }) => name);
-  expect([...stricter.keys()].filter((name) => !accepted.includes(name))).toEqual([]);
+  expect([...stricterThanKubelet.keys()].filter((name) => !accepted.includes(name))).toEqual([]);
 });
 
-async function verdictOn(argv: readonly string[], text: string): Promise<boolean> {
+async function isAccepted(argv: readonly string[], text: string): Promise<boolean> {
   const files = { read: () => Promise.resolve(text), list: () => Promise.resolve([]) };
   try {
     await loadConfig({ argv, files, workingDirectory: "/", hostname: "node" });

@@ -5,7 +5,10 @@ import { ConfigError, describeProblem } from "./problem.ts";
 
 const head = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n";
 
-/** Loads a configuration from files in memory: `/config` is the file, `/d/…` are drop-ins. Their type is added. */
+/**
+ * Loads a configuration from files in memory: `/config` is the file, `/d/…` are drop-ins. Adds apiVersion and kind to
+ * each.
+ */
 async function load(argv: readonly string[], contents: Readonly<Record<string, string>> = {}) {
   const texts = new Map(Object.entries(contents).map(([path, text]) => [path, `${head}${text}\n`]));
   const read = (path: string) => {
@@ -14,12 +17,12 @@ async function load(argv: readonly string[], contents: Readonly<Record<string, s
   };
   const names = [...texts.keys()].filter((path) => path.startsWith("/d/")).map((path) => path.slice(3));
   const list = () => Promise.resolve(names.map((name) => ({ name, kind: "file" })));
-  const places = [
+  const configFlags = [
     ...(texts.has("/config") ? ["--config", "/config"] : []),
     ...(names.length > 0 ? ["--config-dir", "/d"] : []),
   ];
   const loaded = await loadConfig({
-    argv: [...places, ...argv],
+    argv: [...configFlags, ...argv],
     files: { read, list },
     workingDirectory: "/work",
     hostname: "Node-1",
@@ -42,7 +45,7 @@ describe("without any setting", () => {
   test("the node is standalone, secure, and named like the machine", async () => {
     const { config, kubelet } = await load([]);
     expect(config).toMatchObject({
-      clusterPlace: undefined,
+      clusterConfigSource: undefined,
       nodeName: "node-1",
       rootDir: "/var/lib/kubelet",
       staticPodPath: undefined,
@@ -59,7 +62,7 @@ describe("without any setting", () => {
     expect(loaded.kind).toBe("config");
   });
 
-  test("what is not carried out of the defaults is said", async () => {
+  test("the unimplemented defaults cause warnings", async () => {
     const { warnings } = await load([]);
     expect(warnings).toEqual([
       expect.stringMatching(/^default: cgroupsPerQOS true is known but not implemented yet: /),
@@ -67,58 +70,62 @@ describe("without any setting", () => {
   });
 });
 
-describe("a value reaches the agent in its own unit", () => {
+describe("Config converts the value:", () => {
   const rows: readonly (readonly [string, string, Partial<Config>])[] = [
     [
       "durations are milliseconds",
       "fileCheckFrequency: 1m30s\ncpuCFSQuotaPeriod: 50ms",
       { fileCheckFrequencyMs: 90_000, cpuCFSQuotaPeriodMs: 50 },
     ],
-    ["a pod's own users are 65536 by default", "", { idsPerPod: 65_536 }],
-    ["as many as are given", "userNamespaces: {idsPerPod: 131072}", { idsPerPod: 131_072 }],
-    ["pulls are one at a time by default", "", { maxParallelImagePulls: 1 }],
-    ["a limit of parallel pulls ends the queue", "maxParallelImagePulls: 4", { maxParallelImagePulls: 4 }],
-    ["parallel pulls without a limit", "serializeImagePulls: false", { maxParallelImagePulls: undefined }],
+    ["user namespaces have 65536 ids by default", "", { idsPerPod: 65_536 }],
+    ["user namespaces have the given number of ids", "userNamespaces: {idsPerPod: 131072}", { idsPerPod: 131_072 }],
+    ["image pulls are serialized by default", "", { maxParallelImagePulls: 1 }],
+    ["maxParallelImagePulls allows parallel pulls", "maxParallelImagePulls: 4", { maxParallelImagePulls: 4 }],
     [
-      "images come from the runtime",
+      "serializeImagePulls false makes parallel pulls unlimited",
+      "serializeImagePulls: false",
+      { maxParallelImagePulls: undefined },
+    ],
+    [
+      "imageServiceEndpoint defaults to the runtime's",
       "containerRuntimeEndpoint: /run/c.sock",
       { imageServiceEndpoint: "unix:///run/c.sock" },
     ],
     [
-      "images may come from elsewhere",
+      "imageServiceEndpoint may differ from the runtime's",
       "imageServiceEndpoint: unix:///i.sock",
       { imageServiceEndpoint: "unix:///i.sock" },
     ],
-    ["crash back-off ends at five minutes", "", { maxContainerRestartPeriodMs: 300_000 }],
+    ["the maximum of the crash back-off is five minutes by default", "", { maxContainerRestartPeriodMs: 300_000 }],
     [
-      "crash back-off may end sooner",
+      "the maximum of the crash back-off may be shorter",
       "crashLoopBackOff: {maxContainerRestartPeriod: 20s}",
       { maxContainerRestartPeriodMs: 20_000 },
     ],
     [
-      "without the gate it ends at five minutes",
+      "the maximum of the crash back-off is five minutes without the gate",
       "featureGates: {KubeletCrashLoopBackOffMax: false}",
       { maxContainerRestartPeriodMs: 300_000 },
     ],
-    ["an empty resolvConf is none", 'resolvConf: ""', { resolvConf: undefined }],
+    ["an empty resolvConf is undefined", 'resolvConf: ""', { resolvConf: undefined }],
     ["relative paths start at the working directory", "staticPodPath: pods", { staticPodPath: "/work/pods" }],
-    ["zero is no setting for what is no pointer", "registryBurst: 0", { registryBurst: 10 }],
-    ["zero is a setting behind a pointer", "registryPullQPS: 0", { registryPullQPS: 0 }],
-    ["null is no setting", "registryBurst: null\nclusterDNS: ~", { registryBurst: 10, clusterDNS: [] }],
-    ["logging", "logging: {format: json, verbosity: 4}", { logging: { format: "json", verbosity: 4 } }],
+    ["zero counts as unset for a field that is not a pointer", "registryBurst: 0", { registryBurst: 10 }],
+    ["zero counts as set for a pointer field", "registryPullQPS: 0", { registryPullQPS: 0 }],
+    ["null counts as unset", "registryBurst: null\nclusterDNS: ~", { registryBurst: 10, clusterDNS: [] }],
+    ["logging is copied", "logging: {format: json, verbosity: 4}", { logging: { format: "json", verbosity: 4 } }],
   ];
   for (const [name, text, expected] of rows)
     test(name, async () => expect((await load([], { "/config": text })).config).toMatchObject(expected));
 });
 
-describe("the stronger word wins", () => {
-  test("flags over drop-ins over the file over defaults", async () => {
+describe("precedence:", () => {
+  test("flags override drop-ins override the file overrides defaults", async () => {
     const files = { "/config": "maxPods: 1\npodsPerCore: 1\nport: 1", "/d/1.conf": "maxPods: 2\npodsPerCore: 2" };
     const { kubelet } = await load(["--max-pods=3"], files);
     expect([kubelet.maxPods, kubelet.podsPerCore, kubelet.port, kubelet.healthzPort]).toEqual([3, 2, 1, 10248]);
   });
 
-  test("later drop-ins over earlier ones, lists whole, maps key by key", async () => {
+  test("later drop-ins replace lists and merge maps", async () => {
     const files = {
       "/config": "clusterDNS: [1.1.1.1, 2.2.2.2]\nsystemReserved: {cpu: 1m, memory: 1Gi}",
       "/d/20.conf": "clusterDNS: [4.4.4.4]",
@@ -129,7 +136,7 @@ describe("the stronger word wins", () => {
     expect(kubelet.systemReserved).toEqual({ cpu: "2m", memory: "1Gi" });
   });
 
-  test("null in a drop-in brings the default back", async () => {
+  test("null in a drop-in restores the default", async () => {
     const files = {
       "/config": "maxPods: 5\nsystemReserved: {cpu: 1m, memory: 1Gi}",
       "/d/1.conf": "maxPods: null\nsystemReserved: {cpu: null}",
@@ -147,7 +154,7 @@ describe("the stronger word wins", () => {
     expect(kubelet.featureGates).toEqual({ EnvFiles: false, PodsAPI: false, MemoryQoS: true });
   });
 
-  test("a drop-in meets the file's defaults, not the file's silence", async () => {
+  test("a drop-in is merged after the file's defaults", async () => {
     expect(await problemsOf([], { "/config": "", "/d/1.conf": "maxParallelImagePulls: 5" })).toEqual([
       "/d/1.conf:3: maxParallelImagePulls: found 5, must be 1 unless serializeImagePulls is false",
     ]);
@@ -157,7 +164,7 @@ describe("the stronger word wins", () => {
     expect(await reported({ "/config": "", "/d/1.conf": "nodeStatusUpdateFrequency: 7s" })).toBe("5m");
   });
 
-  test("thresholds of one's own replace the defaults, unless they are to be added", async () => {
+  test("evictionHard replaces the default thresholds unless they are merged", async () => {
     const hard = async (text: string) => (await load([], { "/config": text })).kubelet.evictionHard;
     expect(await hard("evictionHard: {memory.available: 1Gi}")).toEqual({ "memory.available": "1Gi" });
     expect(await hard("evictionHard: {}")).toEqual({});
@@ -166,20 +173,24 @@ describe("the stronger word wins", () => {
   });
 });
 
-describe("is refused in one line with file, line, field, found and allowed", () => {
+describe("is rejected in one line with file, line, field, value and expectation:", () => {
   const rows: readonly (readonly [string, string, string])[] = [
     ["an unknown field", "maxPod: 3", "maxPod: unknown field, did you mean maxPods?"],
-    ["an unknown field below", "logging: {fromat: json}", "logging.fromat: unknown field, did you mean format?"],
-    ["an unknown field like nothing", "memorySwap: {xyz: 1}", "memorySwap.xyz: unknown field, known are swapBehavior"],
+    ["an unknown nested field", "logging: {fromat: json}", "logging.fromat: unknown field, did you mean format?"],
+    [
+      "an unknown field without a similar one",
+      "memorySwap: {xyz: 1}",
+      "memorySwap.xyz: unknown field, known are swapBehavior",
+    ],
     ["the wrong type", "maxPods: many", 'maxPods: found "many", must be an integer from 0 to 2147483647'],
-    ["a number for a text", "clusterDomain: 5", "clusterDomain: found 5, must be a string (put it in quotes)"],
+    ["a number for a string", "clusterDomain: 5", "clusterDomain: found 5, must be a string (put it in quotes)"],
     [
       "a number for a duration",
       "syncFrequency: 10",
       "syncFrequency: found 10, must be a duration greater than zero, such as 1m30s",
     ],
     [
-      "a value for a list",
+      "a scalar for a list",
       "clusterDNS: 10.0.0.10",
       'clusterDNS: found "10.0.0.10", must be a list, each an IP address',
     ],
@@ -190,49 +201,49 @@ describe("is refused in one line with file, line, field, found and allowed", () 
     ],
     ["a list for a struct", "authentication: []", "authentication: found an empty list, must be a map of fields"],
     [
-      "none of the words",
+      "a value outside the enumeration",
       "hairpinMode: foo",
       'hairpinMode: found "foo", must be one of "promiscuous-bridge", "hairpin-veth", "none"',
     ],
-    ["out of range", "port: 70000", "port: found 70000, must be an integer from 1 to 65535"],
+    ["an integer out of range", "port: 70000", "port: found 70000, must be an integer from 1 to 65535"],
     [
-      "a period out of range",
+      "a duration out of range",
       "cpuCFSQuotaPeriod: 2s",
       'cpuCFSQuotaPeriod: found "2s", must be a duration from 1ms to 1s',
     ],
     [
-      "a sysctl that pods share",
+      "a sysctl without namespace",
       "allowedUnsafeSysctls: [net.core.somaxconn, kernel.pid_max]",
-      'allowedUnsafeSysctls[1]: found "kernel.pid_max", must be a sysctl such as kernel.msg* or net.core.somaxconn, of a namespace',
+      'allowedUnsafeSysctls[1]: found "kernel.pid_max", must be a namespaced sysctl such as kernel.msg* or net.core.somaxconn',
     ],
-    ["an element", "clusterDNS: [10.0.0.10, ten]", 'clusterDNS[1]: found "ten", must be an IP address'],
+    ["an invalid list element", "clusterDNS: [10.0.0.10, ten]", 'clusterDNS[1]: found "ten", must be an IP address'],
     [
-      "an unknown signal",
+      "an unknown eviction signal",
       "evictionHard: {memory.availble: 1Gi}",
       'evictionHard["memory.availble"]: unknown key, did you mean memory.available?',
     ],
     [
-      "an unknown resource",
+      "an unknown resource with an unquoted value",
       "systemReserved: {gpu: 1}",
       'systemReserved["gpu"]: found 1, must be a quantity, not negative, such as 500m or 1Gi (put it in quotes)',
     ],
     [
-      "a resource that is none",
+      "an unknown resource",
       'systemReserved: {gpu: "1"}',
       'systemReserved["gpu"]: unknown key, must be one of cpu, memory, ephemeral-storage, pid',
     ],
     [
-      "no quantity",
+      "an invalid quantity",
       "kubeReserved: {cpu: lots}",
       'kubeReserved["cpu"]: found "lots", must be a quantity, not negative, such as 500m or 1Gi',
     ],
     [
-      "an unknown gate",
+      "an unknown feature gate",
       "featureGates: {EventPLEG: true}",
       "featureGates.EventPLEG: unknown feature gate, did you mean EventedPLEG?",
     ],
     [
-      "a locked gate",
+      "a locked feature gate",
       "featureGates: {SidecarContainers: false}",
       "featureGates.SidecarContainers: found false, must be true: the gate is locked",
     ],
@@ -248,7 +259,7 @@ describe("is refused in one line with file, line, field, found and allowed", () 
     ],
     ["runOnce", "runOnce: true", "runOnce: found true, must be false: Kubernetes has removed it"],
     [
-      "pods without cgroups",
+      "enforceNodeAllocatable without cgroups",
       "cgroupsPerQOS: false",
       'enforceNodeAllocatable: found pods, must be [] or ["none"] while cgroupsPerQOS is false',
     ],
@@ -256,7 +267,7 @@ describe("is refused in one line with file, line, field, found and allowed", () 
   for (const [name, text, expected] of rows)
     test(name, async () => expect(await problemsOf([], { "/config": text })).toEqual([`/config:3: ${expected}`]));
 
-  test("several problems, a line each, in the order of the file", async () => {
+  test("several problems are sorted by line", async () => {
     const text = "hairpinMode: foo\nmaxPod: 1\nclusterDNS: [a, b]";
     expect((await problemsOf([], { "/config": text })).map((line) => line.slice(0, 22))).toEqual([
       "/config:3: hairpinMode",
@@ -274,7 +285,7 @@ describe("is refused in one line with file, line, field, found and allowed", () 
     ]);
   });
 
-  test("a file that may not be read", async () => {
+  test("an unreadable file", async () => {
     const files = {
       read: () => Promise.reject(new Error("EACCES: permission denied\n")),
       list: () => Promise.resolve([]),
@@ -283,12 +294,12 @@ describe("is refused in one line with file, line, field, found and allowed", () 
     expect(loading).rejects.toThrow("/etc/c.yaml: cannot be read: EACCES: permission denied");
   });
 
-  test("a value that a flag overrides is no problem, its type is", async () => {
+  test("an invalid value is accepted when a flag overrides it, unless its type is wrong", async () => {
     expect((await load(["--port=5"], { "/config": "port: 70000" })).kubelet.port).toBe(5);
     expect(await problemsOf(["--port=5"], { "/config": "port: many" })).toHaveLength(1);
   });
 
-  test("a header that may hold a token is never shown", async () => {
+  test("a header, which may contain a token, is never shown", async () => {
     const text = (
       await problemsOf(["--manifest-url-header=hunter2"], { "/config": "staticPodURLHeader: {Authorization: hunter3}" })
     ).join();
@@ -297,8 +308,8 @@ describe("is refused in one line with file, line, field, found and allowed", () 
   });
 });
 
-describe("the node", () => {
-  test("is what flags and the file say of it", async () => {
+describe("the node configuration", () => {
+  test("combines flags and file", async () => {
     const argv = ["--node-labels=example.com/a=b,team=", "--cloud-provider=external", "--provider-id=x://1"];
     const text =
       "nodeStatusUpdateFrequency: 5s\nregisterWithTaints: [{key: a, effect: NoSchedule}]\nsystemReserved: {cpu: 1m}";
@@ -350,7 +361,7 @@ describe("the node", () => {
     `);
   });
 
-  test("it declares no feature whose gate is off", async () => {
+  test("omits declared features whose gate is off", async () => {
     const declared = async (text: string) => (await load([], { "/config": text })).config.node.declaredFeatures;
     const off = "featureGates: {RestartAllContainersOnContainerExits: false}\n";
     expect([await declared(""), await declared(off)]).toEqual([["RestartAllContainersOnContainerExits"], []]);
@@ -358,19 +369,24 @@ describe("the node", () => {
   });
 });
 
-describe("a setting without effect yet is warned of, with what happens instead", () => {
+describe("warnings about unimplemented settings:", () => {
   const cases: readonly (readonly [string, readonly string[], string, readonly string[]])[] = [
     [
-      "a field",
+      "a field is reported",
       [],
       "podPidsLimit: 5",
       [
-        "/config:3: podPidsLimit 5 is known but not implemented yet: with cgroup v2 each container is held to it, and no pod as a whole yet",
+        "/config:3: podPidsLimit 5 is known but not implemented yet: under cgroup v2 the limit applies to each container, not yet to the whole pod",
       ],
     ],
-    ["a field set to its default is not", [], "maxPods: 110\nsyncFrequency: 60s\nlogging: {vmodule: []}", []],
     [
-      "a field that asks for what happens anyway is not",
+      "a field with its default value is not reported",
+      [],
+      "maxPods: 110\nsyncFrequency: 60s\nlogging: {vmodule: []}",
+      [],
+    ],
+    [
+      "a field that requests the actual behaviour is not reported",
       [],
       [
         "failSwapOn: false\nenableServer: false\nregisterNode: false\nenableSystemLogQuery: false\nhealthzPort: 0",
@@ -379,48 +395,58 @@ describe("a setting without effect yet is warned of, with what happens instead",
       ].join("\n"),
       [],
     ],
-    ["no eviction at all is what happens", [], "evictionHard: {}", []],
+    ["an empty evictionHard is not reported", [], "evictionHard: {}", []],
     [
-      "a single threshold that would evict is warned of",
+      "a single effective threshold is reported",
       [],
       'evictionHard: {nodefs.available: "0%", memory.available: 1Gi}',
-      [expect.stringContaining("nothing is evicted yet")],
+      [expect.stringContaining("evicts no pods yet")],
     ],
     [
-      "what asks for the opposite of what happens is warned of",
+      "a value that requests the opposite of the actual behaviour is reported",
       [],
       "hairpinMode: hairpin-veth",
       [expect.stringContaining("the network plugin decides")],
     ],
-    ["an address of the node is heeded", ["--node-ip=192.0.2.7"], "", []],
-    ["a field that is carried out is not", [], "clusterDomain: cluster.local", []],
-    ["what holds a container is not", [], "singleProcessOOMKill: false\nmemorySwap: {swapBehavior: LimitedSwap}", []],
+    ["--node-ip is implemented", ["--node-ip=192.0.2.7"], "", []],
+    ["an implemented field is not reported", [], "clusterDomain: cluster.local", []],
     [
-      "a flag names itself",
+      "singleProcessOOMKill and swapBehavior are implemented",
+      [],
+      "singleProcessOOMKill: false\nmemorySwap: {swapBehavior: LimitedSwap}",
+      [],
+    ],
+    [
+      "a flag is named",
       ["--cgroup-driver=systemd"],
       "",
       [
         '--cgroup-driver: cgroupDriver "systemd" is known but not implemented yet: pods and the node get no cgroups of their own yet',
       ],
     ],
-    ["a kubeconfig is not", ["--kubeconfig=/etc/kubernetes/kubelet.conf"], "", []],
+    ["--kubeconfig is implemented", ["--kubeconfig=/etc/kubernetes/kubelet.conf"], "", []],
     [
-      "a kubeconfig to begin with",
+      "--bootstrap-kubeconfig is reported",
       ["--bootstrap-kubeconfig=/etc/kubernetes/bootstrap.conf"],
       "",
-      [expect.stringContaining("no certificate is asked for yet")],
+      [expect.stringContaining("no certificate is requested yet")],
     ],
     [
-      "a gate",
+      "an unimplemented gate is reported",
       [],
       "featureGates: {MemoryQoS: true, EnvFiles: true}",
       ["/config:3: the feature gate MemoryQoS is known but has no effect yet"],
     ],
-    ["a gate that is heeded is not", [], "featureGates: {KubeletCrashLoopBackOffMax: false}", []],
-    ["nor is that of a restart of all", [], "featureGates: {RestartAllContainersOnContainerExits: false}", []],
-    ["no version asked for", ["--version=false"], "", []],
+    ["the gate KubeletCrashLoopBackOffMax is implemented", [], "featureGates: {KubeletCrashLoopBackOffMax: false}", []],
     [
-      "a version to report starts the agent",
+      "the gate RestartAllContainersOnContainerExits is implemented",
+      [],
+      "featureGates: {RestartAllContainersOnContainerExits: false}",
+      [],
+    ],
+    ["--version=false is not reported", ["--version=false"], "", []],
+    [
+      "a version to report is reported, and the agent starts",
       ["--version=v1.36.3-edge"],
       "",
       ['--version "v1.36.3-edge" is known but not implemented yet: no version is reported yet'],
@@ -440,30 +466,34 @@ describe("a setting without effect yet is warned of, with what happens instead",
     });
 });
 
-describe("the cluster is", () => {
-  const rows: readonly (readonly [string, readonly string[], Config["clusterPlace"]])[] = [
-    ["none by default", [], undefined],
+describe("the cluster source", () => {
+  const rows: readonly (readonly [string, readonly string[], Config["clusterConfigSource"]])[] = [
+    ["is undefined by default", [], undefined],
     [
-      "a kubeconfig's, relative to the working directory",
+      "is a kubeconfig, relative to the working directory",
       ["--kubeconfig=k.conf"],
       { kind: "kubeconfig", path: "/work/k.conf" },
     ],
-    ["our own pod's, on demand", ["--in-cluster"], { kind: "in-cluster" }],
-    ["a kubeconfig's of whatever name", ["--kubeconfig=in-cluster"], { kind: "kubeconfig", path: "/work/in-cluster" }],
-    ["not our own pod's, said aloud", ["--in-cluster=false"], undefined],
+    ["is the agent's own pod with --in-cluster", ["--in-cluster"], { kind: "in-cluster" }],
+    [
+      "is a kubeconfig, whatever its name",
+      ["--kubeconfig=in-cluster"],
+      { kind: "kubeconfig", path: "/work/in-cluster" },
+    ],
+    ["is undefined with --in-cluster=false", ["--in-cluster=false"], undefined],
   ];
   for (const [name, argv, expected] of rows)
-    test(name, async () => expect((await load(argv)).config.clusterPlace).toEqual(expected));
+    test(name, async () => expect((await load(argv)).config.clusterConfigSource).toEqual(expected));
 
-  test("not both", async () => {
+  test("is rejected when both are set", async () => {
     const error = await load(["--in-cluster", "--kubeconfig=k.conf"]).catch((failure: unknown) => failure);
     expect((error as ConfigError).problems.map(describeProblem)).toEqual([
-      "--in-cluster: --kubeconfig is given too: only one of them can be meant",
+      "--in-cluster: --kubeconfig is set too: set only one of them",
     ]);
   });
 });
 
-describe("the command line asks for", () => {
+describe("the command line requests", () => {
   const ask = (...argv: readonly string[]) =>
     loadConfig({
       argv,
@@ -474,7 +504,7 @@ describe("the command line asks for", () => {
 
   test("the version, without reading any file", async () =>
     expect(await ask("--config=/x", "--version")).toEqual({ kind: "version", form: "line" }));
-  test("the version in the form that it names", async () => {
+  test("the version in the given form", async () => {
     for (const [flag, form] of [
       ["--version=true", "line"],
       ["--version=1", "line"],
@@ -488,23 +518,28 @@ describe("the command line asks for", () => {
   });
 });
 
-describe("a node's name that no object of Kubernetes may have is refused in one line", () => {
+describe("an invalid node name is rejected in one line:", () => {
   const files = { read: () => Promise.resolve(""), list: () => Promise.resolve([]) };
   const named = (hostname: string, ...argv: readonly string[]) =>
     loadConfig({ argv, files, workingDirectory: "/", hostname });
   const subdomain = "must be an RFC 1123 subdomain such as node-1.example.org: letters, digits, - and ., each part";
   const rows: readonly (readonly [sentence: string, hostname: string, argv: readonly string[], line: string])[] = [
-    ["none at all", " ", [], "--hostname-override: the node has no name, must be given since the machine has none"],
+    ["an empty hostname", " ", [], "--hostname-override: must be set, since the machine has no hostname"],
     [
-      "one of a flag",
+      "an invalid --hostname-override",
       "node",
       ["--hostname-override", "my_node b"],
       `--hostname-override: found "my_node b", ${subdomain}`,
     ],
-    ["one with an empty part", "node", ["--hostname-override=a..b"], `--hostname-override: found "a..b", ${subdomain}`],
-    ["the machine's own", "my_node", [], `this machine's hostname: found "my_node", ${subdomain}`],
     [
-      "one that is too long",
+      "a name with an empty label",
+      "node",
+      ["--hostname-override=a..b"],
+      `--hostname-override: found "a..b", ${subdomain}`,
+    ],
+    ["an invalid hostname of the machine", "my_node", [], `this machine's hostname: found "my_node", ${subdomain}`],
+    [
+      "a name that is too long",
       "node",
       [`--hostname-override=${"a".repeat(254)}`],
       `--hostname-override: found "${"a".repeat(58)}…, ${subdomain}`,
@@ -518,17 +553,17 @@ describe("a node's name that no object of Kubernetes may have is refused in one 
       expect((refusal as ConfigError).message).toStartWith(line);
     });
 
-  test("but the machine's own does not count where the flag says a right one", async () => {
+  test("a valid --hostname-override replaces an invalid hostname", async () => {
     const loaded = await named("my_node", "--hostname-override=node-1.example.org");
     expect(loaded).toMatchObject({ kind: "config", config: { nodeName: "node-1.example.org" } });
   });
 
-  test("and does not keep the version from being shown", async () => {
+  test("--version works despite an invalid hostname", async () => {
     expect(await named("my_node", "--version")).toEqual({ kind: "version", form: "line" });
   });
 });
 
-test("--allowed-unsafe-sysctls takes the place of what the file allows", async () => {
+test("--allowed-unsafe-sysctls replaces the list of the file", async () => {
   const files = { "/config": "allowedUnsafeSysctls: [kernel.msg*]" };
   expect((await load([], files)).config.allowedUnsafeSysctls).toEqual(["kernel.msg*"]);
   const { config, warnings } = await load(["--allowed-unsafe-sysctls=net.core.somaxconn,kernel/sem"], files);
@@ -540,7 +575,7 @@ test("--hostname-override is trimmed and lower-cased", async () => {
   expect((await load(["--hostname-override= Edge-7 "])).config.nodeName).toBe("edge-7");
 });
 
-test("the configuration cannot be changed, at any depth", async () => {
+test("the configuration is deeply frozen", async () => {
   const { config, kubelet } = await load([], { "/config": "clusterDNS: [1.1.1.1]" });
   expect(() => (config.clusterDNS as string[]).push("2.2.2.2")).toThrow();
   expect(() => Object.assign(kubelet.logging, { format: "json" })).toThrow();

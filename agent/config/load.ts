@@ -1,120 +1,132 @@
 import { resolve } from "node:path/posix";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
-import { defaultOrigin, emptyMap, getAt, jsonOf, type MapNode, mergePatch } from "../../proto/yaml/value-node.ts";
+import { DEFAULT_ORIGIN, emptyMap, getAt, type MapNode, mergePatch, toJson } from "../../proto/yaml/value-node.ts";
 import type { Config } from "./config.ts";
-import { findProviders, type ProvidersPlace } from "./credential-providers/credential-providers.ts";
-import { fieldAt } from "./fields/field-tree.ts";
+import { type CredentialProviderFlags, loadCredentialProviders } from "./credential-providers/credential-providers.ts";
 import { splitCommandLine } from "./flags/command-line.ts";
-import { applySettings, readSettings, type Settings, settingWarnings } from "./flags/flag-overrides.ts";
+import { applyFlagOverrides, type FlagOverrides, flagWarnings, parseFlagOverrides } from "./flags/flag-overrides.ts";
 import { flagGroups } from "./flags/flag-table.ts";
 import { describeFlags } from "./flags/help.ts";
-import { type ConfigFiles, readSource } from "./kubelet-config/config-file.ts";
+import { type ConfigFiles, readConfigFile } from "./kubelet-config/config-file.ts";
 import { applyDefaults } from "./kubelet-config/defaults.ts";
 import { findDropIns } from "./kubelet-config/drop-ins.ts";
+import { fieldAt } from "./kubelet-config/field-path.ts";
 import { type Gates, resolveGates } from "./kubelet-config/gates.ts";
 import { findConflicts } from "./kubelet-config/rules.ts";
 import { checkValues } from "./kubelet-config/values.ts";
 import { findWarnings } from "./kubelet-config/warnings.ts";
 import { nodeNameOf } from "./node-name.ts";
 import { ConfigError, type Problem } from "./problem.ts";
-import { type FlagSettings, freezeDeep, resolveConfig, resolveFlags } from "./resolve.ts";
+import { type FlagOnlySettings, freezeDeep, resolveConfig, resolveFlagOnlySettings } from "./resolve.ts";
 
-/** What the command line asks for: the agent with its configuration, or one of the two answers that need none. */
-export type Loaded =
+/** The result of a command line: a configuration to start with, or a request for version or help. */
+export type LoadResult =
   | {
       readonly kind: "config";
       readonly config: Config;
-      /** The whole of it as Kubernetes words it: defaults, file, drop-ins and flags merged. */
+      /** The merged KubeletConfiguration: defaults, file, drop-ins and flags. */
       readonly kubelet: KubeletConfiguration;
-      /** One line each: settings that are known and have no effect yet, and what happens instead. */
+      /** One line for each setting that has no effect yet, with what happens instead. */
       readonly warnings: readonly string[];
-      /** Files below `--config-dir` that are not drop-ins, for the debug log. */
+      /** Files below `--config-dir` that are not drop-ins; logged at debug level. */
       readonly skippedFiles: readonly string[];
     }
   | { readonly kind: "version"; readonly form: "line" | "raw" }
   | { readonly kind: "help"; readonly text: string };
 
 export interface LoadOptions {
-  /** The arguments alone, without the program and its command. */
+  /** The arguments without the program and its command. */
   readonly argv: readonly string[];
   readonly files: ConfigFiles;
-  /** Where relative paths of flags start: an absolute path. */
+  /** The absolute path that relative paths of flags start from. */
   readonly workingDirectory: string;
-  /** The machine's own name, for a node that is given none. */
+  /** The machine's hostname, the default of the node's name. */
   readonly hostname: string;
 }
 
 /**
- * Resolves the flags, over the drop-ins of `--config-dir`, over the file of `--config`, over the defaults of Kubernetes
- * for such a file. These are the secure ones; they hold without a file too, where the kubelet has others (anonymous
- * access, every request allowed, a read-only port).
+ * Resolves flags over the drop-ins of `--config-dir` over the `--config` file over the defaults. The defaults are those
+ * of a configuration file, which are the secure ones. They also apply without a file, where the kubelet's flag defaults
+ * allow anonymous access, authorize every request and open a read-only port.
  *
  * @throws ConfigError with every problem found
  */
-export async function loadConfig({ argv, files, workingDirectory, hostname }: LoadOptions): Promise<Loaded> {
-  const line = splitCommandLine(argv, flagGroups);
-  const settings = readSettings(line.given);
-  const asked = (name: string) => String(settings.byName.get(name)?.value ?? "false") !== "false";
-  if (asked("help")) return { kind: "help", text: describeFlags(flagGroups) };
-  const flags = resolveFlags(settings);
+export async function loadConfig({ argv, files, workingDirectory, hostname }: LoadOptions): Promise<LoadResult> {
+  const commandLine = splitCommandLine(argv, flagGroups);
+  const overrides = parseFlagOverrides(commandLine.given);
+  const isRequested = (name: string) => String(overrides.byName.get(name)?.value ?? "false") !== "false";
+  if (isRequested("help")) return { kind: "help", text: describeFlags(flagGroups) };
+  const flags = resolveFlagOnlySettings(overrides);
   const absolute = (path: string) => (path === "" ? "" : resolve(workingDirectory, path));
-  const before = [...line.problems, ...settings.problems, ...clusterProblems(flags)];
-  const version = String(settings.byName.get("version")?.value ?? "false");
-  if ((version === "true" || version === "raw") && before.length === 0)
+  const earlierProblems = [...commandLine.problems, ...overrides.problems, ...clusterProblems(flags)];
+  const version = String(overrides.byName.get("version")?.value ?? "false");
+  if ((version === "true" || version === "raw") && earlierProblems.length === 0)
     return { kind: "version", form: version === "raw" ? "raw" : "line" };
 
   const { nodeName, problems } = nodeNameOf(flags.hostnameOverride, hostname);
-  const read = await readFiles(absolute(flags.config), absolute(flags.configDir), settings, files);
-  const node = applySettings(read.node, settings);
+  const configFiles = await readFiles(absolute(flags.config), absolute(flags.configDir), overrides, files);
+  const node = applyFlagOverrides(configFiles.node, overrides);
   const gates = gatesOf(node);
-  const found = await findProviders(providersPlace(flags, gates, absolute), files);
-  checkAll(node, gates, [...before, ...problems, ...read.problems, ...found.problems]);
+  const providers = await loadCredentialProviders(credentialProviderFlags(flags, gates, absolute), files);
+  checkAll(node, gates, [...earlierProblems, ...problems, ...configFiles.problems, ...providers.problems]);
   const kubelet = freezeDeep(configurationOf(node));
-  const config = freezeDeep(resolveConfig(kubelet, flags, { nodeName, credentialProviders: found.config }, absolute));
-  const warnings = [...settingWarnings(settings), ...versionWarnings(version), ...findWarnings(node)];
-  return { kind: "config", config, kubelet, warnings, skippedFiles: read.skipped };
+  const config = freezeDeep(
+    resolveConfig(kubelet, flags, { nodeName, credentialProviders: providers.config }, absolute),
+  );
+  const warnings = [...flagWarnings(overrides), ...versionWarnings(version), ...findWarnings(node)];
+  return { kind: "config", config, kubelet, warnings, skippedFiles: configFiles.skipped };
 }
 
-function providersPlace(flags: FlagSettings, gates: Gates, absolute: (path: string) => string): ProvidersPlace {
+function credentialProviderFlags(
+  flags: FlagOnlySettings,
+  gates: Gates,
+  absolute: (path: string) => string,
+): CredentialProviderFlags {
   return {
     file: absolute(flags.imageCredentialProviderConfig),
     binDir: absolute(flags.imageCredentialProviderBinDir),
-    mayUseTokens: gates.KubeletServiceAccountTokenForCredentialProviders,
+    allowsTokens: gates.KubeletServiceAccountTokenForCredentialProviders,
   };
 }
 
-function clusterProblems({ kubeconfig, inCluster }: FlagSettings): readonly Problem[] {
+function clusterProblems({ kubeconfig, inCluster }: FlagOnlySettings): readonly Problem[] {
   if (kubeconfig === "" || !inCluster) return [];
-  return [{ where: "--in-cluster", field: "", message: "--kubeconfig is given too: only one of them can be meant" }];
+  return [{ where: "--in-cluster", field: "", message: "--kubeconfig is set too: set only one of them" }];
 }
 
-/** `--version=v1.36.3-edge` names what the node is to report, and the agent starts. */
+/** With `--version=v1.36.3-edge` the agent starts, and should report that version. */
 function versionWarnings(version: string): readonly string[] {
   const isNamed = version.startsWith("v");
   return isNamed ? [`--version "${version}" is known but not implemented yet: no version is reported yet`] : [];
 }
 
-interface ReadFiles {
+interface ConfigFilesResult {
   readonly node: MapNode;
   readonly skipped: readonly string[];
   readonly problems: readonly Problem[];
 }
 
 /**
- * The file with its defaults, the drop-ins laid over it one by one, and defaults again for what a drop-in removed. That
- * order shows: a drop-in meets fields that the file never mentions.
+ * Reads the file and applies defaults, merges the drop-ins in order, then applies defaults to fields that a drop-in
+ * removed. The order matters: a drop-in is checked against defaults of fields that the file does not mention.
  */
-async function readFiles(file: string, folder: string, settings: Settings, files: ConfigFiles): Promise<ReadFiles> {
+async function readFiles(
+  file: string,
+  folder: string,
+  overrides: FlagOverrides,
+  files: ConfigFiles,
+): Promise<ConfigFilesResult> {
   const problems: Problem[] = [];
-  const withDefaults = (map: MapNode) => applyDefaults(map, gatesOf(applySettings(map, settings)));
-  const source = file === "" ? { node: emptyMap(defaultOrigin), problems: [] } : await readSource(file, false, files);
+  const withDefaults = (map: MapNode) => applyDefaults(map, gatesOf(applyFlagOverrides(map, overrides)));
+  const source =
+    file === "" ? { node: emptyMap(DEFAULT_ORIGIN), problems: [] } : await readConfigFile(file, false, files);
   problems.push(...source.problems);
   let node = withDefaults(source.node);
   if (folder === "") return { node, skipped: [], problems };
   const dropIns = await findDropIns(folder, files);
   problems.push(...dropIns.problems);
   for (const dropIn of dropIns.files) {
-    const patch = await readSource(dropIn, true, files);
+    const patch = await readConfigFile(dropIn, true, files);
     problems.push(...patch.problems);
     const merged = mergePatch(node, patch.node);
     if (merged.kind === "map") node = merged;
@@ -122,23 +134,23 @@ async function readFiles(file: string, folder: string, settings: Settings, files
   return { node: withDefaults(node), skipped: dropIns.skipped, problems };
 }
 
-/** Throws whatever is wrong. Fields are held against each other only when each is right by itself. */
-function checkAll(kubelet: MapNode, gates: Gates, before: readonly Problem[]): void {
-  const problems = [...before, ...checkValues(kubelet).map(nameByFlag)];
+/** Throws all problems. Fields are checked against each other only when every value is valid on its own. */
+function checkAll(kubelet: MapNode, gates: Gates, earlierProblems: readonly Problem[]): void {
+  const problems = [...earlierProblems, ...checkValues(kubelet).map(omitFieldOfFlag)];
   if (problems.length > 0) throw new ConfigError(sortByLine(problems));
   const conflicts = findConflicts(configurationOf(kubelet), gates).map(({ fields, message }): Problem => {
-    const origins = fields.map((field) => getAt(kubelet, field.split("."))?.where ?? defaultOrigin);
-    return { where: origins.find((origin) => origin !== defaultOrigin) ?? defaultOrigin, field: fields[0], message };
+    const origins = fields.map((field) => getAt(kubelet, field.split("."))?.where ?? DEFAULT_ORIGIN);
+    return { where: origins.find((origin) => origin !== DEFAULT_ORIGIN) ?? DEFAULT_ORIGIN, field: fields[0], message };
   });
   if (conflicts.length > 0) throw new ConfigError(conflicts);
 }
 
-/** A flag names the field that it sets. */
-function nameByFlag(problem: Problem): Problem {
+/** A problem with a flag names the flag and not its field. */
+function omitFieldOfFlag(problem: Problem): Problem {
   return problem.where.startsWith("-") && fieldAt(problem.field) !== undefined ? { ...problem, field: "" } : problem;
 }
 
-/** Problems of one file in the order of its lines; files and flags as they were read. */
+/** Sorts the problems of each file by line, and keeps the order of files and flags. */
 function sortByLine(problems: readonly Problem[]): readonly Problem[] {
   const lineOf = ({ where }: Problem) => Number(/:(\d+)$/.exec(where)?.[1] ?? 0);
   const byFile = Map.groupBy(problems, ({ where }) => where.replace(/:\d+$/, ""));
@@ -153,7 +165,10 @@ function gatesOf(config: MapNode): Gates {
   );
 }
 
-/** The table, the type and Kubernetes' own type name the same fields, which the compiler and a test prove. */
+/**
+ * The schema, KubeletConfiguration here and Kubernetes' own type have the same fields; the compiler and a test check
+ * it.
+ */
 function configurationOf(kubelet: MapNode): KubeletConfiguration {
-  return jsonOf(kubelet) as unknown as KubeletConfiguration;
+  return toJson(kubelet) as unknown as KubeletConfiguration;
 }

@@ -1,2 +1,2 @@
-/** Where `berth pods` and `berth status` find the agent, below its root directory. */
-export const localSocket = "berth.sock";
+/** The socket, below the root directory, on which the agent answers `berth pods` and `berth status`. */
+export const LOCAL_SOCKET = "berth.sock";

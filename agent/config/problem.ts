@@ -1,20 +1,20 @@
-/** One thing that is wrong with the flags or with a configuration file; `describeProblem` makes it one line. */
+/** One error in the flags or in a configuration file; {@link describeProblem} formats it. */
 export interface Problem {
-  /** The file (with its line, where one is known) or the flag that said it. */
+  /** The flag, or the file with its line where known. */
   readonly where: string;
-  /** The field's path (`logging.options.json`), or "" where the whole file is meant. */
+  /** The path of the field (`logging.options.json`), or "" for the whole file. */
   readonly field: string;
-  /** What is wrong, with the found value, and what would be right. */
+  /** What was found and what was expected. */
   readonly message: string;
 }
 
-/** `file:line: field: message`, always a single line. */
+/** Formats a problem as one line: `file:line: field: message`. */
 export function describeProblem({ where, field, message }: Problem): string {
   const line = field === "" ? `${where}: ${message}` : `${where}: ${field}: ${message}`;
   return line.replaceAll(/[\r\n]+/g, " ");
 }
 
-/** The flags or the configuration cannot be used. Whoever catches it prints each problem and exits with code 2. */
+/** The flags or the configuration are invalid. The command prints each problem and exits with code 2. */
 export class ConfigError extends Error {
   readonly problems: readonly Problem[];
 
@@ -25,7 +25,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** Why an outside call failed, as one short line. */
+/** The reason of a failed system call, as one short line. */
 export function describeCause(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   return message.replaceAll(/\s+/g, " ").slice(0, 200);

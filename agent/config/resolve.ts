@@ -1,17 +1,17 @@
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import type { Json } from "../../proto/yaml/value-node.ts";
-import type { ClusterPlace, Config, NodeConfig, RequestRate } from "./config.ts";
+import type { ClusterConfigSource, Config, RequestRate } from "./config.ts";
 import { parseDuration } from "./fields/duration.ts";
-import type { Settings } from "./flags/flag-overrides.ts";
+import type { FlagOverrides } from "./flags/flag-overrides.ts";
 import { flagGroups } from "./flags/flag-table.ts";
 import { declaredGates } from "./kubelet-config/feature-gates.ts";
 import { resolveGates } from "./kubelet-config/gates.ts";
 
-const longestRestartPeriod = "5m";
-const defaultIdsPerPod = 65_536;
+const MAX_RESTART_PERIOD = "5m";
+const DEFAULT_IDS_PER_POD = 65_536;
 
-/** Settings that exist as flags alone, under the flag's name. `""` is a flag that was not given. */
-export interface FlagSettings {
+/** The settings that exist only as flags. `""` means that a flag is not set. */
+export interface FlagOnlySettings {
   readonly kubeconfig: string;
   readonly inCluster: boolean;
   readonly rootDir: string;
@@ -26,12 +26,12 @@ export interface FlagSettings {
 }
 
 /**
- * The whole configuration in the shape and the units that the agent uses. Everything in it has been checked before.
- * `absolute` resolves a path against the working directory.
+ * Converts the validated KubeletConfiguration and flags to the agent's own Config. `absolute` resolves a path against
+ * the working directory.
  */
 export function resolveConfig(
   kubelet: KubeletConfiguration,
-  flags: FlagSettings,
+  flags: FlagOnlySettings,
   { nodeName, credentialProviders }: Pick<Config, "nodeName" | "credentialProviders">,
   absolute: (path: string) => string,
 ): Config {
@@ -40,7 +40,7 @@ export function resolveConfig(
   return {
     nodeName,
     rootDir: absolute(flags.rootDir),
-    clusterPlace: clusterPlaceOf(flags, absolute),
+    clusterConfigSource: clusterConfigSourceOf(flags, absolute),
     nodeIPs: flags.nodeIP === "" ? [] : flags.nodeIP.split(",").map((address) => address.trim()),
     staticPodPath: orUndefined(absolute(kubelet.staticPodPath)),
     staticPodURL: orUndefined(kubelet.staticPodURL),
@@ -59,7 +59,7 @@ export function resolveConfig(
       policy: kubelet.imagePullCredentialsVerificationPolicy,
       allowlist: kubelet.preloadedImagesVerificationAllowlist,
     },
-    maxContainerRestartPeriodMs: msOf(kubelet.crashLoopBackOff.maxContainerRestartPeriod ?? longestRestartPeriod),
+    maxContainerRestartPeriodMs: msOf(kubelet.crashLoopBackOff.maxContainerRestartPeriod ?? MAX_RESTART_PERIOD),
     clusterDNS: kubelet.clusterDNS,
     clusterDomain: kubelet.clusterDomain,
     resolvConf: orUndefined(absolute(kubelet.resolvConf)),
@@ -73,7 +73,7 @@ export function resolveConfig(
     seccompDefault: kubelet.seccompDefault,
     allowedUnsafeSysctls: kubelet.allowedUnsafeSysctls,
     containerStopSignals: gates.ContainerStopSignals,
-    idsPerPod: kubelet.userNamespaces?.idsPerPod ?? defaultIdsPerPod,
+    idsPerPod: kubelet.userNamespaces?.idsPerPod ?? DEFAULT_IDS_PER_POD,
     logging: { format: kubelet.logging.format, verbosity: kubelet.logging.verbosity },
     kubeAPI: rateOf(kubelet.kubeAPIQPS, kubelet.kubeAPIBurst),
     events: rateOf(kubelet.eventRecordQPS, kubelet.eventBurst),
@@ -81,15 +81,15 @@ export function resolveConfig(
   };
 }
 
-/** 0 a second stands for no limit. */
+/** 0 requests per second means no limit. */
 function rateOf(qps: number, burst: number): RequestRate | undefined {
   return qps === 0 ? undefined : { qps, burst: Math.max(1, burst) };
 }
 
 function resolveNode(
   kubelet: KubeletConfiguration,
-  { nodeLabels, cloudProvider }: FlagSettings,
-): Omit<NodeConfig, "declaredFeatures"> {
+  { nodeLabels, cloudProvider }: FlagOnlySettings,
+): Omit<Config["node"], "declaredFeatures"> {
   return {
     registerNode: kubelet.registerNode,
     labels: nodeLabels,
@@ -117,8 +117,8 @@ function resolveNode(
   };
 }
 
-/** The settings that are flags alone, each with its default where it was not given. */
-export function resolveFlags({ byName }: Settings): FlagSettings {
+/** The values of the settings that exist only as flags, with their defaults. */
+export function resolveFlagOnlySettings({ byName }: FlagOverrides): FlagOnlySettings {
   const defaults = new Map(flagGroups.flatMap(({ flags }) => flags).map((flag) => [flag.name, flag.default]));
   const text = (name: string) => String(byName.get(name)?.value ?? defaults.get(name) ?? "");
   return {
@@ -141,22 +141,22 @@ function mapOf(value: Json | undefined): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(value).map(([name, text]) => [name, String(text)]));
 }
 
-/** Makes a value and everything below it unchangeable. */
+/** Freezes a value and everything in it. */
 export function freezeDeep<T>(value: T): T {
   if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
   for (const below of Object.values(value)) freezeDeep(below);
   return Object.freeze(value);
 }
 
-/** A path alone means a unix socket, as it does to the kubelet. */
+/** A bare path is a unix socket, as in the kubelet. */
 function withScheme(endpoint: string): string {
   return endpoint.startsWith("/") ? `unix://${endpoint}` : endpoint;
 }
 
-function clusterPlaceOf(
-  { kubeconfig, inCluster }: FlagSettings,
+function clusterConfigSourceOf(
+  { kubeconfig, inCluster }: FlagOnlySettings,
   absolute: (path: string) => string,
-): ClusterPlace | undefined {
+): ClusterConfigSource | undefined {
   if (inCluster) return { kind: "in-cluster" };
   return kubeconfig === "" ? undefined : { kind: "kubeconfig", path: absolute(kubeconfig) };
 }

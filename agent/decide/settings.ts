@@ -1,25 +1,29 @@
-/** What of the configuration and of the node decisions depend on; resolved before `decide`, never read inside. */
-export interface Settings {
+/** The part of the configuration that pod decisions depend on. */
+export interface PodDecisionConfig {
   /** `crashLoopBackOff.maxContainerRestartPeriod`. */
   readonly maxContainerRestartPeriodMs: number;
-  /** The runtime's name, as it stands before `://` in container ids. */
-  readonly runtimeName: string;
-  /** The gate `ContainerStopSignals`; left out where it is off. */
-  readonly tellsStopSignals?: boolean;
-  /** `allowedUnsafeSysctls`; left out where there are none. */
+  /** The feature gate `ContainerStopSignals`; absent counts as off. */
+  readonly containerStopSignals?: boolean;
+  /** Sysctls, or patterns of them, that pods may set besides the safe ones; absent counts as none. */
   readonly allowedUnsafeSysctls?: readonly string[];
+}
+
+/** The configuration and the facts of the node that pod decisions depend on. */
+export interface PodSettings extends PodDecisionConfig {
+  /** The runtime's name, the part before `://` in container IDs. */
+  readonly runtimeName: string;
   /** Addresses of this node, the primary first. */
   readonly hostIPs: readonly string[];
-  /** Left out where the node stands alone. */
+  /** Absent on a standalone node. */
   readonly cluster?: ClusterSettings;
 }
 
-/** How much is known of the cluster. What it says is no matter of decisions. */
+/** Which objects of the cluster are read. Decisions do not depend on their content. */
 export interface ClusterSettings {
   readonly areServicesRead: boolean;
   readonly areRuntimeClassesRead: boolean;
-  /** The keys of Secrets and ConfigMaps that were read, or are not waited for any more. */
-  readonly answeredReferences: ReadonlySet<string>;
-  /** Why the runtime can give no pod a network, as it told last; left out where it can, or has not told. */
+  /** The keys of the Secrets and ConfigMaps that were read, or whose first read has timed out. */
+  readonly settledReferences: ReadonlySet<string>;
+  /** Why the runtime has no pod network, as last reported; absent when it has one or has not reported yet. */
   readonly networkProblem?: string | undefined;
 }

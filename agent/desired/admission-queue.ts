@@ -2,198 +2,199 @@ import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { answerTo, byAge } from "../decide/admission/admission.ts";
-import type { AdmittingNode } from "../decide/admission/admission-node.ts";
-import { createPlaces } from "../decide/admission/node-usage.ts";
-import { isForSupport, refusalOf, unsupportedFeatures } from "../decide/admission/unsupported-features.ts";
+import { admitPod, byCreationTime } from "../decide/admission/admission.ts";
+import type { AdmissionNode } from "../decide/admission/admission-node.ts";
+import {
+  forbiddenSysctlRejection,
+  isUnsupportedRejection,
+  unsupportedFeatures,
+} from "../decide/admission/unsupported-features.ts";
 import { type Admission, type DesiredPod, fullNameOf } from "../decide/pod/desired.ts";
 import { isTerminal } from "../decide/sources/api-pod.ts";
-import { isUnseen } from "../decide/status/status.ts";
+import { isUnobservedStatus } from "../decide/status/status.ts";
+import { createNodeRefresh } from "./node-refresh.ts";
+import { createNodeUsage } from "./node-usage.ts";
 import type { PodIndex } from "./pod-index.ts";
 
-/** What is known of the node when a pod is asked about. */
-export interface AdmissionParts {
-  readonly node: () => AdmittingNode;
-  /** Asks the API server for the node's object; true once it is as it is now, or cannot be had; false when nobody answers. Never rejects. */
-  readonly askForNode: () => Promise<boolean>;
-  /** Whether something of the pod is on the node, so that an earlier agent has taken it; `unknown` until the runtime was read. */
-  readonly isBegun: (uid: PodUid) => boolean | "unknown";
-  /** Whether the runtime can carry out `supplementalGroupsPolicy: Strict`; it has told by the time that it was read. */
-  readonly canLeaveOutGroups: () => boolean | undefined;
-  /** Left out where there are none. */
+/** What admission needs to know about the node. */
+export interface AdmissionDeps {
+  readonly node: () => AdmissionNode;
+  /**
+   * Gets the Node object again. Returns true if it is current or cannot be read, false if the API server does not
+   * respond. Never rejects.
+   */
+  readonly refreshNode: () => Promise<boolean>;
+  /**
+   * Whether the node has containers of the pod, so that an earlier agent admitted it; `unknown` until the runtime is
+   * listed.
+   */
+  readonly isOnNode: (uid: PodUid) => boolean | "unknown";
+  /** Whether the runtime supports `supplementalGroupsPolicy: Strict`; known once the runtime is listed. */
+  readonly supportsSupplementalGroupsPolicy: () => boolean | undefined;
+  /** Undefined if there are none. */
   readonly allowedUnsafeSysctls?: readonly string[] | undefined;
 }
 
 /**
- * Which pods this node takes. Each is answered once, in the order of their age, and against all that were taken before it: between the
- * question and the count of what it takes nothing else happens, however many pods come at the same time.
+ * Admits or rejects new pods, each one once, in order of age, against the resources of all pods admitted before it.
+ * Decision and accounting happen in one synchronous step, however many pods arrive at the same time.
  */
-export interface Admissions {
-  /** A pod of an earlier agent, with its answer. Until somebody has looked at it nobody is rejected for its sake. */
-  restore(pod: DesiredPod): DesiredPod;
-  /** The pod is known in this form now. */
-  noted(pod: DesiredPod): void;
-  dropped(uid: PodUid): void;
+export interface AdmissionQueue {
   /**
-   * How the pod is was looked at; one that has ended gives its place back. True when it was the last one of an earlier agent that others
-   * may wait for.
+   * Adds a pod of an earlier agent, which keeps its admission result. Until it is observed no other pod is rejected
+   * because of its resources: it may have ended.
    */
-  reported(desired: DesiredPod, status: PodStatus): boolean;
-  /** True for a pod that waits for an answer which will come. */
+  restore(pod: DesiredPod): DesiredPod;
+  /** The pod was added or changed in the pod index. */
+  onPodUpdated(pod: DesiredPod): void;
+  onPodRemoved(uid: PodUid): void;
+  /**
+   * A status was decided for the pod; a terminal one frees its resources. Returns true if this was the last unobserved
+   * pod of an earlier agent, so that pending pods may be admitted.
+   */
+  onStatusDecided(desired: DesiredPod, status: PodStatus): boolean;
+  /** True for a pod that is pending and will be decided. */
   isWaiting(uid: PodUid): boolean;
-  /** Answers those that can be answered now, of these pods or of all; gives back those that were answered, as they are now. */
-  judge(uids?: Iterable<PodUid>): readonly DesiredPod[];
+  /** Decides those pending pods, of these or of all, that can be decided now. Returns them with their result. */
+  admitPending(uids?: Iterable<PodUid>): readonly DesiredPod[];
 }
 
-export interface AdmissionsSettings extends AdmissionParts {
+export interface AdmissionQueueOptions extends AdmissionDeps {
   readonly clock: Clock;
   readonly log: Log;
-  readonly pods: () => PodIndex;
+  readonly pods: PodIndex;
   readonly isInCluster: boolean;
-  /** The node was asked for: who waits for that is to be judged again. */
-  readonly asked: () => void;
+  /** The Node object was read again: call `admitPending`. */
+  readonly onNodeRefreshed: () => void;
 }
 
-export function createAdmissions(settings: AdmissionsSettings): Admissions {
-  const { pods, log, isBegun } = settings;
-  const places = createPlaces();
-  const candidates = new Set<PodUid>();
-  const unseen = new Set<PodUid>();
-  const node = createFreshNode(settings);
+export function createAdmissionQueue(options: AdmissionQueueOptions): AdmissionQueue {
+  const { pods, log, isOnNode } = options;
+  const usage = createNodeUsage();
+  const pending = new Set<PodUid>();
+  const unobserved = new Set<PodUid>();
+  const node = createNodeRefresh(options);
 
-  function answer(pod: DesiredPod): Admission | "admitted" | undefined {
-    const hasBegun = isBegun(pod.uid);
-    if (hasBegun === "unknown") return undefined;
-    if (hasBegun) return "admitted";
-    const areOthersSeen = unseen.size === 0;
-    const isNodeFresh = node.isFreshFor(pod.uid);
-    const said = answerTo(pod, {
-      node: settings.node(),
-      occupancy: places.occupancy,
-      isNodeFresh,
-      areOthersSeen,
-      canLeaveOutGroups: settings.canLeaveOutGroups(),
+  function tryAdmit(pod: DesiredPod): Admission | "admitted" | undefined {
+    const wasAdmitted = isOnNode(pod.uid);
+    if (wasAdmitted === "unknown") return undefined;
+    if (wasAdmitted) return "admitted";
+    const arePreviousPodsObserved = unobserved.size === 0;
+    const isNodeUpToDate = node.isFreshFor(pod.uid);
+    const result = admitPod(pod, {
+      node: options.node(),
+      usage: usage.occupancy,
+      isNodeUpToDate,
+      arePreviousPodsObserved,
+      supportsGroupsPolicy: options.supportsSupplementalGroupsPolicy(),
     });
-    if (said === "ask") node.askFor(pod.uid);
-    if (said === "ask" || said === "later") return undefined;
-    return said === "admitted" ? said : { kind: "rejected", ...said };
+    if (result === "ask") node.requestFor(pod.uid);
+    if (result === "ask" || result === "later") return undefined;
+    return result === "admitted" ? result : { kind: "rejected", ...result };
   }
 
-  /** A mistake of ours costs no more than this pod: the others are answered. */
-  function answerSafely(pod: DesiredPod): ReturnType<typeof answer> {
+  /** A bug may block one pod, but not the admission of the others. */
+  function tryAdmitSafely(pod: DesiredPod): ReturnType<typeof tryAdmit> {
     try {
-      return answer(pod);
+      return tryAdmit(pod);
     } catch (error) {
-      log.error({ err: error, pod: fullNameOf(pod.pod), uid: pod.uid }, "the pod cannot be judged, and waits");
+      log.error({ err: error, pod: fullNameOf(pod.pod), uid: pod.uid }, "pod admission failed; the pod stays pending");
       return undefined;
     }
   }
 
-  /** The pod with its answer, which counts from now on; none while there is no answer. */
-  function settle(pod: DesiredPod): readonly DesiredPod[] {
-    const said = answerSafely(pod);
-    if (said === undefined) return [];
+  /**
+   * Stores the pod's admission result, which counts from now on. Returns the pod; nothing if it cannot be decided yet.
+   */
+  function applyResult(pod: DesiredPod): readonly DesiredPod[] {
+    const result = tryAdmitSafely(pod);
+    if (result === undefined) return [];
     const { admission: _, ...admitted } = pod;
-    const settled = said === "admitted" ? admitted : { ...pod, admission: said };
-    pods().put(settled);
-    return [settled];
+    const updated = result === "admitted" ? admitted : { ...pod, admission: result };
+    pods.put(updated);
+    return [updated];
   }
 
   return {
-    restore({ isPlaceFree: _, ...pod }) {
-      if (pod.admission === undefined) unseen.add(pod.uid);
-      return withOldAnswer(pod);
+    restore({ hasReleasedResources: _, ...pod }) {
+      if (pod.admission === undefined) unobserved.add(pod.uid);
+      return withPreviousAdmission(pod);
     },
-    noted(pod) {
-      const { uid, admission, termination } = pod;
-      const isCandidate = admission?.kind === "awaited" && termination === undefined && !isRefused(pod, settings);
-      if (isCandidate) candidates.add(uid);
+    onPodUpdated(pod) {
+      const { uid } = pod;
+      if (isCandidate(pod, options)) pending.add(uid);
       else {
-        candidates.delete(uid);
+        pending.delete(uid);
         node.forget(uid);
       }
-      places.note(pod);
+      usage.update(pod);
     },
-    dropped(uid) {
-      candidates.delete(uid);
-      unseen.delete(uid);
+    onPodRemoved(uid) {
+      pending.delete(uid);
+      unobserved.delete(uid);
       node.forget(uid);
-      places.giveBack(uid);
+      usage.giveBack(uid);
     },
-    reported(desired, status) {
+    onStatusDecided(desired, status) {
       const { uid, revision } = desired;
-      if (isUnseen(status)) return false;
-      const pod = pods().get(uid);
-      const hasEnded = pod?.revision === revision && isTerminal(status);
-      if (pod !== undefined && hasEnded && pod.isPlaceFree !== true) pods().put({ ...pod, isPlaceFree: true });
-      return unseen.delete(uid) && unseen.size === 0;
+      if (isUnobservedStatus(status)) return false;
+      const pod = pods.get(uid);
+      const decided = pod && withDecidedStatus(pod, pod.revision === revision && isTerminal(status));
+      if (decided !== undefined && decided !== pod) pods.put(decided);
+      return unobserved.delete(uid) && unobserved.size === 0;
     },
-    isWaiting: (uid) => candidates.has(uid),
-    judge(uids = candidates) {
-      const asked = [...uids].filter((uid) => candidates.has(uid)).flatMap((uid) => pods().get(uid) ?? []);
-      return inOrder(asked, isBegun).flatMap(settle);
+    isWaiting: (uid) => pending.has(uid),
+    admitPending(uids = pending) {
+      const asked = [...uids].filter((uid) => pending.has(uid)).flatMap((uid) => pods.get(uid) ?? []);
+      return inAdmissionOrder(asked, isOnNode).flatMap(applyResult);
     },
   };
 }
 
-/** Those that an earlier agent has taken keep their places, whoever is older. */
-function inOrder(asked: readonly DesiredPod[], isBegun: AdmissionParts["isBegun"]): readonly DesiredPod[] {
-  const { begun = [], others = [] } = Object.groupBy(asked, ({ uid }) => (isBegun(uid) === true ? "begun" : "others"));
-  return [...begun, ...others.toSorted(byAge)];
+/** The pod after a status was decided for it. */
+function withDecidedStatus(pod: DesiredPod, hasEnded: boolean): DesiredPod {
+  const isEnd = hasEnded && pod.hasReleasedResources !== true;
+  if (!isEnd && pod.isRestored !== true) return pod;
+  const { isRestored: _, ...known } = pod;
+  return isEnd ? { ...known, hasReleasedResources: true } : known;
 }
 
-/** A rejection is for good, but for what this release may have, and the last one had not. */
-function withOldAnswer(pod: DesiredPod): DesiredPod {
-  const isAskedAnew = pod.admission?.kind === "rejected" && isForSupport(pod.admission);
-  return isAskedAnew ? { ...pod, admission: { kind: "awaited" } } : pod;
+/** Pods that an earlier agent admitted come first, regardless of age; they keep their resources. */
+function inAdmissionOrder(
+  candidates: readonly DesiredPod[],
+  isOnNode: AdmissionDeps["isOnNode"],
+): readonly DesiredPod[] {
+  const { started = [], others = [] } = Object.groupBy(candidates, ({ uid }) =>
+    isOnNode(uid) === true ? "started" : "others",
+  );
+  return [...started, ...others.toSorted(byCreationTime)];
 }
 
-/** Whatever the node says of it, such a pod is rejected at every look, by each release anew: it takes no place. */
-function isRefused(
-  { pod, source }: DesiredPod,
-  { isInCluster, allowedUnsafeSysctls }: Pick<AdmissionsSettings, "isInCluster" | "allowedUnsafeSysctls">,
-): boolean {
-  const asking = { isOfApi: source.kind === "api", isInCluster, isJudged: true };
-  return refusalOf(pod, allowedUnsafeSysctls) !== undefined || unsupportedFeatures(pod, asking).length > 0;
+/** A rejection is final, except for an unsupported feature, which this release may support. */
+function withPreviousAdmission(pod: DesiredPod): DesiredPod {
+  if (pod.admission === undefined) return { ...pod, isRestored: true };
+  const isRetried = pod.admission.kind === "rejected" && isUnsupportedRejection(pod.admission);
+  return isRetried ? { ...pod, admission: { kind: "awaited" } } : pod;
 }
 
-/** Nobody else would tell of the node again, when its object has not changed while the API server was away. */
-const ASK_AGAIN_MS = 5_000;
+/** Whether the pod waits for admission. A pod that has to end, or that each sync rejects, does not. */
+function isCandidate(pod: DesiredPod, options: AdmissionQueueOptions): boolean {
+  const { admission, termination, terminationRequest } = pod;
+  const mustEnd = termination !== undefined || terminationRequest !== undefined;
+  return admission?.kind === "awaited" && !mustEnd && !isAlwaysRejected(pod, options);
+}
 
 /**
- * Whoever binds a pod to a node by its labels may have seen them before this node has: a pod that does not fit them is asked about
- * again when the node was asked for, after the pod came.
+ * Whether each sync rejects the pod, whatever admission says: it uses an unsupported feature and must not hold
+ * resources.
  */
-function createFreshNode({ askForNode, asked, clock }: Pick<AdmissionsSettings, "askForNode" | "asked" | "clock">) {
-  const waiting = new Set<PodUid>();
-  const fresh = new Set<PodUid>();
-  let isAsking = false;
-  let cancelRetry = () => {};
-
-  async function ask(): Promise<void> {
-    cancelRetry();
-    const whose = [...waiting];
-    if (whose.length === 0) return;
-    isAsking = true;
-    const isAnswered = await askForNode();
-    isAsking = false;
-    if (!isAnswered) {
-      cancelRetry = clock.wakeAt(clock.now() + ASK_AGAIN_MS, () => void ask());
-      return;
-    }
-    for (const uid of whose) if (waiting.delete(uid)) fresh.add(uid);
-    asked();
-  }
-
-  return {
-    isFreshFor: (uid: PodUid) => fresh.has(uid),
-    askFor(uid: PodUid) {
-      waiting.add(uid);
-      if (!isAsking) void ask();
-    },
-    forget(uid: PodUid) {
-      waiting.delete(uid);
-      fresh.delete(uid);
-    },
-  };
+function isAlwaysRejected(
+  { pod, source }: DesiredPod,
+  { isInCluster, allowedUnsafeSysctls }: Pick<AdmissionQueueOptions, "isInCluster" | "allowedUnsafeSysctls">,
+): boolean {
+  const featureContext = { isApiPod: source.kind === "api", isInCluster, isAdmissionChecked: true };
+  return (
+    forbiddenSysctlRejection(pod, allowedUnsafeSysctls) !== undefined ||
+    unsupportedFeatures(pod, featureContext).length > 0
+  );
 }

@@ -1,32 +1,32 @@
 import { expect, test } from "bun:test";
-import type { Kube } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client.ts";
 import type { KubeObject } from "../../kube/resource.ts";
-import type { FollowListener } from "../../kube/watch/reflector.ts";
+import type { ReflectorListener } from "../../kube/watch/reflector.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { createOwnNode } from "./node-object.ts";
+import { createNodeObject } from "./node-object.ts";
 
-/** A node at a version. */
+/** A Node object with this resource version. */
 function at(version: string, uid = "u1"): Node {
   return { metadata: { name: "node-a", uid, resourceVersion: version }, spec: {} };
 }
 
-function createScene() {
+function createFixture() {
   const log = new FakeLog();
-  const told: string[] = [];
-  let listener: FollowListener<KubeObject> | undefined;
-  const kube: Pick<Kube, "follow"> = {
-    async follow(_, { fieldSelector }, given) {
-      told.push(`follows ${fieldSelector}`);
-      listener = given as unknown as FollowListener<KubeObject>;
+  const reported: string[] = [];
+  let listener: ReflectorListener<KubeObject> | undefined;
+  const kube: Pick<KubeClient, "listAndWatch"> = {
+    async listAndWatch(_, { fieldSelector }, given) {
+      reported.push(`follows ${fieldSelector}`);
+      listener = given as unknown as ReflectorListener<KubeObject>;
     },
   };
-  const own = createOwnNode({
+  const own = createNodeObject({
     kube,
     nodeName: "node-a",
     log,
-    changed: () => void told.push(print()),
-    back: () => void told.push("back"),
+    onChange: () => void reported.push(print()),
+    onRecovery: () => void reported.push("back"),
   });
   function print(): string {
     const node = own.latest();
@@ -34,77 +34,77 @@ function createScene() {
       ? String(node)
       : `${node.metadata.uid} at ${node.metadata.resourceVersion}`;
   }
-  void own.follow(new AbortController().signal);
-  if (listener === undefined) throw new Error("nobody follows");
-  return { own, log, told: () => told.splice(0), listener, latest: print };
+  void own.run(new AbortController().signal);
+  if (listener === undefined) throw new Error("no listener is registered");
+  return { own, log, reported: () => reported.splice(0), listener, latest: print };
 }
 
-test("a node is unknown until the API server was heard", () => {
-  const { listener, told, latest } = createScene();
-  expect([latest(), told()]).toEqual(["unknown", ["follows metadata.name=node-a"]]);
-  listener.replaced([], "5", false);
-  expect([latest(), told()]).toEqual(["undefined", ["undefined"]]);
-  listener.changed("added", at("6"));
-  listener.changed("modified", at("7"));
-  listener.back();
-  listener.changed("deleted", at("8"));
-  expect(told()).toEqual(["u1 at 6", "u1 at 7", "back", "undefined"]);
+test("the Node object is unknown until the first read", () => {
+  const { listener, reported, latest } = createFixture();
+  expect([latest(), reported()]).toEqual(["unknown", ["follows metadata.name=node-a"]]);
+  listener.onReplaced([], "5", false);
+  expect([latest(), reported()]).toEqual(["undefined", ["undefined"]]);
+  listener.onChanged("added", at("6"));
+  listener.onChanged("modified", at("7"));
+  listener.onRecovered();
+  listener.onChanged("deleted", at("8"));
+  expect(reported()).toEqual(["u1 at 6", "u1 at 7", "back", "undefined"]);
 });
 
-test("a Node that is none as we know them is told of, and changes nothing", () => {
-  const { own, log, listener, told, latest } = createScene();
+test("a Node object that cannot be decoded is logged and ignored", () => {
+  const { own, log, listener, reported, latest } = createFixture();
   const odd = (version: string) => ({ ...at(version), spec: { taints: [null] } }) as unknown as Node;
-  listener.replaced([odd("5")], "5", false);
-  own.heard(odd("5"));
+  listener.onReplaced([odd("5")], "5", false);
+  own.observed(odd("5"));
   expect(latest()).toBe("unknown");
-  listener.changed("modified", at("6"));
-  listener.changed("modified", odd("7"));
-  expect([told(), latest()]).toEqual([["follows metadata.name=node-a", "u1 at 6"], "u1 at 6"]);
+  listener.onChanged("modified", at("6"));
+  listener.onChanged("modified", odd("7"));
+  expect([reported(), latest()]).toEqual([["follows metadata.name=node-a", "u1 at 6"], "u1 at 6"]);
   const problem = "spec.taints[0]: Invalid type: got null, expected object";
-  expect(log.told()).toEqual([
-    `error: the API server's Node cannot be read, and is left aside: ${problem}`,
-    "info: the node's own object can be read again",
-    `error: the API server's Node cannot be read, and is left aside: ${problem}`,
+  expect(log.takeLines()).toEqual([
+    `error: ignoring a Node object that cannot be decoded: ${problem}`,
+    "info: the Node object can be decoded again",
+    `error: ignoring a Node object that cannot be decoded: ${problem}`,
   ]);
 });
 
-test("what is late does not take the place of what is later", () => {
-  const { own, listener, told, latest } = createScene();
-  listener.replaced([at("9")], "9", false);
-  own.heard(at("10"));
-  told();
-  listener.changed("modified", at("9"));
-  listener.changed("modified", at("10"));
-  expect([told(), latest()]).toEqual([[], "u1 at 10"]);
-  listener.replaced([], "8", false);
+test("an older object does not replace a newer one", () => {
+  const { own, listener, reported, latest } = createFixture();
+  listener.onReplaced([at("9")], "9", false);
+  own.observed(at("10"));
+  reported();
+  listener.onChanged("modified", at("9"));
+  listener.onChanged("modified", at("10"));
+  expect([reported(), latest()]).toEqual([[], "u1 at 10"]);
+  listener.onReplaced([], "8", false);
   expect(latest()).toBe("u1 at 10");
 });
 
-test("what a server that has gone back says counts, whatever was heard before", () => {
-  const { own, listener, latest } = createScene();
-  listener.replaced([at("9")], "9", false);
-  own.heard(at("10"));
-  listener.replaced([at("5")], "6", true);
+test("after the server has gone back to older versions its objects count", () => {
+  const { own, listener, latest } = createFixture();
+  listener.onReplaced([at("9")], "9", false);
+  own.observed(at("10"));
+  listener.onReplaced([at("5")], "6", true);
   expect(latest()).toBe("u1 at 5");
-  listener.changed("modified", at("7"));
+  listener.onChanged("modified", at("7"));
   expect(latest()).toBe("u1 at 7");
 });
 
-test("the end of an earlier object of the name does not end the one that took its place", () => {
-  const { own, listener, told, latest } = createScene();
-  listener.replaced([at("9")], "9", false);
-  own.missed();
-  own.heard(at("21", "u2"));
-  told();
-  listener.changed("deleted", at("20"));
-  expect([told(), latest()]).toEqual([[], "u2 at 21"]);
-  listener.changed("deleted", at("22", "u2"));
+test("the deletion of an earlier object does not remove its successor", () => {
+  const { own, listener, reported, latest } = createFixture();
+  listener.onReplaced([at("9")], "9", false);
+  own.notFound();
+  own.observed(at("21", "u2"));
+  reported();
+  listener.onChanged("deleted", at("20"));
+  expect([reported(), latest()]).toEqual([[], "u2 at 21"]);
+  listener.onChanged("deleted", at("22", "u2"));
   expect(latest()).toBe("undefined");
 });
 
-test("of a server whose versions are no numbers, what is heard last counts", () => {
-  const { own, listener, latest } = createScene();
-  listener.replaced([at("b")], "b", false);
-  own.heard(at("a"));
+test("with versions that are not numbers the last received object counts", () => {
+  const { own, listener, latest } = createFixture();
+  listener.onReplaced([at("b")], "b", false);
+  own.observed(at("a"));
   expect(latest()).toBe("u1 at a");
 });

@@ -1,88 +1,91 @@
 import type { Log } from "../../host/log.ts";
-import type { Kube } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client.ts";
 import type { KubeError } from "../../kube/error.ts";
 import { nodes } from "../../kube/resource.ts";
-import { readTold } from "../../proto/kubernetes/decode/lenient-decode.ts";
+import { decodeLenient } from "../../proto/kubernetes/decode/lenient-decode.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
 import { isCertainlyLater } from "../../proto/kubernetes/resource-version.ts";
 import { describeFieldError } from "../../proto/kubernetes/validation/field-error.ts";
-import { createTrouble } from "./outage-log.ts";
+import { createOutageLog } from "./outage-log.ts";
 
-export interface OwnNodeParts {
-  readonly kube: Pick<Kube, "follow">;
+export interface NodeObjectOptions {
+  readonly kube: Pick<KubeClient, "listAndWatch">;
   readonly nodeName: string;
   readonly log: Log;
-  /** The object came, went or is another. */
-  readonly changed: () => void;
-  /** The API server answers again after an outage. */
-  readonly back: () => void;
-}
-
-/** The Node object of this machine, as the API server has it. */
-export interface OwnNode {
-  /** Undefined: there is none. `unknown`: the API server has not been heard yet. */
-  latest(): Node | undefined | "unknown";
-  /** The API server has answered with this, which may be ahead of what is followed. */
-  heard(node: Node): void;
-  /** The API server has answered that there is none. */
-  missed(): void;
-  /** Follows the object until the signal aborts; never rejects. */
-  follow(signal: AbortSignal): Promise<void>;
+  /** The object was created, deleted or changed. */
+  readonly onChange: () => void;
+  /** The API server responds again after an outage. */
+  readonly onRecovery: () => void;
 }
 
 /**
- * What is followed and what is answered come by two ways, and either may be late: of two objects the one with the larger resource
- * version is the later, an object that came in the place of one that was deleted included.
+ * The Node object of this machine, as the API server has it. A watch and the responses to our own requests keep it
+ * current.
  */
-export function createOwnNode({ kube, nodeName, log, changed, back }: OwnNodeParts): OwnNode {
+export interface NodeObject {
+  /** Undefined: there is none. `unknown`: it was not read yet. */
+  latest(): Node | undefined | "unknown";
+  /** Takes the object from a response, which may be newer than the watch. */
+  observed(node: Node): void;
+  /** The API server has responded that there is no such object. */
+  notFound(): void;
+  /** Runs the watch until the signal aborts; never rejects. */
+  run(signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * The watch and the responses are not ordered, and either may be late. Of two objects the one with the larger resource
+ * version is newer, even if one replaced the other after a deletion.
+ */
+export function createNodeObject({ kube, nodeName, log, onChange, onRecovery }: NodeObjectOptions): NodeObject {
   let node: Node | undefined | "unknown" = "unknown";
-  /** The latest version at which anything was heard. */
+  /** The newest resource version received. */
   let version = "";
 
-  const trouble = createTrouble(log, { node: nodeName }, "the node's own object can be read again");
+  const outageLog = createOutageLog(log, { node: nodeName }, "the Node object can be decoded again");
 
-  /** What is no Node as we know them changes nothing: the one that is known stays as it was. */
-  function settleAs(told: Node): void {
-    const { object, problem } = readTold("Node", told);
+  /** Decodes and applies a Node object. If it cannot be decoded, the last valid one stays. */
+  function decodeAndApply(received: Node): void {
+    const { object, problem } = decodeLenient("Node", received);
     if (problem === undefined) {
-      trouble.over();
-      settle(object, object.metadata.resourceVersion);
-    } else trouble.met(`the API server's Node cannot be read, and is left aside: ${describeFieldError(problem)}`);
+      outageLog.clear();
+      apply(object, object.metadata.resourceVersion);
+    } else outageLog.report(`ignoring a Node object that cannot be decoded: ${describeFieldError(problem)}`);
   }
 
-  function settle(found: Node | undefined, at: string | undefined): void {
-    const isEcho = found !== undefined && node !== undefined && node !== "unknown" && at === version;
-    if (isEcho || isCertainlyLater(version, at)) return;
+  function apply(found: Node | undefined, at: string | undefined): void {
+    const isDuplicate = found !== undefined && node !== undefined && node !== "unknown" && at === version;
+    if (isDuplicate || isCertainlyLater(version, at)) return;
     version = at ?? version;
-    const isOther = node !== found;
+    const hasChanged = node !== found;
     node = found;
-    if (isOther) changed();
+    if (hasChanged) onChange();
   }
 
   return {
     latest: () => node,
-    heard: settleAs,
-    missed() {
-      // What was seen last is gone, and the answer carries no version: nothing that is followed by now may bring it back.
+    observed: decodeAndApply,
+    notFound() {
+      // The object is gone, and the response has no version: no event received by now may restore it.
       node = undefined;
-      changed();
+      onChange();
     },
-    async follow(signal) {
+    async run(signal) {
       const listener = {
-        replaced([found]: readonly Node[], resourceVersion: string, hasGoneBack: boolean) {
-          // What was heard before is of a past that the server does not have any more.
+        onReplaced([found]: readonly Node[], resourceVersion: string, hasGoneBack: boolean) {
+          // The server was restored from a backup: earlier versions do not count any more.
           if (hasGoneBack) version = "";
-          if (found === undefined) settle(found, resourceVersion);
-          else settleAs(found);
+          if (found === undefined) apply(found, resourceVersion);
+          else decodeAndApply(found);
         },
-        changed(kind: "added" | "modified" | "deleted", found: Node) {
-          if (kind === "deleted") settle(undefined, found.metadata.resourceVersion);
-          else settleAs(found);
+        onChanged(kind: "added" | "modified" | "deleted", found: Node) {
+          if (kind === "deleted") apply(undefined, found.metadata.resourceVersion);
+          else decodeAndApply(found);
         },
-        away: (error: KubeError) => log.debug({ err: error }, "the node's own object is not followed"),
-        back,
+        onOutage: (error: KubeError) => log.debug({ err: error }, "cannot watch the Node object"),
+        onRecovered: onRecovery,
       };
-      await kube.follow(nodes, { fieldSelector: `metadata.name=${nodeName}` }, listener, signal);
+      await kube.listAndWatch(nodes, { fieldSelector: `metadata.name=${nodeName}` }, listener, signal);
     },
   };
 }

@@ -1,27 +1,27 @@
+import { createLogOnChange } from "../../host/async/log-once.ts";
 import type { Log, LogFields } from "../../host/log.ts";
 
-/** A trouble that may be met again and again: told when it is met first, and when it is over. */
-export interface Trouble {
-  met(sentence: string): void;
-  over(): void;
+/** Logs a recurring error when it first occurs, when its message changes, and when it is over. */
+export interface OutageLog {
+  report(message: string): void;
+  clear(): void;
 }
 
-/** `fields` go with every line, and `overSentence` tells of the end. */
-export function createTrouble(log: Log, fields: LogFields, overSentence: string): Trouble {
-  let told: string | undefined;
+/** `fields` go with every line; `overSentence` is logged at the end of an outage. */
+export function createOutageLog(log: Log, fields: LogFields, recoveryMessage: string): OutageLog {
+  const logged = createLogOnChange();
   return {
-    met(sentence) {
-      if (sentence !== told) log.error(fields, sentence);
-      told = sentence;
+    report(message) {
+      if (logged.shouldLog(message)) log.error(fields, message);
     },
-    over() {
-      if (told !== undefined) log.info(fields, overSentence);
-      told = undefined;
+    clear() {
+      if (!logged.isEmpty()) log.info(fields, recoveryMessage);
+      logged.clear();
     },
   };
 }
 
-/** What an error says of itself. */
+/** The message of an error, or the value as text. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -5,8 +5,8 @@ import type { PodUid } from "../../proto/ids.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import type { DesiredPod } from "../decide/pod/desired.ts";
-import { createPodRecords } from "./pod-checkpoints.ts";
-import { placeOf } from "./static/source-location.ts";
+import { createPodCheckpoints } from "./pod-checkpoints.ts";
+import { describeSource } from "./static/source-location.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const longMs = 1_800_000;
@@ -23,7 +23,7 @@ const good: DesiredPod = {
   termination: { requestedAt: 7, gracePeriodSeconds: 30, why: "its manifest is gone" },
 };
 
-/** What the next agent reads where a record has this text, and what it says. */
+/** What the next agent restores from a checkpoint with this text, and what it logs. */
 async function loadedFrom(text: string) {
   const disk = new FakeDisk(() => 0);
   const root = disk.at("/");
@@ -31,11 +31,11 @@ async function loadedFrom(text: string) {
   await root.makeFolder("berth/pods", 0o700);
   await root.write("berth/pods/u-1.json", text, 0o600);
   const log = new FakeLog();
-  const pods = await createPodRecords(root, log).load();
-  return { pods, told: log.told(), names: (await root.list("berth/pods"))?.map(({ name }) => name) };
+  const pods = await createPodCheckpoints(root, log).load();
+  return { pods, reported: log.takeLines(), names: (await root.list("berth/pods"))?.map(({ name }) => name) };
 }
 
-/** A record whose checksum fits, whatever it is a record of. */
+/** A checkpoint with a matching checksum and any content. */
 const whole = (record: string) => `{"version":1,"crc32":${crc32(record)},"record":${record}}\n`;
 
 function replaced(value: unknown, at: number, by: unknown): unknown {
@@ -43,7 +43,7 @@ function replaced(value: unknown, at: number, by: unknown): unknown {
   return JSON.parse(JSON.stringify(value), (_, each: unknown) => (left-- === 0 ? by : each));
 }
 
-/** A good record in which one value, anywhere, is another one or is gone. */
+/** A valid checkpoint with one value, anywhere, replaced or removed. */
 const almostGood = fc
   .tuple(fc.nat(24), fc.oneof(fc.jsonValue(), fc.constantFrom(undefined, null, "", -1, "http")))
   .map(([at, by]) => whole(JSON.stringify(replaced(good, at, by)) ?? ""));
@@ -56,19 +56,19 @@ const anyText = fc.oneof(
 );
 
 test(
-  "any text is a record, or is set aside and said; it never keeps the agent from its start",
+  "any text is restored, or set aside and logged; it never prevents the start of the agent",
   async () => {
     const property = fc.asyncProperty(anyText, async (text) => {
-      const { pods, told, names } = await loadedFrom(text);
+      const { pods, reported, names } = await loadedFrom(text);
       if (pods.length === 0) {
-        expect(told).toEqual(["error: a pod's record is unreadable and set aside"]);
+        expect(reported).toEqual(["error: a pod checkpoint is unreadable and was set aside"]);
         expect(names).toEqual(["u-1.json.unreadable"]);
         return;
       }
-      expect([told, names]).toEqual([[], ["u-1.json"]]);
-      // What is loaded is decided upon and spoken of.
+      expect([reported, names]).toEqual([[], ["u-1.json"]]);
+      // A restored pod can be decided and described.
       for (const { source, pod } of pods) {
-        expect(placeOf(source)).toBeString();
+        expect(describeSource(source)).toBeString();
         expect(pod.spec.containers).toBeArray();
         expect(pod.metadata).toBeObject();
       }
@@ -78,7 +78,7 @@ test(
   longMs,
 );
 
-test("the good record is good, and an empty one whose checksum fits is none", async () => {
+test("the valid checkpoint is restored, and an empty one with a matching checksum is not", async () => {
   expect((await loadedFrom(whole(JSON.stringify(good)))).pods).toEqual([good]);
   expect((await loadedFrom(whole(""))).pods).toEqual([]);
 });

@@ -6,8 +6,8 @@ import { createFiles, FilesError } from "../../host/fs/files.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import type { DesiredPod } from "../decide/pod/desired.ts";
-import { createPodRecords } from "./pod-checkpoints.ts";
+import type { DatedTerminationRequest, DesiredPod } from "../decide/pod/desired.ts";
+import { createPodCheckpoints } from "./pod-checkpoints.ts";
 
 const podOf = (uid: string, acceptedAt = 1): DesiredPod => ({
   uid: uid as PodUid,
@@ -25,14 +25,14 @@ beforeEach(async () => {
   log = new FakeLog();
 });
 afterEach(() => rm(folder, { recursive: true }));
-const open = () => createPodRecords(createFiles(folder), log);
+const open = () => createPodCheckpoints(createFiles(folder), log);
 const inFolder = (name = "") => join(folder, "berth/pods", name);
 
-/** What a record looks like on the disk, and what becomes of another text in its place. */
-async function createScene() {
+/** The text of a checkpoint, and what is restored from another text in its place. */
+async function createCheckpoint() {
   const disk = new FakeDisk(Date.now);
   const root = disk.at("/root");
-  const records = createPodRecords(root, log);
+  const records = createPodCheckpoints(root, log);
   await records.load();
   await records.save(podOf("u-1"));
   const whole = await root.read("berth/pods/u-1.json", 10_000);
@@ -44,15 +44,15 @@ async function createScene() {
   return { whole, loadedFrom };
 }
 
-test("a record that is torn at any of its characters is refused, and one that is whole is not", async () => {
-  const { whole, loadedFrom } = await createScene();
+test("a checkpoint that is torn at any character is refused, and a complete one is not", async () => {
+  const { whole, loadedFrom } = await createCheckpoint();
   for (let length = 0; length < whole.length; length++) expect(await loadedFrom(whole.slice(0, length))).toEqual([]);
   expect(await loadedFrom(whole)).toEqual([podOf("u-1")]);
-  expect(log.told()).toHaveLength(whole.length);
+  expect(log.takeLines()).toHaveLength(whole.length);
 });
 
-test("a record of which any one character has changed is refused", async () => {
-  const { whole, loadedFrom } = await createScene();
+test("a checkpoint with any one character changed is refused", async () => {
+  const { whole, loadedFrom } = await createCheckpoint();
   for (let at = 0; at < whole.length; at++) {
     const other = whole[at] === "x" ? "y" : "x";
     expect(await loadedFrom(whole.slice(0, at) + other + whole.slice(at + 1))).toEqual([]);
@@ -60,37 +60,42 @@ test("a record of which any one character has changed is refused", async () => {
 });
 
 const refused: readonly [sentence: string, spoil: (whole: string) => string, why: string][] = [
-  ["an empty file", () => "", "does not begin as"],
-  ["a file of zeros, as power cuts leave", () => "\0".repeat(4096), "does not begin as"],
-  ["another program's JSON", () => '{"kind":"Pod"}\n', "does not begin as"],
+  ["an empty file", () => "", "does not start like a checkpoint"],
+  ["a file of zeros, which a power cut may leave", () => "\0".repeat(4096), "does not start like a checkpoint"],
+  ["another program's JSON", () => '{"kind":"Pod"}\n', "does not start like a checkpoint"],
   [
-    "a record of a newer release",
+    "a checkpoint of a newer release",
     (whole) => whole.replace('"version":1', '"version":2'),
-    "has version 2; this release knows version 1",
+    "has version 2; this release supports version 1",
   ],
-  ["a record with something behind it", (whole) => whole + whole, "is torn or was changed"],
+  ["a checkpoint with trailing text", (whole) => whole + whole, "is torn or was changed"],
 ];
 for (const [sentence, spoil, why] of refused)
-  test(`${sentence} is refused, and it is said why`, async () => {
-    const { whole, loadedFrom } = await createScene();
+  test(`${sentence} is refused with a reason`, async () => {
+    const { whole, loadedFrom } = await createCheckpoint();
     expect(await loadedFrom(spoil(whole))).toEqual([]);
     expect(String(log.lines[0]?.fields["err"])).toContain(why);
   });
 
-const misshapen: readonly [sentence: string, change: (pod: DesiredPod) => object, why: string][] = [
-  ["without a time", ({ acceptedAt: _, ...rest }) => rest, "a field of its frame is missing"],
+const invalidShapes: readonly [sentence: string, change: (pod: DesiredPod) => object, why: string][] = [
+  ["without acceptedAt", ({ acceptedAt: _, ...rest }) => rest, "a required field is missing"],
   [
-    "with a quantity that is none",
+    "with an invalid quantity",
     (record) => ({
       ...record,
       pod: { ...record.pod, spec: { containers: [{ name: "a", resources: { limits: { cpu: "much" } } }] } },
     }),
     "spec.containers[0].resources.limits[cpu]: Invalid value",
   ],
-  ["without a pod", ({ pod: _, ...rest }) => rest, "a field of its frame is missing"],
+  [
+    "with a request of the node that has no reason",
+    (record) => ({ ...record, terminationRequest: { message: "m", gracePeriodSeconds: 1, requestedAt: 1 } }),
+    "a required field is missing",
+  ],
+  ["without a pod", ({ pod: _, ...rest }) => rest, "a required field is missing"],
 ];
-for (const [sentence, change, why] of misshapen)
-  test(`a whole record ${sentence} is set aside, and it is said why`, async () => {
+for (const [sentence, change, why] of invalidShapes)
+  test(`a complete checkpoint ${sentence} is set aside with a reason`, async () => {
     const records = open();
     await records.load();
     await records.save(change(podOf("u-1")) as DesiredPod);
@@ -100,9 +105,29 @@ for (const [sentence, change, why] of misshapen)
     expect(String(log.lines[0]?.fields["err"])).toContain(why);
   });
 
-test("a disk that fails for a moment costs no record its name", async () => {
+test("a checkpoint keeps the node's request to end the pod", async () => {
+  const terminationRequest: DatedTerminationRequest = {
+    reason: "Evicted",
+    message: "the node is short of memory",
+    disruption: { reason: "TerminationByKubelet", message: "the node is short of memory" },
+    gracePeriodSeconds: 1,
+    requestedAt: 9,
+  };
+  const { disruption: _, ...withoutCondition } = terminationRequest;
+  const records = open();
+  await records.load();
+  await records.save({ ...podOf("a"), terminationRequest });
+  await records.save({ ...podOf("b"), terminationRequest: withoutCondition });
+  expect((await open().load()).map((pod) => pod.terminationRequest)).toEqual([terminationRequest, withoutCondition]);
+  expect(JSON.parse(await readFile(inFolder("a.json"), "utf8"))).toMatchObject({
+    version: 1,
+    record: { terminationRequest },
+  });
+});
+
+test("a transient disk error does not set a checkpoint aside", async () => {
   const disk = new FakeDisk(Date.now);
-  const records = createPodRecords(disk.at("/root"), log);
+  const records = createPodCheckpoints(disk.at("/root"), log);
   await records.load();
   await records.save(podOf("u-1"));
   disk.before = (verb, path) => {
@@ -113,7 +138,7 @@ test("a disk that fails for a moment costs no record its name", async () => {
   expect(await records.load()).toEqual([podOf("u-1")]);
 });
 
-test("records outlive the agent, oldest first, for root alone", async () => {
+test("checkpoints are restored oldest first, and only root can read them", async () => {
   const records = open();
   expect(await records.load()).toEqual([]);
   for (const [uid, at] of [
@@ -128,10 +153,10 @@ test("records outlive the agent, oldest first, for root alone", async () => {
   expect(await open().load()).toEqual([podOf("a", 1), { ...podOf("b", 2), revision: 3 }]);
   expect((await stat(inFolder())).mode & 0o777).toBe(0o700);
   expect((await stat(inFolder("a.json"))).mode & 0o777).toBe(0o600);
-  expect(log.told()).toEqual([]);
+  expect(log.takeLines()).toEqual([]);
 });
 
-test("what cannot be read is set aside and said; the other records count", async () => {
+test("unreadable checkpoints are set aside and logged, and the others are restored", async () => {
   await open().load();
   await open().save(podOf("good"));
   const half = '{"version":1,"crc32":12,"rec';
@@ -149,12 +174,14 @@ test("what cannot be read is set aside and said; the other records count", async
   expect(log.lines.map(({ fields }) => [fields["file"], fields["aside"]]).toSorted()).toEqual(
     ["bytes", "folder", "torn"].map((name) => [inFolder(`${name}.json`), inFolder(`${name}.json.unreadable`)]),
   );
-  expect(log.told()).toEqual(Array.from({ length: 3 }, () => "error: a pod's record is unreadable and set aside"));
+  expect(log.takeLines()).toEqual(
+    Array.from({ length: 3 }, () => "error: a pod checkpoint is unreadable and was set aside"),
+  );
   expect(await open().load()).toHaveLength(1);
-  expect(log.told()).toEqual([]);
+  expect(log.takeLines()).toEqual([]);
 });
 
-test("a pod of an API server that is newer than this release is kept as it is; a manifest's would be refused", async () => {
+test("a pod with unknown fields is restored if it comes from the API server, and refused if it comes from a manifest", async () => {
   const records = open();
   await records.load();
   const { pod, ...rest } = podOf("u-1");
@@ -167,24 +194,24 @@ test("a pod of an API server that is newer than this release is kept as it is; a
   ]);
 });
 
-test("two long uids that differ at their ends are two records", async () => {
+test("two long uids with different ends have different checkpoints", async () => {
   const records = open();
   await records.load();
   for (const end of ["a", "b"]) await records.save(podOf(`${"x.".repeat(110)}${end}`));
   expect(await open().load()).toHaveLength(2);
 });
 
-test("what a write that was cut off has left is removed without a word", async () => {
+test("the temporary file of an interrupted write is removed silently", async () => {
   await open().load();
   await writeFile(inFolder(".u-1.json.0123.tmp"), "half");
   expect(await open().load()).toEqual([]);
   expect(await readdir(inFolder())).toEqual([]);
-  expect(log.told()).toEqual([]);
+  expect(log.takeLines()).toEqual([]);
 });
 
 const unusual = ["..", ".", "a/b", "../../etc/passwd", "ä ö", "%2E", "uid-x", "x".repeat(150)];
 for (const uid of unusual)
-  test(`the uid ${JSON.stringify(uid)} is one file of the folder, found again and removed`, async () => {
+  test(`the checkpoint of uid ${JSON.stringify(uid)} is one file that is restored and removed`, async () => {
     const records = open();
     await records.load();
     await records.save(podOf(uid));

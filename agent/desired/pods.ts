@@ -2,158 +2,233 @@ import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import type { Refusal } from "../decide/node/local-node-report.ts";
-import { type DesiredNow, type DesiredPod, fullNameOf, type SourceKind } from "../decide/pod/desired.ts";
-import type { ApiNews } from "../decide/sources/merge-api.ts";
-import { type OfferedPod, withPredecessor } from "../decide/sources/merge-static.ts";
-import { type AdmissionParts, type Admissions, createAdmissions } from "./admission-queue.ts";
-import { type ApiWord, createApiWord } from "./api/api-source.ts";
-import type { PodRecords } from "./pod-checkpoints.ts";
-import { createPodIndex } from "./pod-index.ts";
-import { createRefusals } from "./refusals.ts";
-import { createStaticWord, type StaticKind } from "./static/static-source.ts";
-import { createTaking } from "./taking.ts";
+import type { RejectedManifest } from "../decide/node/local-node-report.ts";
+import {
+  type DesiredPod,
+  type DesiredPodView,
+  fullNameOf,
+  type SourceKind,
+  type TerminationRequest,
+} from "../decide/pod/desired.ts";
+import { withTerminationRequest } from "../decide/pod/termination-request.ts";
+import type { ApiPodUpdate } from "../decide/sources/merge-api.ts";
+import { type ManifestPod, withPredecessor } from "../decide/sources/merge-static.ts";
+import { type AdmissionDeps, type AdmissionQueue, createAdmissionQueue } from "./admission-queue.ts";
+import { type ApiPodSource, createApiPodSource } from "./api/api-source.ts";
+import type { PodCheckpoints } from "./pod-checkpoints.ts";
+import { createPodIndex, type PodIndex, type PodIndexListener } from "./pod-index.ts";
+import { createManifestErrors } from "./static/manifest-errors.ts";
+import { createStaticPodSet, type StaticKind } from "./static/static-source.ts";
 
-/** What should run here: the words of all sources, merged, and kept on the disk. */
+/** The pods that should run on this node: the updates of all sources, merged and saved as checkpoints. */
 export interface DesiredPods {
-  /** Brings back what the last agent had taken. */
+  /** Restores the pods that the last agent had accepted. */
   restore(): Promise<void>;
-  /** The complete word of one kind of manifests: what is not in it is not wanted from there any more. */
-  offer(kind: StaticKind, pods: readonly OfferedPod[]): Promise<void>;
+  /** Replaces the pods of one kind of manifests; pods that are missing terminate. */
+  replaceManifests(kind: StaticKind, pods: readonly ManifestPod[]): Promise<void>;
   /**
-   * All that the source refuses now, for whoever asks; it is none of what is wanted. `namesakes` are its pods that do not begin because
-   * another one of it has their name.
+   * Replaces the errors of one kind of manifests, for `berth pods`. `namesakes` are its pods that do not start because
+   * another one of them has their name.
    */
-  refuse(kind: StaticKind, refused: readonly Refusal[], namesakes?: readonly Pod[]): void;
-  /** The word of the API server, complete or what has changed of it. */
-  hear(news: ApiNews): Promise<void>;
-  /** `unknown` while a source that may want it has not spoken. */
-  get(uid: PodUid): DesiredNow | undefined | "unknown";
-  /** All but those that are known only because the API server has not forgotten them yet. */
+  setManifestErrors(kind: StaticKind, refused: readonly RejectedManifest[], duplicates?: readonly Pod[]): void;
+  /** Applies an update from the API server: a complete list or a change. */
+  applyApiUpdate(update: ApiPodUpdate): Promise<void>;
+  /** The desired pod; undefined if no source lists it, `unknown` until every source is ready. */
+  get(uid: PodUid): DesiredPodView | undefined | "unknown";
+  /** Calls the listener with each pod that is added or changed, and each one that is removed, from now on. */
+  subscribe(listener: PodIndexListener): void;
+  /** All pods except the finished ones that the API server still has. */
   all(): readonly DesiredPod[];
-  /** True when every source has spoken: what nobody has asked for then, nobody wants. */
-  isComplete(): boolean;
-  /** What pods are judged by has changed: the node's object, or that the runtime was read. */
-  judge(): void;
-  /** How the pod is was looked at and is told; one that has ended gives its place back before anybody hears of that. */
-  reported(desired: DesiredPod, status: PodStatus): void;
+  /** True when every source is ready (kubelet: `AllReady`): a pod that no source lists is an orphan then. */
+  areAllSourcesReady(): boolean;
+  /** Admits pending pods after a change of the Node object or the first list of the runtime. */
+  admitPending(): void;
+  /**
+   * The node itself ends a pod: it fails with the reason and the message of the first request, and does not start
+   * again. A later request can only shorten the grace period. Does nothing for a pod that is unknown or has ended.
+   * Resolves when the request is saved; never rejects.
+   */
+  requestTermination(uid: PodUid, request: TerminationRequest): Promise<void>;
+  /** A status was decided for the pod; a terminal one frees the pod's resources before it is reported. */
+  onStatusDecided(desired: DesiredPod, status: PodStatus): void;
   /** Nothing is left of the pod on the node. */
-  finished(uid: PodUid): Promise<void>;
-  /** Records the last word on a pod, which could not be told: nothing else on the node would tell it again. */
-  keepLast(uid: PodUid, status: PodStatus): Promise<void>;
+  onPodFinished(uid: PodUid): Promise<void>;
+  /** Saves a final status that was not sent yet: nothing else on the node could reproduce it. */
+  saveFinalStatus(uid: PodUid, status: PodStatus): Promise<void>;
 }
 
-export interface DesiredPodsSettings {
-  readonly records: PodRecords;
+export interface DesiredPodsOptions {
+  readonly checkpoints: PodCheckpoints;
   readonly clock: Clock;
   readonly log: Log;
-  /** The sources that will speak; only when all have is a pod that nobody asks for an orphan. */
-  readonly kinds: readonly SourceKind[];
-  /** Some source will never speak: whatever is not known stays `unknown`. */
-  readonly hasSilentSource: boolean;
-  readonly admission: AdmissionParts;
+  /** The configured sources. Only when all are ready can a pod be an orphan. */
+  readonly sourceKinds: readonly SourceKind[];
+  /** A source is unavailable for good, or none is configured: pods that no source lists stay `unknown`. */
+  readonly hasUnavailableSource: boolean;
+  readonly admission: AdmissionDeps;
   readonly wake: (uid: PodUid) => void;
   readonly interrupt: (uid: PodUid) => void;
-  /** What is refused, by all sources, may have changed. */
-  readonly refused: (refused: readonly Refusal[]) => void;
-  /** All pods of the source that do not begin because another one of it has their name. */
-  readonly doubled?: (kind: StaticKind, namesakes: readonly Pod[]) => void;
-  /** All sources have spoken. */
-  readonly complete: () => void;
+  /** The manifest errors of all sources may have changed. */
+  readonly onManifestErrors: (onManifestErrors: readonly RejectedManifest[]) => void;
+  /** Receives all pods of a source that do not start because another one of it has their name. */
+  readonly onDuplicateNames?: (kind: StaticKind, duplicates: readonly Pod[]) => void;
+  /** All sources are ready. */
+  readonly onAllSourcesReady: () => void;
 }
 
-export function createDesiredPods(settings: DesiredPodsSettings): DesiredPods {
-  const { clock, log, kinds, hasSilentSource, wake, interrupt, complete } = settings;
-  const isInCluster = kinds.includes("api");
-  const admissions: Admissions = createAdmissions({
-    ...settings.admission,
-    clock,
-    log,
-    pods: () => pods,
-    isInCluster,
-    asked: judge,
+export function createDesiredPods(options: DesiredPodsOptions): DesiredPods {
+  const { clock, log, sourceKinds, hasUnavailableSource, wake, interrupt, onAllSourcesReady } = options;
+  const isInCluster = sourceKinds.includes("api");
+  const pods = createPodIndex();
+  const queueOptions = { clock, log, pods, isInCluster, onNodeRefreshed: admitPending };
+  const admissionQueue: AdmissionQueue = createAdmissionQueue({ ...options.admission, ...queueOptions });
+  pods.subscribe(admissionQueue);
+  const unreadySources = new Set(sourceKinds);
+  const manifestErrors = createManifestErrors(log, options.onManifestErrors);
+  const admitter = createAdmitter(admissionQueue, wake);
+  const sourceDeps = { pods, clock, ...createCheckpointing(options), wake, interrupt };
+  const staticPods = createStaticPodSet({
+    ...sourceDeps,
+    admit: admitter.admit,
+    onUidConflicts: manifestErrors.setConflicts,
+    onReady: markReady,
   });
-  const pods = createPodIndex(admissions);
-  const silent = new Set(kinds);
-  const refusals = createRefusals(log, settings.refused);
-  const taking = createTaking(admissions, wake);
-  const recording = { pods, clock, ...createRecording(settings), wake, interrupt };
-  const statics = createStaticWord({ ...recording, begin: taking.begin, foreign: refusals.ofClaims, spoke });
-  const api: ApiWord = createApiWord({ ...recording, begin: (added) => taking.begin(added, (pod) => api.save(pod)) });
+  const apiPods: ApiPodSource = createApiPodSource({
+    ...sourceDeps,
+    admit: (added) => admitter.admit(added, (pod) => apiPods.save(pod)),
+  });
 
-  const isComplete = () => silent.size === 0 && !hasSilentSource;
+  const areAllSourcesReady = () => unreadySources.size === 0 && !hasUnavailableSource;
 
-  function spoke(kind: SourceKind): void {
-    if (silent.delete(kind) && silent.size === 0) complete();
+  function markReady(kind: SourceKind): void {
+    if (unreadySources.delete(kind) && unreadySources.size === 0) onAllSourcesReady();
   }
 
-  function judge(): void {
-    void taking.judge((pod) => (pod.source.kind === "api" ? api.save(pod) : statics.save(pod)));
+  const save = (pod: DesiredPod) => (pod.source.kind === "api" ? apiPods.save(pod) : staticPods.save(pod));
+
+  function admitPending(): void {
+    void admitter.admitPending(save);
   }
 
-  async function hear(news: ApiNews): Promise<void> {
-    const recorded = api.hear(news);
-    const isFirst = news.kind === "complete" && silent.has("api");
-    if (news.kind === "complete") spoke("api");
-    // Who waits for its word goes on, also while another source is silent.
-    if (isFirst && silent.size > 0) for (const { uid, source } of pods.all()) if (source.kind === "api") wake(uid);
-    await recorded;
+  async function applyApiUpdate(update: ApiPodUpdate): Promise<void> {
+    const saved = apiPods.apply(update);
+    const isFirst = update.kind === "complete" && unreadySources.has("api");
+    if (update.kind === "complete") markReady("api");
+    // Wake the pods that waited for the API server's first list, even if another source is not ready.
+    if (isFirst && unreadySources.size > 0)
+      for (const { uid, source } of pods.all()) if (source.kind === "api") wake(uid);
+    await saved;
   }
 
   return {
     async restore() {
-      for (const pod of await settings.records.load()) pods.put(admissions.restore(pod));
-      // A source that is configured no more wants nothing: its pods end.
-      const former = new Set(pods.all().map(({ source }) => source.kind));
-      for (const kind of former)
-        if (!kinds.includes(kind))
-          await (kind === "api" ? hear({ kind: "complete", pods: [] }) : statics.offer(kind, []));
-      if (silent.size === 0) complete();
+      for (const pod of await options.checkpoints.load()) pods.put(admissionQueue.restore(pod));
+      for (const kind of unconfiguredKinds(pods.all(), sourceKinds))
+        await (kind === "api" ? applyApiUpdate({ kind: "complete", pods: [] }) : staticPods.replace(kind, []));
+      if (unreadySources.size === 0) onAllSourcesReady();
     },
-    offer: statics.offer,
-    refuse(kind, refused, namesakes = []) {
-      refusals.ofSource(kind, refused);
-      settings.doubled?.(kind, namesakes);
+    replaceManifests: staticPods.replace,
+    setManifestErrors(kind, refused, duplicates = []) {
+      manifestErrors.setErrors(kind, refused);
+      options.onDuplicateNames?.(kind, duplicates);
     },
-    hear,
+    applyApiUpdate,
     get(uid) {
       const pod = pods.get(uid);
-      if (pod === undefined) return isComplete() ? undefined : "unknown";
-      const now = withPredecessor(pod, pods.namesakesOf(pod));
-      return pod.source.kind === "api" && silent.has("api") ? { ...now, isUnheard: true } : now;
+      if (pod === undefined) return areAllSourcesReady() ? undefined : "unknown";
+      const view = withPredecessor(pod, pods.withSameName(pod));
+      return pod.source.kind === "api" && unreadySources.has("api") ? { ...view, isUnconfirmed: true } : view;
     },
-    all: () => pods.all().filter(({ uid }) => !api.isOver(uid)),
-    isComplete,
-    judge,
-    reported(desired, status) {
-      if (admissions.reported(desired, status)) judge();
+    subscribe: pods.subscribe,
+    all: () => pods.all().filter(({ uid }) => !apiPods.isFinished(uid)),
+    areAllSourcesReady,
+    admitPending,
+    async requestTermination(uid, request) {
+      if (!apiPods.isFinished(uid)) await requestTermination(pods, uid, request, { clock, save, interrupt });
     },
-    async finished(uid) {
+    onStatusDecided(desired, status) {
+      if (admissionQueue.onStatusDecided(desired, status)) admitPending();
+    },
+    async onPodFinished(uid) {
       const pod = pods.get(uid);
-      // Without a termination it is a pod of the same uid that was asked for again since.
+      // Without a termination this is a new pod with the same uid.
       if (pod?.termination === undefined) return;
-      await (pod.source.kind === "api" ? api.finished(pod) : statics.finished(pod));
+      await (pod.source.kind === "api" ? apiPods.onPodFinished(pod) : staticPods.onPodFinished(pod));
     },
-    keepLast: api.keepLast,
+    saveFinalStatus: apiPods.saveFinalStatus,
   };
 }
 
-/** A record that cannot be written does not keep a pod from running; it would only be forgotten with the agent. */
-function createRecording({ records, log }: Pick<DesiredPodsSettings, "records" | "log">) {
+type SaveCheckpoint = (pod: DesiredPod) => Promise<void>;
+
+/** Runs admission, then wakes and saves the decided pods. Never rejects, because saving a checkpoint does not. */
+function createAdmitter(queue: AdmissionQueue, wake: (uid: PodUid) => void) {
+  /**
+   * An admitted pod starts at once. A rejection is saved before it is reported, so that no later agent can revoke it.
+   */
+  async function startAdmitted(pod: DesiredPod, save: SaveCheckpoint): Promise<void> {
+    if (pod.admission === undefined) wake(pod.uid);
+    await save(pod);
+    if (pod.admission !== undefined) wake(pod.uid);
+  }
+
+  return {
+    /** Admits new pods that are in the index already. A pod that stays pending has not started, so it is not saved. */
+    async admit(added: readonly DesiredPod[], save: SaveCheckpoint): Promise<void> {
+      const admitted = new Map(queue.admitPending(added.map(({ uid }) => uid)).map((pod) => [pod.uid, pod]));
+      await Promise.all(
+        added.map(async (pod) => {
+          if (queue.isWaiting(pod.uid)) wake(pod.uid);
+          else await startAdmitted(admitted.get(pod.uid) ?? pod, save);
+        }),
+      );
+    },
+    /** Something has changed that may decide pending pods. */
+    async admitPending(save: SaveCheckpoint): Promise<void> {
+      await Promise.all(queue.admitPending().map((pod) => startAdmitted(pod, save)));
+    },
+  };
+}
+
+async function requestTermination(
+  pods: PodIndex,
+  uid: PodUid,
+  request: TerminationRequest,
+  { clock, save, interrupt }: Pick<DesiredPodsOptions, "clock" | "interrupt"> & Pick<ApiPodSource, "save">,
+): Promise<void> {
+  const pod = pods.get(uid);
+  const requested = pod && withTerminationRequest(pod, request, clock.now());
+  if (requested === undefined) return;
+  pods.put(requested);
+  // The next agent must know the request before the loop acts on it.
+  await save(requested);
+  interrupt(uid);
+}
+
+/** The kinds of sources that are not configured any more; their pods terminate. */
+function unconfiguredKinds(
+  restored: readonly DesiredPod[],
+  configured: readonly SourceKind[],
+): ReadonlySet<SourceKind> {
+  return new Set(restored.map(({ source }) => source.kind).filter((kind) => !configured.includes(kind)));
+}
+
+/** A pod runs even if its checkpoint cannot be written; only a restart of the agent would forget it. */
+function createCheckpointing({ checkpoints, log }: Pick<DesiredPodsOptions, "checkpoints" | "log">) {
   return {
     async save(pod: DesiredPod): Promise<void> {
       try {
-        await records.save(pod);
+        await checkpoints.save(pod);
       } catch (error) {
         log.error(
           { err: error, pod: fullNameOf(pod.pod), uid: pod.uid },
-          "the pod cannot be recorded; a restart would forget it",
+          "cannot save the pod's checkpoint; after a restart the agent would not know the pod",
         );
       }
     },
     async remove(uid: PodUid): Promise<void> {
-      await records.remove(uid).catch((error: unknown) => {
-        log.error({ err: error, uid }, "the record of a pod that is gone cannot be removed");
+      await checkpoints.remove(uid).catch((error: unknown) => {
+        log.error({ err: error, uid }, "cannot remove the checkpoint of a removed pod");
       });
     },
   };

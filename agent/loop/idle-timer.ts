@@ -1,34 +1,34 @@
 import type { Clock } from "../../host/clock.ts";
 
-/** Tells once, some time after the last stir, that all is at rest. While nothing stirs nothing runs. */
-export interface Rest {
-  stir(): void;
-  end(): void;
+/** Calls back once when there was no activity for a while. While the agent is idle no timer runs. */
+export interface IdleTimer {
+  touch(): void;
+  stop(): void;
 }
 
-export function createRest(clock: Clock, afterMs: number, atRest: () => void): Rest {
+export function createIdleTimer(clock: Clock, afterMs: number, onIdle: () => void): IdleTimer {
   let cancel: (() => void) | undefined;
-  let stirredAt = 0;
-  let isEnded = false;
+  let touchedAt = 0;
+  let isStopped = false;
 
-  /** One timer a wait, not one a stir: a burst moves a number. */
+  /** One timer per wait, not per activity: a burst of activity only updates a number. */
   function wait(delayMs: number): void {
     cancel = clock.wakeAt(clock.now() + delayMs, () => {
       cancel = undefined;
-      const quietMs = clock.now() - stirredAt;
-      // A clock that was set back makes the wait longer than any wait can be: it is over then too.
-      if (quietMs >= afterMs || quietMs < 0) atRest();
+      const quietMs = clock.now() - touchedAt;
+      // Negative after the clock was set back: the wait is over then, too.
+      if (quietMs >= afterMs || quietMs < 0) onIdle();
       else wait(afterMs - quietMs);
     });
   }
 
   return {
-    stir() {
-      stirredAt = clock.now();
-      if (cancel === undefined && !isEnded) wait(afterMs);
+    touch() {
+      touchedAt = clock.now();
+      if (cancel === undefined && !isStopped) wait(afterMs);
     },
-    end() {
-      isEnded = true;
+    stop() {
+      isStopped = true;
       cancel?.();
     },
   };

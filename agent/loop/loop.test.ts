@@ -2,58 +2,63 @@ import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
-import { FakeClock, rest } from "../../test/fakes/clock.ts";
-import { explain } from "../act/failure-reasons.ts";
+import { FakeClock, settlePromises } from "../../test/fakes/clock.ts";
+import { toFailure } from "../act/failure-reasons.ts";
 import type { ActionKind } from "../decide/pod/action.ts";
-import type { DesiredNow } from "../decide/pod/desired.ts";
-import { nothingObserved, type ObservedPod } from "../decide/pod/observed.ts";
-import type { Done, Rooms } from "../rooms.ts";
+import type { DesiredPodView } from "../decide/pod/desired.ts";
+import { emptyObservedPod, type ObservedPod } from "../decide/pod/observed.ts";
 import { createLoop } from "./loop.ts";
+import type { ActionOutput, SyncPorts } from "./ports.ts";
+import type { SyncSubscriber } from "./sync-subscriber.ts";
 
-type Act = (signal: AbortSignal, uid: PodUid) => Promise<Done>;
+/** Ports that replace those of the test, and methods of one more subscriber. */
+type TestLoopOptions = Partial<SyncPorts & SyncSubscriber> & { readonly startSlots?: number };
+
+type Act = (signal: AbortSignal, uid: PodUid) => Promise<ActionOutput>;
 
 /**
- * A loop whose node shows nothing unless `seen` says so, and whose actions all say that they are done unless `acts` says
- * otherwise. `story` has one line for each thing that the loop asked of the rooms.
+ * A loop on a node that is empty except for `seen`, whose actions all succeed except for those in `acts`. `log` has
+ * one line for each call of a port.
  */
-function createScene({ startPlaces = 4, ...replaced }: Partial<Rooms> & { readonly startPlaces?: number } = {}) {
+function createTestLoop({ startSlots = 4, ...replaced }: TestLoopOptions = {}) {
   const clock = new FakeClock();
-  const story: string[] = [];
-  const wanted = new Map<PodUid, DesiredNow | "unknown">();
-  const seen = new Map<PodUid, Partial<ObservedPod>>();
+  const log: string[] = [];
+  const desiredPods = new Map<PodUid, DesiredPodView | "unknown">();
+  const observedPods = new Map<PodUid, Partial<ObservedPod>>();
   const acts: Partial<Record<ActionKind, Act>> = {};
-  const tell = (line: string) => void story.push(`${clock.elapsedMs / 1000}s ${line}`);
-  const rooms: Rooms = {
-    desired: (uid) => wanted.get(uid),
-    observe: async (uid) => ({ ...nothingObserved(uid, "shop", uid), ...seen.get(uid) }),
+  const record = (line: string) => void log.push(`${clock.elapsedMs / 1000}s ${line}`);
+  const recorder: SyncSubscriber = {
+    onActionFinished({ uid, action, result }) {
+      if (result === "given up") record(`${uid}: ${action.kind} given up`);
+      else if (!result.ok) record(`${uid}: ${action.kind} failed: ${result.message}`);
+    },
+    onPodFinished: (uid) => record(`${uid}: finished`),
+    onSyncFailed: (uid) => record(`${uid}: sync failed`),
+  };
+  const ports: SyncPorts = {
+    desired: (uid) => desiredPods.get(uid),
+    observe: async (uid) => ({ ...emptyObservedPod(uid, "shop", uid), ...observedPods.get(uid) }),
     async act(uid, _desired, _observed, action, { signal }) {
-      tell(`${uid}: ${action.kind}`);
+      record(`${uid}: ${action.kind}`);
       return (await acts[action.kind]?.(signal, uid)) ?? {};
     },
-    explain,
-    report: () => {},
-    begins: () => {},
-    took: ({ uid, action, result }) => {
-      if (result === "given up") tell(`${uid}: ${action.kind} given up`);
-      else if (!result.ok) tell(`${uid}: ${action.kind} failed: ${result.message}`);
-    },
-    finished: (uid) => tell(`${uid}: finished`),
-    blind: (uid) => tell(`${uid}: blind`),
+    toFailure,
+    subscribers: [recorder, replaced],
     ...replaced,
   };
   const settings = () => ({ maxContainerRestartPeriodMs: 300_000, runtimeName: "fake", hostIPs: [] });
-  const loop = createLoop({ clock, rooms, settings, startPlaces });
-  const want = (name: string, spec: Partial<PodSpec> = {}) => {
+  const loop = createLoop({ clock, ports, settings, startSlots });
+  const addPod = (name: string, spec: Partial<PodSpec> = {}) => {
     const uid = name as PodUid;
     const pod: Pod = {
       metadata: { name, namespace: "shop", uid },
       spec: { containers: [{ name: "a", image: "busybox:1", imagePullPolicy: "IfNotPresent" }], ...spec },
     };
-    wanted.set(uid, { uid, pod, source: { kind: "file", path: "/m" }, acceptedAt: clock.now(), revision: 0 });
+    desiredPods.set(uid, { uid, pod, source: { kind: "file", path: "/m" }, acceptedAt: clock.now(), revision: 0 });
     return uid;
   };
-  const told = () => story.splice(0);
-  return { clock, wanted, seen, acts, loop, want, told };
+  const takeLog = () => log.splice(0);
+  return { clock, wanted: desiredPods, seen: observedPods, acts, loop, want: addPod, reported: takeLog };
 }
 
 const present = new Map([
@@ -71,16 +76,16 @@ const sandbox = {
 const until = (signal: AbortSignal) =>
   new Promise<never>((_, reject) => signal.addEventListener("abort", () => reject(signal.reason), { once: true }));
 
-test("an action that says it is done, and of which nothing is seen, is a failure that waits its turn, longer each time", async () => {
-  const { clock, seen, loop, want, told } = createScene();
-  const uid = want("web");
+test("an action that succeeds without an effect counts as a failure and backs off", async () => {
+  const { clock, seen, loop, want: addPod, reported } = createTestLoop();
+  const uid = addPod("web");
   seen.set(uid, { images: present });
   loop.wake(uid);
   await clock.advance(40_000);
-  const sandboxes = told().filter((line) => line.includes("runSandbox"));
+  const sandboxes = reported().filter((line) => line.includes("runSandbox"));
   expect(sandboxes.slice(0, 3)).toEqual([
     "0s web: runSandbox",
-    "0s web: runSandbox failed: Failed to create pod sandbox: it was reported as done, but nothing has changed",
+    "0s web: runSandbox failed: Failed to create pod sandbox: the runtime reported success, but nothing has changed",
     "1s web: runSandbox",
   ]);
   expect(sandboxes.filter((line) => line.endsWith("runSandbox"))).toEqual(
@@ -88,156 +93,178 @@ test("an action that says it is done, and of which nothing is seen, is a failure
   );
 });
 
-test("what only an event has told yet is reported, and acted upon once the runtime shows it", async () => {
+test("an exit known only from an event is reported at once, and acted on when the runtime's status shows it", async () => {
   const reports: string[] = [];
-  const { clock, seen, loop, want, told } = createScene({ report: (uid) => void reports.push(uid) });
-  const uid = want("web");
-  seen.set(uid, { images: present, isAhead: true });
+  const {
+    clock,
+    seen,
+    loop,
+    want: addPod,
+    reported,
+  } = createTestLoop({ onStatusDecided: ({ uid }) => void reports.push(uid) });
+  const uid = addPod("web");
+  seen.set(uid, { images: present, hasUnconfirmedExit: true });
   loop.wake(uid);
   await clock.advance(5000);
-  expect({ reports, acts: told() }).toEqual({ reports: ["web"], acts: [] });
+  expect({ reports, acts: reported() }).toEqual({ reports: ["web"], acts: [] });
   seen.set(uid, { images: present });
   loop.wake(uid);
-  await rest();
-  expect(told()[0]).toBe("5s web: prepareVolumes");
+  await settlePromises();
+  expect(reported()[0]).toBe("5s web: makeResource");
 });
 
-test("an action that fails is tried again after a delay that doubles", async () => {
-  const { clock, seen, acts, loop, want, told } = createScene();
+test("a failed action is retried after a delay that doubles", async () => {
+  const { clock, seen, acts, loop, want: addPod, reported } = createTestLoop();
   acts.runSandbox = () => Promise.reject(new CriError("UNKNOWN", "RunPodSandbox", "no network"));
-  const uid = want("web");
+  const uid = addPod("web");
   seen.set(uid, { images: present });
   loop.wake(uid);
   await clock.advance(8000);
-  expect(told().filter((line) => line.endsWith("runSandbox"))).toEqual(
+  expect(reported().filter((line) => line.endsWith("runSandbox"))).toEqual(
     [0, 1, 3, 7].map((seconds) => `${seconds}s web: runSandbox`),
   );
 });
 
-test("when the runtime is back, what it missed is tried at once", async () => {
-  const { clock, seen, acts, loop, want, told } = createScene();
+test("actions that failed during a runtime outage are retried at once after it", async () => {
+  const { clock, seen, acts, loop, want: addPod, reported } = createTestLoop();
   acts.runSandbox = () => Promise.reject(new CriError("UNAVAILABLE", "RunPodSandbox", "away"));
-  const uid = want("web");
+  const uid = addPod("web");
   seen.set(uid, { images: present });
   loop.wake(uid);
   await clock.advance(500);
-  told();
-  loop.forgive();
+  reported();
+  loop.retryAfterOutage();
   loop.wake(uid);
-  await rest();
-  expect(told()[0]).toBe("0.5s web: runSandbox");
+  await settlePromises();
+  expect(reported()[0]).toBe("0.5s web: runSandbox");
 });
 
-test("wakes during a look are one more look after it, and never one beside it", async () => {
-  const looks: (() => void)[] = [];
-  const { loop, want, wanted } = createScene({
-    observe: (uid) => new Promise((resolve) => looks.push(() => resolve(nothingObserved(uid, "shop", "web")))),
+test("wakes during an observation cause one more observation after it, never a concurrent one", async () => {
+  const pendingObservations: (() => void)[] = [];
+  const {
+    loop,
+    want: addPod,
+    wanted: expected,
+  } = createTestLoop({
+    observe: (uid) =>
+      new Promise((resolve) => pendingObservations.push(() => resolve(emptyObservedPod(uid, "shop", "web")))),
   });
-  const uid = want("web");
-  // It is held back by a pod of the same name, so that there is nothing to do.
-  wanted.set(uid, { ...(wanted.get(uid) as DesiredNow), waitsFor: "before" as PodUid });
+  const uid = addPod("web");
+  // The pod waits for an earlier pod of the same name, so there is nothing to do.
+  expected.set(uid, { ...(expected.get(uid) as DesiredPodView), predecessorUid: "before" as PodUid });
   loop.wake(uid);
-  await rest();
+  await settlePromises();
   for (let n = 0; n < 3; n++) loop.wake(uid);
-  expect(looks).toHaveLength(1);
-  looks[0]?.();
-  await rest();
-  expect(looks).toHaveLength(2);
-  looks[1]?.();
+  expect(pendingObservations).toHaveLength(1);
+  pendingObservations[0]?.();
+  await settlePromises();
+  expect(pendingObservations).toHaveLength(2);
+  pendingObservations[1]?.();
   await loop.settled();
-  expect(looks).toHaveLength(2);
+  expect(pendingObservations).toHaveLength(2);
 });
 
-const reentrant: readonly (readonly [room: string, wakesIn: "desired" | "observe"])[] = [
-  ["asks what is wanted", "desired"],
-  ["looks at the node", "observe"],
+const reentrant: readonly (readonly [component: string, wakesIn: "desired" | "observe"])[] = [
+  ["reads the desired pod", "desired"],
+  ["observes the node", "observe"],
 ];
 for (const [sentence, wakesIn] of reentrant)
-  test(`a wake from within a turn that ${sentence} begins no second turn beside it`, async () => {
-    let looking = 0;
-    let most = 0;
+  test(`a wake while a sync ${sentence} starts no concurrent sync`, async () => {
+    let observing = 0;
+    let maxObserving = 0;
     let wakes = 0;
-    const wakeIn = (room: string) => {
-      if (room === wakesIn && wakes++ === 0) loop.wake(uid);
+    const wakeOnceIn = (port: string) => {
+      if (port === wakesIn && wakes++ === 0) loop.wake(uid);
     };
-    const { loop } = createScene({
+    const { loop } = createTestLoop({
       desired: () => {
-        wakeIn("desired");
+        wakeOnceIn("desired");
         return undefined;
       },
       observe: async () => {
-        wakeIn("observe");
-        most = Math.max(most, ++looking);
-        await rest();
-        looking--;
-        return { ...nothingObserved(uid, "shop", "web"), hasFiles: true };
+        wakeOnceIn("observe");
+        maxObserving = Math.max(maxObserving, ++observing);
+        await settlePromises();
+        observing--;
+        return { ...emptyObservedPod(uid, "shop", "web"), resources: [{ of: "podDirs" }] };
       },
       act: () => new Promise(() => {}),
     });
     const uid = "web" as PodUid;
     loop.wake(uid);
-    await rest();
-    await rest();
-    expect([wakes > 0, most]).toEqual([true, 1]);
+    await settlePromises();
+    await settlePromises();
+    expect([wakes > 0, maxObserving]).toEqual([true, 1]);
   });
 
-test("a wake during an action is a look after it, and many wakes are one", async () => {
-  let looks = 0;
-  const acting = Promise.withResolvers<Done>();
-  const { loop, want } = createScene({
+test("any number of wakes during an action cause one observation after it", async () => {
+  let observationCount = 0;
+  const acting = Promise.withResolvers<ActionOutput>();
+  const { loop, want: addPod } = createTestLoop({
     observe: async (uid) => {
-      looks++;
-      return nothingObserved(uid, "shop", "web");
+      observationCount++;
+      return emptyObservedPod(uid, "shop", "web");
     },
     act: async (_uid, _desired, _observed, action) =>
-      action.kind === "prepareVolumes" ? acting.promise : await new Promise(() => {}),
+      action.kind === "makeResource" ? acting.promise : await new Promise(() => {}),
   });
-  const uid = want("web");
+  const uid = addPod("web");
   loop.wake(uid);
-  await rest();
-  expect(looks).toBe(1);
+  await settlePromises();
+  expect(observationCount).toBe(1);
   for (let n = 0; n < 5; n++) loop.wake(uid);
   acting.resolve({});
-  await rest();
-  expect(looks).toBe(2);
+  await settlePromises();
+  expect(observationCount).toBe(2);
 });
 
-test("a wake while nothing is to be done is one look, and no timer runs", async () => {
-  let looks = 0;
-  const { clock, wanted, loop } = createScene({
+test("a wake without anything to do causes one observation and leaves no timer", async () => {
+  let observationCount = 0;
+  const {
+    clock,
+    wanted: expected,
+    loop,
+  } = createTestLoop({
     observe: async (uid) => {
-      looks++;
-      return nothingObserved(uid, "", "");
+      observationCount++;
+      return emptyObservedPod(uid, "", "");
     },
   });
-  wanted.set("web" as PodUid, "unknown");
+  expected.set("web" as PodUid, "unknown");
   loop.wake("web" as PodUid);
   await clock.advance(600_000);
-  expect(looks).toBe(0);
+  expect(observationCount).toBe(0);
   expect(await loop.settled()).toBeUndefined();
 });
 
-test("an interruption aborts what is under way, pulls too, and looks again", async () => {
-  const { seen, acts, loop, want, wanted, told } = createScene();
+test("an interruption aborts the calls under way, including pulls, and syncs again", async () => {
+  const { seen, acts, loop, want: addPod, wanted: expected, reported } = createTestLoop();
   acts.runSandbox = until;
   acts.pullImage = until;
-  const uid = want("web");
+  const uid = addPod("web");
   seen.set(uid, { images: new Map([["busybox:1", { present: false }]]) });
   loop.wake(uid);
-  await rest();
-  told();
-  const desired = wanted.get(uid) as DesiredNow;
-  wanted.set(uid, { ...desired, termination: { requestedAt: 0, gracePeriodSeconds: 1, why: "its manifest is gone" } });
-  loop.interrupt(uid);
-  await rest();
-  expect(told().toSorted()).toEqual(["0s web: finished", "0s web: pullImage given up", "0s web: runSandbox given up"]);
+  await settlePromises();
+  reported();
+  const desired = expected.get(uid) as DesiredPodView;
+  expected.set(uid, {
+    ...desired,
+    termination: { requestedAt: 0, gracePeriodSeconds: 1, why: "its manifest is gone" },
+  });
+  loop.cancelOutdated(uid);
+  await settlePromises();
+  expect(reported().toSorted()).toEqual([
+    "0s web: finished",
+    "0s web: pullImage given up",
+    "0s web: runSandbox given up",
+  ]);
 });
 
-test("a pull runs beside the pod's turns, and its end is a look", async () => {
-  const { seen, acts, loop, want, told } = createScene();
-  const pulling = Promise.withResolvers<Done>();
+test("a pull runs in the background, and its end causes a sync", async () => {
+  const { seen, acts, loop, want: addPod, reported } = createTestLoop();
+  const pulling = Promise.withResolvers<ActionOutput>();
   acts.pullImage = () => pulling.promise;
-  const uid = want("web");
+  const uid = addPod("web");
   acts.runSandbox = async () => {
     seen.set(uid, { sandboxes: [sandbox], images: new Map([["busybox:1", { present: false }]]) });
     return {};
@@ -245,15 +272,15 @@ test("a pull runs beside the pod's turns, and its end is a look", async () => {
   seen.set(uid, { images: new Map([["busybox:1", { present: false }]]) });
   acts.createContainer = () => new Promise(() => {});
   loop.wake(uid);
-  await rest();
-  expect(told().toSorted()).toEqual(["0s web: prepareVolumes", "0s web: pullImage", "0s web: runSandbox"]);
+  await settlePromises();
+  expect(reported().toSorted()).toEqual(["0s web: makeResource", "0s web: pullImage", "0s web: runSandbox"]);
   seen.set(uid, { sandboxes: [sandbox], images: present });
   pulling.resolve({ imageRef: "r" });
-  await rest();
-  expect(told()).toEqual(["0s web: createContainer"]);
+  await settlePromises();
+  expect(reported()).toEqual(["0s web: createContainer"]);
 });
 
-const lives = {
+const runningContainer = {
   id: "c" as ContainerId,
   name: "a",
   sandboxId: sandbox.id,
@@ -266,166 +293,191 @@ const lives = {
   state: "running",
   startedAt: 0,
 } as const;
-const ended = { ...lives, state: "exited", finishedAt: 0, exitCode: 143, reason: "Error", message: "" } as const;
+const exitedContainer = {
+  ...runningContainer,
+  state: "exited",
+  finishedAt: 0,
+  exitCode: 143,
+  reason: "Error",
+  message: "",
+} as const;
 const deleted = { termination: { requestedAt: 0, gracePeriodSeconds: 30, why: "it was deleted" } };
 
-/** A pod that ends, whose container is being stopped. */
-async function createStopping(rooms: Partial<Rooms> = {}) {
-  const scene = createScene(rooms);
-  const uid = scene.want("web");
-  scene.wanted.set(uid, { ...(scene.wanted.get(uid) as DesiredNow), ...deleted });
-  scene.seen.set(uid, { sandboxes: [sandbox], containers: [lives] });
-  scene.acts.stopContainer = until;
-  scene.loop.wake(uid);
-  await rest();
-  expect(scene.told()).toEqual(["0s web: stopContainer"]);
-  return { ...scene, uid };
+/** A terminating pod whose container is being stopped. */
+async function createStoppingPod(ports: TestLoopOptions = {}) {
+  const loopTest = createTestLoop(ports);
+  const uid = loopTest.want("web");
+  loopTest.wanted.set(uid, { ...(loopTest.wanted.get(uid) as DesiredPodView), ...deleted });
+  loopTest.seen.set(uid, { sandboxes: [sandbox], containers: [runningContainer] });
+  loopTest.acts.stopContainer = until;
+  loopTest.loop.wake(uid);
+  await settlePromises();
+  expect(loopTest.reported()).toEqual(["0s web: stopContainer"]);
+  return { ...loopTest, uid };
 }
 
-test("a stop runs beside the pod's turns: what happens meanwhile is told, and it is asked for once", async () => {
+test("a container stop runs in the background: syncs continue to report, and the stop is started once", async () => {
   const reports: string[] = [];
-  const { uid, loop, told } = await createStopping({ report: (about) => void reports.push(about) });
+  const { uid, loop, reported } = await createStoppingPod({
+    onStatusDecided: (decided) => void reports.push(decided.uid),
+  });
   loop.wake(uid);
-  await rest();
-  expect({ reports, told: told() }).toEqual({ reports: ["web", "web"], told: [] });
+  await settlePromises();
+  expect({ reports, reported: reported() }).toEqual({ reports: ["web", "web"], reported: [] });
 });
 
-test("a stop is given up and asked for anew when the pod has to end sooner", async () => {
-  const { uid, wanted, loop, told } = await createStopping();
+test("a stop is aborted and restarted when the grace period is shortened", async () => {
+  const { uid, wanted: expected, loop, reported } = await createStoppingPod();
   const sooner = { ...deleted.termination, gracePeriodSeconds: 5 };
-  wanted.set(uid, { ...(wanted.get(uid) as DesiredNow), termination: sooner });
-  loop.interrupt(uid);
-  await rest();
-  expect(told()).toEqual(["0s web: stopContainer given up", "0s web: stopContainer"]);
+  expected.set(uid, { ...(expected.get(uid) as DesiredPodView), termination: sooner });
+  loop.cancelOutdated(uid);
+  await settlePromises();
+  expect(reported()).toEqual(["0s web: stopContainer given up", "0s web: stopContainer"]);
 });
 
-test("an interruption that comes behind a turn which went by the word already disturbs nothing, and begins no hook twice", async () => {
-  const { uid, wanted, loop, told } = await createStopping();
-  // The same word, read once more.
-  wanted.set(uid, { ...(wanted.get(uid) as DesiredNow), termination: { ...deleted.termination } });
-  loop.interrupt(uid);
-  await rest();
-  expect(told()).toEqual([]);
+test("an interruption for a termination request that a sync already follows aborts nothing, so that no hook runs twice", async () => {
+  const { uid, wanted: expected, loop, reported } = await createStoppingPod();
+  // The same request, decoded again.
+  expected.set(uid, { ...(expected.get(uid) as DesiredPodView), termination: { ...deleted.termination } });
+  loop.cancelOutdated(uid);
+  await settlePromises();
+  expect(reported()).toEqual([]);
 });
 
-test("neither does it disturb the calls of that turn; those of a pod whose end nobody has asked for any more are given up", async () => {
-  const { wanted, seen, acts, loop, want, told } = createScene();
-  const uid = want("web");
-  wanted.set(uid, { ...(wanted.get(uid) as DesiredNow), ...deleted });
+test("an interruption keeps the calls of the current request, and aborts them when the pod is no longer desired", async () => {
+  const { wanted: expected, seen, acts, loop, want: addPod, reported } = createTestLoop();
+  const uid = addPod("web");
+  expected.set(uid, { ...(expected.get(uid) as DesiredPodView), ...deleted });
   seen.set(uid, { sandboxes: [sandbox] });
   acts.stopSandbox = until;
   loop.wake(uid);
-  await rest();
-  loop.interrupt(uid);
-  await rest();
-  expect(told()).toEqual(["0s web: stopSandbox"]);
-  wanted.delete(uid);
-  loop.interrupt(uid);
-  await rest();
-  expect(told()).toEqual(["0s web: stopSandbox given up", "0s web: stopSandbox"]);
+  await settlePromises();
+  loop.cancelOutdated(uid);
+  await settlePromises();
+  expect(reported()).toEqual(["0s web: stopSandbox"]);
+  expected.delete(uid);
+  loop.cancelOutdated(uid);
+  await settlePromises();
+  expect(reported()).toEqual(["0s web: stopSandbox given up", "0s web: stopSandbox"]);
 });
 
-test("a loop that stops waits for no grace", async () => {
-  const { loop, told } = await createStopping();
+test("stopping the loop does not wait for grace periods", async () => {
+  const { loop, reported } = await createStoppingPod();
   await loop.stop();
-  expect(told()).toEqual(["0s web: stopContainer given up"]);
+  expect(reported()).toEqual(["0s web: stopContainer given up"]);
 });
 
-test("the sandbox is not stopped before the stop of its container has ended, although that has exited", async () => {
-  const { uid, loop, seen, told } = await createStopping();
-  seen.set(uid, { sandboxes: [sandbox], containers: [ended] });
+test("the sandbox is not stopped before the stop call of its container has returned, even if the container has exited", async () => {
+  const { uid, loop, seen, reported } = await createStoppingPod();
+  seen.set(uid, { sandboxes: [sandbox], containers: [exitedContainer] });
   loop.wake(uid);
-  await rest();
-  expect(told()).toEqual([]);
+  await settlePromises();
+  expect(reported()).toEqual([]);
 });
 
-test("a look that was begun before a stop has ended does not make its success a failure", async () => {
-  const looks: (() => void)[] = [];
-  const stopping = Promise.withResolvers<Done>();
-  let containers: ObservedPod["containers"] = [lives];
-  const { loop, acts, told, want, wanted } = createScene({
+test("an observation that started before a stop returned does not make the stop a failure", async () => {
+  const pendingObservations: (() => void)[] = [];
+  const stopping = Promise.withResolvers<ActionOutput>();
+  let containers: ObservedPod["containers"] = [runningContainer];
+  const {
+    loop,
+    acts,
+    reported,
+    want: addPod,
+    wanted: expected,
+  } = createTestLoop({
     async observe(about) {
       const found = containers;
-      await new Promise<void>((resolve) => looks.push(resolve));
-      return { ...nothingObserved(about, "shop", about), sandboxes: [sandbox], containers: found };
+      await new Promise<void>((resolve) => pendingObservations.push(resolve));
+      return { ...emptyObservedPod(about, "shop", about), sandboxes: [sandbox], containers: found };
     },
   });
-  const uid = want("web");
-  wanted.set(uid, { ...(wanted.get(uid) as DesiredNow), ...deleted });
+  const uid = addPod("web");
+  expected.set(uid, { ...(expected.get(uid) as DesiredPodView), ...deleted });
   acts.stopContainer = () => stopping.promise;
   acts.stopSandbox = () => new Promise(() => {});
-  const look = async () => {
-    await rest();
-    looks.shift()?.();
-    await rest();
+  const observeOnce = async () => {
+    await settlePromises();
+    pendingObservations.shift()?.();
+    await settlePromises();
   };
   loop.wake(uid);
-  await look();
+  await observeOnce();
   loop.wake(uid);
-  await rest();
-  containers = [ended];
+  await settlePromises();
+  containers = [exitedContainer];
   stopping.resolve({});
-  await look();
-  await look();
-  expect(told()).toEqual(["0s web: stopContainer", "0s web: stopSandbox"]);
+  await observeOnce();
+  await observeOnce();
+  expect(reported()).toEqual(["0s web: stopContainer", "0s web: stopSandbox"]);
 });
 
-test("neither does a look that was begun before a pull has ended", async () => {
-  const looks: (() => void)[] = [];
-  const pulling = Promise.withResolvers<Done>();
+test("an observation that started before a pull returned does not make the pull a failure", async () => {
+  const pendingObservations: (() => void)[] = [];
+  const pulling = Promise.withResolvers<ActionOutput>();
   let images: ObservedPod["images"] = new Map([["busybox:1", { present: false }]]);
-  const { loop, acts, told, want } = createScene({
+  const {
+    loop,
+    acts,
+    reported,
+    want: addPod,
+  } = createTestLoop({
     async observe(about) {
       const found = images;
-      await new Promise<void>((resolve) => looks.push(resolve));
-      return { ...nothingObserved(about, "shop", about), sandboxes: [sandbox], images: found };
+      await new Promise<void>((resolve) => pendingObservations.push(resolve));
+      return { ...emptyObservedPod(about, "shop", about), sandboxes: [sandbox], images: found };
     },
   });
-  const uid = want("web");
+  const uid = addPod("web");
   acts.pullImage = () => pulling.promise;
   acts.createContainer = () => new Promise(() => {});
-  const look = async () => {
-    await rest();
-    looks.shift()?.();
-    await rest();
+  const observeOnce = async () => {
+    await settlePromises();
+    pendingObservations.shift()?.();
+    await settlePromises();
   };
   loop.wake(uid);
-  for (let turn = 0; turn < 4; turn++) await look();
-  expect(told()).toContain("0s web: pullImage");
+  for (let turn = 0; turn < 4; turn++) await observeOnce();
+  expect(reported()).toContain("0s web: pullImage");
   loop.wake(uid);
-  await rest();
+  await settlePromises();
   images = present;
   pulling.resolve({ imageRef: "r" });
-  for (let turn = 0; turn < 4; turn++) await look();
-  expect(told().filter((line) => line.includes("failed"))).toEqual([]);
+  for (let turn = 0; turn < 4; turn++) await observeOnce();
+  expect(reported().filter((line) => line.includes("failed"))).toEqual([]);
 });
 
-test("a mistake in what is decided or told of one pod is that pod's alone, and it is tried again", async () => {
-  let isWrong = true;
-  const { clock, loop, want, told } = createScene({
-    report(uid) {
-      if (uid === "odd" && isWrong) throw new TypeError("undefined is not an object");
+test("an exception while one pod is decided or reported does not affect other pods, and is retried", async () => {
+  let isBroken = true;
+  const {
+    clock,
+    loop,
+    want: addPod,
+    reported,
+  } = createTestLoop({
+    onStatusDecided({ uid }) {
+      if (uid === "odd" && isBroken) throw new TypeError("undefined is not an object");
     },
   });
-  for (const name of ["odd", "well"]) loop.wake(want(name));
+  for (const name of ["odd", "well"]) loop.wake(addPod(name));
   await clock.advance(1_000);
-  expect(told().filter((line) => /blind|prepareVolumes/.test(line))).toEqual([
-    "0s odd: blind",
-    "0s well: prepareVolumes",
+  expect(reported().filter((line) => /sync failed|makeResource/.test(line))).toEqual([
+    "0s odd: sync failed",
+    "0s well: makeResource",
   ]);
-  isWrong = false;
+  isBroken = false;
   await clock.advance(2_000);
-  expect(told()).toContain("2s odd: prepareVolumes");
+  expect(reported()).toContain("2s odd: makeResource");
 });
 
-test("so many pods start at once and no more, the important ones first", async () => {
-  const { seen, acts, loop, want, told } = createScene({ startPlaces: 2 });
+test("no more pods start at once than there are slots, and higher priorities go first", async () => {
+  const { seen, acts, loop, want: addPod, reported } = createTestLoop({ startSlots: 2 });
   let running = 0;
-  let most = 0;
+  let maxObserving = 0;
   const ends: (() => void)[] = [];
-  acts.prepareVolumes = async (_signal, uid) => {
+  acts.makeResource = async (_signal, uid) => {
     running++;
-    most = Math.max(most, running);
+    maxObserving = Math.max(maxObserving, running);
     await new Promise<void>((resolve) => ends.push(resolve));
     running--;
     seen.set(uid, { sandboxes: [sandbox], images: new Map([["busybox:1", { present: true }]]) as never });
@@ -439,22 +491,22 @@ test("so many pods start at once and no more, the important ones first", async (
     ["low", 0],
     ["high", 1000],
   ] as const)
-    loop.wake(want(name, { priority }));
-  await rest();
+    loop.wake(addPod(name, { priority }));
+  await settlePromises();
   while (ends.length > 0) {
     ends.shift()?.();
-    await rest();
+    await settlePromises();
   }
-  expect(most).toBe(2);
-  const order = told().filter((line) => line.endsWith("prepareVolumes"));
-  expect(order).toEqual(["a", "b", "high", "low"].map((name) => `0s ${name}: prepareVolumes`));
+  expect(maxObserving).toBe(2);
+  const order = reported().filter((line) => line.endsWith("makeResource"));
+  expect(order).toEqual(["a", "b", "high", "low"].map((name) => `0s ${name}: makeResource`));
 });
 
-test("endings need no place: they go on while all places are taken", async () => {
-  const { seen, acts, loop, want, told } = createScene({ startPlaces: 1 });
-  acts.prepareVolumes = () => new Promise(() => {});
-  loop.wake(want("web"));
-  await rest();
+test("terminations need no start slot and continue while all slots are taken", async () => {
+  const { seen, acts, loop, want: addPod, reported } = createTestLoop({ startSlots: 1 });
+  acts.makeResource = () => new Promise(() => {});
+  loop.wake(addPod("web"));
+  await settlePromises();
   const gone = "gone" as PodUid;
   seen.set(gone, { sandboxes: [sandbox] });
   acts.stopSandbox = async () => {
@@ -466,107 +518,142 @@ test("endings need no place: they go on while all places are taken", async () =>
     return {};
   };
   loop.wake(gone);
-  await rest();
-  expect(told()).toEqual([
-    "0s web: prepareVolumes",
+  await settlePromises();
+  expect(reported()).toEqual([
+    "0s web: makeResource",
     "0s gone: stopSandbox",
     "0s gone: removeSandbox",
     "0s gone: finished",
   ]);
 });
 
-test("a pod that ends while it starts gives its place to the next", async () => {
-  const { acts, loop, want, wanted, told } = createScene({ startPlaces: 1 });
-  acts.prepareVolumes = until;
-  const [first, second] = [want("a"), want("b")];
+test("a pod that terminates while it starts frees its slot", async () => {
+  const { acts, loop, want: addPod, wanted: expected, reported } = createTestLoop({ startSlots: 1 });
+  acts.makeResource = until;
+  const [first, second] = [addPod("a"), addPod("b")];
   loop.wake(first);
   loop.wake(second);
-  await rest();
-  wanted.delete(first);
-  loop.interrupt(first);
-  await rest();
-  expect(told()).toEqual([
-    "0s a: prepareVolumes",
-    "0s a: prepareVolumes given up",
+  await settlePromises();
+  expected.delete(first);
+  loop.cancelOutdated(first);
+  await settlePromises();
+  expect(reported()).toEqual([
+    "0s a: makeResource",
+    "0s a: makeResource given up",
     "0s a: finished",
-    "0s b: prepareVolumes",
+    "0s b: makeResource",
   ]);
 });
 
-test("a look that fails is told, and made again after two seconds, and then after delays that double up to thirty", async () => {
+test("a failed observation is reported and retried after two seconds, then with delays that double up to thirty seconds", async () => {
   let isAway = true;
-  const { clock, loop, want, told } = createScene({
+  const {
+    clock,
+    loop,
+    want: addPod,
+    reported,
+  } = createTestLoop({
     observe: async (uid) => {
       if (isAway) throw new CriError("UNAVAILABLE", "ListPodSandbox", "away");
-      return nothingObserved(uid, "shop", uid);
+      return emptyObservedPod(uid, "shop", uid);
     },
   });
-  const uid = want("web");
-  const blindAt = () => told().flatMap((line) => (line.endsWith("blind") ? [line.split(" ")[0]] : []));
+  const uid = addPod("web");
+  const failedSyncTimes = () =>
+    reported().flatMap((line) => (line.endsWith("sync failed") ? [line.split(" ")[0]] : []));
   loop.wake(uid);
   await clock.advance(121_000);
-  expect(blindAt()).toEqual(["0s", "2s", "6s", "14s", "30s", "60s", "90s", "120s"]);
-  // Whoever wakes it meanwhile is heard at once, and makes nothing later.
+  expect(failedSyncTimes()).toEqual(["0s", "2s", "6s", "14s", "30s", "60s", "90s", "120s"]);
+  // A wake in between syncs at once and does not move the next retry.
   loop.wake(uid);
   await clock.advance(29_000);
-  expect(blindAt()).toEqual(["121s", "150s"]);
-  // What was away is back, and away again.
-  loop.forgive();
+  expect(failedSyncTimes()).toEqual(["121s", "150s"]);
+  // The runtime is back, and away again.
+  loop.retryAfterOutage();
   loop.wake(uid);
   await clock.advance(2_000);
-  expect(blindAt()).toEqual(["150s", "152s"]);
+  expect(failedSyncTimes()).toEqual(["150s", "152s"]);
   isAway = false;
   await clock.advance(4_000);
   isAway = true;
   loop.wake(uid);
   await clock.advance(2_000);
-  expect(blindAt().slice(-2)).toEqual(["156s", "158s"]);
+  expect(failedSyncTimes().slice(-2)).toEqual(["156s", "158s"]);
 });
 
-test("a decision that keeps failing is made again after delays that double", async () => {
-  const { clock, loop, want, told } = createScene({
-    report() {
+test("a pod is decided after every subscriber has followed the observation, and retried if one fails", async () => {
+  const steps: string[] = [];
+  let isBroken = true;
+  const {
+    clock,
+    loop,
+    want: addPod,
+    reported,
+  } = createTestLoop({
+    async onObserved({ uid }, desired) {
+      await Promise.resolve();
+      steps.push(`${uid} observed${desired === undefined ? "" : ", desired"}`);
+      if (isBroken) throw new Error("the disk is full");
+    },
+    onStatusDecided: ({ uid }) => void steps.push(`${uid} decided`),
+  });
+  loop.wake(addPod("web"));
+  await settlePromises();
+  expect([steps.splice(0), reported()]).toEqual([["web observed, desired"], ["0s web: sync failed"]]);
+  isBroken = false;
+  await clock.advance(2_000);
+  expect(steps.slice(0, 2)).toEqual(["web observed, desired", "web decided"]);
+});
+
+test("a decision that keeps failing is retried with delays that double", async () => {
+  const {
+    clock,
+    loop,
+    want: addPod,
+    reported,
+  } = createTestLoop({
+    onStatusDecided() {
       throw new TypeError("undefined is not an object");
     },
   });
-  loop.wake(want("odd"));
+  loop.wake(addPod("odd"));
   await clock.advance(60_000);
-  expect(told()).toEqual([0, 2, 6, 14, 30, 60].map((seconds) => `${seconds}s odd: blind`));
+  expect(reported()).toEqual([0, 2, 6, 14, 30, 60].map((seconds) => `${seconds}s odd: sync failed`));
 });
 
-test("a pod of which nothing is left is finished once, and a wake in its last turn begins it anew", async () => {
-  const { loop, told } = createScene({
+test("a pod of which nothing is left is finished once, and a wake during its last sync creates it again", async () => {
+  const { loop, reported } = createTestLoop({
     observe: async (uid) => {
-      await rest();
-      if (looks++ === 0) loop.wake(uid);
-      return nothingObserved(uid, "shop", "web");
+      await settlePromises();
+      if (observationCount++ === 0) loop.wake(uid);
+      return emptyObservedPod(uid, "shop", "web");
     },
   });
-  let looks = 0;
+  let observationCount = 0;
   loop.wake("web" as PodUid);
   await loop.settled();
-  expect(told()).toEqual(["0s web: finished", "0s web: finished"]);
-  expect(looks).toBe(2);
+  expect(reported()).toEqual(["0s web: finished", "0s web: finished"]);
+  expect(observationCount).toBe(2);
 });
 
-test("after a stop no turn is taken and no timer wakes anybody; it waits for what is under way", async () => {
-  const { clock, seen, acts, loop, want, told } = createScene();
-  const acting = Promise.withResolvers<Done>();
-  acts.prepareVolumes = () => acting.promise;
-  const uid = want("web");
+test("stop waits for the calls under way, and no sync or timer runs afterwards", async () => {
+  const { clock, seen, acts, loop, want: addPod, reported } = createTestLoop();
+  const acting = Promise.withResolvers<ActionOutput>();
+  acts.makeResource = () => acting.promise;
+  const uid = addPod("web");
   seen.set(uid, { images: present });
   loop.wake(uid);
-  await rest();
+  await settlePromises();
   let hasStopped = false;
   const stopped = loop.stop().then(() => {
     hasStopped = true;
   });
-  await rest();
+  await settlePromises();
   expect(hasStopped).toBe(false);
   acting.resolve({});
   await stopped;
-  expect(clock.timers).toBe(0);
+  expect(clock.pendingTimers).toBe(0);
   loop.wake(uid);
   await clock.advance(60_000);
-  expect(told()).toEqual(["0s web: prepareVolumes"]);
+  expect(reported()).toEqual(["0s web: makeResource"]);
 });

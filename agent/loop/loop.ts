@@ -1,113 +1,114 @@
+import { createKeyedCoalescingWorker } from "../../host/async/coalescing-worker.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { PodUid } from "../../proto/ids.ts";
-import { forgiveOutages, forgiveReference } from "../decide/pod/memory.ts";
-import type { Settings } from "../decide/settings.ts";
-import type { Rooms } from "../rooms.ts";
-import { createStarts } from "./start-limiter.ts";
+import { clearOutageFailures, clearReferenceFailures } from "../decide/pod/memory.ts";
+import type { PodSettings } from "../decide/settings.ts";
+import type { SyncPorts } from "./ports.ts";
+import { createStartLimiter } from "./start-limiter.ts";
 import {
   abortBackground,
-  enterLoop,
-  forgetFailedLooks,
-  giveUpOutdated,
-  type Hallway,
-  type PodInLoop,
-  takeTurn,
+  cancelOutdatedCalls,
+  clearSyncFailures,
+  createPodWorker,
+  type LoopState,
+  type PodWorker,
+  syncPod,
 } from "./sync-pod.ts";
+import { createSyncNotifier } from "./sync-subscriber.ts";
 
-export interface LoopSettings {
+export interface LoopOptions {
   readonly clock: Clock;
-  readonly rooms: Rooms;
-  readonly settings: () => Settings;
-  /** How many pods may start at once. */
-  readonly startPlaces: number;
+  readonly ports: SyncPorts;
+  readonly settings: () => PodSettings;
+  /** How many pods may start containers at the same time. */
+  readonly startSlots: number;
 }
 
 export interface Loop {
-  /** Something about this pod: look at it. Never says what; lost and doubled wakes do no harm. */
+  /** Requests a sync of this pod. Carries no reason; lost and repeated wakes are harmless. */
   wake(uid: PodUid): void;
-  /** As wake, for a pod that has to end, or to end sooner: what is being done for it by an earlier word is given up. */
-  interrupt(uid: PodUid): void;
-  /** The runtime is back: what failed because it was away waits no longer. Whoever calls this wakes the pods. */
-  forgive(): void;
-  /** An object that the pod refers to, known by this key, was read or is another one: what failed for want of it waits no longer. */
-  tellOf(uid: PodUid, key: string): void;
-  /** Resolves when no turn, and nothing beside one, is under way. */
+  /**
+   * Like `wake`, for a pod whose termination was requested or shortened: aborts the calls that started under an older
+   * request.
+   */
+  cancelOutdated(uid: PodUid): void;
+  /** Clears the back-off of everything that failed because the runtime was away. The caller wakes the pods. */
+  retryAfterOutage(): void;
+  /**
+   * A Secret or ConfigMap of this pod was read or has changed: clears the back-off of actions that failed because of
+   * it. `key` is the object's `referenceKey`.
+   */
+  onReferenceChanged(uid: PodUid, key: string): void;
+  /** Resolves when no sync and no background call is under way. */
   settled(): Promise<void>;
-  /** Takes no further turn; resolves when the calls under way have ended. */
+  /** Starts no further sync; resolves when the calls under way have ended. */
   stop(): Promise<void>;
 }
 
 /**
- * The hallway between the rooms. One turn per pod at a time: look, decide, report, act, and look again while there was
- * something to do. A turn begins with a fresh look, so nothing is ever decided upon a state that the agent's own last call
- * has made stale.
+ * The sync loop. It runs one sync per pod at a time (observe, decide, report, act) and repeats it while there is
+ * something to do. Each sync starts with a fresh observation, so it never decides on state that the agent's own last
+ * call has made stale.
  */
-export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings): Loop {
-  const pods = new Map<PodUid, PodInLoop>();
-  const hall: Hallway = { clock, rooms, settings, wake, starts: createStarts(startPlaces, clock, wake) };
+export function createLoop({ clock, ports, settings, startSlots }: LoopOptions): Loop {
+  const pods = new Map<PodUid, PodWorker>();
+  const syncs = createKeyedCoalescingWorker(sync);
+  const notify = createSyncNotifier(ports.subscribers);
+  const starts = createStartLimiter(startSlots, clock, wake);
+  const state: LoopState = { clock, ports, notify, settings, wake, remove: removeWorker, starts };
   let isStopping = false;
 
   function wake(uid: PodUid): void {
-    if (isStopping) return;
-    const pod = pods.get(uid) ?? enterLoop(uid);
+    if (!isStopping) syncs.wake(uid);
+  }
+
+  /** A wake during the last sync of a pod belongs to a new pod with the same uid. */
+  function sync(uid: PodUid): Promise<void> {
+    if (isStopping) return Promise.resolve();
+    const pod = pods.get(uid) ?? createPodWorker(uid);
     pods.set(uid, pod);
-    pod.isDirty = true;
-    pod.turning ??= turnUntilClean(pod).finally(() => {
-      pod.turning = undefined;
-      // A wake between the last look at isDirty and this line found the pod turning, and left it to us.
-      if (pod.isDirty && pods.get(uid) === pod) wake(uid);
-    });
+    return syncPod(state, pod);
   }
 
-  async function turnUntilClean(pod: PodInLoop): Promise<void> {
-    // Only when the pod is known to be turning: a room that wakes it from within its turn must not begin another.
-    await Promise.resolve();
-    while (pod.isDirty && !isStopping) {
-      pod.isDirty = false;
-      if (await takeTurn(hall, pod)) return leave(pod);
-    }
-  }
-
-  function leave(pod: PodInLoop): void {
+  function removeWorker(pod: PodWorker): void {
     pod.cancelTimer?.();
     abortBackground(pod);
     pod.background.clear();
-    hall.starts.release(pod.uid);
+    state.starts.release(pod.uid);
     pods.delete(pod.uid);
-    rooms.finished(pod.uid);
-    // A wake that came during the last turn belongs to a pod of the same uid that begins anew.
-    if (pod.isDirty) wake(pod.uid);
+    notify.onPodFinished(pod.uid);
   }
 
-  function interrupt(uid: PodUid): void {
+  function cancelOutdated(uid: PodUid): void {
     const pod = pods.get(uid);
-    if (pod !== undefined) giveUpOutdated(pod, rooms.desired(uid));
+    if (pod !== undefined) cancelOutdatedCalls(pod, ports.desired(uid));
     wake(uid);
   }
 
-  function forgive(): void {
+  function retryAfterOutage(): void {
     for (const pod of pods.values()) {
-      pod.memory = forgiveOutages(pod.memory);
-      forgetFailedLooks(pod);
+      pod.memory = clearOutageFailures(pod.memory);
+      clearSyncFailures(pod);
     }
   }
 
-  function tellOf(uid: PodUid, key: string): void {
+  function onReferenceChanged(uid: PodUid, key: string): void {
     const pod = pods.get(uid);
-    const wanted = rooms.desired(uid);
-    if (pod === undefined || wanted === undefined || wanted === "unknown") return;
-    pod.memory = forgiveReference(pod.memory, wanted.pod, key);
+    const desired = ports.desired(uid);
+    if (pod === undefined || desired === undefined || desired === "unknown") return;
+    pod.memory = clearReferenceFailures(pod.memory, desired.pod, key);
     wake(uid);
   }
 
-  const underWay = () =>
-    [...pods.values()].flatMap(({ turning, background }) => [
-      ...(turning === undefined ? [] : [turning]),
-      ...[...background.values()].map(({ done }) => done),
-    ]);
+  const backgroundCalls = () =>
+    [...pods.values()].flatMap(({ background }) => [...background.values()].map(({ done }) => done));
 
   async function settled(): Promise<void> {
-    for (let work = underWay(); work.length > 0; work = underWay()) await Promise.all(work);
+    await syncs.settled();
+    for (let calls = backgroundCalls(); calls.length > 0; calls = backgroundCalls()) {
+      await Promise.all(calls);
+      await syncs.settled();
+    }
   }
 
   async function stop(): Promise<void> {
@@ -117,9 +118,9 @@ export function createLoop({ clock, rooms, settings, startPlaces }: LoopSettings
       abortBackground(pod);
     }
     await settled();
-    // So that no timer of a place outlives the loop.
-    for (const uid of pods.keys()) hall.starts.release(uid);
+    // No timer of a start slot may outlive the loop.
+    for (const uid of pods.keys()) state.starts.release(uid);
   }
 
-  return { wake, interrupt, forgive, tellOf, settled, stop };
+  return { wake, cancelOutdated, retryAfterOutage, onReferenceChanged, settled, stop };
 }

@@ -1,36 +1,42 @@
 import type { Clock } from "../../host/clock.ts";
 import type { PodUid } from "../../proto/ids.ts";
 
-/** Who may start something now. Holders keep their place until they have nothing more to start, or are stuck. */
-export interface Starts {
-  /** True when the pod holds a place, or gets one now; false puts it into the queue, and it is called when its turn comes. */
-  take(uid: PodUid, priority: number): boolean;
-  /** Gives back a place, or leaves the queue. */
+/**
+ * Limits how many pods start containers at once. A pod keeps its slot until it has nothing left to start, or is stuck.
+ */
+export interface StartLimiter {
+  /**
+   * Returns true if the pod holds a slot or gets one now. Otherwise queues the pod, which is woken when it gets a slot.
+   */
+  acquire(uid: PodUid, priority: number): boolean;
+  /** Frees the pod's slot, or removes the pod from the queue. */
   release(uid: PodUid): void;
 }
 
-interface Waiting {
+interface WaitingPod {
   readonly uid: PodUid;
   readonly priority: number;
 }
 
-/** A holder comes again after each call. Most calls take less than a second; one that takes so long hangs. */
+/** A pod acquires its slot again after each call. Most calls take less than a second; a longer one hangs. */
 export const STUCK_AFTER_MS = 10_000;
 
 /**
- * Bounds how many pods start at once. Few starts side by side end sooner, each and all of them, than many: on two cores a
- * hundred pods started at once are ready after 12.6 s (median), four at a time after 3.8 s.
- * Higher `spec.priority` goes first; among equals, who came first.
+ * Starting few pods at a time is faster, for each pod and for all of them: on two cores a hundred pods that start at
+ * once are ready after 12.6 s (median), four at a time after 3.8 s. Pods with a higher `spec.priority` go first; equals
+ * go in order of arrival.
  *
- * Who does not come again for ten seconds loses its place, or a few calls that hang would keep all others from starting. Its call
- * goes on, and it needs a place again for the next one.
+ * A pod that does not acquire its slot again for ten seconds loses it; otherwise a few hanging calls would block all
+ * other pods. Its call continues, and the pod needs a new slot for the next one.
+ *
+ * No semaphore of host/async: a pod holds its slot over many syncs and asks for it by its uid in each, and a sync must not wait.
  */
-export function createStarts(places: number, clock: Clock, call: (uid: PodUid) => void): Starts {
-  /** Each with what cancels its time. */
+export function createStartLimiter(slots: number, clock: Clock, onAcquired: (uid: PodUid) => void): StartLimiter {
+  /** The pods that hold a slot, each with the function that cancels its timeout. */
   const holders = new Map<PodUid, () => void>();
-  const queue: Waiting[] = [];
+  const queue: WaitingPod[] = [];
 
-  function enqueue(entry: Waiting): void {
+  function enqueue(entry: WaitingPod): void {
     if (queue.some(({ uid }) => uid === entry.uid)) return;
     const behind = queue.findIndex(({ priority }) => priority < entry.priority);
     queue.splice(behind === -1 ? queue.length : behind, 0, entry);
@@ -56,12 +62,12 @@ export function createStarts(places: number, clock: Clock, call: (uid: PodUid) =
     const next = queue.shift();
     if (next === undefined) return;
     hold(next.uid);
-    call(next.uid);
+    onAcquired(next.uid);
   }
 
   return {
-    take(uid, priority) {
-      if (!holders.has(uid) && holders.size >= places) {
+    acquire(uid, priority) {
+      if (!holders.has(uid) && holders.size >= slots) {
         enqueue({ uid, priority });
         return false;
       }

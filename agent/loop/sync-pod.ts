@@ -2,287 +2,322 @@ import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../host/clock.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import { priorityOf } from "../../proto/kubernetes/priority.ts";
-import { type Action, type ActionLane, identityOf, laneOf } from "../decide/pod/action.ts";
-import { type Backoff, delayOf } from "../decide/pod/backoff.ts";
-import type { DesiredNow, Termination } from "../decide/pod/desired.ts";
+import type { ActionClass } from "../decide/actions/action-record.ts";
+import { createKeyMap, type KeyMap } from "../decide/actions/key-map.ts";
+import { type Action, type ActionKey, actionKeyOf, classOf } from "../decide/pod/action.ts";
 import {
-  type ActionResult,
-  emptyMemory,
+  clearInProgress,
   failureCount,
-  forgetUnderWay,
-  type PodMemory,
-  remember,
-  rememberPulling,
-  rememberStart,
-} from "../decide/pod/memory.ts";
+  recordDequeued,
+  recordResult,
+  recordStarted,
+} from "../decide/pod/action-memory.ts";
+import { type Backoff, backoffDelayMs } from "../decide/pod/backoff.ts";
+import type { DesiredPodView } from "../decide/pod/desired.ts";
+import { type ActionResult, emptyMemory, type PodMemory } from "../decide/pod/memory.ts";
 import type { ObservedPod } from "../decide/pod/observed.ts";
 import { type Decision, decideOrphan, decidePod } from "../decide/pod/pod.ts";
-import type { Settings } from "../decide/settings.ts";
-import { unseenStatus } from "../decide/status/status.ts";
-import type { Call, Rooms } from "../rooms.ts";
-import type { Starts } from "./start-limiter.ts";
+import type { PodSettings } from "../decide/settings.ts";
+import { unobservedStatus } from "../decide/status/status.ts";
+import type { ActionCall, SyncPorts } from "./ports.ts";
+import type { StartLimiter } from "./start-limiter.ts";
+import type { SyncSubscriber } from "./sync-subscriber.ts";
 
-/** All that the turns of all pods share. */
-export interface Hallway {
+/** What the syncs of all pods share. */
+export interface LoopState {
   readonly clock: Clock;
-  readonly rooms: Rooms;
-  readonly settings: () => Settings;
-  readonly starts: Starts;
+  readonly ports: SyncPorts;
+  /** Calls every subscriber of the syncs. */
+  readonly notify: Required<SyncSubscriber>;
+  readonly settings: () => PodSettings;
+  readonly starts: StartLimiter;
   readonly wake: (uid: PodUid) => void;
+  /** Nothing is left of the pod. */
+  readonly remove: (pod: PodWorker) => void;
 }
 
-export interface PodInLoop {
+/** The state that the loop keeps for one pod: its memory, its calls under way and its next due time. */
+export interface PodWorker {
   readonly uid: PodUid;
   memory: PodMemory;
-  isDirty: boolean;
-  turning: Promise<void> | undefined;
-  /** The calls of the present turn, or of the last one. */
-  turn: UnderWay | undefined;
-  /** Pulls, hooks and stops, which outlive turns. */
-  readonly background: Map<Action, UnderWay & { readonly done: Promise<void> }>;
-  /** How many of them have ended: a look that was begun before one of them did says nothing of it. */
-  ended: number;
+  /** The calls of the current sync, or of the last one. */
+  syncCall: CancellableCall | undefined;
+  /** Pulls, hooks and stops: calls that outlive the sync that started them. */
+  readonly background: Map<Action, CancellableCall & { readonly done: Promise<void> }>;
+  /**
+   * How many background calls have finished. An observation that started before one finished does not include its
+   * effect.
+   */
+  finishedBackgroundCalls: number;
   cancelTimer: (() => void) | undefined;
-  /** Whether a look has succeeded; and the time of the first look, as long as none has. */
-  isSeen: boolean;
-  blindSince: number | undefined;
-  /** How many looks and decisions have failed in a row, each made when it was due. */
-  failedLooks: number;
-  /** When the next look after one that has failed is due. */
+  /** Whether the pod was ever observed successfully. */
+  hasBeenObserved: boolean;
+  /** When an observation of this pod failed for the first time; epoch milliseconds. */
+  observeFailingSince: number | undefined;
+  /** How many scheduled syncs failed in a row, in the observation or in the decision. Early retries do not count. */
+  syncFailures: number;
+  /** When the retry after a failed sync is due; epoch milliseconds. */
   retryAt: number | undefined;
   /**
-   * What was done with success since the last decision, and how often in a row it had failed before: to see through a runtime that
-   * only says so.
+   * The actions that succeeded since the last decision, by `actionKeyOf`, each with its count of earlier failures in a
+   * row. An action that is needed again at once had no effect, although the runtime reported success.
    */
-  readonly justDone: Map<string, number>;
+  succeededActions: KeyMap<ActionKey, number>;
 }
 
-/** What was begun and can be given up, and what was known of the pod's end when it was. */
-interface UnderWay {
+/** A call that can be cancelled, and why the pod had to terminate when the call started. */
+interface CancellableCall {
   readonly abort: AbortController;
-  readonly end: EndKnown;
+  readonly termination: KnownTermination;
 }
 
-type EndKnown = "nobody wants it" | Termination | undefined;
+type KnownTermination = "not desired" | Pick<DesiredPodView, "termination" | "terminationRequest">;
 
-/** A pod of which the loop knows nothing yet but its uid. */
-export function enterLoop(uid: PodUid): PodInLoop {
+export function createPodWorker(uid: PodUid): PodWorker {
   return {
     uid,
     memory: emptyMemory,
-    isDirty: false,
-    turning: undefined,
-    turn: undefined,
+    syncCall: undefined,
     background: new Map(),
-    ended: 0,
+    finishedBackgroundCalls: 0,
     cancelTimer: undefined,
-    isSeen: false,
-    blindSince: undefined,
-    failedLooks: 0,
+    hasBeenObserved: false,
+    observeFailingSince: undefined,
+    syncFailures: 0,
     retryAt: undefined,
-    justDone: new Map(),
+    succeededActions: createKeyMap(),
   };
 }
 
-/** What one turn looked at. */
-interface Look {
-  readonly pod: PodInLoop;
-  readonly desired: DesiredNow | undefined;
+/** What one sync works on. */
+interface SyncInput {
+  readonly pod: PodWorker;
+  readonly desired: DesiredPodView | undefined;
   readonly observed: ObservedPod;
 }
 
-const BLIND_RETRY: Backoff = { firstMs: 2_000, longestMs: 30_000 };
+const SYNC_RETRY: Backoff = { initialMs: 2_000, maxMs: 30_000 };
 
-/** One turn: look, decide, report, act. True when nothing is left of the pod. Never rejects. */
-export async function takeTurn(hall: Hallway, pod: PodInLoop): Promise<boolean> {
-  const { rooms } = hall;
-  const wanted = rooms.desired(pod.uid);
-  if (wanted === "unknown") return false;
-  const { ended } = pod;
+/** One sync of a pod: observe, decide, report, act. Removes its worker when nothing is left of the pod. Never rejects. */
+export async function syncPod(state: LoopState, pod: PodWorker): Promise<void> {
+  const { ports, notify } = state;
+  const desiredPod = ports.desired(pod.uid);
+  if (desiredPod === "unknown") return;
+  const { finishedBackgroundCalls } = pod;
   let observed: ObservedPod;
   try {
-    observed = await rooms.observe(pod.uid, wanted);
+    observed = await ports.observe(pod.uid, desiredPod);
+    const keptUp = notify.onObserved(observed, desiredPod);
+    if (keptUp !== undefined) await keptUp;
   } catch (error) {
-    rooms.blind(pod.uid, error);
-    reportUnseen(hall, pod, wanted, error);
-    lookAgainLater(hall, pod);
-    return false;
+    notify.onSyncFailed(pod.uid, error);
+    reportUnobserved(state, pod, desiredPod, error);
+    scheduleRetry(state, pod);
+    return;
   }
-  pod.isSeen = true;
-  // Who has ended it wakes the pod.
-  if (pod.ended !== ended) return false;
-  // What is wanted may have changed while the node was read; decisions go by the latest word.
-  const desired = rooms.desired(pod.uid);
-  if (desired === "unknown") return false;
-  const look: Look = { pod, desired, observed };
+  pod.hasBeenObserved = true;
+  // A background call finished during the observation. It wakes the pod, and the next sync observes its effect.
+  if (pod.finishedBackgroundCalls !== finishedBackgroundCalls) return;
+  // The desired state may have changed while the node was read; decide on the latest.
+  const desired = ports.desired(pod.uid);
+  if (desired === "unknown") return;
+  const input: SyncInput = { pod, desired, observed };
   let decision: ReturnType<typeof decide>;
   try {
-    decision = decide(hall, look);
+    decision = decide(state, input);
   } catch (error) {
-    // A mistake of ours, or a pod that no API server lets through: the other pods go on.
-    rooms.blind(pod.uid, error);
-    lookAgainLater(hall, pod);
-    return false;
+    // A bug of ours, or a pod that no API server would accept. Other pods must not suffer.
+    notify.onSyncFailed(pod.uid, error);
+    scheduleRetry(state, pod);
+    return;
   }
-  forgetFailedLooks(pod);
+  clearSyncFailures(pod);
   pod.memory = decision.memory;
-  lookAgain(hall, pod, decision.lookAgainAt);
-  if (decision.stage.kind === "finished") return true;
-  // Whoever is ahead of the runtime looks again when that has followed.
-  if (observed.isAhead) return false;
-  await carryOut(hall, look, decision);
-  return false;
+  scheduleSync(state, pod, decision.lookAgainAt);
+  if (decision.stage.kind === "finished") return state.remove(pod);
+  // An event reported an exit that the runtime's status does not show yet. Act on the next observation.
+  if (observed.hasUnconfirmedExit) return;
+  await performActions(state, input, decision);
 }
 
 /**
- * A pod that was reported keeps its last status while nobody can look; one that never was is shown as wanted. Not at once: in the
- * first moments of an agent the runtime has only not answered yet, and a pod that runs would be shown as Pending.
+ * Reports a status for a desired pod that was never observed. A pod that was observed before keeps its last status. The
+ * first failure is not reported at once: right after the agent starts the runtime may just not have answered yet, and a
+ * running pod would be shown as Pending.
  */
-function reportUnseen({ clock, rooms }: Hallway, pod: PodInLoop, wanted: DesiredNow | undefined, error: unknown): void {
-  pod.blindSince ??= clock.now();
-  // Negative where the clock was set back.
-  const blindMs = clock.now() - pod.blindSince;
-  if (wanted === undefined || pod.isSeen || (blindMs >= 0 && blindMs < BLIND_RETRY.firstMs)) return;
-  const why = `what of the pod runs is not known yet: ${error instanceof Error ? error.message : error}`;
-  const stage = wanted.termination === undefined ? "syncing" : "terminating";
-  rooms.report(pod.uid, wanted, unseenStatus(wanted, why), stage);
+function reportUnobserved(
+  { clock, notify }: LoopState,
+  pod: PodWorker,
+  desiredPod: DesiredPodView | undefined,
+  error: unknown,
+): void {
+  pod.observeFailingSince ??= clock.now();
+  // Negative after the clock was set back.
+  const failingMs = clock.now() - pod.observeFailingSince;
+  if (desiredPod === undefined || pod.hasBeenObserved || (failingMs >= 0 && failingMs < SYNC_RETRY.initialMs)) return;
+  const message = `the pod's containers cannot be observed yet: ${error instanceof Error ? error.message : error}`;
+  const stage = desiredPod.termination === undefined ? "syncing" : "terminating";
+  const status = unobservedStatus(desiredPod, message);
+  notify.onStatusDecided({ uid: pod.uid, desired: desiredPod, status, stage, blockedReason: undefined });
 }
 
-function decide({ clock, rooms, settings }: Hallway, { pod, desired, observed }: Look): Omit<Decision, "status"> {
+function decide(
+  { clock, notify, settings }: LoopState,
+  { pod, desired, observed }: SyncInput,
+): Omit<Decision, "status"> {
   const now = clock.now();
   if (desired === undefined) return decideOrphan(observed, pod.memory, now);
   const decision = decidePod(desired, observed, pod.memory, settings(), now);
-  rooms.report(pod.uid, desired, decision.status, decision.stage.kind, decision.obstacle);
+  const { status, stage, blockedReason } = decision;
+  notify.onStatusDecided({ uid: pod.uid, desired, status, stage: stage.kind, blockedReason });
   return decision;
 }
 
-/** True for what outlives the turn that has begun it. */
-function isBesideTurns(action: Action): boolean {
-  const lane = laneOf(action);
-  return lane === "background" || lane === "stop";
+/** Whether the action runs in the background, beyond the sync that starts it. */
+function runsInBackground(action: Action): boolean {
+  const actionClass = classOf(action);
+  return actionClass === "background" || actionClass === "stop";
 }
 
-/** Of nothing that failed is the next delay made longer: who has succeeded, or heard that what was away is back. */
-export function forgetFailedLooks(pod: PodInLoop): void {
-  pod.failedLooks = 0;
+/** Resets the retry delay after a success, or after an outage has ended. */
+export function clearSyncFailures(pod: PodWorker): void {
+  pod.syncFailures = 0;
   pod.retryAt = undefined;
 }
 
 /**
- * After a look or a decision that failed. A mistake may stay for as long as its pod does, and so may a file that cannot be read: what is
- * tried for ever is tried more and more seldom. A wake in between, of which there may be many at once, tries once more and delays nothing.
+ * Schedules a retry after a failed observation or decision. A bug or an unreadable file may last as long as the pod, so
+ * the delay grows with each failure. An early retry, caused by a wake, neither counts as a failure nor moves the due
+ * time.
  */
-function lookAgainLater(hall: Hallway, pod: PodInLoop): void {
-  const now = hall.clock.now();
-  const isEarly = pod.retryAt !== undefined && now < pod.retryAt && pod.retryAt - now <= BLIND_RETRY.longestMs;
+function scheduleRetry(state: LoopState, pod: PodWorker): void {
+  const now = state.clock.now();
+  const isEarly = pod.retryAt !== undefined && now < pod.retryAt && pod.retryAt - now <= SYNC_RETRY.maxMs;
   if (!isEarly) {
-    pod.failedLooks++;
-    pod.retryAt = now + delayOf(BLIND_RETRY, pod.failedLooks);
+    pod.syncFailures++;
+    pod.retryAt = now + backoffDelayMs(SYNC_RETRY, pod.syncFailures);
   }
-  lookAgain(hall, pod, pod.retryAt);
+  scheduleSync(state, pod, pod.retryAt);
 }
 
-/** The one timer of a pod: a new due time takes the place of the old one. */
-function lookAgain({ clock, wake }: Hallway, pod: PodInLoop, at: number | undefined): void {
+/** Sets the only timer of the pod; a new due time replaces the old one. */
+function scheduleSync({ clock, wake }: LoopState, pod: PodWorker, at: number | undefined): void {
   pod.cancelTimer?.();
   pod.cancelTimer = at === undefined ? undefined : clock.wakeAt(at, () => wake(pod.uid));
 }
 
-async function carryOut(hall: Hallway, look: Look, decision: Omit<Decision, "status">): Promise<void> {
-  const { pod } = look;
+async function performActions(state: LoopState, input: SyncInput, decision: Omit<Decision, "status">): Promise<void> {
+  const { pod } = input;
   if (decision.stage.kind !== "syncing") abortBackground(pod, "background");
-  const [unbelievable, actions] = partition(decision.actions, (action) => pod.justDone.has(identityOf(action)));
-  for (const action of unbelievable) rememberDisbelief(hall, look, action);
-  pod.justDone.clear();
-  const admitted = admit(hall, look, actions);
-  for (const action of actions) if (isBesideTurns(action)) startInBackground(hall, look, action);
+  const [ineffective, actions] = partition(decision.actions, (action) => pod.succeededActions.has(actionKeyOf(action)));
+  for (const action of ineffective) recordIneffectiveAction(state, input, action);
+  pod.succeededActions = createKeyMap();
+  const admitted = selectRunnable(state, input, actions);
+  for (const action of actions) if (runsInBackground(action)) startInBackground(state, input, action);
   const abort = new AbortController();
-  pod.turn = { abort, end: endOf(look.desired) };
-  const call = { signal: abort.signal, began: () => {} };
-  await Promise.all(admitted.map((action) => run(hall, look, action, call)));
-  if (admitted.length + unbelievable.length > 0) pod.isDirty = true;
+  pod.syncCall = { abort, termination: terminationOf(input.desired) };
+  const call: ActionCall = { signal: abort.signal, onStarted: () => {} };
+  await Promise.all(admitted.map((action) => run(state, input, action, call)));
+  if (admitted.length + ineffective.length > 0) state.wake(pod.uid);
 }
 
 function partition<T>(all: readonly T[], isFirst: (item: T) => boolean): readonly [readonly T[], readonly T[]] {
   return [all.filter(isFirst), all.filter((item) => !isFirst(item))];
 }
 
-/** What may be done at once: endings always, starts when the pod has a place; without one it is called when it gets it. */
-function admit({ starts }: Hallway, { pod, desired }: Look, actions: readonly Action[]): readonly Action[] {
-  const hasStart = actions.some((action) => laneOf(action) === "start");
+/**
+ * The actions that may run now: always those that end something, and starts only while the pod holds a start slot. A
+ * pod without a slot is woken when it gets one.
+ */
+function selectRunnable(
+  { starts }: LoopState,
+  { pod, desired }: SyncInput,
+  actions: readonly Action[],
+): readonly Action[] {
+  const hasStart = actions.some((action) => classOf(action) === "start");
   if (!hasStart) starts.release(pod.uid);
-  const mayStart = hasStart && starts.take(pod.uid, desired === undefined ? 0 : priorityOf(desired.pod));
-  return actions.filter((action) => laneOf(action) === "end" || (laneOf(action) === "start" && mayStart));
+  const mayStart = hasStart && starts.acquire(pod.uid, desired === undefined ? 0 : priorityOf(desired.pod));
+  return actions.filter((action) => classOf(action) === "end" || (classOf(action) === "start" && mayStart));
 }
 
-/** An action that has just succeeded and is needed again was no success; as a failure it has to wait its turn. */
-function rememberDisbelief({ clock, rooms }: Hallway, look: Look, action: Action): void {
-  const { pod } = look;
+/** Records an action as failed that just succeeded and is needed again, so that it backs off instead of looping. */
+function recordIneffectiveAction({ clock, ports, notify }: LoopState, input: SyncInput, action: Action): void {
+  const { pod } = input;
   const now = clock.now();
-  const explained = rooms.explain(action, new Error("it was reported as done, but nothing has changed"));
-  const result: ActionResult = { ok: false, ...explained };
-  pod.memory = remember(pod.memory, action, result, now, pod.justDone.get(identityOf(action)));
-  rooms.took({ ...whose(look), action, startedAt: now, endedAt: now, result });
+  const failure = ports.toFailure(action, new Error("the runtime reported success, but nothing has changed"));
+  const result: ActionResult = { ok: false, ...failure };
+  pod.memory = recordResult(pod.memory, action, result, now, pod.succeededActions.get(actionKeyOf(action)));
+  notify.onActionFinished({ ...podIdentity(input), action, startedAt: now, endedAt: now, result });
 }
 
-function startInBackground(hall: Hallway, look: Look, action: Action): void {
-  const { pod } = look;
+function startInBackground(state: LoopState, input: SyncInput, action: Action): void {
+  const { pod } = input;
   const abort = new AbortController();
-  pod.memory = rememberStart(pod.memory, action, hall.clock.now());
-  const began = () => {
-    pod.memory = rememberPulling(pod.memory, action, hall.clock.now());
-    hall.wake(pod.uid);
+  pod.memory = recordStarted(pod.memory, action, state.clock.now());
+  const onStarted = () => {
+    pod.memory = recordDequeued(pod.memory, action, state.clock.now());
+    state.wake(pod.uid);
   };
-  const done = run(hall, look, action, { signal: abort.signal, began }).then(() => {
-    // Of a pod that has left the loop nobody has to hear.
-    if (pod.background.delete(action)) hall.wake(pod.uid);
+  const done = run(state, input, action, { signal: abort.signal, onStarted }).then(() => {
+    // A pod that has left the loop has an empty `background` and needs no wake.
+    if (pod.background.delete(action)) state.wake(pod.uid);
   });
-  pod.background.set(action, { abort, end: endOf(look.desired), done });
+  pod.background.set(action, { abort, termination: terminationOf(input.desired), done });
 }
 
-const endOf = (wanted: DesiredNow | undefined): EndKnown =>
-  wanted === undefined ? "nobody wants it" : wanted.termination;
+function terminationOf(desiredPod: DesiredPodView | undefined): KnownTermination {
+  if (desiredPod === undefined) return "not desired";
+  const { termination, terminationRequest } = desiredPod;
+  return { ...(termination && { termination }), ...(terminationRequest && { terminationRequest }) };
+}
 
 /**
- * Gives up what was begun before the end of the pod was asked for as it is now. What goes by that already goes on: the word is known before
- * it is written down and told of, and a hook that was begun in between is not begun once more.
+ * Aborts the calls that started under an older termination request. Calls that started under the current request
+ * continue, so a preStop hook never runs twice: a request takes effect before it is saved and before the loop is
+ * notified, and a sync in between may have started the hook.
  */
-export function giveUpOutdated(pod: PodInLoop, wanted: DesiredNow | undefined | "unknown"): void {
-  const isOutdated = ({ end }: UnderWay) => wanted === "unknown" || !isDeepStrictEqual(end, endOf(wanted));
-  for (const underWay of [...(pod.turn ? [pod.turn] : []), ...pod.background.values()])
+export function cancelOutdatedCalls(pod: PodWorker, desiredPod: DesiredPodView | undefined | "unknown"): void {
+  const isOutdated = ({ termination }: CancellableCall) =>
+    desiredPod === "unknown" || !isDeepStrictEqual(termination, terminationOf(desiredPod));
+  for (const underWay of [...(pod.syncCall ? [pod.syncCall] : []), ...pod.background.values()])
     if (isOutdated(underWay)) underWay.abort.abort();
 }
 
-/** Gives up what runs beside the turns of a pod: all of it, or one lane. */
-export function abortBackground(pod: PodInLoop, lane?: ActionLane): void {
-  for (const [action, { abort }] of pod.background) if (lane === undefined || laneOf(action) === lane) abort.abort();
+/** Aborts the background calls of a pod: all of them, or those of one class. */
+export function abortBackground(pod: PodWorker, actionClass?: ActionClass): void {
+  for (const [action, { abort }] of pod.background)
+    if (actionClass === undefined || classOf(action) === actionClass) abort.abort();
 }
 
-/** Never rejects: what went wrong is remembered, and the next decision takes it up. */
-async function run(hall: Hallway, look: Look, action: Action, call: Call): Promise<void> {
-  const { clock, rooms } = hall;
-  const { pod, desired, observed } = look;
+/** Runs one action. Never rejects: a failure is recorded in the pod's memory, and the next decision handles it. */
+async function run(state: LoopState, input: SyncInput, action: Action, call: ActionCall): Promise<void> {
+  const { clock, ports, notify } = state;
+  const { pod, desired, observed } = input;
   const startedAt = clock.now();
-  let waited: { readonly beganAt?: number } = {};
-  const began = () => {
-    waited = { beganAt: clock.now() };
-    call.began();
+  let started: { readonly dequeuedAt?: number } = {};
+  const onStarted = () => {
+    started = { dequeuedAt: clock.now() };
+    call.onStarted();
   };
-  rooms.begins({ ...whose(look), action, startedAt });
+  notify.onActionStarted({ ...podIdentity(input), action, startedAt });
   let result: ActionResult | "given up";
   try {
-    result = { ok: true, ...(await rooms.act(pod.uid, desired, observed, action, { signal: call.signal, began })) };
+    result = { ok: true, ...(await ports.act(pod.uid, desired, observed, action, { signal: call.signal, onStarted })) };
   } catch (error) {
-    result = call.signal.aborted ? "given up" : { ok: false, ...rooms.explain(action, error) };
+    result = call.signal.aborted ? "given up" : { ok: false, ...ports.toFailure(action, error) };
   }
   const endedAt = clock.now();
-  if (isBesideTurns(action)) pod.ended++;
-  rooms.took({ ...whose(look), action, startedAt, ...waited, endedAt, result });
-  if (result !== "given up" && result.ok) pod.justDone.set(identityOf(action), failureCount(pod.memory, action));
+  if (runsInBackground(action)) pod.finishedBackgroundCalls++;
+  notify.onActionFinished({ ...podIdentity(input), action, startedAt, ...started, endedAt, result });
+  if (result !== "given up" && result.ok)
+    pod.succeededActions = pod.succeededActions.set(actionKeyOf(action), failureCount(pod.memory, action));
   pod.memory =
-    result === "given up" ? forgetUnderWay(pod.memory, action) : remember(pod.memory, action, result, endedAt);
+    result === "given up" ? clearInProgress(pod.memory, action) : recordResult(pod.memory, action, result, endedAt);
 }
 
-function whose({ pod: { uid }, observed: { namespace, name } }: Look): { readonly uid: PodUid; readonly pod: string } {
+function podIdentity({ pod: { uid }, observed: { namespace, name } }: SyncInput): {
+  readonly uid: PodUid;
+  readonly pod: string;
+} {
   return { uid, pod: name === "" ? "" : `${namespace}/${name}` };
 }

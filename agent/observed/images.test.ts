@@ -1,19 +1,19 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
 import { Image } from "../../proto/cri/gen/api.ts";
-import { FakeClock, rest } from "../../test/fakes/clock.ts";
+import { FakeClock, settlePromises } from "../../test/fakes/clock.ts";
 import { FakeRuntime } from "../../test/fakes/runtime.ts";
 import { createObservedImages } from "./images.ts";
 
-function createScene() {
+function createFixture() {
   const clock = new FakeClock();
   const runtime = new FakeRuntime({ clock });
   runtime.addImage("here:1");
   return { clock, runtime, images: createObservedImages({ runtime, clock }) };
 }
 
-test("an image that is there is asked for once a start, one that is not each time", async () => {
-  const { runtime, images } = createScene();
+test("a present image is requested once per pod start, a missing one each time", async () => {
+  const { runtime, images } = createFixture();
   for (let turn = 0; turn < 3; turn++) {
     expect(await images.presence("here:1")).toMatchObject({ present: true });
     expect(await images.presence("away:1")).toEqual({ present: false });
@@ -26,15 +26,15 @@ test("an image that is there is asked for once a start, one that is not each tim
   ]);
 });
 
-test("a hundred pods that ask at once are one question", async () => {
-  const { runtime, images } = createScene();
+test("a hundred concurrent pods share one request", async () => {
+  const { runtime, images } = createFixture();
   const answers = await Promise.all(Array.from({ length: 100 }, () => images.presence("here:1")));
   expect(new Set(answers.map(({ present }) => present))).toEqual(new Set([true]));
   expect(runtime.calls).toHaveLength(1);
 });
 
-test("an image that was imported or tagged anew without a word is seen within five seconds", async () => {
-  const { clock, runtime, images } = createScene();
+test("an image that was imported or tagged is found within five seconds", async () => {
+  const { clock, runtime, images } = createFixture();
   runtime.images.set("here:1", Image.fromPartial({ id: "sha256:old" }));
   expect(await images.presence("here:1")).toMatchObject({ ref: "sha256:old" });
   runtime.images.set("here:1", Image.fromPartial({ id: "sha256:new" }));
@@ -47,35 +47,35 @@ test("an image that was imported or tagged anew without a word is seen within fi
   expect(await images.presence("here:1")).toEqual({ present: false });
 });
 
-test("a doubted image is asked for again, and no other", async () => {
-  const { runtime, images } = createScene();
+test("an invalidated image is requested again, and no other", async () => {
+  const { runtime, images } = createFixture();
   await Promise.all([images.presence("here:1"), images.presence("away:1")]);
   runtime.addImage("away:1");
-  images.doubt("away:1");
+  images.invalidate("away:1");
   runtime.calls.length = 0;
   expect(await images.presence("away:1")).toMatchObject({ present: true });
   expect(await images.presence("here:1")).toMatchObject({ present: true });
   expect(runtime.calls).toEqual(["imageStatus away:1"]);
 });
 
-test("after a doubt of all, all are asked for again", async () => {
-  const { runtime, images } = createScene();
+test("after all are invalidated, each image is requested again", async () => {
+  const { runtime, images } = createFixture();
   await Promise.all([images.presence("here:1"), images.presence("away:1")]);
   runtime.calls.length = 0;
-  images.doubt();
+  images.invalidate();
   await Promise.all([images.presence("here:1"), images.presence("away:1")]);
   expect(runtime.calls).toHaveLength(2);
 });
 
-for (const doubted of ["away:1", undefined])
-  test(`an answer that was under way when ${doubted ?? "everything"} was doubted is not kept`, async () => {
-    const { runtime, images } = createScene();
+for (const invalidated of ["away:1", undefined])
+  test(`a response that was under way when ${invalidated ?? "everything"} was invalidated is not cached`, async () => {
+    const { runtime, images } = createFixture();
     const answer = Promise.withResolvers<void>();
     runtime.after.imageStatus = () => answer.promise;
     const before = images.presence("away:1");
-    await rest();
+    await settlePromises();
     runtime.addImage("away:1");
-    images.doubt(doubted);
+    images.invalidate(invalidated);
     delete runtime.after.imageStatus;
     const after = images.presence("away:1");
     expect(await after).toMatchObject({ present: true });
@@ -85,8 +85,8 @@ for (const doubted of ["away:1", undefined])
     expect(runtime.calls).toHaveLength(2);
   });
 
-test("of the images of all the pods there ever were only the latest are remembered", async () => {
-  const { runtime, images } = createScene();
+test("the cache keeps only the latest images", async () => {
+  const { runtime, images } = createFixture();
   await images.presence("here:1");
   for (let name = 0; name < 1_100; name++) {
     runtime.addImage(`once:${name}`);
@@ -100,8 +100,8 @@ test("of the images of all the pods there ever were only the latest are remember
   expect(runtime.calls).toHaveLength(1_102);
 });
 
-test("a question that failed is asked again", async () => {
-  const { runtime, images } = createScene();
+test("a failed request is repeated", async () => {
+  const { runtime, images } = createFixture();
   runtime.failures.imageStatus = [new CriError("UNAVAILABLE", "ImageStatus", "away")];
   await expect(images.presence("here:1")).rejects.toMatchObject({ code: "UNAVAILABLE" });
   expect(await images.presence("here:1")).toMatchObject({ present: true });
@@ -113,14 +113,14 @@ const users: readonly [
   uid: number | undefined,
   username: string,
 ][] = [
-  ["nobody", {}, undefined, ""],
-  ["a number", { uid: { value: 1001n } }, 1001, ""],
-  ["root by number", { uid: { value: 0n } }, 0, ""],
-  ["a name", { username: "web" }, undefined, "web"],
+  ["no user", {}, undefined, ""],
+  ["a numeric user", { uid: { value: 1001n } }, 1001, ""],
+  ["root by its number", { uid: { value: 0n } }, 0, ""],
+  ["a user name", { username: "web" }, undefined, "web"],
 ];
 for (const [sentence, image, uid, username] of users)
-  test(`an image that asks for ${sentence}`, async () => {
-    const { runtime, images } = createScene();
+  test(`the presence of an image contains ${sentence}`, async () => {
+    const { runtime, images } = createFixture();
     runtime.images.set("own:1", Image.fromPartial({ id: "sha256:1", ...image }));
     expect(await images.presence("own:1")).toEqual({ present: true, ref: "sha256:1", user: { uid, username } });
   });

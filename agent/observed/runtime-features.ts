@@ -1,10 +1,12 @@
 import type { StatusResponse } from "../../proto/cri/gen/api.ts";
 import type { ObservedRuntime } from "../decide/node/observed-node.ts";
 
-/** What the runtime and its handlers say that they can do. */
+/** The features that the runtime and its handlers report. */
 export type RuntimeFeatures = Pick<ObservedRuntime, "handlers" | "supplementalGroupsPolicy">;
 
-/** What a runtime leaves out it cannot do; of `supplementalGroupsPolicy` that is not known then. */
+/**
+ * A handler feature that is missing in the status is not supported; a missing `supplementalGroupsPolicy` is unknown.
+ */
 export function featuresOf({ runtimeHandlers, features }: StatusResponse): RuntimeFeatures {
   return {
     handlers: runtimeHandlers.map(({ name, features: own }) => ({

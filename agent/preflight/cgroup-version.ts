@@ -4,8 +4,8 @@ import type { Config } from "../config/config.ts";
 import { StartError } from "./start-error.ts";
 
 /**
- * Decision 3: cgroup v2 or none. Throws `StartError` with all that the configuration asks for and the
- * machine does not have, so that nobody mends one setting only to be refused for the next.
+ * Refuses to start without cgroup v2 unless the configuration allows it (decision 3). Throws `StartError`, which lists
+ * every setting that needs cgroup v2, so that one correction suffices.
  */
 export function checkCgroups(
   config: Pick<Config, "cgroupsPerQOS" | "failCgroupV1" | "singleProcessOOMKill" | "podPidsLimit">,
@@ -14,25 +14,25 @@ export function checkCgroups(
 ): void {
   if (hasCgroupV2) return;
   const { cgroupsPerQOS, failCgroupV1, singleProcessOOMKill, podPidsLimit } = config;
-  const asked = [...(cgroupsPerQOS ? ["cgroupsPerQOS"] : []), ...(failCgroupV1 ? ["failCgroupV1"] : [])];
+  const enabled = [...(cgroupsPerQOS ? ["cgroupsPerQOS"] : []), ...(failCgroupV1 ? ["failCgroupV1"] : [])];
   const problems = [
-    ...(asked.length > 0 ? [`${asked.join(" and ")} ${asked.length === 1 ? "is" : "are"} true`] : []),
+    ...(enabled.length > 0 ? [`${enabled.join(" and ")} ${enabled.length === 1 ? "is" : "are"} true`] : []),
     ...(singleProcessOOMKill === false ? ["singleProcessOOMKill is false"] : []),
   ];
   if (problems.length > 0) {
-    const cures = [
+    const remedies = [
       ...(cgroupsPerQOS ? ["cgroupsPerQOS: false", "enforceNodeAllocatable: []"] : []),
       ...(failCgroupV1 ? ["failCgroupV1: false"] : []),
       ...(singleProcessOOMKill === false ? ["singleProcessOOMKill: true"] : []),
     ];
     throw new StartError(
-      `/sys/fs/cgroup is not cgroup v2, and ${problems.join(", and ")}: boot with systemd.unified_cgroup_hierarchy=1, or set ${listed(cures)}`,
+      `/sys/fs/cgroup is not cgroup v2, and ${problems.join(", and ")}: boot with systemd.unified_cgroup_hierarchy=1, or set ${listed(remedies)}`,
     );
   }
-  const untaken = podPidsLimit > 0 ? `, and podPidsLimit (${podPidsLimit}) holds nobody` : "";
+  const ignoredLimit = podPidsLimit > 0 ? `, and podPidsLimit (${podPidsLimit}) has no effect` : "";
   log.warn(
     {},
-    `this machine has cgroup v1: containers get their limits from the runtime, and pods have no cgroups of their own${untaken}`,
+    `this machine has cgroup v1: containers get their limits from the runtime, and pods have no cgroups of their own${ignoredLimit}`,
   );
 }
 

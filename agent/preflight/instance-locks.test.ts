@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createFiles } from "../../host/fs/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { ownRuntime } from "./instance-locks.ts";
+import { lockRuntime } from "./instance-locks.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -12,17 +12,17 @@ beforeEach(async () => {
 });
 afterEach(() => rm(folder, { recursive: true }));
 
-/** As an agent on a machine whose whole tree is below the folder of this test. */
+/** Locks like an agent on a machine whose root is the folder of this test. */
 async function own(rootDir: string, socket: string) {
   const log = new FakeLog();
-  const where = { rootDir, nodeName: "node", containerRuntimeEndpoint: `unix://${folder}/${socket}` };
-  const giveBack = await ownRuntime(where, createFiles(folder), log);
+  const target = { rootDir, nodeName: "node", containerRuntimeEndpoint: `unix://${folder}/${socket}` };
+  const giveBack = await lockRuntime(target, createFiles(folder), log);
   return { log, giveBack };
 }
 
 const locks = () => readdir(join(folder, "run/berth"));
 
-test("a second agent on one runtime is told who is the first, whatever way it names the socket", async () => {
+test("a second agent on the same runtime is refused with the first one's identity, however it names the socket", async () => {
   await mkdir(join(folder, "run/containerd"), { recursive: true });
   await symlink("run", join(folder, "var"));
   const first = await own("/a", "run/containerd/containerd.sock");
@@ -31,20 +31,20 @@ test("a second agent on one runtime is told who is the first, whatever way it na
   const refused = own("/b", "var/containerd/containerd.sock");
   await expect(refused).rejects.toMatchObject({
     name: "StartError",
-    message: `another agent (pid ${process.pid}, node node, root directory /a) uses the container runtime at ${folder}/run/containerd/containerd.sock: stop it, or give this one a runtime of its own (two agents on one runtime would end each other's pods)`,
+    message: `another agent (pid ${process.pid}, node node, root directory /a) uses the container runtime at ${folder}/run/containerd/containerd.sock: stop it, or start this one with its own runtime (two agents on one runtime would remove each other's pods)`,
   });
   first.giveBack();
   (await own("/b", "var/containerd/containerd.sock")).giveBack();
   expect(await locks()).toEqual([]);
 });
 
-test("agents on runtimes of their own do not meet", async () => {
+test("agents on different runtimes do not conflict", async () => {
   const agents = [await own("/a", "a.sock"), await own("/b", "b.sock")];
   expect(await locks()).toHaveLength(2);
   for (const { giveBack } of agents) giveBack();
 });
 
-test("locks are for root alone", async () => {
+test("only root can read the locks", async () => {
   const { giveBack } = await own("/a", "a.sock");
   const [name = ""] = await locks();
   const modes = await Promise.all(["run/berth", `run/berth/${name}`].map((path) => stat(join(folder, path))));
@@ -52,9 +52,9 @@ test("locks are for root alone", async () => {
   giveBack();
 });
 
-test("where there can be no lock the agent says so and goes on", async () => {
+test("an agent that cannot lock its runtime warns and continues", async () => {
   await writeFile(join(folder, "run"), "");
   const { log, giveBack } = await own("/a", "a.sock");
-  expect(log.told()).toEqual(["warn: nobody is kept from running a second agent on this container runtime"]);
+  expect(log.takeLines()).toEqual(["warn: cannot lock the container runtime; a second agent would not be detected"]);
   giveBack();
 });

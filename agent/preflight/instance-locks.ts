@@ -1,65 +1,66 @@
 import { socketPathOf } from "../../cri/endpoint.ts";
 import { createFiles, type Files, FilesError } from "../../host/fs/files.ts";
-import { type LockResult, realPathAhead, takeLock } from "../../host/lock.ts";
+import { type LockResult, realPathWithMissingTail, takeLock } from "../../host/lock.ts";
 import type { Log } from "../../host/log.ts";
-import { fitsSocketPath, longestSocketPathBytes } from "../../proto/socket-path.ts";
+import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";
 import type { Config } from "../config/config.ts";
-import { localSocket } from "../config/local-socket.ts";
-import { failStart, inOrder, StartError } from "./start-error.ts";
+import { LOCAL_SOCKET } from "../config/local-socket.ts";
+import { ROOT_DIR_HINT, StartError, toStartError } from "./start-error.ts";
 
-type Where = Pick<Config, "rootDir" | "nodeName" | "containerRuntimeEndpoint">;
+type LockTarget = Pick<Config, "rootDir" | "nodeName" | "containerRuntimeEndpoint">;
 
-/** One agent a root directory: two would each undo what the other does. Throws `StartError`. */
-export async function ownRoot({ rootDir, nodeName }: Where, machine: Files): Promise<Files> {
+/** Locks the root directory: two agents on one directory would undo each other's work. Throws `StartError`. */
+export async function lockRootDir({ rootDir, nodeName }: LockTarget, machine: Files): Promise<Files> {
   const root = createFiles(rootDir);
-  const socket = root.path(localSocket);
+  const socket = root.path(LOCAL_SOCKET);
   if (!fitsSocketPath(socket))
     throw new StartError(
-      `${socket} is longer than the ${longestSocketPathBytes} bytes that a socket's path may have: give --root-dir a shorter one`,
+      `${socket} is longer than the ${MAX_SOCKET_PATH_BYTES} bytes that a socket path may have: set --root-dir to a shorter path`,
     );
-  await machine.makeFolder(rootDir, 0o750).catch(failStart("there can be no root directory", inOrder));
-  const lock = lockRoot(root, `pid ${process.pid}, node ${nodeName}`);
+  await machine.makeFolder(rootDir, 0o750).catch(toStartError("cannot create the root directory", ROOT_DIR_HINT));
+  const lock = tryLockRootDir(root, `pid ${process.pid}, node ${nodeName}`);
   if (lock.held) return root;
   throw new StartError(
-    `another agent (${lock.holder}) runs on ${rootDir}: stop it, or give this one a --root-dir and a container runtime of its own (two agents on one runtime would end each other's pods)`,
+    `another agent (${lock.holder}) runs on ${rootDir}: stop it, or start this one with its own --root-dir and container runtime (two agents on one runtime would remove each other's pods)`,
   );
 }
 
-function lockRoot(root: Files, self: string): LockResult {
+function tryLockRootDir(root: Files, self: string): LockResult {
   try {
     return takeLock(root.path("berth.lock"), self);
   } catch (error) {
-    const isInTheWay = error instanceof FilesError && ["ELOOP", "EISDIR"].includes(error.code);
-    const cure = isInTheWay ? "remove it, or give --root-dir another folder" : inOrder;
-    return failStart("the root directory cannot be locked", cure)(error);
+    const isBlocked = error instanceof FilesError && ["ELOOP", "EISDIR"].includes(error.code);
+    const remedy = isBlocked ? "remove it, or set --root-dir to another directory" : ROOT_DIR_HINT;
+    return toStartError("cannot lock the root directory", remedy)(error);
   }
 }
 
-const LOCKS = "run/berth";
+const LOCKS_DIR = "run/berth";
 
 /**
- * One agent a container runtime: each would take the other's pods for leftovers, and end them. Returns what gives the runtime back.
- * Throws `StartError` where another agent has it; a kubelet on the same runtime takes no such lock, and is not noticed.
+ * Locks the container runtime: two agents on one runtime would each remove the other's pods as orphans. Returns the
+ * function that releases the lock. Throws `StartError` if another agent holds it. A kubelet on the same runtime does
+ * not use this lock and goes unnoticed.
  */
-export async function ownRuntime(where: Where, machine: Files, log: Log): Promise<() => void> {
-  const { rootDir, nodeName, containerRuntimeEndpoint } = where;
-  const socket = realPathAhead(socketPathOf(containerRuntimeEndpoint));
+export async function lockRuntime(target: LockTarget, machine: Files, log: Log): Promise<() => void> {
+  const { rootDir, nodeName, containerRuntimeEndpoint } = target;
+  const socket = realPathWithMissingTail(socketPathOf(containerRuntimeEndpoint));
   const digest = new Bun.CryptoHasher("sha256").update(socket).digest("hex").slice(0, 32);
   let lock: LockResult;
   try {
-    await machine.makeFolder(LOCKS, 0o700);
+    await machine.makeFolder(LOCKS_DIR, 0o700);
     lock = takeLock(
-      machine.path(LOCKS, `${digest}.lock`),
+      machine.path(LOCKS_DIR, `${digest}.lock`),
       `pid ${process.pid}, node ${nodeName}, root directory ${rootDir}`,
     );
   } catch (error) {
     if (!(error instanceof FilesError)) throw error;
-    // A guard that cannot be had is no reason to leave a node without its pods.
-    log.warn({ err: error }, "nobody is kept from running a second agent on this container runtime");
+    // A missing lock is no reason to leave a node without its pods.
+    log.warn({ err: error }, "cannot lock the container runtime; a second agent would not be detected");
     return () => {};
   }
   if (lock.held) return lock.remove;
   throw new StartError(
-    `another agent (${lock.holder}) uses the container runtime at ${socket}: stop it, or give this one a runtime of its own (two agents on one runtime would end each other's pods)`,
+    `another agent (${lock.holder}) uses the container runtime at ${socket}: stop it, or start this one with its own runtime (two agents on one runtime would remove each other's pods)`,
   );
 }

@@ -1,22 +1,23 @@
 import { FilesError } from "../../host/fs/files.ts";
 
-/** The agent cannot run on this machine as it is configured; the message says what would be right. */
+/** The agent cannot run on this machine with this configuration. The message is one line and names a remedy. */
 export class StartError extends Error {
   override readonly name = "StartError";
 }
 
-/** The usual cure where something of the root directory is not as it should be. */
-export const inOrder = "put that in order, or give --root-dir another folder";
+/** The usual remedy for a problem with the root directory. */
+export const ROOT_DIR_HINT = "fix that, or set --root-dir to another directory";
 
 /**
- * For a file operation that the start depends on: its failure as a `StartError` of one line, with what was `wanted`, why it cannot
- * be, and the `cure`: for whoever is not root, and may not, that is to be root. What is no `FilesError` is a mistake of ours, and thrown on.
+ * Converts the failure of a file operation that the start depends on to a `StartError` of one line: `wanted` (what
+ * failed), the reason and the `cure` (the remedy; for a permission error without root it is to run as root). Rethrows
+ * any other error.
  */
-export function failStart(wanted: string, cure: string): (error: unknown) => never {
+export function toStartError(subject: string, remedy: string): (error: unknown) => never {
   return (error) => {
     if (!(error instanceof FilesError)) throw error;
     const isForbidden = error.code === "EACCES" || error.code === "EPERM";
-    const likelier = isForbidden && process.geteuid?.() !== 0 ? "run berth as root" : cure;
-    throw new StartError(`${wanted}: ${error.message}: ${likelier}`, { cause: error });
+    const hint = isForbidden && process.geteuid?.() !== 0 ? "run berth as root" : remedy;
+    throw new StartError(`${subject}: ${error.message}: ${hint}`, { cause: error });
   };
 }

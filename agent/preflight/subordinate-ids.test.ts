@@ -3,17 +3,17 @@ import { type Exec, ExecError } from "../../host/exec.ts";
 import { FilesError } from "../../host/fs/files.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { nodeSettings } from "../../test/fakes/observed-node.ts";
-import { readIdSpace } from "./subordinate-ids.ts";
+import { readIdPool } from "./subordinate-ids.ts";
 
-interface Scene {
+interface MachineOptions {
   readonly passwd?: string;
-  /** The disk cannot give it back. */
+  /** Reads of the disk fail. */
   readonly isBroken?: boolean;
   readonly users?: string | Error;
   readonly groups?: string;
 }
 
-async function read({ passwd, isBroken = false, users = "", groups = "" }: Scene) {
+async function read({ passwd, isBroken = false, users = "", groups = "" }: MachineOptions) {
   const disk = new FakeDisk(() => 0);
   if (passwd !== undefined) await disk.at("/").makeFolder("etc", 0o755);
   if (passwd !== undefined) await disk.at("/").write("etc/passwd", passwd, 0o644);
@@ -29,7 +29,7 @@ async function read({ passwd, isBroken = false, users = "", groups = "" }: Scene
     },
   };
   const config = { idsPerPod: 65_536, node: { ...nodeSettings, maxPods: 2 } };
-  const space = await readIdSpace(config as never, { machine: disk.at("/"), exec, path: "/bin" }).catch(
+  const space = await readIdPool(config as never, { machine: disk.at("/"), exec, path: "/bin" }).catch(
     ({ name, message }: Error) => `${name}: ${message}`,
   );
   return { space, asked };
@@ -40,25 +40,25 @@ const withUser = "root:x:0:0::/root:/bin/sh\nkubelet:x:999:999::/:/bin/false\n";
 const failed = (stderr: string, cause?: Error) =>
   new ExecError(["getsubids", "kubelet"], 1, stderr, "getsubids failed", cause);
 
-test("a machine without a user kubelet gives pods all ids but its own, and nobody is asked", async () => {
+test("without a user kubelet pods get all ids but the first range, and getsubids is not run", async () => {
   expect(await read({})).toEqual({ space: all, asked: [] });
   expect(await read({ passwd: "root:x:0:0::/root:/bin/sh\nkubelets:x:1:1::/:\n" })).toEqual({ space: all, asked: [] });
 });
 
-test("one whose users cannot be read may have a user kubelet, so the start ends", async () => {
+test("an unreadable /etc/passwd prevents the start, because there may be a user kubelet", async () => {
   expect(await read({ passwd: withUser, isBroken: true })).toEqual({
     space:
-      "StartError: nobody can tell whether there is a user kubelet: /etc/passwd failed: input/output error: put that in order",
+      "StartError: cannot find out whether the user kubelet exists: /etc/passwd failed: input/output error: fix that",
     asked: [],
   });
 });
 
-test("ids that nothing can tell of are not set aside", async () => {
+test("without getsubids no ids are reserved", async () => {
   const users = failed("", Object.assign(new Error("spawn getsubids ENOENT"), { code: "ENOENT" }));
   expect((await read({ passwd: withUser, users })).space).toEqual(all);
 });
 
-test("ids that are set aside for the user kubelet are those of pods", async () => {
+test("pods get the ids that are reserved for the user kubelet", async () => {
   const users = "0: kubelet 131072 131072\n";
   expect(await read({ passwd: withUser, users, groups: users })).toEqual({
     space: { first: 131_072, length: 131_072, idsPerPod: 65_536 },
@@ -66,15 +66,15 @@ test("ids that are set aside for the user kubelet are those of pods", async () =
   });
 });
 
-test("what cannot be used ends the start, and says why and what to do", async () => {
+test("unusable ids prevent the start, with the reason and a remedy", async () => {
   const users = "0: kubelet 131072 65536\n";
   expect((await read({ passwd: withUser, users, groups: users })).space).toBe(
     "StartError: getsubids kubelet: there are 65536 ids, which is not enough for 2 pods (maxPods) of 65536 each (userNamespaces.idsPerPod): 131072 are needed",
   );
   expect((await read({ passwd: withUser, users: failed("Error fetching ranges\n") })).space).toBe(
-    "StartError: getsubids kubelet does not tell which ids pods may have: Error fetching ranges: set some aside in /etc/subuid and /etc/subgid, or remove the user kubelet",
+    "StartError: getsubids kubelet does not return the ids for pods: Error fetching ranges: set some aside in /etc/subuid and /etc/subgid, or remove the user kubelet",
   );
   expect((await read({ passwd: withUser, users: failed("") })).space).toBe(
-    "StartError: getsubids kubelet does not tell which ids pods may have: it ended with code 1: set some aside in /etc/subuid and /etc/subgid, or remove the user kubelet",
+    "StartError: getsubids kubelet does not return the ids for pods: it ended with code 1: set some aside in /etc/subuid and /etc/subgid, or remove the user kubelet",
   );
 });

@@ -3,7 +3,7 @@ import { ContainerConfig, NamespaceMode, Signal } from "../../proto/cri/gen/api.
 import type { ContainerId } from "../../proto/ids.ts";
 import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { nodeFacts } from "../../test/fakes/node-facts.ts";
-import { type ContainerScene, containerConfig } from "./container-config.ts";
+import { type ContainerConfigInput, containerConfig } from "./container-config.ts";
 import { TranslateError } from "./translate-error.ts";
 
 const container: Container = {
@@ -26,7 +26,7 @@ const pod: Pod = {
   metadata: { name: "web-node", namespace: "shop", uid: "u-1", labels: { app: "web" }, annotations: { note: "n" } },
   spec: { containers: [container], volumes: [{ name: "cache", emptyDir: {} }], terminationGracePeriodSeconds: 20 },
 };
-const scene: ContainerScene = {
+const input: ContainerConfigInput = {
   pod,
   container,
   attempt: 3,
@@ -40,12 +40,12 @@ const scene: ContainerScene = {
   facts: nodeFacts,
 };
 
-function configOf(change: Partial<Container>, more: Partial<ContainerScene> = {}): ContainerConfig {
-  return containerConfig({ ...scene, container: { ...container, ...change }, ...more });
+function configOf(change: Partial<Container>, more: Partial<ContainerConfigInput> = {}): ContainerConfig {
+  return containerConfig({ ...input, container: { ...container, ...change }, ...more });
 }
 
-test("the whole message of CreateContainer", () => {
-  const { linux, envs, ...config } = containerConfig(scene);
+test("containerConfig builds the whole CreateContainer message", () => {
+  const { linux, envs, ...config } = containerConfig(input);
   const { metadata, image, command, args, workingDir, mounts, labels, annotations, logPath } = config;
   const environment = envs.map(({ key, value }) => `${key}=${new TextDecoder().decode(value)}`);
   const { containerPath, hostPath, readonly } = mounts[0]!;
@@ -120,15 +120,15 @@ test("the whole message of CreateContainer", () => {
   `);
 });
 
-test("the message survives the wire", () => {
-  const config = containerConfig(scene);
+test("the CreateContainer message survives encoding and decoding", () => {
+  const config = containerConfig(input);
   expect(ContainerConfig.decode(ContainerConfig.encode(config).finish())).toEqual(config);
 });
 
-test("what the spec does not say is empty, or the API's default", () => {
+test("an unset field of the spec becomes empty or the API's default", () => {
   const least: Container = { name: "a", image: "busybox:1", ports: [] };
   const config = containerConfig({
-    ...scene,
+    ...input,
     pod: { metadata: { uid: "u" }, spec: { containers: [least] } },
     container: least,
   });
@@ -143,7 +143,7 @@ test("what the spec does not say is empty, or the API's default", () => {
   });
 });
 
-test("an agent that has lost the pod finds on the container how it is to be stopped, as the kubelet writes it", () => {
+test("the kubelet's annotations record how to stop a container whose pod is unknown", () => {
   const preStop = { exec: { command: ["drain"] } };
   const ending: Pod = { ...pod, metadata: { ...pod.metadata, deletionGracePeriodSeconds: 7 } };
   const { annotations } = configOf({ lifecycle: { preStop } }, { pod: ending });
@@ -154,18 +154,18 @@ test("an agent that has lost the pod finds on the container how it is to be stop
   });
 });
 
-const spaces: readonly [sentence: string, spec: Partial<PodSpec>, pid: NamespaceMode, targetId: string][] = [
-  ["that of the container it is to look into", {}, NamespaceMode.TARGET, "target"],
-  ["the pod's, where its containers share one", { shareProcessNamespace: true }, NamespaceMode.POD, ""],
-  ["the node's, where the pod is in it", { hostPID: true }, NamespaceMode.NODE, ""],
+const pidNamespaces: readonly [sentence: string, spec: Partial<PodSpec>, pid: NamespaceMode, targetId: string][] = [
+  ["joins the process namespace of its target container", {}, NamespaceMode.TARGET, "target"],
+  ["uses the pod's shared process namespace", { shareProcessNamespace: true }, NamespaceMode.POD, ""],
+  ["uses the node's process namespace under hostPID", { hostPID: true }, NamespaceMode.NODE, ""],
 ];
-for (const [sentence, spec, pid, targetId] of spaces)
-  test(`an ephemeral container sees the processes of a namespace: ${sentence}`, () => {
-    const scene = { pod: { ...pod, spec: { ...pod.spec, ...spec } }, targetId: "target" as ContainerId };
-    expect(configOf({}, scene).linux?.securityContext?.namespaceOptions).toMatchObject({ pid, targetId });
+for (const [sentence, spec, pid, targetId] of pidNamespaces)
+  test(`an ephemeral container ${sentence}`, () => {
+    const input = { pod: { ...pod, spec: { ...pod.spec, ...spec } }, targetId: "target" as ContainerId };
+    expect(configOf({}, input).linux?.securityContext?.namespaceOptions).toMatchObject({ pid, targetId });
   });
 
-test("a terminal, standard input, and standard input that closes once, are what the spec says", () => {
+test("stdin, stdinOnce and tty follow the spec", () => {
   expect(configOf({})).toMatchObject({ stdin: false, stdinOnce: false, tty: false });
   expect(configOf({ stdin: true, stdinOnce: true, tty: true })).toMatchObject({
     stdin: true,
@@ -174,34 +174,34 @@ test("a terminal, standard input, and standard input that closes once, are what 
   });
 });
 
-const refused: readonly [
+const rejected: readonly [
   sentence: string,
   change: Partial<Container>,
-  more: Partial<ContainerScene>,
+  more: Partial<ContainerConfigInput>,
   message: string,
 ][] = [
-  ["a mount of no volume", { volumeMounts: [{ name: "v", mountPath: "/v" }] }, {}, "which the pod does not have"],
   [
-    "root where root is forbidden",
-    { securityContext: { runAsNonRoot: true, runAsUser: 0 } },
+    "a mount of an unknown volume",
+    { volumeMounts: [{ name: "v", mountPath: "/v" }] },
     {},
-    "breaks non-root policy",
+    "which the pod does not have",
   ],
+  ["root under runAsNonRoot", { securityContext: { runAsNonRoot: true, runAsUser: 0 } }, {}, "breaks non-root policy"],
   [
-    "an environment of an unknown source",
+    "an unknown valueFrom",
     { env: [{ name: "A", valueFrom: {} }] },
     {},
     "environment variable A: its valueFrom is not supported by this release",
   ],
-  ["a name that leads out of the log folder", { name: ".." }, {}, "cannot be the name of a folder"],
+  ["a container name that leaves the log directory", { name: ".." }, {}, "cannot be the name of a folder"],
 ];
-for (const [sentence, change, more, message] of refused)
-  test(`${sentence} is refused`, () => {
+for (const [sentence, change, more, message] of rejected)
+  test(`containerConfig rejects ${sentence}`, () => {
     expect(() => configOf(change, more)).toThrow(TranslateError);
     expect(() => configOf(change, more)).toThrow(message);
   });
 
-test("the runtime is told of a signal to stop with, where the gate for it is on", () => {
+test("CreateContainer carries the stop signal when the feature gate is on", () => {
   const facts = { ...nodeFacts, containerStopSignals: true };
   const lifecycle = { stopSignal: "SIGRTMIN+3" } as const;
   expect(configOf({ lifecycle }, { facts }).stopSignal).toBe(Signal.SIGRTMINPLUS3);

@@ -1,6 +1,6 @@
 import { ContainerConfig, type Signal } from "../../proto/cri/gen/api.ts";
 import type { ImageUser } from "../../proto/cri/image-user.ts";
-import { criSignalOf } from "../../proto/cri/signal.ts";
+import { toCriSignal } from "../../proto/cri/signal.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import type { Container, Pod, PodQOSClass } from "../../proto/kubernetes/gen/types.ts";
 import {
@@ -18,17 +18,20 @@ import {
 import { utf8 } from "../../proto/utf8.ts";
 import { environmentOf } from "./env/environment.ts";
 import type { EnvFiles } from "./env/file-key-ref.ts";
-import { createPortion } from "./env/variable-expansion.ts";
+import { createBoundedExpander } from "./env/variable-expansion.ts";
 import { containerLogPath } from "./log-path.ts";
 import type { NodeFacts } from "./node-facts.ts";
 import { containerResources } from "./resources/container-resources.ts";
 import { podLabels } from "./sandbox-config.ts";
-import { containerSecurityContext, namespacesWith } from "./security/security-context.ts";
+import { containerSecurityContext, namespacesOfTarget } from "./security/security-context.ts";
 import type { IdRange } from "./security/user-namespace.ts";
 import { mountsOf } from "./volumes/mounts.ts";
 
-/** What a container's message is made of besides the pod. */
-export interface ContainerScene {
+/**
+ * Everything a ContainerConfig is built from: the pod, one of its containers, and what the agent has recorded for this
+ * instance.
+ */
+export interface ContainerConfigInput {
   readonly pod: Pod;
   readonly container: Container;
   readonly attempt: number;
@@ -38,30 +41,30 @@ export interface ContainerScene {
   readonly podIPs: readonly string[];
   readonly imageRef: string;
   readonly imageUser: ImageUser;
-  /** The container whose processes it is to see, where it asks for another one's. */
+  /** The container whose process namespace an ephemeral container joins (`targetContainerName`). */
   readonly targetId?: ContainerId;
-  /** The files from which it takes variables. */
+  /** The files that `fileKeyRef` variables are read from. */
   readonly files: EnvFiles;
-  /** Those of a pod with users of its own. */
+  /** The user-namespace ids of a pod with `hostUsers: false`. */
   readonly ids?: IdRange;
   readonly facts: NodeFacts;
 }
 
-/** A container as the message of CreateContainer. Throws `TranslateError` where the spec cannot be carried out. */
-export function containerConfig(scene: ContainerScene): ContainerConfig {
-  const { pod, container, attempt, imageRef, imageUser, qosClass, facts, targetId, ids } = scene;
-  const portion = createPortion(container.name, "CreateContainerConfigError");
-  const environment = environmentOf(scene, portion);
+/** Builds the ContainerConfig of CreateContainer. Throws `TranslateError` for a spec that the node cannot carry out. */
+export function containerConfig(input: ContainerConfigInput): ContainerConfig {
+  const { pod, container, attempt, imageRef, imageUser, qosClass, facts, targetId, ids } = input;
+  const expander = createBoundedExpander(container.name, "CreateContainerConfigError");
+  const environment = environmentOf(input, expander);
   return ContainerConfig.fromPartial({
     metadata: { name: container.name, attempt },
     image: { image: imageRef, userSpecifiedImage: container.image ?? "" },
-    command: (container.command ?? []).map((word) => portion.expand(word, environment)),
-    args: (container.args ?? []).map((word) => portion.expand(word, environment)),
+    command: (container.command ?? []).map((arg) => expander.expand(arg, environment)),
+    args: (container.args ?? []).map((arg) => expander.expand(arg, environment)),
     workingDir: container.workingDir ?? "",
     envs: [...environment].map(([key, value]) => ({ key, value: utf8(value) })),
-    mounts: mountsOf(container, scene),
+    mounts: mountsOf(container, input),
     labels: { ...podLabels(pod), [containerNameLabel]: container.name },
-    annotations: annotationsOf(scene),
+    annotations: annotationsOf(input),
     logPath: containerLogPath(container.name, attempt),
     stdin: container.stdin === true,
     stdinOnce: container.stdinOnce === true,
@@ -71,7 +74,7 @@ export function containerConfig(scene: ContainerScene): ContainerConfig {
       resources: containerResources(pod, container, qosClass, facts),
       securityContext: {
         ...containerSecurityContext(pod, container, imageUser, facts, ids),
-        ...(targetId === undefined ? {} : { namespaceOptions: namespacesWith(pod, targetId, ids) }),
+        ...(targetId === undefined ? {} : { namespaceOptions: namespacesOfTarget(pod, targetId, ids) }),
       },
     },
   });
@@ -79,14 +82,15 @@ export function containerConfig(scene: ContainerScene): ContainerConfig {
 
 function stopSignalOf({ lifecycle }: Container, facts: NodeFacts): { readonly stopSignal?: Signal } {
   const signal = facts.containerStopSignals ? lifecycle?.stopSignal : undefined;
-  return signal === undefined ? {} : { stopSignal: criSignalOf(signal) };
+  return signal === undefined ? {} : { stopSignal: toCriSignal(signal) };
 }
 
 /**
- * Ports, hook and graces are for a kubelet that may have the node after us, which reads them where it removes a container of a state that
- * nobody knows. Here, as with the kubelet, what nobody asks for any more is stopped without its hook and with the shortest grace.
+ * The kubelet's annotations. A kubelet that replaces this agent reads ports, preStop hook and grace periods from them
+ * when it stops a container of an unknown state. Like the kubelet, Berth stops a container of an unknown pod without
+ * its hook and with the minimum grace period.
  */
-function annotationsOf({ pod, container, attempt, crashes, hash }: ContainerScene): Record<string, string> {
+function annotationsOf({ pod, container, attempt, crashes, hash }: ContainerConfigInput): Record<string, string> {
   const { ports = [], lifecycle, terminationMessagePath, terminationMessagePolicy } = container;
   const optional = {
     [portsAnnotation]: ports.length === 0 ? undefined : JSON.stringify(ports),

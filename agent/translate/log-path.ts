@@ -1,26 +1,27 @@
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { pathPart } from "./volumes/paths.ts";
 
-/** The folder of a pod's logs below `podLogsDir`: `<namespace>_<name>_<uid>`, as `kubectl logs` and log collectors expect. */
-export function podLogFolder({
-  metadata: { namespace = "default", name = "", uid = "" },
-}: Pick<Pod, "metadata">): string {
+/**
+ * The log directory of a pod below `podLogsDir`: `<namespace>_<name>_<uid>`, which `kubectl logs` and log collectors
+ * expect.
+ */
+export function podLogDir({ metadata: { namespace = "default", name = "", uid = "" } }: Pick<Pod, "metadata">): string {
   return pathPart(`${namespace}_${name}_${uid}`, "namespace, name and uid");
 }
 
-/** A container's log below that folder: one file an instance. */
+/** The log file of one container instance, relative to the pod's log directory. */
 export function containerLogPath(container: string, attempt: number): string {
   return `${pathPart(container, "the name of a container")}/${attempt}.log`;
 }
 
-const LONGEST_NAME = 255;
+const MAX_NAME_LENGTH = 255;
 const SUFFIX = ".log";
 
 /**
- * What log collectors look for in `/var/log/containers`, and take the pod's name, its namespace, the container's name and the id of
- * the instance from: `<pod>_<namespace>_<container>-<id>.log`. Where that is more than a file name may have, the id is cut.
+ * The name of a symlink in `/var/log/containers`: `<pod>_<namespace>_<container>-<id>.log`. Log collectors parse it.
+ * Truncates the id where the name exceeds the 255 bytes of a file name.
  */
-export function logLinkName(pod: string, namespace: string, container: string, id: string): string {
-  const whole = pathPart(`${pod}_${namespace}_${container}-${id}`, "a pod, its namespace and its container");
-  return whole.slice(0, LONGEST_NAME - SUFFIX.length) + SUFFIX;
+export function logSymlinkName(pod: string, namespace: string, container: string, id: string): string {
+  const fullName = pathPart(`${pod}_${namespace}_${container}-${id}`, "a pod, its namespace and its container");
+  return fullName.slice(0, MAX_NAME_LENGTH - SUFFIX.length) + SUFFIX;
 }

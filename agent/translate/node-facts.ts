@@ -1,58 +1,62 @@
 import type { SwapBehavior } from "../../proto/kubelet/config.ts";
 import type { Service } from "../../proto/kubernetes/gen/types.ts";
-import type { Referents } from "../../proto/kubernetes/references.ts";
+import type { ReferencedObjects } from "../../proto/kubernetes/references.ts";
 
-/** What of the node and its configuration goes into the messages for the runtime. */
-export interface NodeFacts {
+/** The part of the configuration that pods are translated with. */
+export interface PodConfig {
   readonly nodeName: string;
-  /** The primary first. */
-  readonly hostIPs: readonly string[];
-  readonly memoryCapacityBytes: number;
-  /** What pods may have of the node, of each resource; of CPU in thousandths. */
-  readonly allocatable: ReadonlyMap<string, bigint>;
-  readonly cpuCount: number;
-  readonly swapCapacityBytes: number;
-  /** The bytes of a page, of every size that the kernel has beside its own. */
-  readonly hugePageSizes: readonly number[];
-  /** Version 2 alone takes files by name (`unified`). */
-  readonly hasCgroupV2: boolean;
-  /** The kernel can hold a container to an amount of swap. */
-  readonly limitsSwap: boolean;
-  /** Folders of the CPUs that tell how often each was too hot. */
-  readonly thermalThrottlePaths: readonly string[];
   readonly rootDir: string;
   readonly podLogsDir: string;
   readonly clusterDNS: readonly string[];
   readonly clusterDomain: string;
-  /** Undefined where pods get nothing of the host's resolver (`resolvConf: ""`). */
-  readonly hostResolvConf: ResolvConf | undefined;
   readonly cpuCFSQuota: boolean;
   readonly cpuCFSQuotaPeriodMs: number;
-  /** Of a container that is out of memory the kernel kills one process, and not all. */
-  readonly singleProcessOOMKill: boolean;
   readonly swapBehavior: SwapBehavior;
-  /** Not above 0: no limit. */
+  /** No limit when 0 or negative. */
   readonly podPidsLimit: number;
   readonly seccompDefault: boolean;
-  /** The gate `ContainerStopSignals`: without it the runtime is told of none. */
+  /** The feature gate `ContainerStopSignals`. Without it, CreateContainer carries no stop signal. */
   readonly containerStopSignals: boolean;
-  /** By the runtime's handlers, whether each can give a pod users of its own; left out where the runtime tells of none. */
+}
+
+/** The facts about the node, its configuration and its cluster that pods are translated with. */
+export interface NodeFacts extends PodConfig {
+  /** The node's addresses, the primary one first. */
+  readonly hostIPs: readonly string[];
+  readonly memoryCapacityBytes: number;
+  /** What pods may use of each resource; CPU in milli-CPUs. */
+  readonly allocatable: ReadonlyMap<string, bigint>;
+  readonly cpuCount: number;
+  readonly swapCapacityBytes: number;
+  /** The huge page sizes of the kernel, in bytes. */
+  readonly hugePageSizes: readonly number[];
+  /** Only cgroup v2 accepts files by name (`unified`). */
+  readonly hasCgroupV2: boolean;
+  /** Whether the kernel accounts for swap, so that it can be limited. */
+  readonly limitsSwap: boolean;
+  /** The `thermal_throttle` directories of all CPUs, which count how often each overheated. */
+  readonly thermalThrottlePaths: readonly string[];
+  /** Undefined when pods do not inherit the host's resolver (`resolvConf: ""`). */
+  readonly hostResolvConf: ResolvConf | undefined;
+  /** The OOM killer kills one process of a container instead of all of them. */
+  readonly singleProcessOOMKill: boolean;
+  /** Whether each runtime handler supports user namespaces; left out when the runtime does not report its handlers. */
   readonly handlersWithUsers?: ReadonlyMap<string, boolean>;
-  /** Left out where the node stands alone. */
+  /** Left out on a standalone node. */
   readonly cluster?: ClusterFacts;
 }
 
-/** What was read of the cluster. */
+/** The objects of the cluster that pods are translated with. */
 export interface ClusterFacts {
-  /** Those of all namespaces that have an address; undefined until they were read. */
+  /** The Services of all namespaces that have a cluster IP; undefined until the first list. */
   readonly services: readonly Service[] | undefined;
-  /** By the name of the RuntimeClass; undefined until they were read. */
+  /** Runtime handlers by the name of the RuntimeClass; undefined until the first list. */
   readonly runtimeHandlers: ReadonlyMap<string, string> | undefined;
-  /** The Secrets and ConfigMaps that pods of this node refer to. */
-  readonly referents: Referents;
+  /** The Secrets and ConfigMaps that the pods of this node refer to. */
+  readonly referencedObjects: ReferencedObjects;
 }
 
-/** What resolv.conf(5) says. */
+/** The settings of resolv.conf(5). */
 export interface ResolvConf {
   readonly nameservers: readonly string[];
   readonly searches: readonly string[];

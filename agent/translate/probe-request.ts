@@ -1,75 +1,90 @@
 import type { Container, HTTPGetAction, Pod, Probe } from "../../proto/kubernetes/gen/types.ts";
-import { createPortion } from "./env/variable-expansion.ts";
+import { createBoundedExpander } from "./env/variable-expansion.ts";
 import { TranslateError } from "./translate-error.ts";
 
-/** What a probe or a hook asks a container, ready to be asked. */
-export type Enquiry =
-  /** `written` is the command as the spec has it: what `$(VAR)` stands for in it is told to nobody else. */
-  | { readonly kind: "exec"; readonly argv: readonly string[]; readonly written: readonly string[] }
+/** What one try of a probe or hook sends to a container: all ports are numbers and all hosts are addresses. */
+export type ProbeRequest =
+  /**
+   * `specCommand` is the command before expansion. Messages show it, because `argv` may hold values that must not be
+   * published.
+   */
+  | { readonly kind: "exec"; readonly argv: readonly string[]; readonly specCommand: readonly string[] }
   | {
       readonly kind: "httpGet";
       readonly url: string;
       readonly headers: readonly Header[];
-      /** Any answer will do, whatever its status, and if it has to be without TLS. */
-      readonly takesAnyAnswer?: boolean;
+      /**
+       * Set for hooks: any HTTP response is success, whatever its status, and an HTTPS request may fall back to HTTP.
+       */
+      readonly acceptsAnyResponse?: boolean;
     }
   | { readonly kind: "tcpSocket"; readonly host: string; readonly port: number }
   | { readonly kind: "grpc"; readonly host: string; readonly port: number; readonly service: string };
 
 type Header = readonly [name: string, value: string];
 
-type Handler = Pick<Probe, "exec" | "httpGet" | "tcpSocket" | "grpc">;
+type ProbeHandler = Pick<Probe, "exec" | "httpGet" | "tcpSocket" | "grpc">;
 
-export interface EnquiryScene {
+export interface ProbeRequestInput {
   readonly pod: Pod;
   readonly container: Container;
-  /** The pod's address; undefined as long as it has none. */
+  /** The pod's primary address; undefined until the pod has one. */
   readonly podIP: string | undefined;
-  /** What an HTTP server is told who asks, unless the spec says otherwise. */
+  /** The default `User-Agent` header. */
   readonly userAgent: string;
-  /** Whoever answers the HTTP request of a hook has heard it; and its command is taken as it is written. */
+  /** A hook accepts any HTTP response, and its command is not expanded. */
   readonly isHook?: boolean;
 }
 
 /**
- * A handler of the spec in plain values: ports by number, hosts by address. Throws `TranslateError` for a port that the container does
- * not name, where the pod has no address yet, and for a command that is larger than any.
+ * Resolves a probe or lifecycle handler: named ports to numbers, the default host to the pod's address. Throws
+ * `TranslateError` for a port name that the container does not declare, for a pod without an address, and for a command
+ * that expands beyond the kernel's limit.
  */
-export function enquiryOf({ exec, httpGet, tcpSocket, grpc }: Handler, scene: EnquiryScene): Enquiry {
-  const { container } = scene;
+export function toProbeRequest(
+  { exec, httpGet, tcpSocket, grpc }: ProbeHandler,
+  input: ProbeRequestInput,
+): ProbeRequest {
+  const { container } = input;
   if (exec !== undefined) {
     const { command = [] } = exec;
-    if (scene.isHook === true) return { kind: "exec", argv: command, written: command };
-    // As in the container's own command, but for what is taken from elsewhere: as with the kubelet, that is empty here.
-    const known = new Map((container.env ?? []).map(({ name, value = "" }) => [name, value] as const));
-    const { expand } = createPortion(container.name, "ProbeError");
-    return { kind: "exec", argv: command.map((word) => expand(word, known)), written: command };
+    if (input.isHook === true) return { kind: "exec", argv: command, specCommand: command };
+    // Like the kubelet, expand only variables with a literal value; variables with `valueFrom` expand to the empty
+    // string.
+    const variables = new Map((container.env ?? []).map(({ name, value = "" }) => [name, value] as const));
+    const { expand } = createBoundedExpander(container.name, "ProbeError");
+    return { kind: "exec", argv: command.map((arg) => expand(arg, variables)), specCommand: command };
   }
-  if (httpGet !== undefined) return httpCall(httpGet, scene);
+  if (httpGet !== undefined) return toHttpRequest(httpGet, input);
   if (tcpSocket !== undefined)
-    return { kind: "tcpSocket", host: hostOf(tcpSocket.host, scene), port: portOf(tcpSocket.port, container) };
+    return {
+      kind: "tcpSocket",
+      host: resolveHost(tcpSocket.host, input),
+      port: resolvePort(tcpSocket.port, container),
+    };
   if (grpc !== undefined)
-    return { kind: "grpc", host: hostOf(undefined, scene), port: grpc.port, service: grpc.service ?? "" };
+    return { kind: "grpc", host: resolveHost(undefined, input), port: grpc.port, service: grpc.service ?? "" };
   throw new TranslateError("ProbeError", `missing probe handler for ${container.name}`);
 }
 
-function httpCall(
+function toHttpRequest(
   { scheme = "HTTP", host, port, path = "/", httpHeaders = [] }: HTTPGetAction,
-  scene: EnquiryScene,
-): Enquiry {
-  const address = hostOf(host, scene);
-  const authority = `${address.includes(":") ? `[${address}]` : address}:${portOf(port, scene.container)}`;
+  input: ProbeRequestInput,
+): ProbeRequest {
+  const address = resolveHost(host, input);
+  const authority = `${address.includes(":") ? `[${address}]` : address}:${resolvePort(port, input.container)}`;
   const own = new Set(httpHeaders.map(({ name }) => name.toLowerCase()));
   const defaults = [
-    ["User-Agent", scene.userAgent],
+    ["User-Agent", input.userAgent],
     ["Accept", "*/*"],
   ] as const;
   const headers: readonly Header[] = [
     ...defaults.filter(([name]) => !own.has(name.toLowerCase())),
-    // Who writes one of these without a value does not want it sent; any other is sent empty.
+    // An empty value removes a default header. Other headers are sent with their empty value.
     ...httpHeaders
       .filter(
-        ({ name, value }) => value !== "" || !defaults.some(([known]) => known.toLowerCase() === name.toLowerCase()),
+        ({ name, value }) =>
+          value !== "" || !defaults.some(([variables]) => variables.toLowerCase() === name.toLowerCase()),
       )
       .map(({ name, value }) => [name, value] as const),
   ];
@@ -77,18 +92,18 @@ function httpCall(
     kind: "httpGet",
     url: `${scheme.toLowerCase()}://${authority}${path.startsWith("/") ? path : `/${path}`}`,
     headers,
-    ...(scene.isHook === true && { takesAnyAnswer: true }),
+    ...(input.isHook === true && { acceptsAnyResponse: true }),
   };
 }
 
-function hostOf(host: string | undefined, { podIP }: EnquiryScene): string {
+function resolveHost(host: string | undefined, { podIP }: ProbeRequestInput): string {
   const found = host || podIP;
   if (found === undefined) throw new TranslateError("ProbeError", "the pod has no address yet");
-  // Whoever has URLs in mind writes an address of IPv6 in its brackets.
+  // Users write IPv6 addresses with the brackets of a URL.
   return found.replace(/^\[(.*)\]$/, "$1");
 }
 
-function portOf(port: number | string, { name: container, ports = [] }: Container): number {
+function resolvePort(port: number | string, { name: container, ports = [] }: Container): number {
   const named = ports.find(({ name }) => name !== undefined && name === port)?.containerPort;
   const number = named ?? Number(port);
   if (Number.isInteger(number) && number > 0 && number < 65_536) return number;

@@ -5,10 +5,14 @@ import { runtimeHandlerOf } from "./runtime-handler.ts";
 import { TranslateError } from "./translate-error.ts";
 
 const pod = (spec: Partial<PodSpec>): Pod => ({ metadata: { name: "web" }, spec: { containers: [], ...spec } });
-const read: ClusterFacts = { services: [], runtimeHandlers: new Map([["sandboxed", "runsc"]]), referents: new Map() };
-const unread: ClusterFacts = { services: undefined, runtimeHandlers: undefined, referents: new Map() };
+const read: ClusterFacts = {
+  services: [],
+  runtimeHandlers: new Map([["sandboxed", "runsc"]]),
+  referencedObjects: new Map(),
+};
+const unread: ClusterFacts = { services: undefined, runtimeHandlers: undefined, referencedObjects: new Map() };
 
-test("a class is called by its handler, and none by nothing", () => {
+test("runtimeHandlerOf returns the handler of the RuntimeClass, or an empty name without one", () => {
   const handlers = [{ runtimeClassName: "sandboxed" }, { runtimeClassName: "" }, {}].map((spec) =>
     runtimeHandlerOf(pod(spec), { cluster: read }),
   );
@@ -17,13 +21,13 @@ test("a class is called by its handler, and none by nothing", () => {
 });
 
 const unknown: readonly [sentence: string, cluster: { readonly cluster?: ClusterFacts }][] = [
-  ["that the cluster does not have", { cluster: { ...read, runtimeHandlers: new Map() } }],
-  ["that is a word of every JavaScript object", { cluster: read }],
-  ["before the cluster's are known", { cluster: unread }],
-  ["where there is no cluster", {}],
+  ["that the cluster lacks", { cluster: { ...read, runtimeHandlers: new Map() } }],
+  ["named like a property of every object", { cluster: read }],
+  ["before the first list", { cluster: unread }],
+  ["on a standalone node", {}],
 ];
 for (const [sentence, cluster] of unknown)
-  test(`a class ${sentence} is not found, in Kubernetes' words`, () => {
+  test(`a RuntimeClass ${sentence} is not found, with Kubernetes' message`, () => {
     const name = sentence.includes("JavaScript") ? "constructor" : "kata";
     const translate = () => runtimeHandlerOf(pod({ runtimeClassName: name }), cluster);
     expect(translate).toThrow(TranslateError);

@@ -3,8 +3,8 @@ import type { NodeFacts } from "./node-facts.ts";
 import { TranslateError } from "./translate-error.ts";
 
 /**
- * The container runtime's own name for the pod's RuntimeClass; empty for a pod without one. Throws `TranslateError` for a class that
- * the cluster does not have.
+ * The runtime handler of the pod's RuntimeClass; empty for a pod without one. Throws `TranslateError` for a class that
+ * the cluster does not have, or that has not been read yet.
  */
 export function runtimeHandlerOf({ spec }: Pod, { cluster }: Pick<NodeFacts, "cluster">): string {
   const { runtimeClassName = "" } = spec;

@@ -34,7 +34,7 @@ function configOf(spec: Partial<PodSpec> = {}, metadata: Pod["metadata"] = {}): 
   );
 }
 
-test("the whole message of RunPodSandbox", () => {
+test("sandboxConfig builds the whole RunPodSandbox message", () => {
   const { metadata, hostname, logDirectory, dnsConfig, portMappings, labels, annotations, linux } = configOf();
   expect({ metadata, hostname, logDirectory, dnsConfig, portMappings, labels, annotations }).toMatchInlineSnapshot(`
     {
@@ -102,7 +102,7 @@ test("the whole message of RunPodSandbox", () => {
   `);
 });
 
-test("what the sandbox itself costs is told beside what its containers ask for", () => {
+test("the overhead of the RuntimeClass is separate from the containers' resources", () => {
   const { overhead, resources } = configOf({ overhead: { cpu: "250m", memory: "64Mi" } }).linux ?? {};
   const { cpuShares, cpuPeriod, cpuQuota, memoryLimitInBytes } = overhead ?? {};
   expect({ cpuShares, cpuPeriod, cpuQuota, memoryLimitInBytes }).toEqual({
@@ -115,12 +115,12 @@ test("what the sandbox itself costs is told beside what its containers ask for",
   expect(configOf().linux?.overhead).toBeUndefined();
 });
 
-test("the message survives the wire", () => {
+test("the RunPodSandbox message survives encoding and decoding", () => {
   const config = configOf();
   expect(PodSandboxConfig.decode(PodSandboxConfig.encode(config).finish())).toEqual(config);
 });
 
-test("Kubernetes' labels are those of the pod, whatever the pod's own say", () => {
+test("Kubernetes' labels override labels of the pod with the same key", () => {
   expect(podLabels({ metadata: { name: "web", uid: "u" }, spec: { containers: [] } })).toEqual({
     "io.kubernetes.pod.name": "web",
     "io.kubernetes.pod.namespace": "default",
@@ -130,32 +130,32 @@ test("Kubernetes' labels are those of the pod, whatever the pod's own say", () =
 });
 
 const hostnames: readonly [sentence: string, spec: Partial<PodSpec>, name: string, hostname: string][] = [
-  ["the pod's name", {}, "web", "web"],
+  ["defaults to the pod's name", {}, "web", "web"],
   ["spec.hostname", { hostname: "www" }, "web", "www"],
-  ["the pod's name where spec.hostname is empty", { hostname: "" }, "web", "web"],
+  ["is the pod's name when spec.hostname is empty", { hostname: "" }, "web", "web"],
   [
-    "spec.hostnameOverride before both",
+    "is spec.hostnameOverride when both are set",
     { hostname: "www", hostnameOverride: "www.example.com" },
     "web",
     "www.example.com",
   ],
   [
-    "63 characters of the longest override that the API takes",
+    "truncates a long hostnameOverride to 63 characters",
     { hostnameOverride: `${"x".repeat(61)}.yy` },
     "web",
     `${"x".repeat(61)}.y`,
   ],
-  ["63 characters of a long name", {}, "x".repeat(70), "x".repeat(63)],
-  ["without the dash or dot at which a long name was cut", {}, `${"x".repeat(61)}.-yy`, "x".repeat(61)],
-  ["none on the host's network", { hostNetwork: true }, "web", ""],
-  ["none on the host's network, even where the pod asks for one", { hostNetwork: true, hostname: "www" }, "web", ""],
+  ["truncates a long pod name to 63 characters", {}, "x".repeat(70), "x".repeat(63)],
+  ["drops a dash or dot at the truncated end", {}, `${"x".repeat(61)}.-yy`, "x".repeat(61)],
+  ["is empty under hostNetwork", { hostNetwork: true }, "web", ""],
+  ["is empty under hostNetwork, even with spec.hostname", { hostNetwork: true, hostname: "www" }, "web", ""],
 ];
 for (const [sentence, spec, name, hostname] of hostnames)
-  test(`hostname: ${sentence}`, () => {
+  test(`hostname ${sentence}`, () => {
     expect(configOf(spec, { name }).hostname).toBe(hostname);
   });
 
-test("host ports of sidecars are mapped, and those of init containers that run to their end are not", () => {
+test("host ports of sidecars are mapped, those of other init containers are not", () => {
   const initContainers: readonly Container[] = [
     { name: "first", ports: [{ containerPort: 1, hostPort: 10 }] },
     { name: "side", restartPolicy: "Always", ports: [{ containerPort: 2, hostPort: 20 }] },
@@ -164,7 +164,7 @@ test("host ports of sidecars are mapped, and those of init containers that run t
   expect(configOf({ initContainers, containers }).portMappings.map(({ hostPort }) => hostPort)).toEqual([20, 30]);
 });
 
-test("ports of all containers are mapped, TCP unless they say otherwise", () => {
+test("ports of all containers are mapped, with TCP as the default", () => {
   const containers: readonly Container[] = [
     { name: "a", ports: [{ containerPort: 1 }, { containerPort: 2, protocol: "SCTP" }] },
     { name: "b", ports: [{ containerPort: 3, protocol: "UDP", hostPort: 30 }] },
@@ -176,6 +176,6 @@ test("ports of all containers are mapped, TCP unless they say otherwise", () => 
   ]);
 });
 
-test("a uid that would lead out of the log folder is refused", () => {
+test("a uid that leaves the log directory is rejected", () => {
   expect(() => configOf({}, { uid: "../../etc" })).toThrow(TranslateError);
 });

@@ -1,14 +1,14 @@
 import { type LinuxContainerResources, PodSandboxConfig, Protocol } from "../../proto/cri/gen/api.ts";
 import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { dottedSysctl } from "../../proto/kubernetes/sysctl.ts";
+import { normalizeSysctl } from "../../proto/kubernetes/sysctl.ts";
 import {
   crashesAnnotation,
   podNameLabel,
   podNamespaceLabel,
   podUidLabel,
 } from "../../proto/kubernetes/well-known-names.ts";
-import { podLogFolder } from "./log-path.ts";
+import { podLogDir } from "./log-path.ts";
 import { dnsOf } from "./network/dns.ts";
 import { kernelHostname } from "./network/hostname.ts";
 import type { NodeFacts } from "./node-facts.ts";
@@ -16,7 +16,7 @@ import { amountsOf, linuxResources, podAmounts } from "./resources/linux-resourc
 import { sandboxSecurityContext } from "./security/security-context.ts";
 import type { IdRange } from "./security/user-namespace.ts";
 
-/** A pod as the message of RunPodSandbox; the same message goes along with every CreateContainer in that sandbox. */
+/** Builds the PodSandboxConfig of RunPodSandbox. Every CreateContainer in that sandbox carries the same message. */
 export function sandboxConfig(
   pod: Pod,
   { attempt, crashes }: { readonly attempt: number; readonly crashes: number },
@@ -28,13 +28,13 @@ export function sandboxConfig(
   return PodSandboxConfig.fromPartial({
     metadata: { name, namespace, uid, attempt },
     hostname: pod.spec.hostNetwork === true ? "" : kernelHostname(pod, facts),
-    logDirectory: `${facts.podLogsDir}/${podLogFolder(pod)}`,
+    logDirectory: `${facts.podLogsDir}/${podLogDir(pod)}`,
     dnsConfig: { servers: nameservers, searches, options },
     portMappings: portMappings(pod),
     labels: { ...labels, ...podLabels(pod) },
     annotations: { ...annotations, [crashesAnnotation]: String(crashes) },
     linux: {
-      // Where the pod's cgroup stands is the runtime's choice while cgroupsPerQOS is off.
+      // While cgroupsPerQOS is off, the runtime chooses the parent cgroup.
       cgroupParent: "",
       securityContext: sandboxSecurityContext(pod, ids),
       sysctls: sysctls(pod),
@@ -44,20 +44,20 @@ export function sandboxConfig(
   });
 }
 
-/** What the sandbox itself costs, by its RuntimeClass: all of it is guaranteed. */
+/** `spec.overhead` of the RuntimeClass, as both request and limit. */
 function overhead({ spec }: Pod, facts: NodeFacts): { readonly overhead?: LinuxContainerResources } {
   if (spec.overhead === undefined) return {};
   return { overhead: linuxResources(amountsOf({ requests: spec.overhead, limits: spec.overhead }), facts) };
 }
 
-/** The labels by which everything of a pod is found again. */
+/** The labels that tie a sandbox or container to its pod. */
 export function podLabels({ metadata: { name = "", namespace = "default", uid = "" } }: Pod): Record<string, string> {
   return { [podNameLabel]: name, [podNamespaceLabel]: namespace, [podUidLabel]: uid };
 }
 
 /**
- * Of all containers that go on side by side. The kubelet leaves sidecars out, although schedulers and its own admission keep their host
- * ports free: who asks for one there gets none, in silence.
+ * The ports of containers and sidecars. The kubelet leaves out sidecars, so their host ports are silently not mapped,
+ * although the scheduler and the kubelet's own admission reserve them.
  */
 function portMappings({ spec }: Pod): PodSandboxConfig["portMappings"] {
   const protocols = { TCP: Protocol.TCP, UDP: Protocol.UDP, SCTP: Protocol.SCTP } as const;
@@ -73,5 +73,5 @@ function portMappings({ spec }: Pod): PodSandboxConfig["portMappings"] {
 
 function sysctls({ spec }: Pod): Record<string, string> {
   const all = spec.securityContext?.sysctls ?? [];
-  return Object.fromEntries(all.map(({ name, value }) => [dottedSysctl(name), value]));
+  return Object.fromEntries(all.map(({ name, value }) => [normalizeSysctl(name), value]));
 }

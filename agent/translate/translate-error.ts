@@ -1,4 +1,4 @@
-/** A pod that cannot be put into the runtime's words; `reason` is Kubernetes'. */
+/** A pod that cannot be translated to CRI. `reason` is Kubernetes' reason for the waiting container or the Event. */
 export class TranslateError extends Error {
   override readonly name = "TranslateError";
   readonly reason:

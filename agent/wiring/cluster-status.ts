@@ -1,63 +1,68 @@
 import type { Clock, Instant } from "../../host/clock.ts";
-import type { Kube } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client.ts";
 import type { KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { ConnectionState } from "../../kube/transport/connection.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
-import type { ClusterStatus, ConnectionStatus, LastError, Upkeep } from "../serve/local/agent-status.ts";
-import type { NodeState } from "./local-node.ts";
+import type { ClusterStatus, ConnectionStatus, LastError, PeriodicTask } from "../serve/local/agent-status.ts";
+import type { NodeState } from "./node-sync.ts";
 
+/** The health of the watch of this node's pods. */
 export interface WatchState {
-  readonly heardAt: Instant | undefined;
-  /** Why what was heard may be out of date. */
+  /** When the API server last sent anything. */
+  readonly receivedAt: Instant | undefined;
+  /** Why the pods may be out of date. */
   readonly error: KubeError | undefined;
-  /** When that was. */
+  /** When `error` occurred. */
   readonly failedAt: Instant | undefined;
 }
 
-export interface ClusterScene {
+export interface ClusterStatusInput {
   readonly server: URL;
   readonly connection: ConnectionState;
   readonly node: NodeState;
   readonly watch: WatchState;
 }
 
-/** The state of the rooms that face the cluster, as `berth status` says it. */
-export function clusterStatus({ server, connection, node, watch }: ClusterScene): ClusterStatus {
+/** The state of the node's connection to its cluster, for `berth status`. */
+export function clusterStatus({ server, connection, node, watch }: ClusterStatusInput): ClusterStatus {
   return {
     server: server.host,
     connection: connectionStatus(connection),
-    lease: upkeep(node.lease.renewedAt, node.lease),
-    nodeStatus: upkeep(node.status.reportedAt, node.status),
-    watch: upkeep(watch.heardAt, watch),
+    lease: toPeriodicTask(node.lease.renewedAt, node.lease),
+    nodeStatus: toPeriodicTask(node.status.reportedAt, node.status),
+    watch: toPeriodicTask(watch.receivedAt, watch),
   };
 }
 
-/** The same API server, which notes when and how it last told of the pods that are followed through it. */
-export function withWatchState(kube: Kube, clock: Clock): { readonly kube: Kube; readonly watch: () => WatchState } {
-  let state: WatchState = { heardAt: undefined, error: undefined, failedAt: undefined };
+/** The same client, which records the health of the watch of pods that runs through it. */
+export function withWatchHealth(
+  kube: KubeClient,
+  clock: Clock,
+): { readonly kube: KubeClient; readonly watch: () => WatchState } {
+  let state: WatchState = { receivedAt: undefined, error: undefined, failedAt: undefined };
   return {
     watch: () => state,
     kube: {
       ...kube,
-      follow(resource, selector, listener, signal) {
-        if (resource.plural !== pods().plural) return kube.follow(resource, selector, listener, signal);
-        const noting: typeof listener = {
+      listAndWatch(resource, selector, listener, signal) {
+        if (resource.plural !== pods().plural) return kube.listAndWatch(resource, selector, listener, signal);
+        const recording: typeof listener = {
           ...listener,
-          heard() {
-            state = { heardAt: clock.now(), error: undefined, failedAt: undefined };
-            listener.heard?.();
+          onSynced() {
+            state = { receivedAt: clock.now(), error: undefined, failedAt: undefined };
+            listener.onSynced?.();
           },
-          away(error) {
+          onOutage(error) {
             state = { ...state, error, failedAt: clock.now() };
-            listener.away(error);
+            listener.onOutage(error);
           },
-          back() {
+          onRecovered() {
             state = { ...state, error: undefined, failedAt: undefined };
-            listener.back();
+            listener.onRecovered();
           },
         };
-        return kube.follow(resource, selector, noting, signal);
+        return kube.listAndWatch(resource, selector, recording, signal);
       },
     },
   };
@@ -71,23 +76,23 @@ function connectionStatus(state: ConnectionState): ConnectionStatus {
       return {
         state: "connected",
         since: formatTime(state.since),
-        ...(state.lastFailure && { lastError: lastError(state.lastFailure.why, state.lastFailure.at) }),
+        ...(state.lastFailure && { lastError: lastError(state.lastFailure.error, state.lastFailure.at) }),
       };
     case "away":
       return {
         state: "away",
         since: formatTime(state.since),
-        lastError: lastError(state.lastFailure.why, state.lastFailure.at),
+        lastError: lastError(state.lastFailure.error, state.lastFailure.at),
       };
   }
 }
 
-interface Trouble {
+interface LastFailure {
   readonly error: unknown;
   readonly failedAt: Instant | undefined;
 }
 
-function upkeep(last: Instant | undefined, { error, failedAt }: Trouble): Upkeep {
+function toPeriodicTask(last: Instant | undefined, { error, failedAt }: LastFailure): PeriodicTask {
   return {
     ...(last !== undefined && { last: formatTime(last) }),
     ...(error !== undefined && failedAt !== undefined && { error: lastError(error, failedAt) }),

@@ -1,254 +1,240 @@
+import type { EventSource } from "../../host/async/event-source.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
-import type { Kube } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Node, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { pullSecretReferences, type Referents, referenceKey } from "../../proto/kubernetes/references.ts";
-import { namesakeEvent, type PodEvent, unreadableEvent } from "../decide/events/pod-events.ts";
-import { nodeReference } from "../decide/node/node-report.ts";
-import type { Beginning, Taken } from "../decide/pod/action-call.ts";
-import { type DesiredPod, fullNameOf, type SourceKind } from "../decide/pod/desired.ts";
+import type { PodEvent } from "../decide/events/pod-event.ts";
+import { invalidPodEvent } from "../decide/events/pod-events.ts";
+import { pullSecretEvents } from "../decide/events/pull-secret-events.ts";
+import { recordOf } from "../decide/pod/action.ts";
+import type { ActionFinished, ActionStarted } from "../decide/pod/action-call.ts";
+import type { DesiredPod, SourceKind } from "../decide/pod/desired.ts";
 import type { StageKind } from "../decide/pod/stage.ts";
 import { mirrorOwnerOf } from "../decide/sources/mirror.ts";
-import { type ApiPodListener, followApiPods } from "../desired/api/api-pods.ts";
+import { type ApiPodListener, watchApiPods } from "../desired/api/api-pods.ts";
 import { createServiceAccounts, type ServiceAccounts } from "../desired/objects/service-accounts.ts";
 import type { DesiredPods } from "../desired/pods.ts";
 import { createPodEvents, type PodEvents } from "../report/events/pod-event-recorder.ts";
-import { createEventRecorder, type EventRecorder } from "../report/events/recorder.ts";
+import type { EventRecorder } from "../report/events/recorder.ts";
 import { createMirrorPods, type MirrorPods } from "../report/pod/mirror.ts";
-import { createPodStatusReport, type PodStatusReport } from "../report/pod/status-reporter.ts";
-import { type DnsTrouble, dnsTroubles } from "../translate/network/dns.ts";
+import { createPodStatusReporter, type PodStatusReporter } from "../report/pod/status-reporter.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
-import { type ClusterFactsParts, createClusterFacts, type FollowedFacts } from "./cluster-objects.ts";
+import { type ClusterObjects, type ClusterObjectsOptions, createClusterObjects } from "./cluster-objects.ts";
+import { createDnsEvents } from "./dns-events.ts";
+import { createDuplicateNameEvents } from "./duplicate-name-events.ts";
 
-export interface ClusterParts {
-  readonly kube: Kube;
+export interface ClusterSyncOptions {
+  /** Records the events of the node and of its pods. */
+  readonly recorder: EventRecorder;
+  readonly kube: KubeClient;
   readonly nodeName: string;
   readonly clock: Clock;
   readonly log: Log;
-  /** From 0 up to 1, for jitter. */
+  /** Returns a number in [0, 1), for jitter. */
   readonly random: () => number;
-  readonly ownNode: OwnNodeObject;
-  /** Why the runtime can give no pod a network; undefined where it can, or has not told. */
+  readonly nodeObject: NodeObjectReader;
+  /** Why the runtime's network is not ready; undefined if it is, or before the runtime has reported it. */
   readonly networkProblem: () => string | undefined;
 }
 
-/** The object of this node. */
-export interface OwnNodeObject {
-  /** As it was heard last; undefined: there is none. */
+/** Reads this machine's Node object. */
+export interface NodeObjectReader {
+  /** The last known object: undefined if there is none, `unknown` before the first read. */
   latest(): Node | undefined | "unknown";
-  /** Asks for it; true when `latest` is up to date then, or will not be by asking; false when nobody answers. Never rejects. */
-  ask(): Promise<boolean>;
+  /**
+   * Gets the object from the API server. Returns true if `latest` is up to date now, or if another request would not
+   * help; false if the API server does not respond. Never rejects.
+   */
+  refresh(): Promise<boolean>;
 }
 
-/** What the rooms that face the cluster need of the others. */
-export interface ClusterNeeds {
+/** What the agent uses of its cluster: first what exists without its pods, then what follows them. */
+export interface ClusterAccess {
+  readonly nodeObject: NodeObjectReader;
+  readonly serviceAccounts: ServiceAccounts;
+  /** Creates and connects the components that talk to the API server about pods. The agent calls it once. */
+  readonly createSync: (deps: ClusterSyncDeps) => ClusterSync;
+}
+
+export function createClusterAccess(options: ClusterSyncOptions): ClusterAccess {
+  return {
+    nodeObject: options.nodeObject,
+    serviceAccounts: createServiceAccounts(options),
+    createSync: (deps) => createClusterSync(options, deps),
+  };
+}
+
+/** Events of pods, `namespace/name`, that no action causes: a probe result, a long pull. */
+export type PodEventSource = EventSource<[uid: PodUid, pod: string, event: PodEvent]>;
+
+/** All pods of one kind of source that do not start because another pod of that source has their name. */
+export type DuplicateNameSource = EventSource<[kind: SourceKind, duplicates: readonly Pod[]]>;
+
+/** What the cluster's components need from the others. */
+export interface ClusterSyncDeps {
   readonly desired: DesiredPods;
-  /** How large the runtime says an image is; undefined where it cannot say. */
+  readonly podEvents: PodEventSource;
+  readonly duplicateNames: DuplicateNameSource;
+  /** Every source of pods is ready. */
+  readonly sourcesReady: EventSource;
+  /** An image's size by the runtime; undefined if it is unknown. */
   readonly imageSizeBytes: (image: string) => Promise<number | undefined>;
-  /** Pods have to show a right to images that are here already. */
+  /** Whether pods need credentials for images that are present already (KEP-2535). */
   readonly isAccessVerified: boolean;
-  /** What it takes to tell pods of the cluster. */
-  readonly telling: Pick<ClusterFactsParts, "root" | "wakeAll" | "tellOf"> & {
-    /** What pods are told of the node; throws where it cannot tell. */
+  /** What the watches of the objects that pods depend on need. */
+  readonly objectDeps: Pick<ClusterObjectsOptions, "root" | "wakeAll" | "onReferenceChanged"> & {
+    /** The node facts for messages to the runtime; throws `TranslateError` if they cannot be read. */
     readonly facts: () => NodeFacts;
   };
 }
 
-/** The pods of this node in the cluster: what it asks for, and what it is told of them. Only `follow` takes time. */
-export interface Cluster {
-  /** Hears of pods, and tells of them, until the signal aborts; never rejects. */
-  follow(signal: AbortSignal): Promise<void>;
+/** Syncs this node's pods with the API server: receives the desired pods, and sends status, mirror pods and events. */
+export interface ClusterSync {
+  /** Runs the watches and the senders until the signal aborts; never rejects. */
+  run(signal: AbortSignal): Promise<void>;
   report(desired: DesiredPod, status: PodStatus, stage: StageKind): void;
-  /** Resolves when nothing on the node is needed to tell how a deleted pod has ended. Never rejects. */
-  secured(uid: PodUid): Promise<void>;
-  begins(beginning: Beginning): void;
-  took(taken: Taken): void;
-  /** What is told of a pod, `namespace/name`, besides what is done to it: of the answer to a probe, of a long pull. */
-  tell(uid: PodUid, pod: string, event: PodEvent): void;
-  finished(uid: PodUid): void;
-  /** All pods of a kind of manifests that do not begin because another one of it has their name. */
-  doubled(kind: SourceKind, namesakes: readonly Pod[]): void;
-  /** Every source of pods has spoken. */
-  complete(): void;
-  /** This node's object, which is another than before in some way; undefined when it has none. */
-  node(node: Node | undefined): void;
-  readonly ownNode: OwnNodeObject;
-  readonly serviceAccounts: ServiceAccounts;
-  /** What pods are told of the cluster. */
-  readonly facts: Pick<FollowedFacts, "settings" | "facts">;
-  /** For what happens to the node itself. */
-  readonly recorder: EventRecorder;
-  /** Resolves when nothing is under way. */
+  /**
+   * Resolves when the final status of a terminating pod is saved, so that its containers may be removed from the node.
+   * Never rejects.
+   */
+  ensureFinalStatusSaved(uid: PodUid): Promise<void>;
+  onActionStarted(started: ActionStarted): void;
+  onActionFinished(used: ActionFinished): void;
+  /** Records an event of the pod `namespace/name` that no action causes: a probe result, a long pull. */
+  recordEvent(uid: PodUid, pod: string, event: PodEvent): void;
+  onPodFinished(uid: PodUid): void;
+  /** Receives the changed Node object of this machine; undefined if there is none any more. */
+  onNodeChanged(onNodeChanged: Node | undefined): void;
+  /** The cluster's objects that pods depend on. */
+  readonly objects: Pick<ClusterObjects, "settings" | "facts">;
+  /** Resolves when nothing is being sent. */
   settled(): Promise<void>;
 }
 
-/** Joins the rooms that face the cluster. */
-export function createCluster(
-  parts: ClusterParts,
-  { desired, imageSizeBytes, isAccessVerified, telling }: ClusterNeeds,
-): Cluster {
-  const recorder = createEventRecorder(parts);
+function createClusterSync(
+  options: ClusterSyncOptions,
+  { desired, imageSizeBytes, isAccessVerified, objectDeps, ...sources }: ClusterSyncDeps,
+): ClusterSync {
+  const { recorder } = options;
   const podOf = (uid: PodUid) => {
-    const wanted = desired.get(uid);
-    return wanted === "unknown" ? undefined : wanted?.pod;
+    const desiredPod = desired.get(uid);
+    return desiredPod === "unknown" ? undefined : desiredPod?.pod;
   };
   const events = createPodEvents({ recorder, imageSizeBytes, isAccessVerified, podOf });
-  const statuses = createPodStatusReport({
-    ...parts,
-    keepLast: desired.keepLast,
+  const statusReporter = createPodStatusReporter({
+    ...options,
+    saveFinalStatus: desired.saveFinalStatus,
   });
   const mirrors = createMirrorPods({
-    ...parts,
+    ...options,
     desired: desired.all,
-    isComplete: desired.isComplete,
-    made: statuses.seen,
+    areSourcesReady: desired.areAllSourcesReady,
+    onCreated: statusReporter.onObserved,
   });
-  const facts = createClusterFacts({ ...parts, ...telling, desired });
-  const dns = createDnsEvents({ recorder, nodeName: parts.nodeName, podOf, facts: telling.facts });
-  const newsOfStatics = createNewsOfStatics();
-  const listener = createListener({ statuses, mirrors, recorder, events, facts, desired });
+  const objects = createClusterObjects({ ...options, ...objectDeps, desired });
+  const dns = createDnsEvents({ recorder, nodeName: options.nodeName, podOf, facts: objectDeps.facts });
+  const staticPodChanges = createStaticPodChanges();
+  sources.podEvents.subscribe(events.recordEvent);
+  sources.duplicateNames.subscribe(createDuplicateNameEvents(events));
+  sources.sourcesReady.subscribe(mirrors.reconcile);
+  const podListener = createPodListener({ statusReporter, mirrors, recorder, events, objects, desired });
 
   return {
-    async follow(signal) {
-      // A server may fail what we tell it while its watches go on.
-      parts.kube.onRecovery(listener.back, signal);
-      await Promise.all([followApiPods({ ...parts, hear: desired.hear, listener }, signal), facts.follow(signal)]);
-      for (const room of [statuses, mirrors, recorder]) room.stop();
+    async run(signal) {
+      // The API server may reject what we send while its watches continue.
+      options.kube.onRecovery(podListener.onRecovery, signal);
+      await Promise.all([
+        watchApiPods({ ...options, applyUpdate: desired.applyApiUpdate, listener: podListener }, signal),
+        objects.run(signal),
+      ]);
+      for (const component of [statusReporter, mirrors, recorder]) component.stop();
     },
-    secured: statuses.secured,
-    report(wanted, status, stage) {
-      facts.wanted(wanted, stage);
-      events.report(wanted, status);
-      statuses.report(wanted, status, stage);
-      if (newsOfStatics.isNews(wanted)) mirrors.look();
+    ensureFinalStatusSaved: statusReporter.ensureFinalStatusSaved,
+    report(desiredPod, status, stage) {
+      events.onStatus(desiredPod, status);
+      statusReporter.report(desiredPod, status, stage);
+      if (staticPodChanges.hasChanged(desiredPod)) mirrors.reconcile();
     },
-    begins(beginning) {
-      if (beginning.action.kind === "createContainer") facts.used();
-      for (const event of pullSecretEvents(beginning, podOf(beginning.uid), facts.facts().referents))
-        events.tell(beginning.uid, beginning.pod, event);
-      events.begins(beginning, dns(beginning));
+    onActionStarted(started) {
+      if (recordOf(started.action).uses?.includes("services")) objects.markServicesUsed();
+      for (const event of pullSecretEvents(started, podOf(started.uid), objects.facts().referencedObjects))
+        events.recordEvent(started.uid, started.pod, event);
+      events.onActionStarted(started, dns(started));
     },
-    took: events.took,
-    tell: events.tell,
-    finished(uid) {
-      facts.finished(uid);
-      events.finished(uid);
-      statuses.finished(uid);
-      newsOfStatics.forget(uid);
-      mirrors.look();
+    onActionFinished: events.onActionFinished,
+    recordEvent: events.recordEvent,
+    onPodFinished(uid) {
+      events.onPodRemoved(uid);
+      statusReporter.onPodRemoved(uid);
+      staticPodChanges.forget(uid);
+      mirrors.reconcile();
     },
-    doubled: createNamesakeEvents(events),
-    complete: mirrors.look,
-    node(node) {
-      mirrors.node(mirrorOwnerOf(node));
-      desired.judge();
+    onNodeChanged(node) {
+      mirrors.setNodeUid(mirrorOwnerOf(node));
+      desired.admitPending();
     },
-    ownNode: parts.ownNode,
-    serviceAccounts: createServiceAccounts(parts),
-    facts,
-    recorder,
+    objects,
     async settled() {
-      await Promise.all([statuses.settled(), mirrors.settled(), recorder.settled(), facts.settled()]);
+      await Promise.all([statusReporter.settled(), mirrors.settled(), recorder.settled(), objects.settled()]);
     },
   };
 }
 
-interface Listening {
-  readonly statuses: PodStatusReport;
+interface PodListenerDeps {
+  readonly statusReporter: PodStatusReporter;
   readonly mirrors: MirrorPods;
   readonly recorder: EventRecorder;
-  readonly events: Pick<PodEvents, "tell">;
-  readonly facts: Pick<FollowedFacts, "apiHeard">;
-  readonly desired: Pick<DesiredPods, "judge">;
+  readonly events: Pick<PodEvents, "recordEvent">;
+  readonly objects: Pick<ClusterObjects, "onApiSynced">;
+  readonly desired: Pick<DesiredPods, "admitPending">;
 }
 
-/** Who hears of pods as the API server has them, each in its turn. */
-function createListener({ statuses, mirrors, recorder, events, facts, desired }: Listening): ApiPodListener {
+/** Passes the pods as the API server has them to every component that needs them. */
+function createPodListener({
+  statusReporter,
+  mirrors,
+  recorder,
+  events,
+  objects,
+  desired,
+}: PodListenerDeps): ApiPodListener {
   return {
-    seen(pod, asOf) {
-      statuses.seen(pod, asOf);
-      mirrors.seen(pod, asOf);
+    onObserved(pod, asOf) {
+      statusReporter.onObserved(pod, asOf);
+      mirrors.onObserved(pod, asOf);
     },
-    gone(pod) {
-      statuses.gone(pod);
-      mirrors.gone(pod);
+    onDeleted(pod) {
+      statusReporter.onDeleted(pod);
+      mirrors.onDeleted(pod);
     },
-    unreadable({ metadata: { uid, namespace, name } }, problem) {
-      events.tell(uid as PodUid, `${namespace}/${name}`, unreadableEvent(problem));
+    onUnreadable({ metadata: { uid, namespace, name } }, problem) {
+      events.recordEvent(uid as PodUid, `${namespace}/${name}`, invalidPodEvent(problem));
     },
-    complete() {
-      facts.apiHeard();
-      mirrors.complete();
+    onListed() {
+      objects.onApiSynced();
+      mirrors.onListed();
     },
-    away() {
-      // Who has something to tell finds out by itself.
+    onDisconnected() {
+      // Each sender notices the outage with its next request.
     },
-    back() {
-      statuses.back();
-      mirrors.back();
-      recorder.back();
-      desired.judge();
+    onRecovery() {
+      statusReporter.onRecovery();
+      mirrors.onRecovery();
+      recorder.onRecovery();
+      desired.admitPending();
     },
   };
 }
 
-interface DnsTelling {
-  readonly recorder: EventRecorder;
-  readonly nodeName: string;
-  readonly podOf: (uid: PodUid) => Pod | undefined;
-  readonly facts: () => NodeFacts;
-}
-
-/** Tells of the node what of a pod's DNS is its fault; what is to be told of the pod itself comes back. */
-function createDnsEvents({ recorder, nodeName, podOf, facts }: DnsTelling) {
-  const troublesOf = (pod: Pod): readonly DnsTrouble[] => {
-    try {
-      return dnsTroubles(pod, facts());
-    } catch {
-      // What cannot be read now fails the sandbox itself, and is told then.
-      return [];
-    }
-  };
-  return ({ uid, action }: Beginning): readonly PodEvent[] => {
-    const pod = action.kind === "runSandbox" ? podOf(uid) : undefined;
-    const troubles = pod === undefined ? [] : troublesOf(pod);
-    for (const { reason, ofNode } of troubles)
-      if (ofNode !== undefined)
-        recorder.record(nodeReference({ nodeName }), { type: "Warning", reason, message: ofNode });
-    return troubles.map(({ reason, message }) => ({ type: "Warning", reason, message }));
-  };
-}
-
-/** What is told of Secrets for pulls that are not there, or could not be read, before anything is done with the pod's images. */
-function pullSecretEvents({ action }: Beginning, pod: Pod | undefined, referents: Referents): readonly PodEvent[] {
-  if (pod === undefined || (action.kind !== "pullImage" && action.kind !== "createContainer")) return [];
-  const missing = pullSecretReferences(pod).filter(
-    (each) => (referents.get(referenceKey(each)) ?? "absent") === "absent",
-  );
-  if (missing.length === 0) return [];
-  const names = missing.map(({ name }) => name).join(", ");
-  const message = `Unable to retrieve some image pull secrets (${names}); attempting to pull the image may not succeed.`;
-  return [{ type: "Warning", reason: "FailedToRetrieveImagePullSecret", message }];
-}
-
-/** Tells of each namesake once, for as long as it is one. */
-function createNamesakeEvents({ tell }: Pick<PodEvents, "tell">): Cluster["doubled"] {
-  const told = new Map<SourceKind, ReadonlySet<string | undefined>>();
-  return (kind, namesakes) => {
-    const before = told.get(kind);
-    told.set(kind, new Set(namesakes.map(({ metadata }) => metadata.uid)));
-    for (const pod of namesakes)
-      if (before?.has(pod.metadata.uid) !== true)
-        tell(pod.metadata.uid as PodUid, fullNameOf(pod), namesakeEvent(pod, kind));
-  };
-}
-
-/** Whether a static pod has come, has become another one, or has to end since it was last reported: then its mirror is looked at. */
-function createNewsOfStatics() {
+/**
+ * Tracks which static pods are new, have changed or must terminate since their last report; their mirror pods must be
+ * reconciled.
+ */
+function createStaticPodChanges() {
   const known = new Map<PodUid, string>();
   return {
-    isNews({ uid, source, revision, termination }: DesiredPod): boolean {
+    hasChanged({ uid, source, revision, termination }: DesiredPod): boolean {
       if (source.kind === "api") return false;
       const state = `${revision} ${termination === undefined}`;
       if (known.get(uid) === state) return false;

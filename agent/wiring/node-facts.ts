@@ -1,38 +1,41 @@
 import { readFileSync, statSync } from "node:fs";
+import { createTtlCache } from "../../host/async/ttl-cache.ts";
 import type { Clock } from "../../host/clock.ts";
 import { type Files, FilesError, toFilesError } from "../../host/fs/files.ts";
 import type { Machine } from "../../host/machine.ts";
 import type { Proc } from "../../host/proc.ts";
 import type { Config } from "../config/config.ts";
-import { failStart, inOrder } from "../preflight/start-error.ts";
-import { parseResolvConf } from "../translate/network/dns.ts";
-import type { NodeFacts, ResolvConf } from "../translate/node-facts.ts";
+import { ROOT_DIR_HINT, toStartError } from "../preflight/start-error.ts";
+import { parseResolvConf } from "../translate/network/resolv-conf.ts";
+import type { NodeFacts, PodConfig, ResolvConf } from "../translate/node-facts.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 
-type Figures = Pick<NodeFacts, "memoryCapacityBytes" | "cpuCount" | "thermalThrottlePaths">;
+type Capacity = Pick<NodeFacts, "memoryCapacityBytes" | "cpuCount" | "thermalThrottlePaths">;
 
-type Kernel = Pick<NodeFacts, "swapCapacityBytes" | "hugePageSizes" | "hasCgroupV2" | "limitsSwap">;
+type KernelFeatures = Pick<NodeFacts, "swapCapacityBytes" | "hugePageSizes" | "hasCgroupV2" | "limitsSwap">;
 
-type Configured = Pick<Config, Extract<keyof NodeFacts, keyof Config> | "resolvConf">;
+type NodeFactsConfig = PodConfig & Pick<Config, "singleProcessOOMKill" | "resolvConf">;
 
-/** What does not change while the agent runs, or is said as it was at the start. Throws `StartError`. */
-export async function readFigures(
+/** Reads the machine's capacity and kernel features once, at the start. Throws `StartError`. */
+export async function readCapacity(
   proc: Proc,
   root: Files,
   machine: Machine,
-): Promise<Figures & Kernel & { readonly storageCapacityBytes: number }> {
-  const { totalBytes } = await root.space(".").catch(failStart("the root directory's size is not known", inOrder));
+): Promise<Capacity & KernelFeatures & { readonly storageCapacityBytes: number }> {
+  const { totalBytes } = await root
+    .space(".")
+    .catch(toStartError("cannot read the size of the root directory's file system", ROOT_DIR_HINT));
   return {
     memoryCapacityBytes: proc.memoryTotalBytes(),
     storageCapacityBytes: totalBytes,
     cpuCount: proc.cpuCount(),
     thermalThrottlePaths: proc.thermalThrottlePaths(),
-    ...kernelOf(machine),
+    ...kernelFeaturesOf(machine),
   };
 }
 
-/** What the machine's kernel can hold containers to. */
-export function kernelOf({ swapBytes, hugePages, hasCgroupV2, limitsSwap }: Machine): Kernel {
+/** The limits that the machine's kernel can enforce. */
+export function kernelFeaturesOf({ swapBytes, hugePages, hasCgroupV2, limitsSwap }: Machine): KernelFeatures {
   return {
     swapCapacityBytes: swapBytes,
     hugePageSizes: hugePages.map(({ pageBytes }) => pageBytes),
@@ -41,50 +44,41 @@ export function kernelOf({ swapBytes, hugePages, hasCgroupV2, limitsSwap }: Mach
   };
 }
 
-/** The facts as they are whenever somebody asks; asking throws `TranslateError` while the host's resolv.conf cannot be read. */
-export function factsOf(
-  config: Configured,
-  figures: Figures & Kernel & Pick<NodeFacts, "allocatable">,
+/**
+ * Returns a function that returns the current facts; it throws `TranslateError` while the host's resolv.conf cannot be
+ * read.
+ */
+export function createNodeFacts(
+  config: NodeFactsConfig,
+  capacity: Capacity & KernelFeatures & Pick<NodeFacts, "allocatable">,
   hostIPs: () => readonly string[],
   clock: Clock,
 ): () => NodeFacts {
-  const resolvConf = createResolvConf(config.resolvConf, clock);
-  return () => ({
-    ...figures,
-    nodeName: config.nodeName,
-    hostIPs: hostIPs(),
-    rootDir: config.rootDir,
-    podLogsDir: config.podLogsDir,
-    clusterDNS: config.clusterDNS,
-    clusterDomain: config.clusterDomain,
-    hostResolvConf: resolvConf(),
-    cpuCFSQuota: config.cpuCFSQuota,
-    cpuCFSQuotaPeriodMs: config.cpuCFSQuotaPeriodMs,
-    singleProcessOOMKill: config.singleProcessOOMKill ?? false,
-    swapBehavior: config.swapBehavior,
-    podPidsLimit: config.podPidsLimit,
-    seccompDefault: config.seccompDefault,
-    containerStopSignals: config.containerStopSignals,
-  });
+  const resolvConf = createResolvConfReader(config.resolvConf, clock);
+  const fixed = { ...config, ...capacity, singleProcessOOMKill: config.singleProcessOOMKill ?? false };
+  return () => ({ ...fixed, hostIPs: hostIPs(), hostResolvConf: resolvConf() });
 }
 
-const RESOLV_CONF_LASTS_MS = 1_000;
+const RESOLV_CONF_TTL_MS = 1_000;
 
-/** The host's resolver configuration: a hundred pods at once read it once, and a change of it reaches the next pod. */
-function createResolvConf(path: string | undefined, clock: Clock): () => ResolvConf | undefined {
-  let known: { readonly at: number; readonly conf: ResolvConf } | undefined;
+/**
+ * Reads the host's resolver configuration. A hundred pods that start at once share one read; later pods see changes.
+ */
+function createResolvConfReader(path: string | undefined, clock: Clock): () => ResolvConf | undefined {
+  const cache = createTtlCache<ResolvConf>({ maxEntries: 1, clock });
   return () => {
     if (path === undefined) return undefined;
-    const now = clock.now();
-    if (known === undefined || Math.abs(now - known.at) > RESOLV_CONF_LASTS_MS)
-      known = { at: now, conf: readResolvConf(path) };
-    return known.conf;
+    const known = cache.get(path);
+    if (known !== undefined) return known;
+    const conf = readResolvConf(path);
+    cache.set(path, conf, RESOLV_CONF_TTL_MS);
+    return conf;
   };
 }
 
 function readResolvConf(path: string): ResolvConf {
   try {
-    // A FIFO without a writer would be read for ever.
+    // Reading a FIFO without a writer would block for ever.
     if (statSync(path).isFIFO()) throw new FilesError("ENOTFILE", path, `${path} is a fifo, not a regular file`);
     return parseResolvConf(readFileSync(path, "utf8"));
   } catch (error) {

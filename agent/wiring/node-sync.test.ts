@@ -2,18 +2,19 @@ import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
 import { leases, nodes } from "../../kube/resource.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
-import { FakeClock, rest } from "../../test/fakes/clock.ts";
+import { FakeClock, settlePromises } from "../../test/fakes/clock.ts";
 import { FakeKube } from "../../test/fakes/kube.ts";
-import { kubeError, requestsOf } from "../../test/fakes/kube-requests.ts";
+import { kubeError, recordRequests } from "../../test/fakes/kube-requests.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { createSupplies, nodeSettings, observedMachine } from "../../test/fakes/observed-node.ts";
+import { createSignalSource, nodeSettings, observedMachine } from "../../test/fakes/observed-node.ts";
 import { FakeRuntime } from "../../test/fakes/runtime.ts";
 import type { NodeEvent } from "../decide/node/node-report.ts";
-import { createOwnNodeRoom, nodeSettingsOf } from "./local-node.ts";
+import { createLocalNode } from "./local-node.ts";
+import { createNodeSync, nodeSettingsOf } from "./node-sync.ts";
 
 const LEASE = "leases.coordination.k8s.io/kube-node-lease";
 
-interface Given {
+interface StartOptions {
   readonly kube?: FakeKube;
   readonly clock?: FakeClock;
   readonly runtime?: FakeRuntime;
@@ -23,52 +24,64 @@ interface Given {
   readonly isCloudExternal?: boolean;
 }
 
-/** An agent's node on fakes; it runs from the start. */
-function createScene(given: Given = {}) {
-  const clock = given.clock ?? new FakeClock();
-  const kube = given.kube ?? new FakeKube({ clock });
-  const runtime = given.runtime ?? new FakeRuntime({ clock });
-  const requests = requestsOf(kube, clock);
+/** A node sync on fakes; it runs from the start. */
+function startNode(options: StartOptions = {}) {
+  const clock = options.clock ?? new FakeClock();
+  const kube = options.kube ?? new FakeKube({ clock });
+  const runtime = options.runtime ?? new FakeRuntime({ clock });
+  const requests = recordRequests(kube, clock);
   const log = new FakeLog();
   const events: NodeEvent[] = [];
-  const told: string[] = [];
-  const heard: string[] = [];
+  const networkChanges: string[] = [];
+  const hostIPChanges: string[] = [];
   const stop = new AbortController();
   const addresses = { all: ["192.0.2.1"] };
-  const { left, ...supplies } = createSupplies();
-  if (given.memoryLeft !== undefined) left.memory = { ...left.memory, available: given.memoryLeft };
-  const room = createOwnNodeRoom({
-    kube,
+  const { left, ...supplies } = createSignalSource();
+  if (options.memoryLeft !== undefined) left.memory = { ...left.memory, available: options.memoryLeft };
+  const node = createLocalNode({
     runtime,
     ...supplies,
     clock,
     log,
+    settings: nodeSettings,
+    rules: [],
+    isInCluster: true,
+    machine: { ...observedMachine, bootID: options.bootID ?? observedMachine.bootID },
+    addresses: () => addresses.all,
+  });
+  const nodeSync = createNodeSync({
+    kube,
+    node,
+    clock,
+    log,
     random: () => 0.5,
-    settings: { ...nodeSettings, isCloudExternal: given.isCloudExternal ?? false },
-    mayRegister: given.mayRegister ?? true,
-    machine: { ...observedMachine, bootID: given.bootID ?? observedMachine.bootID },
+    settings: { ...nodeSettings, isCloudExternal: options.isCloudExternal ?? false },
+    mayRegister: options.mayRegister ?? true,
     addresses: () => addresses.all,
     record: (event) => events.push(event),
-    changed: () => {},
-    networkChanged: () => void told.push(room.networkProblem() ?? "the network is ready"),
-    hostIPsChanged: () => void heard.push(room.hostIPs().join()),
+    onNodeChanged: () => {},
+    onNetworkChanged: () => void networkChanges.push(nodeSync.networkProblem() ?? "the network is ready"),
+    onHostIPsChanged: () => void hostIPChanges.push(nodeSync.hostIPs().join()),
   });
-  const ended = room.run(stop.signal);
+  const noPods = { all: () => [], subscribe: () => {}, requestTermination: async () => {} };
+  const ended = Promise.all([node.run(noPods, stop.signal), nodeSync.run(stop.signal)]);
   return {
     clock,
     kube,
     runtime,
     log,
-    room,
+    component: nodeSync,
+    runtimeStatus: node.runtimeStatus,
+    invalidateImages: node.invalidateImages,
     addresses,
     left,
-    /** The requests since the last time; those of the lease apart, or alone. */
-    told: () => requests.told().filter((line) => !line.includes(LEASE)),
-    leased: () => requests.told().filter((line) => line.includes(LEASE)),
-    /** What is told of the network. */
-    network: () => told.splice(0),
-    /** What is told of the addresses that pods are told. */
-    hostIPs: () => heard.splice(0),
+    /** The requests since the last call, without those of the lease; `leased` returns only those. */
+    requests: () => requests.take().filter((line) => !line.includes(LEASE)),
+    leased: () => requests.take().filter((line) => line.includes(LEASE)),
+    /** The changes of the network's readiness. */
+    network: () => networkChanges.splice(0),
+    /** The changes of the addresses for pods. */
+    hostIPs: () => hostIPChanges.splice(0),
     reasons: () => events.splice(0).map(({ reason }) => reason),
     node: () => kube.user.get(nodes, "node-a"),
     async ready() {
@@ -85,10 +98,10 @@ function createScene(given: Given = {}) {
 const READY = "kubelet is posting ready status";
 const silent = () => new CriError("UNAVAILABLE", "status", "the runtime is down");
 
-test("a node is created ready, and then nothing is asked but its lease, and a report every five minutes", async () => {
-  const { clock, told, node, ready, reasons, room, end } = createScene();
-  await rest();
-  expect(told()).toEqual(["0 ms create nodes"]);
+test("a node is created Ready, and then causes no requests but lease renewals and a report every five minutes", async () => {
+  const { clock, requests, node, ready, reasons, component: nodeSync, end } = startNode();
+  await settlePromises();
+  expect(requests()).toEqual(["0 ms create nodes"]);
   expect(await ready()).toBe(`True since 00:00: ${READY}`);
   expect(reasons()).toEqual([
     "Starting",
@@ -98,72 +111,72 @@ test("a node is created ready, and then nothing is asked but its lease, and a re
     "NodeReady",
   ]);
   await clock.advance(601_000);
-  expect(told()).toEqual(["300000 ms patch nodes/node-a/status", "600000 ms patch nodes/node-a/status"]);
+  expect(requests()).toEqual(["300000 ms patch nodes/node-a/status", "600000 ms patch nodes/node-a/status"]);
   const { status } = await node();
   expect(status?.conditions?.map(({ lastHeartbeatTime }) => lastHeartbeatTime)).toEqual(
     Array(4).fill("2026-01-01T00:10:00Z"),
   );
   expect([await ready(), reasons()]).toEqual([`True since 00:00: ${READY}`, []]);
-  expect(room.state()).toMatchObject({ status: { error: undefined }, lease: { error: undefined } });
+  expect(nodeSync.state()).toMatchObject({ status: { error: undefined }, lease: { error: undefined } });
   await end();
-  expect(clock.timers).toBe(0);
+  expect(clock.pendingTimers).toBe(0);
 });
 
-test("a lease is there as soon as the node is, and belongs to it", async () => {
-  const { kube, clock, leased, node } = createScene();
+test("the lease is created with the node and owned by it", async () => {
+  const { kube, clock, leased: leaseRequests, node } = startNode();
   await clock.advance(10_000);
-  expect(leased()).toEqual([`0 ms get ${LEASE}/node-a`, `0 ms create ${LEASE}`]);
+  expect(leaseRequests()).toEqual([`0 ms get ${LEASE}/node-a`, `0 ms create ${LEASE}`]);
   const lease = await kube.user.get(leases("kube-node-lease"), "node-a");
   expect(lease.metadata.ownerReferences?.[0]?.uid).toBe((await node()).metadata.uid);
 });
 
-test("a node whose runtime comes up later is ready at once when it does", async () => {
+test("a node becomes Ready as soon as its runtime is up", async () => {
   const clock = new FakeClock();
   const runtime = new FakeRuntime({ clock });
   runtime.failures = { status: [silent(), silent(), silent()] };
-  const { told, ready, reasons } = createScene({ clock, runtime });
-  await rest();
+  const { requests, ready, reasons } = startNode({ clock, runtime });
+  await settlePromises();
   expect(await ready()).toBe(
     "False since 00:00: [container runtime status check may not have completed yet, network state unknown]",
   );
   await clock.advance(1_000);
-  expect(told()).toEqual(["0 ms create nodes", "300 ms patch nodes/node-a/status"]);
+  expect(requests()).toEqual(["0 ms create nodes", "300 ms patch nodes/node-a/status"]);
   expect([await ready(), reasons().at(-1)]).toEqual([`True since 00:00: ${READY}`, "NodeReady"]);
 });
 
-test("a runtime that hangs keeps no node from being registered", async () => {
+test("a runtime that hangs does not delay the registration of the node", async () => {
   const clock = new FakeClock();
   const runtime = new FakeRuntime({ clock });
   runtime.before = { status: () => new Promise(() => {}) };
-  const { told } = createScene({ clock, runtime });
+  const { requests } = startNode({ clock, runtime });
   await clock.advance(1_000);
-  expect(told()).toEqual(["1000 ms create nodes"]);
+  expect(requests()).toEqual(["1000 ms create nodes"]);
 });
 
-test("a runtime that goes away makes the node unready after half a minute, and its return ready at once", async () => {
-  const { clock, runtime, told, ready, reasons, room } = createScene();
+test("a lost runtime makes the node NotReady after half a minute, and Ready at once when it returns", async () => {
+  const { clock, runtime, requests, ready, reasons, runtimeStatus } = startNode();
   await clock.advance(5_000);
-  told();
+  requests();
   reasons();
   runtime.before = { status: () => Promise.reject(silent()) };
-  room.doubtRuntime();
+  runtimeStatus.markDisconnected();
   await clock.advance(24_000);
-  expect([told(), await ready()]).toEqual([[], `True since 00:00: ${READY}`]);
+  expect([requests(), await ready()]).toEqual([[], `True since 00:00: ${READY}`]);
   await clock.advance(2_000);
-  expect([told(), await ready()]).toEqual([
+  expect([requests(), await ready()]).toEqual([
     ["30000 ms patch nodes/node-a/status"],
     "False since 00:30: container runtime is down",
   ]);
   runtime.before = {};
-  room.doubtRuntime();
-  await rest();
+  runtimeStatus.markDisconnected();
+  await settlePromises();
   expect([await ready(), reasons()]).toEqual([`True since 00:31: ${READY}`, ["NodeNotReady", "NodeReady"]]);
 });
 
-test("the network's end is noticed within ten seconds, and its beginning within five, also by pods that wait for it", async () => {
-  const { clock, runtime, told, ready, network } = createScene();
+test("a lost network is noticed within ten seconds, a ready one within five, and waiting pods are woken", async () => {
+  const { clock, runtime, requests, ready, network } = startNode();
   await clock.advance(5_000);
-  told();
+  requests();
   runtime.conditions = { RuntimeReady: true, NetworkReady: false };
   await clock.advance(5_000);
   const problem = "container runtime network not ready: NetworkReady=false reason: message:";
@@ -173,28 +186,28 @@ test("the network's end is noticed within ten seconds, and its beginning within 
   await clock.advance(5_000);
   expect(await ready()).toStartWith("True since 01:1");
   expect(network()).toEqual(["the network is ready"]);
-  expect(told().length).toBe(2);
+  expect(requests().length).toBe(2);
 });
 
-test("a node that runs short says so within ten seconds, and that it is over when it has not for five minutes", async () => {
-  const { clock, left, told, node, reasons, log } = createScene();
+test("pressure is reported within ten seconds, and its end after five minutes without it", async () => {
+  const { clock, left, requests, node, reasons, log } = startNode();
   const pressures = async () =>
     (await node()).status?.conditions
       ?.filter(({ status, type }) => status === "True" && type !== "Ready")
       .map(({ type, reason, lastTransitionTime }) => `${type} ${reason} since ${lastTransitionTime?.slice(14, 19)}`);
   await clock.advance(25_000);
-  expect([told().length, await pressures(), reasons().length]).toEqual([1, [], 5]);
+  expect([requests().length, await pressures(), reasons().length]).toEqual([1, [], 5]);
   left.memory = { ...left.memory, available: 99 * 2 ** 20 };
-  left.spaces.set("/var/lib/fake/images", { totalBytes: 100e9, freeBytes: 14e9, totalInodes: 0, freeInodes: 0 });
+  left.fileSystems.set("/var/lib/fake/images", { totalBytes: 100e9, freeBytes: 14e9, totalInodes: 0, freeInodes: 0 });
   await clock.advance(10_000);
-  expect(told()).toEqual(["30000 ms patch nodes/node-a/status"]);
+  expect(requests()).toEqual(["30000 ms patch nodes/node-a/status"]);
   expect(await pressures()).toEqual([
     "MemoryPressure KubeletHasInsufficientMemory since 00:30",
     "DiskPressure KubeletHasDiskPressure since 00:30",
   ]);
   expect(reasons()).toEqual(["NodeHasInsufficientMemory", "NodeHasDiskPressure"]);
-  expect(log.told().at(-1)).toBe(
-    "warn: the node runs short: memory.available is 103809024 of 8589934592, its hard threshold 100Mi; imagefs.available is 14000000000 of 100000000000, its hard threshold 15%",
+  expect(log.takeLines().at(-1)).toBe(
+    "warn: the node is under pressure: memory.available is 103809024 of 8589934592, its hard threshold 100Mi; imagefs.available is 14000000000 of 100000000000, its hard threshold 15%",
   );
   left.memory = { ...left.memory, available: 2 ** 30 };
   await clock.advance(285_000);
@@ -204,12 +217,12 @@ test("a node that runs short says so within ten seconds, and that it is over whe
   expect(reasons()).toEqual(["NodeHasSufficientMemory"]);
 });
 
-test("a node that runs short when its agent starts is never told to have enough", async () => {
+test("a node that is under pressure when its agent starts is never reported without it", async () => {
   const clock = new FakeClock();
   const kube = new FakeKube({ clock });
-  const { told, reasons } = createScene({ clock, kube, memoryLeft: 0 });
-  await rest();
-  expect(told()).toEqual(["0 ms create nodes"]);
+  const { requests, reasons } = startNode({ clock, kube, memoryLeft: 0 });
+  await settlePromises();
+  expect(requests()).toEqual(["0 ms create nodes"]);
   expect(reasons()).toEqual([
     "Starting",
     "NodeHasInsufficientMemory",
@@ -219,43 +232,43 @@ test("a node that runs short when its agent starts is never told to have enough"
   ]);
 });
 
-test("a Node that cannot be read is asked for again, later each time, and reported once it can be", async () => {
+test("a Node object that cannot be decoded is read again with growing delays, and the status is reported once it can", async () => {
   const clock = new FakeClock();
   const kube = new FakeKube({ clock });
   const spec = { taints: [null] } as unknown as Node["spec"];
   await kube.user.create(nodes, { metadata: { name: "node-a" }, spec });
-  const { log, ready, told } = createScene({ clock, kube });
+  const { log, ready, requests } = startNode({ clock, kube });
   await clock.advance(60_000);
-  expect(told().filter((line) => line.includes("create nodes")).length).toBeLessThan(15);
+  expect(requests().filter((line) => line.includes("create nodes")).length).toBeLessThan(15);
   const problem = "spec.taints[0]: Invalid type: got null, expected object";
-  expect(log.told()).toContain(`error: the API server's Node cannot be read, and is left aside: ${problem}`);
+  expect(log.takeLines()).toContain(`error: ignoring a Node object that cannot be decoded: ${problem}`);
   await kube.user.patch(nodes, "node-a", { type: "merge", body: { spec: { taints: null } } });
   await clock.advance(60_000);
   expect(await ready()).toContain(READY);
 });
 
-test("another address is reported at once, a new image soon", async () => {
-  const { clock, runtime, addresses, node, room, told } = createScene();
+test("a changed address is reported at once, a new image soon", async () => {
+  const { clock, runtime, addresses, node, component: nodeSync, invalidateImages, requests } = startNode();
   await clock.advance(100_000);
-  told();
+  requests();
   addresses.all = ["192.0.2.7", "2001:db8::7"];
-  room.doubtAddresses();
-  await rest();
+  nodeSync.invalidateAddresses();
+  await settlePromises();
   expect((await node()).status?.addresses?.map(({ address }) => address)).toEqual([
     "192.0.2.7",
     "2001:db8::7",
     "node-a",
   ]);
   runtime.addImage("a:1");
-  room.doubtImages();
+  invalidateImages();
   await clock.advance(30_000);
-  expect(told()).toEqual(["100000 ms patch nodes/node-a/status", "130000 ms patch nodes/node-a/status"]);
+  expect(requests()).toEqual(["100000 ms patch nodes/node-a/status", "130000 ms patch nodes/node-a/status"]);
   expect((await node()).status?.images).toEqual([{ names: ["a:1"], sizeBytes: 1_000_000 }]);
 });
 
-test("a node that was there before is taken over with one report", async () => {
-  const first = createScene();
-  await rest();
+test("an existing Node object is adopted with one report", async () => {
+  const first = startNode();
+  await settlePromises();
   await first.end();
   const { clock, kube } = first;
   await kube.user.patch(nodes, "node-a", {
@@ -263,9 +276,9 @@ test("a node that was there before is taken over with one report", async () => {
     body: { metadata: { labels: { "kubernetes.io/hostname": "wrong", mine: "x" } }, spec: { unschedulable: true } },
   });
   await clock.advance(60_000);
-  const { told, node, reasons } = createScene({ clock, kube, bootID: "another" });
-  await rest();
-  expect(told().filter((line) => line.startsWith("60000"))).toEqual([
+  const { requests, node, reasons } = startNode({ clock, kube, bootID: "another" });
+  await settlePromises();
+  expect(requests().filter((line) => line.startsWith("60000"))).toEqual([
     "60000 ms create nodes",
     "60000 ms get nodes/node-a",
     "60000 ms patch nodes/node-a/status",
@@ -276,81 +289,84 @@ test("a node that was there before is taken over with one report", async () => {
   expect(reasons()).toEqual(["Starting", "Rebooted", "NodeNotSchedulable"]);
 });
 
-test("where a node may not be created, the one that is there is used", async () => {
+test("an existing Node object is used if the agent may not create one", async () => {
   const clock = new FakeClock();
   const kube = new FakeKube({ clock });
   await kube.user.create(nodes, { metadata: { name: "node-a" }, spec: {} } as Node);
   kube.failures = { create: [kubeError("FORBIDDEN", 403)] };
-  const { told, ready } = createScene({ clock, kube });
-  await rest();
-  expect([told(), await ready()]).toEqual([
+  const { requests, ready } = startNode({ clock, kube });
+  await settlePromises();
+  expect([requests(), await ready()]).toEqual([
     ["0 ms create nodes", "0 ms get nodes/node-a", "0 ms patch nodes/node-a/status"],
     `True since 00:00: ${READY}`,
   ]);
 });
 
-test("registration is tried for ever, and each reason told once", async () => {
+test("registration is retried for ever, and each error is logged once", async () => {
   const clock = new FakeClock();
   const kube = new FakeKube({ clock });
   kube.failures = { create: Array.from({ length: 9 }, () => kubeError("FORBIDDEN", 403)) };
   kube.goDown();
-  const { told, log, ready, room } = createScene({ clock, kube });
+  const { requests, log, ready, component: nodeSync } = startNode({ clock, kube });
   await clock.advance(2_000);
-  expect(room.state().status).toMatchObject({ reportedAt: undefined, error: { code: "UNREACHABLE" } });
+  expect(nodeSync.state().status).toMatchObject({ reportedAt: undefined, error: { code: "UNREACHABLE" } });
   kube.comeBack();
   await clock.advance(2_000);
-  expect(room.state().status.error).toMatchObject({ code: "FORBIDDEN" });
+  expect(nodeSync.state().status.error).toMatchObject({ code: "FORBIDDEN" });
   await clock.advance(58_000);
-  expect(room.state().status).toEqual({
+  expect(nodeSync.state().status).toEqual({
     reportedAt: FakeClock.start + 61_400,
     error: undefined,
     failedAt: undefined,
   });
-  const times = told()
+  const times = requests()
     .filter((line) => line.includes("create"))
     .map((line) => Number.parseInt(line, 10));
   expect(times).toEqual([
     0, 100, 300, 700, 1_500, 2_800, 6_000, 12_400, 19_400, 26_400, 33_400, 40_400, 47_400, 54_400, 61_400,
   ]);
-  expect(log.told()).toEqual(["warn: the node cannot be registered yet; trying again", "info: the node is registered"]);
+  expect(log.takeLines()).toEqual([
+    "warn: the node cannot be registered yet; trying again",
+    "info: the node is registered",
+  ]);
   expect(await ready()).toBe(`True since 01:01: ${READY}`);
 });
 
-test("a node that starts before its API server is registered as soon as that can be heard", async () => {
+test("a node that starts before its API server is registered as soon as the server responds", async () => {
   const clock = new FakeClock();
   const kube = new FakeKube({ clock });
   kube.goDown();
-  const { told } = createScene({ clock, kube });
+  const { requests } = startNode({ clock, kube });
   await clock.advance(12_800);
   kube.comeBack();
-  told();
+  requests();
   await clock.advance(3_000);
-  expect(told().filter((line) => line.includes("create"))).toHaveLength(1);
+  expect(requests().filter((line) => line.includes("create"))).toHaveLength(1);
 });
 
-test("a status that cannot be reported is told of, also after a registration that failed at first", async () => {
+test("a failed status report is logged, also after a registration that failed at first", async () => {
   const clock = new FakeClock();
   const kube = new FakeKube({ clock });
   await kube.user.create(nodes, { metadata: { name: "node-a" }, spec: {} } as Node);
   kube.failures = { create: [kubeError("SERVER", 500)], patch: [kubeError("FORBIDDEN", 403)] };
-  const { log, room } = createScene({ clock, kube });
+  const { log, component: nodeSync } = startNode({ clock, kube });
   await clock.advance(100);
-  expect(room.state().status.error).toMatchObject({ code: "FORBIDDEN" });
-  expect(log.told()).toEqual([
+  expect(nodeSync.state().status.error).toMatchObject({ code: "FORBIDDEN" });
+  expect(log.takeLines()).toEqual([
     "warn: the node cannot be registered yet; trying again",
     "info: the node was registered before",
     "warn: the node's status cannot be reported; trying again",
   ]);
 });
 
-test("a node that somebody deletes is registered again, with a lease of its own", async () => {
-  const { clock, kube, told, node, ready } = createScene();
+test("a deleted Node object is registered again, with a new lease", async () => {
+  const { clock, kube, requests, node, ready } = startNode();
   await clock.advance(5_000);
   const { uid } = (await node()).metadata;
-  told();
+  requests();
   await kube.user.delete(nodes, "node-a");
   await clock.advance(1_000);
-  expect(told()).toEqual(["5000 ms create nodes"]);
+  expect(requests()).toEqual(["5000 ms create nodes"]);
   const other = (await node()).metadata.uid;
   expect(other).not.toBe(uid);
   expect(await ready()).toBe(`True since 00:05: ${READY}`);
@@ -358,30 +374,30 @@ test("a node that somebody deletes is registered again, with a lease of its own"
   expect(lease.metadata.ownerReferences?.map((owner) => owner.uid)).toEqual([String(other)]);
 });
 
-test("a node that is deleted while nobody hears of it is missed with the next report", async () => {
-  const { clock, kube, addresses, room, told, ready } = createScene();
+test("a Node object that is deleted during a watch outage is registered again with the next report", async () => {
+  const { clock, kube, addresses, component: nodeSync, requests, ready } = startNode();
   await clock.advance(5_000);
-  told();
-  kube.silence();
+  requests();
+  kube.silenceWatches();
   await kube.user.delete(nodes, "node-a");
   addresses.all = ["192.0.2.9"];
-  room.doubtAddresses();
+  nodeSync.invalidateAddresses();
   await clock.advance(1_000);
-  expect(told()).toEqual(["5000 ms patch nodes/node-a/status", "5100 ms create nodes"]);
+  expect(requests()).toEqual(["5000 ms patch nodes/node-a/status", "5100 ms create nodes"]);
   expect(await ready()).toBe(`True since 00:05: ${READY}`);
 });
 
-test("another object of the same name is not written over with differences to the one before it", async () => {
-  const { clock, kube, addresses, room, told, node } = createScene();
+test("a new Node object of the same name is not patched with differences from its predecessor", async () => {
+  const { clock, kube, addresses, component: nodeSync, requests, node } = startNode();
   await clock.advance(5_000);
-  told();
-  kube.silence();
+  requests();
+  kube.silenceWatches();
   await kube.user.delete(nodes, "node-a");
   await kube.user.create(nodes, { metadata: { name: "node-a", labels: { made: "by hand" } }, spec: {} } as Node);
   addresses.all = ["192.0.2.9"];
-  room.doubtAddresses();
+  nodeSync.invalidateAddresses();
   await clock.advance(1_000);
-  expect(told()).toEqual(
+  expect(requests()).toEqual(
     ["patch nodes/node-a/status", "get nodes/node-a", "patch nodes/node-a/status"].map(
       (call, at) => `${at < 2 ? 5000 : 5100} ms ${call}`,
     ),
@@ -391,57 +407,57 @@ test("another object of the same name is not written over with differences to th
   expect(Object.keys(status?.capacity ?? {})).toEqual(["cpu", "ephemeral-storage", "memory", "pods"]);
 });
 
-test("an outage is outlasted, and what has changed meanwhile is told at its end", async () => {
-  const { clock, kube, addresses, room, log, node, told } = createScene();
+test("changes during an outage of the API server are reported when it ends", async () => {
+  const { clock, kube, addresses, component: nodeSync, log, node, requests } = startNode();
   await clock.advance(5_000);
   kube.goDown();
   addresses.all = ["192.0.2.9"];
-  room.doubtAddresses();
+  nodeSync.invalidateAddresses();
   await clock.advance(60_000);
   kube.comeBack();
-  told();
+  requests();
   await clock.advance(31_000);
   expect((await node()).status?.addresses?.[0]?.address).toBe("192.0.2.9");
-  expect(told().length).toBe(1);
-  expect(log.told().filter((line) => line.startsWith("warn"))).toEqual([]);
-  expect(room.state().status.error).toBeUndefined();
+  expect(requests().length).toBe(1);
+  expect(log.takeLines().filter((line) => line.startsWith("warn"))).toEqual([]);
+  expect(nodeSync.state().status.error).toBeUndefined();
 });
 
-test("a server that is back is told at once what it did not take", async () => {
-  const { clock, kube, addresses, room, told } = createScene();
+test("a failed report is retried at once when the API server recovers", async () => {
+  const { clock, kube, addresses, component: nodeSync, requests } = startNode();
   await clock.advance(5_000);
-  told();
+  requests();
   kube.failures = { patch: [kubeError("TOO_MANY_REQUESTS", 429, 20_000)] };
   addresses.all = ["192.0.2.9"];
-  room.doubtAddresses();
-  await rest();
-  kube.cutWatches(kubeError("UNREACHABLE"));
+  nodeSync.invalidateAddresses();
+  await settlePromises();
+  kube.breakWatches(kubeError("UNREACHABLE"));
   await clock.advance(5_000);
-  expect(told()).toEqual(["5000 ms patch nodes/node-a/status", "5800 ms patch nodes/node-a/status"]);
+  expect(requests()).toEqual(["5000 ms patch nodes/node-a/status", "5800 ms patch nodes/node-a/status"]);
 });
 
-test("a node that may not register itself says what it waits for until somebody else has done it", async () => {
-  const { clock, kube, told, ready, room, log } = createScene({ mayRegister: false });
+test("a node that may not register itself logs that it waits for its Node object", async () => {
+  const { clock, kube, requests, ready, component: nodeSync, log } = startNode({ mayRegister: false });
   await clock.advance(60_000);
   const message = "the cluster has no Node node-a, and registerNode is false: create it, or set registerNode to true";
-  expect([told(), room.node(), room.state().status.error]).toMatchObject([[], undefined, { message }]);
-  expect(log.told()).toEqual([`warn: ${message}`]);
+  expect([requests(), nodeSync.node(), nodeSync.state().status.error]).toMatchObject([[], undefined, { message }]);
+  expect(log.takeLines()).toEqual([`warn: ${message}`]);
   await kube.user.create(nodes, { metadata: { name: "node-a" }, spec: {} } as Node);
-  await rest();
-  expect(room.state().status.error).toBeUndefined();
-  expect([told(), await ready()]).toEqual([["60000 ms patch nodes/node-a/status"], `True since 01:00: ${READY}`]);
+  await settlePromises();
+  expect(nodeSync.state().status.error).toBeUndefined();
+  expect([requests(), await ready()]).toEqual([["60000 ms patch nodes/node-a/status"], `True since 01:00: ${READY}`]);
 });
 
 test.each([
   ["forth", 3_600_000],
   ["back", -3_600_000],
 ])("a clock that jumps an hour %s makes no report late, and one more at most", async (_, jumpMs) => {
-  const { clock, told } = createScene();
+  const { clock, requests } = startNode();
   await clock.advance(100_000);
-  told();
-  clock.jump(jumpMs);
+  requests();
+  clock.stepWallClock(jumpMs);
   await clock.advance(650_000);
-  const reports = told().map((line) => Number.parseInt(line, 10) / 1000);
+  const reports = requests().map((line) => Number.parseInt(line, 10) / 1000);
   const gaps = [0, ...reports, 750].map((at, n, all) => at - (all[n - 1] ?? 0));
   expect(reports.length).toBeWithin(2, 4);
   expect(Math.max(...gaps)).toBeLessThanOrEqual(300);
@@ -451,46 +467,46 @@ test.each([
   ["forth", 3_600_000],
   ["back", -3_600_000],
 ])(
-  "a runtime that goes away as the clock jumps an hour %s counts as down within half a minute, not an hour",
+  "a runtime that is lost while the clock jumps an hour %s counts as down within half a minute, not an hour",
   async (_, jumpMs) => {
-    const { clock, runtime, ready, room } = createScene();
+    const { clock, runtime, ready, runtimeStatus } = startNode();
     await clock.advance(5_000);
     runtime.before = { status: () => Promise.reject(silent()) };
-    room.doubtRuntime();
+    runtimeStatus.markDisconnected();
     await clock.advance(1_000);
-    clock.jump(jumpMs);
+    clock.stepWallClock(jumpMs);
     await clock.advance(40_000);
     expect(await ready()).toContain("container runtime is down");
     runtime.before = {};
-    room.doubtRuntime();
-    await rest();
+    runtimeStatus.markDisconnected();
+    await settlePromises();
     expect(await ready()).toEndWith(READY);
   },
 );
 
-test("whoever writes against us makes us no busier than one report in ten seconds", async () => {
-  const { clock, kube, told } = createScene();
+test("a controller that overwrites our status causes at most one report every ten seconds", async () => {
+  const { clock, kube, requests } = startNode();
   await clock.advance(20_000);
-  told();
+  requests();
   for (let count = 0; count < 300; count += 1) {
     const body = { status: { capacity: { cpu: String(count + 100) } } };
     await kube.user.patch(nodes, "node-a", { type: "strategic", subresource: "status", body });
     await clock.advance(100);
   }
-  expect(told().length).toBeWithin(2, 5);
+  expect(requests().length).toBeWithin(2, 5);
 });
 
-test("what is decided on comes from the configuration", () => {
+test("the node settings come from the configuration", () => {
   const { kubeletVersion, kubeletPort, nodeName, nodeIPs, ...node } = nodeSettings;
   const config = { nodeName, nodeIPs, node: { ...node, registerNode: true, registerWithTaints: [] } };
   expect(nodeSettingsOf(config, kubeletVersion, kubeletPort)).toMatchObject(nodeSettings);
 });
 
-test("where a cloud tells the addresses, pods are told those of the Node, and none before", async () => {
-  const { kube, clock, room, hostIPs, end } = createScene({ isCloudExternal: true });
-  expect(room.hostIPs()).toEqual([]);
-  await rest();
-  expect(room.hostIPs()).toEqual([]);
+test("with an external cloud provider pods get the addresses of the Node object, and none before it has some", async () => {
+  const { kube, clock, component: nodeSync, hostIPs, end } = startNode({ isCloudExternal: true });
+  expect(nodeSync.hostIPs()).toEqual([]);
+  await settlePromises();
+  expect(nodeSync.hostIPs()).toEqual([]);
   const addresses = [
     { type: "Hostname", address: "node-a" },
     { type: "ExternalIP", address: "2001:db8::9" },
@@ -498,17 +514,17 @@ test("where a cloud tells the addresses, pods are told those of the Node, and no
   ];
   await kube.user.patch(nodes, "node-a", { type: "strategic", body: { status: { addresses } }, subresource: "status" });
   await clock.advance(1_000);
-  expect([room.hostIPs(), hostIPs()]).toEqual([["198.51.100.1", "2001:db8::9"], ["198.51.100.1,2001:db8::9"]]);
+  expect([nodeSync.hostIPs(), hostIPs()]).toEqual([["198.51.100.1", "2001:db8::9"], ["198.51.100.1,2001:db8::9"]]);
   await clock.advance(600_000);
   expect(hostIPs()).toEqual([]);
   await end();
 });
 
-test("a node of no cloud tells its pods its own addresses", async () => {
-  const { room, addresses, hostIPs, end } = createScene();
-  await rest();
-  expect([room.hostIPs(), hostIPs()]).toEqual([["192.0.2.1"], []]);
+test("without a cloud provider pods get the node's own addresses", async () => {
+  const { component: nodeSync, addresses, hostIPs, end } = startNode();
+  await settlePromises();
+  expect([nodeSync.hostIPs(), hostIPs()]).toEqual([["192.0.2.1"], []]);
   addresses.all = ["192.0.2.2"];
-  expect(room.hostIPs()).toEqual(["192.0.2.2"]);
+  expect(nodeSync.hostIPs()).toEqual(["192.0.2.2"]);
   await end();
 });

@@ -1,54 +1,42 @@
 import type { Runtime } from "../../cri/runtime.ts";
 import type { PodUid } from "../../proto/ids.ts";
-import { probeTimeoutMs, type Unwell } from "../decide/container/probe.ts";
-import { eventOfProbe, type PodEvent } from "../decide/events/pod-events.ts";
+import { type ProbeFailure, probeTimeoutMs } from "../decide/container/probe.ts";
+import type { PodEvent } from "../decide/events/pod-event.ts";
+import { probeEvent } from "../decide/events/pod-events.ts";
 import { fullNameOf } from "../decide/pod/desired.ts";
-import type { ObservedPods } from "../observed/pods/pod-cache.ts";
-import { createProbes, type Probes, type ProbesSettings } from "../observed/probes/prober.ts";
-import { enquiryOf } from "../translate/probe-request.ts";
+import { createProber, type Prober, type ProberOptions } from "../observed/probes/prober.ts";
+import { toProbeRequest } from "../translate/probe-request.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 
-type ProbingParts = Pick<ProbesSettings, "clock" | "log" | "wake" | "hostIPs" | "random"> & {
+type PodProberOptions = Pick<ProberOptions, "clock" | "log" | "wake" | "hostIPs" | "random"> & {
   readonly runtime: Runtime;
 };
 
-/** The room of probes, whose answers are told as events of their pod, `namespace/name`. */
-export function createProbing(
-  { runtime, ...parts }: ProbingParts,
-  tell: (uid: PodUid, pod: string, event: PodEvent, unwell: Unwell) => void,
-): Probes {
-  return createProbes({
+/** Creates the prober, which reports probe results as events of their pod, `namespace/name`. */
+export function createPodProber(
+  { runtime, ...parts }: PodProberOptions,
+  recordEvent: (uid: PodUid, pod: string, event: PodEvent, failure: ProbeFailure) => void,
+): Prober {
+  return createProber({
     ...parts,
-    ask: createAsking(runtime),
-    answered({ uid, pod, container, kind }, outcome) {
-      const event = eventOfProbe(kind, outcome, container.name);
+    runProbe: createProbeRunner(runtime),
+    onResult({ uid, pod, container, kind }, outcome) {
+      const event = probeEvent(kind, outcome, container.name);
       if (event === undefined) return;
-      tell(uid, fullNameOf(pod), event, { container: container.name, kind, message: event.message });
+      recordEvent(uid, fullNameOf(pod), event, { container: container.name, kind, message: event.message });
     },
   });
 }
 
-/** Each look at a pod brings what is asked of its containers up to date. */
-export function withProbes(observed: ObservedPods, probes: Probes): ObservedPods {
-  return {
-    ...observed,
-    observe: async (uid, desired) => probes.look(await observed.observe(uid, desired), desired),
-    forget(uid) {
-      observed.forget(uid);
-      probes.forget(uid);
-    },
-  };
-}
-
-/** Puts the question of a probe to its container. */
-function createAsking(runtime: Runtime): ProbesSettings["ask"] {
-  // Loaded only where it is used, and once: many nodes have no container that wants to be asked.
-  let loaded: ReturnType<typeof loadAsk> | undefined;
+/** Returns the function that runs one probe. */
+function createProbeRunner(runtime: Runtime): ProberOptions["runProbe"] {
+  // Loaded lazily: many nodes have no container with probes.
+  let loaded: ReturnType<typeof loadProbeExecutor> | undefined;
   return async ({ pod, container, probe, podIP, id }, signal) => {
-    loaded ??= loadAsk(runtime);
+    loaded ??= loadProbeExecutor(runtime);
     const { ask, userAgent } = await loaded;
     try {
-      const call = enquiryOf(probe, { pod, container, podIP, userAgent });
+      const call = toProbeRequest(probe, { pod, container, podIP, userAgent });
       return await ask(call, id, { timeoutMs: probeTimeoutMs(probe), signal });
     } catch (error) {
       if (!(error instanceof TranslateError)) throw error;
@@ -57,7 +45,7 @@ function createAsking(runtime: Runtime): ProbesSettings["ask"] {
   };
 }
 
-async function loadAsk(runtime: Runtime) {
-  const { createAsk, probeUserAgent } = await import("../act/probes/probe-executor.ts");
-  return { ask: createAsk(runtime, probeUserAgent), userAgent: probeUserAgent };
+async function loadProbeExecutor(runtime: Runtime) {
+  const { createProbeExecutor, probeUserAgent } = await import("../act/probes/probe-executor.ts");
+  return { ask: createProbeExecutor(runtime, probeUserAgent), userAgent: probeUserAgent };
 }

@@ -2,14 +2,14 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { ContainerEventResponse, type ContainerEventType } from "../../proto/cri/gen/api.ts";
 import { ContainerDelete, Envelope, TaskDelete, TaskExit, TaskStart } from "../../proto/cri/gen/containerd-events.ts";
-import { type ContainerEvent, readContainerdEvent, readCriEvent } from "./event-stream.ts";
+import { type ContainerChangeEvent, readContainerdEvent, readCriEvent } from "./event-stream.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const longMs = 1_800_000;
 
 const changes = ["created", "started", "stopped", "deleted", "unknown"];
 
-function expectChange(event: ContainerEvent | undefined): void {
+function expectChange(event: ContainerChangeEvent | undefined): void {
   if (event === undefined) return;
   expect(event.kind).toBe("container");
   expect(changes).toContain(event.change);
@@ -25,7 +25,7 @@ const typeUrl = fc.oneof(
 const bytes = fc.uint8Array({ maxLength: 60 });
 
 test(
-  "an event of containerd with anything in it is a change, none, or an Error that ends the stream",
+  "an event of containerd with any content is a change, is skipped, or is an Error that ends the stream",
   () => {
     const property = fc.property(fc.option(fc.record({ typeUrl, value: bytes }), { nil: undefined }), (event) => {
       try {
@@ -42,7 +42,7 @@ test(
 const id = fc.string({ unit: "binary", maxLength: 10 });
 
 test(
-  "an event of containerd is the change of the container that it names, and of a command in it none",
+  "an event of containerd is a change of its container, and the exit of an exec is skipped",
   () => {
     const messages = [
       ["deleted", "ContainerDelete", (own: string) => ContainerDelete.encode({ id: own })],
@@ -80,13 +80,13 @@ test(
 );
 
 test(
-  "an event of CRI with anything in it is a change",
+  "a CRI event with any content is a change",
   () => {
     const sandbox = fc.option(fc.record({ id, metadata: fc.option(fc.record({ uid: id }), { nil: undefined }) }), {
       nil: undefined,
     });
     const property = fc.property(id, fc.integer(), sandbox, (containerId, number, podSandboxStatus) => {
-      // A runtime of tomorrow may have more of them.
+      // A newer runtime may have more types.
       const containerEventType = number as ContainerEventType;
       const event = readCriEvent(
         ContainerEventResponse.fromPartial({ containerId, containerEventType, podSandboxStatus }),

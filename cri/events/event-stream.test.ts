@@ -10,9 +10,9 @@ import {
 } from "../../proto/cri/gen/containerd-events.ts";
 import type { PodUid, SandboxId } from "../../proto/ids.ts";
 import { readGoldenStream } from "../../test/upstream/golden-cri.ts";
-import { type ContainerEvent, eventStreamsOf, readContainerdEvent, readCriEvent } from "./event-stream.ts";
+import { type ContainerChangeEvent, eventStreamsOf, readContainerdEvent, readCriEvent } from "./event-stream.ts";
 
-describe("which source comes first", () => {
+describe("the first event source", () => {
   for (const [runtimeName, runtimeVersion, sources] of [
     ["containerd", "1.6.20~ds1", ["containerd-events", "cri-events"]],
     ["containerd", "v1.7.24", ["containerd-events", "cri-events"]],
@@ -25,10 +25,10 @@ describe("which source comes first", () => {
     });
 });
 
-describe("events of the CRI", () => {
+describe("CRI events", () => {
   const pod = { id: "s", metadata: { uid: "u", name: "web", namespace: "default" } };
   const named = { podUid: "u" as PodUid, podSandboxId: "s" as SandboxId };
-  const rows: readonly [string, Parameters<typeof ContainerEventResponse.fromPartial>[0], ContainerEvent][] = [
+  const rows: readonly [string, Parameters<typeof ContainerEventResponse.fromPartial>[0], ContainerChangeEvent][] = [
     [
       "a container was created",
       { containerId: "c", containerEventType: 0, podSandboxStatus: pod },
@@ -40,12 +40,12 @@ describe("events of the CRI", () => {
       { kind: "container", change: "stopped", containerId: "s", isSandbox: true, ...named },
     ],
     [
-      "what is gone has no pod any more",
+      "an event of a removed sandbox has no pod",
       { containerId: "c", containerEventType: 3 },
       { kind: "container", change: "deleted", containerId: "c", isSandbox: undefined },
     ],
     [
-      "a change that a newer runtime knows is unknown",
+      "an unknown type of a newer runtime is an unknown change",
       { containerId: "c", containerEventType: 17 as never, podSandboxStatus: { id: "s" } },
       { kind: "container", change: "unknown", containerId: "c", isSandbox: false, podSandboxId: "s" as SandboxId },
     ],
@@ -59,7 +59,7 @@ describe("events of the CRI", () => {
 describe("containerd's own events", () => {
   const envelope = (typeUrl: string, payload: { finish(): Uint8Array }) =>
     Envelope.fromPartial({ namespace: "k8s.io", event: { typeUrl, value: payload.finish() } });
-  const heard = (change: ContainerEvent["change"]): ContainerEvent => ({
+  const changeEvent = (change: ContainerChangeEvent["change"]): ContainerChangeEvent => ({
     kind: "container",
     change,
     containerId: "c",
@@ -67,63 +67,63 @@ describe("containerd's own events", () => {
   });
   const exitedAt = { seconds: 1_700_000_000n, nanos: 5 };
   const exit = (id: string) => TaskExit.encode(TaskExit.fromPartial({ containerId: "c", id, exitStatus: 3, exitedAt }));
-  const told = { exit: { exitCode: 3, finishedAt: 1_700_000_000_000_000_005n } };
+  const exitFields = { exit: { exitCode: 3, finishedAt: 1_700_000_000_000_000_005n } };
   const timeless = TaskExit.encode(TaskExit.fromPartial({ containerId: "c", id: "c", exitStatus: 3 }));
   const deletion = (id: string) => TaskDelete.encode(TaskDelete.fromPartial({ containerId: "c", id }));
-  const rows: readonly [string, Envelope, ContainerEvent | undefined][] = [
+  const rows: readonly [string, Envelope, ContainerChangeEvent | undefined][] = [
     [
-      "a container was created: its start says more",
+      "a created container is skipped: its start is reported",
       envelope("containerd.events.ContainerCreate", ContainerCreate.encode({ id: "c", image: "i" })),
       undefined,
     ],
     [
-      "its task was started",
+      "a started task",
       envelope("containerd.events.TaskStart", TaskStart.encode({ containerId: "c", pid: 7 })),
-      heard("started"),
+      changeEvent("started"),
     ],
     [
-      "its first process ended, and how",
+      "an exited task, with its exit code",
       envelope("containerd.events.TaskExit", exit("c")),
-      { ...heard("stopped"), ...told },
-    ],
-    ["an end at no time is only an end", envelope("containerd.events.TaskExit", timeless), heard("stopped")],
-    ["a command executed in it ended: no change", envelope("containerd.events.TaskExit", exit("exec-1")), undefined],
-    ["its task was deleted", envelope("containerd.events.TaskDelete", deletion("")), heard("stopped")],
-    [
-      "the task of a command was deleted: no change",
-      envelope("containerd.events.TaskDelete", deletion("exec-1")),
-      undefined,
+      { ...changeEvent("stopped"), ...exitFields },
     ],
     [
-      "it was deleted",
+      "an exit without a time has no exit code",
+      envelope("containerd.events.TaskExit", timeless),
+      changeEvent("stopped"),
+    ],
+    ["an exited exec is skipped", envelope("containerd.events.TaskExit", exit("exec-1")), undefined],
+    ["a deleted task", envelope("containerd.events.TaskDelete", deletion("")), changeEvent("stopped")],
+    ["the deleted task of an exec is skipped", envelope("containerd.events.TaskDelete", deletion("exec-1")), undefined],
+    [
+      "a deleted container",
       envelope("containerd.events.ContainerDelete", ContainerDelete.encode({ id: "c" })),
-      heard("deleted"),
+      changeEvent("deleted"),
     ],
     [
       "a type URL with a host",
       envelope("types.example/containerd.events.TaskStart", TaskStart.encode({ containerId: "c", pid: 7 })),
-      heard("started"),
+      changeEvent("started"),
     ],
     [
-      "an event of another type: no change",
+      "an event of another type is skipped",
       envelope("containerd.events.TaskOOM", ContainerDelete.encode({ id: "c" })),
       undefined,
     ],
-    ["an envelope without an event: no change", Envelope.fromPartial({}), undefined],
+    ["an envelope without an event is skipped", Envelope.fromPartial({}), undefined],
   ];
   for (const [name, event, expected] of rows)
     test(name, () => {
-      expect(readContainerdEvent(event)).toEqual(expected as ContainerEvent);
+      expect(readContainerdEvent(event)).toEqual(expected as ContainerChangeEvent);
     });
 });
 
-/** What each thing of the recorded pod went through: the sandbox first, then its containers. */
-function livesOf(events: readonly (ContainerEvent | undefined)[]): readonly string[] {
-  const lives = Map.groupBy(
+/** The changes of each recorded sandbox and container, the sandbox first. */
+function lifecyclesOf(events: readonly (ContainerChangeEvent | undefined)[]): readonly string[] {
+  const lifecycles = Map.groupBy(
     events.filter((event) => event !== undefined),
     ({ containerId }) => containerId,
   );
-  return [...lives.values()].map((life) => [...new Set(life.map(({ change }) => change))].join(" "));
+  return [...lifecycles.values()].map((lifecycle) => [...new Set(lifecycle.map(({ change }) => change))].join(" "));
 }
 
 const recorded = [
@@ -135,16 +135,16 @@ const recorded = [
   "created deleted",
 ];
 
-test("containerd 1.6 told the life of a pod by its own events, all but the creation", async () => {
+test("containerd 1.6's own events contain a pod's whole lifecycle, except for creations", async () => {
   const envelopes = await readGoldenStream("1.6", "events", Envelope);
-  const lives = recorded.map((life) => life.replace("created ", ""));
-  expect(livesOf(envelopes.map(readContainerdEvent)).toSorted()).toEqual(lives.toSorted());
+  const lifecycles = recorded.map((lifecycle) => lifecycle.replace("created ", ""));
+  expect(lifecyclesOf(envelopes.map(readContainerdEvent)).toSorted()).toEqual(lifecycles.toSorted());
 });
 
-test("containerd 2.1 told the whole life of a pod by events of the CRI, and whose it was", async () => {
+test("containerd 2.1's CRI events contain a pod's whole lifecycle, with its uid", async () => {
   const responses = await readGoldenStream("2.1", "events", ContainerEventResponse);
   const events = responses.map(readCriEvent);
-  expect(livesOf(events)).toEqual(recorded);
+  expect(lifecyclesOf(events)).toEqual(recorded);
   expect(events.every(({ podUid }) => podUid === "golden-uid")).toBe(true);
   expect(events.filter(({ isSandbox }) => isSandbox).map(({ change }) => change)).toEqual([
     "created",

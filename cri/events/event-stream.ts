@@ -13,75 +13,84 @@ import {
   TaskStart,
 } from "../../proto/cri/gen/containerd-events.ts";
 import type { PodUid, SandboxId } from "../../proto/ids.ts";
-import type { Connection } from "../channel.ts";
+import type { Channel } from "../channel.ts";
 import type { CriError } from "../error.ts";
-import { runtimeVerb, type Verb, verbOf } from "../rpc-method.ts";
-import type { ContainerChange, EventSource, RuntimeEvent, ToldExit } from "../runtime.ts";
+import { type RpcMethod, rpcMethod, runtimeMethod } from "../rpc-method.ts";
+import type { ContainerChange, EventExit, RuntimeEvent, RuntimeEventSource } from "../runtime.ts";
 
-export type ContainerEvent = Extract<RuntimeEvent, { kind: "container" }>;
+export type ContainerChangeEvent = Extract<RuntimeEvent, { kind: "container" }>;
 
-/** A way to hear of container changes. */
+/** One kind of event stream for container changes. */
 export interface EventStream {
-  readonly source: EventSource;
-  /** Resolves with the reason when the stream has ended; UNIMPLEMENTED where the runtime does not have it. */
-  follow(connection: Connection, tell: (event: ContainerEvent) => void, signal: AbortSignal): Promise<CriError>;
+  readonly source: RuntimeEventSource;
+  /** Resolves with the reason when the stream has ended; UNIMPLEMENTED if the runtime does not offer it. */
+  run(channel: Channel, onEvent: (event: ContainerChangeEvent) => void, signal: AbortSignal): Promise<CriError>;
 }
 
-/** A message is undefined where it is no change of a container. */
-interface Heard {
-  readonly event: ContainerEvent | undefined;
+/** A decoded message; `event` is undefined if it is not about a container, such as the exit of an exec. */
+interface DecodedEvent {
+  readonly event: ContainerChangeEvent | undefined;
 }
 
-// Reading is a part of decoding, so that garbage ends the stream with INTERNAL, however deep it sits.
-const getContainerEvents: Verb<GetEventsRequest, Heard> = {
-  ...runtimeVerb("GetContainerEvents", GetEventsRequest, ContainerEventResponse),
+// The event is read during decoding, so that a malformed message ends the stream with INTERNAL at any depth.
+const criGetContainerEvents: RpcMethod<GetEventsRequest, DecodedEvent> = {
+  ...runtimeMethod("GetContainerEvents", GetEventsRequest, ContainerEventResponse),
   decode: (bytes) => ({ event: readCriEvent(ContainerEventResponse.decode(bytes)) }),
 };
-const subscribe: Verb<SubscribeRequest, Heard> = {
-  ...verbOf("containerd.services.events.v1.Events", "Subscribe", SubscribeRequest, Envelope),
+const containerdSubscribe: RpcMethod<SubscribeRequest, DecodedEvent> = {
+  ...rpcMethod("containerd.services.events.v1.Events", "Subscribe", SubscribeRequest, Envelope),
   decode: (bytes) => ({ event: readContainerdEvent(Envelope.decode(bytes)) }),
 };
 
-const criEvents = createEventStream("cri-events", getContainerEvents, {});
+const criEvents = createEventStream("cri-events", criGetContainerEvents, {});
 
 /**
- * What is no news is not asked for. Commands executed in containers are no changes. Of a creation nothing follows but the start,
- * which is told; and should a creation be under way for an agent that has died, its name is taken: whoever creates the same
- * is refused, lists the pod, and finds it. Creations are half of the messages while pods start, and two thirds of the bytes.
+ * The subscription leaves out what the agent does not need: execs, and creations. A creation is followed by a start,
+ * which is reported. If an agent dies during a creation, the container's name is reserved: the next agent's creation is
+ * rejected, it lists the pod and finds the container. Creations are half of the messages while pods start, and two
+ * thirds of the bytes.
  */
 const filters = [
   `namespace==k8s.io,topic~="^/tasks/(start|exit|delete)$"`,
   `namespace==k8s.io,topic=="/containers/delete"`,
 ];
 
-const containerdEvents = createEventStream("containerd-events", subscribe, { filters });
+const containerdEvents = createEventStream("containerd-events", containerdSubscribe, { filters });
 
-function createEventStream<Request>(source: EventSource, verb: Verb<Request, Heard>, request: Request): EventStream {
-  const follow: EventStream["follow"] = (connection, tell, signal) =>
-    connection.stream(verb, request, ({ event }) => event !== undefined && tell(event), signal);
-  return { source, follow };
+function createEventStream<Request>(
+  source: RuntimeEventSource,
+  method: RpcMethod<Request, DecodedEvent>,
+  request: Request,
+): EventStream {
+  const run: EventStream["run"] = (channel, onEvent, signal) =>
+    channel.stream(method, request, ({ event }) => event !== undefined && onEvent(event), signal);
+  return { source, run };
 }
 
 /**
- * The ways to try, best first. containerd's own events come some forty milliseconds before those of its CRI, which wait until a
- * container that has ended is tidied away, and they tell how it ended. Besides, 1.7 hands each event of its CRI to only one of its
- * streams, the abandoned ones included, so that events are lost after every reconnect; 1.6 has none at all.
+ * The event streams to try, the best first. containerd's own events arrive about 40 ms before its CRI events, which
+ * wait for the cleanup of the exited container, and they carry the exit code. Besides, containerd 1.7 delivers each CRI
+ * event to only one of its streams, abandoned ones included, so that events are lost after every reconnect; 1.6 has no
+ * CRI events.
  */
 export function eventStreamsOf({ runtimeName }: Pick<VersionResponse, "runtimeName">): readonly EventStream[] {
   return runtimeName === "containerd" ? [containerdEvents, criEvents] : [criEvents, containerdEvents];
 }
 
-const changes: Readonly<Record<number, ContainerChange>> = {
+const changesByType: Readonly<Record<number, ContainerChange>> = {
   [ContainerEventType.CONTAINER_CREATED_EVENT]: "created",
   [ContainerEventType.CONTAINER_STARTED_EVENT]: "started",
   [ContainerEventType.CONTAINER_STOPPED_EVENT]: "stopped",
   [ContainerEventType.CONTAINER_DELETED_EVENT]: "deleted",
 };
 
-/** The pod's status is missing when the sandbox is gone already, and then nothing but the container's id is known. */
-export function readCriEvent(event: ContainerEventResponse): ContainerEvent {
+/**
+ * Converts a CRI event. If the sandbox is gone already, the event has no pod status, and only the container's id is
+ * known.
+ */
+export function readCriEvent(event: ContainerEventResponse): ContainerChangeEvent {
   const { containerId, containerEventType, podSandboxStatus: sandbox } = event;
-  const change = changes[containerEventType] ?? "unknown";
+  const change = changesByType[containerEventType] ?? "unknown";
   if (sandbox === undefined) return { kind: "container", change, containerId, isSandbox: undefined };
   const podSandboxId = sandbox.id as SandboxId;
   const uid = sandbox.metadata?.uid ?? "";
@@ -95,17 +104,17 @@ export function readCriEvent(event: ContainerEventResponse): ContainerEvent {
   };
 }
 
-/** Undefined for what is no change of a container, such as the end of a command executed in it. */
-export function readContainerdEvent({ event }: Envelope): ContainerEvent | undefined {
+/** Converts an event of containerd. Undefined if it is not about a container itself, such as the exit of an exec. */
+export function readContainerdEvent({ event }: Envelope): ContainerChangeEvent | undefined {
   const bytes = event?.value ?? new Uint8Array();
-  const changed = (change: ContainerChange, containerId: string, exit?: ToldExit): ContainerEvent => ({
+  const changed = (change: ContainerChange, containerId: string, exit?: EventExit): ContainerChangeEvent => ({
     kind: "container",
     change,
     containerId,
     isSandbox: undefined,
     ...(exit && { exit }),
   });
-  // containerd calls a type by its bare name; other writers of google.protobuf.Any put a host before it.
+  // containerd uses the bare type name; other writers of google.protobuf.Any prefix a host.
   switch (event?.typeUrl.split("/").at(-1)) {
     case "containerd.events.ContainerDelete":
       return changed("deleted", ContainerDelete.decode(bytes).id);

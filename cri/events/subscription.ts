@@ -1,41 +1,43 @@
+import { createBackoff } from "../../host/async/backoff.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { VersionResponse } from "../../proto/cri/gen/api.ts";
-import type { Connection } from "../channel.ts";
+import type { Channel } from "../channel.ts";
 import { CriError } from "../error.ts";
-import type { CallOptions, RuntimeEventListener } from "../runtime.ts";
+import type { CriCallOptions, RuntimeEventListener } from "../runtime.ts";
 import { type EventStream, eventStreamsOf } from "./event-stream.ts";
-import { socketMayBeBack } from "./wait-for-socket.ts";
+import { waitForSocket } from "./wait-for-socket.ts";
 
-const firstDelayMs = 100;
-const longestDelayMs = 1_000;
-/** A stream that lived so long was a good one: the back-off starts anew. */
-const settledAfterMs = 10_000;
-const answerWithinMs = 10_000;
-/** How long a runtime without events is believed to stay so, unless its socket is made anew. */
-const askAgainAfterMs = 3_600_000;
+const RECONNECT_BACKOFF = { firstMs: 100, maxMs: 1_000 } as const;
+/** A stream that was open for so long resets the back-off. */
+const RESET_BACKOFF_AFTER_MS = 10_000;
+const ANSWER_TIMEOUT_MS = 10_000;
+/** How often a runtime without events is checked again, unless its socket is created again. */
+const RECHECK_AFTER_MS = 3_600_000;
 
-export interface EventNeeds {
-  readonly connection: Connection;
-  readonly version: (options: CallOptions) => Promise<VersionResponse>;
+export interface EventSubscriptionDeps {
+  readonly channel: Channel;
+  readonly version: (options: CriCallOptions) => Promise<VersionResponse>;
   readonly clock: Clock;
   readonly log: Log;
   readonly random: () => number;
 }
 
-/** `Runtime.events` over a connection: connects, follows the best source there is, and connects again. */
-export async function followEvents(
-  needs: EventNeeds,
+/**
+ * Implements `Runtime.events`: subscribes to the best event stream of the runtime, and reconnects after each failure.
+ */
+export async function subscribeToEvents(
+  deps: EventSubscriptionDeps,
   listener: RuntimeEventListener,
   signal: AbortSignal,
 ): Promise<void> {
-  const { connection, clock, log, random } = needs;
-  const socket = connection.socketPath;
-  let delayMs = firstDelayMs;
+  const { channel, clock, log, random } = deps;
+  const socket = channel.socketPath;
+  const backoff = createBackoff({ ...RECONNECT_BACKOFF, jitter: { from: 0.75, to: 1.25, random } });
   let isAway = false;
   while (!signal.aborted) {
     let connectedAt: number | undefined;
-    const error = await followOnce(needs, signal, (event) => {
+    const error = await subscribeOnce(deps, signal, (event) => {
       if (event.kind === "connected") {
         connectedAt = clock.now();
         isAway = false;
@@ -45,59 +47,63 @@ export async function followEvents(
     });
     if (signal.aborted) return;
     if (error === undefined) continue;
-    if (connectedAt !== undefined && clock.now() - connectedAt >= settledAfterMs) delayMs = firstDelayMs;
-    log.debug({ socket, err: error }, "container runtime does not answer as it should; trying again");
+    if (connectedAt !== undefined && clock.now() - connectedAt >= RESET_BACKOFF_AFTER_MS) backoff.reset();
+    log.debug({ socket, err: error }, "no event stream from the container runtime; reconnecting");
     if (!isAway) listener({ kind: "disconnected", error, socket });
     isAway = true;
-    const jitter = 0.75 + random() / 2;
-    const isNew = await socketMayBeBack(socket, delayMs * jitter, clock, signal);
-    delayMs = isNew ? firstDelayMs : Math.min(2 * delayMs, longestDelayMs);
-    // The channel may be waiting out a back-off of its own; any other error came from a runtime that is there.
-    if (error.code === "UNAVAILABLE") connection.renew();
+    const isSocketNew = await waitForSocket(socket, backoff.next(), clock, signal);
+    if (isSocketNew) backoff.reset();
+    // grpc-js may wait for a back-off of its own; any other error came from a runtime that is running.
+    if (error.code === "UNAVAILABLE") channel.reconnect();
   }
 }
 
-/** Follows one stream until it ends, and returns why; undefined when nothing is wrong and a better source may be there by now. */
-async function followOnce(
-  needs: EventNeeds,
+/** Runs one stream until it ends, and returns why; undefined if a runtime without events is to be checked again. */
+async function subscribeOnce(
+  deps: EventSubscriptionDeps,
   signal: AbortSignal,
   listener: RuntimeEventListener,
 ): Promise<CriError | undefined> {
-  const version = await answer(needs, signal);
+  const version = await requestVersion(deps, signal);
   if (version instanceof CriError) return version;
   for (const stream of eventStreamsOf(version)) {
-    const error = await followStream(needs, stream, signal, listener);
+    const error = await runStream(deps, stream, signal, listener);
     if (error.code !== "UNIMPLEMENTED") return error;
   }
   listener({ kind: "connected", source: "none" });
-  const isNew = await socketMayBeBack(needs.connection.socketPath, askAgainAfterMs, needs.clock, signal);
-  return isNew ? new CriError("UNAVAILABLE", "GetContainerEvents", "the runtime's socket was made anew") : undefined;
+  const isSocketNew = await waitForSocket(deps.channel.socketPath, RECHECK_AFTER_MS, deps.clock, signal);
+  return isSocketNew
+    ? new CriError("UNAVAILABLE", "GetContainerEvents", "the runtime's socket was created again")
+    : undefined;
 }
 
-async function followStream(
-  needs: EventNeeds,
-  { source, follow }: EventStream,
+async function runStream(
+  deps: EventSubscriptionDeps,
+  { source, run }: EventStream,
   signal: AbortSignal,
   listener: RuntimeEventListener,
 ): Promise<CriError> {
   const attempt = new AbortController();
-  let tell: RuntimeEventListener = () => {};
-  const ended = follow(needs.connection, (event) => tell(event), AbortSignal.any([signal, attempt.signal]));
-  // Servers say nothing when a stream begins. But they take requests in order, so an answer to a later one means that
-  // the subscription stands, or that its refusal is here already.
-  const first = await Promise.race([ended, answer(needs, signal)]);
+  let forward: RuntimeEventListener = () => {};
+  const end = run(deps.channel, (event) => forward(event), AbortSignal.any([signal, attempt.signal]));
+  // Servers do not confirm a new stream. But they process requests in order, so the answer to a later request proves
+  // that the subscription is active, or that its error has arrived already.
+  const first = await Promise.race([end, requestVersion(deps, signal)]);
   if (first instanceof CriError) {
     attempt.abort();
     return first;
   }
   listener({ kind: "connected", source });
-  tell = listener;
-  return await ended;
+  forward = listener;
+  return await end;
 }
 
-async function answer({ version }: EventNeeds, signal: AbortSignal): Promise<VersionResponse | CriError> {
+async function requestVersion(
+  { version }: EventSubscriptionDeps,
+  signal: AbortSignal,
+): Promise<VersionResponse | CriError> {
   try {
-    return await version({ signal, deadlineMs: answerWithinMs });
+    return await version({ signal, deadlineMs: ANSWER_TIMEOUT_MS });
   } catch (error) {
     if (error instanceof CriError) return error;
     throw error;

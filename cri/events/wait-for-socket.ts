@@ -3,15 +3,15 @@ import { access } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { type Clock, sleep } from "../../host/clock.ts";
 
-/** How long to trust inotify alone where there is no socket to try. */
-const auditMs = 10_000;
+/** How long to rely on inotify alone while the socket does not exist. */
+const CHECK_INTERVAL_MS = 10_000;
 
 /**
- * Waits until it is worth while to connect again. True as soon as the socket was made anew; false when `withinMs` have
- * passed or the signal aborts. While there is no socket at all, only its appearance counts (and a rare audit).
- * Never rejects.
+ * Waits until another connection attempt makes sense. True as soon as the socket was created again; false when
+ * `withinMs` have passed or the signal aborts. While the socket does not exist, it waits for its creation, with a check
+ * every ten seconds. Never rejects.
  */
-export async function socketMayBeBack(
+export async function waitForSocket(
   path: string,
   withinMs: number,
   clock: Clock,
@@ -23,19 +23,19 @@ export async function socketMayBeBack(
     if (name === basename(path)) done.abort();
   });
   try {
-    // Without a watch only trying can tell, so the rare audit would be too rare.
-    const patient = watcher !== undefined && !(await exists(path));
-    await sleep(clock, patient ? Math.max(auditMs, withinMs) : withinMs, end);
+    // Without an inotify watch only a connection attempt can detect the socket.
+    const isSocketAbsent = watcher !== undefined && !(await pathExists(path));
+    await sleep(clock, isSocketAbsent ? Math.max(CHECK_INTERVAL_MS, withinMs) : withinMs, end);
     return false;
   } catch {
-    // Only the signal ends the sleep early: the watcher's, or the caller's.
+    // Either the watch or the caller's signal has ended the sleep.
     return done.signal.aborted;
   } finally {
     watcher?.close();
   }
 }
 
-/** Undefined where the folder cannot be watched, e.g. because it does not exist yet. */
+/** Undefined if the folder cannot be watched, e.g. because it does not exist yet. */
 function watchFolder(folder: string, onChange: (name: string | null) => void): FSWatcher | undefined {
   try {
     return watch(folder, (_, name) => onChange(name)).on("error", () => onChange(null));
@@ -45,7 +45,7 @@ function watchFolder(folder: string, onChange: (name: string | null) => void): F
   }
 }
 
-const exists = (path: string) =>
+const pathExists = (path: string) =>
   access(path).then(
     () => true,
     () => false,

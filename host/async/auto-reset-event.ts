@@ -1,33 +1,38 @@
 import type { Clock } from "../clock.ts";
+import { onAbort } from "./abort.ts";
 
-/** Whoever waits can be woken. Rung while nobody waits, it wakes the next one at once; rung twice, it is rung. */
-export interface Bell {
-  ring(): void;
-  /** Resolves when it is rung, or not before `at`, or when the signal aborts; it never rejects. Only one may wait at a time. */
-  wait(at: number, signal: AbortSignal): Promise<void>;
+/** Wakes one waiter. Set while nothing waits, it ends the next wait at once; set twice, it counts once. */
+export interface AutoResetEvent {
+  set(): void;
+  /**
+   * Resolves when the event is set, at `at` (epoch milliseconds, may be infinite), or when the signal aborts; true if it was set. Never
+   * rejects. One waiter at a time.
+   */
+  wait(at: number, signal: AbortSignal): Promise<boolean>;
 }
 
-export function createBell(clock: Clock): Bell {
-  let isRung = false;
+export function createAutoResetEvent(clock: Pick<Clock, "wakeAt">): AutoResetEvent {
+  let isSet = false;
   let wake = () => {};
   return {
-    ring() {
-      isRung = true;
+    set() {
+      isSet = true;
       wake();
     },
     wait(at, signal) {
       return new Promise((resolve) => {
         const cancel = Number.isFinite(at) ? clock.wakeAt(at, () => wake()) : () => {};
+        let remove = () => {};
         wake = () => {
           wake = () => {};
-          isRung = false;
+          const wasSet = isSet;
+          isSet = false;
           cancel();
-          signal.removeEventListener("abort", onAbort);
-          resolve();
+          remove();
+          resolve(wasSet);
         };
-        const onAbort = () => wake();
-        signal.addEventListener("abort", onAbort, { once: true });
-        if (isRung || signal.aborted) wake();
+        remove = onAbort(signal, () => wake());
+        if (isSet) wake();
       });
     },
   };

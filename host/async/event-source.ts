@@ -1,24 +1,19 @@
-/** The reasons that were told since it was well last. */
-export interface Told {
-  /** Whether this one is to be told now; from then on it counts as told. */
-  isNews(reason: string): boolean;
-  isEmpty(): boolean;
-  clear(): void;
+/**
+ * Events of one kind. It exists before the component that sends them and those that receive them, so that neither has
+ * to know the other.
+ */
+export interface EventSource<T extends readonly unknown[] = []> {
+  /** Calls every subscriber, in the order in which they have subscribed. Without a subscriber the event is lost. */
+  emit(...event: T): void;
+  subscribe(listener: (...event: T) => void): void;
 }
 
-/** Some servers put the time or the number of a request into their words: each of these would be another reason. */
-const MOST_REASONS = 32;
-
-/** Remembers reasons so that each is told once, and no more than 32: neither the log nor the memory of it grows with an outage. */
-export function createTold(): Told {
-  const reasons = new Set<string>();
+export function createEventSource<T extends readonly unknown[] = []>(): EventSource<T> {
+  const listeners: ((...event: T) => void)[] = [];
   return {
-    isNews(reason) {
-      if (reasons.has(reason) || reasons.size >= MOST_REASONS) return false;
-      reasons.add(reason);
-      return true;
+    emit(...event) {
+      for (const listener of listeners) listener(...event);
     },
-    isEmpty: () => reasons.size === 0,
-    clear: () => reasons.clear(),
+    subscribe: (listener) => void listeners.push(listener),
   };
 }

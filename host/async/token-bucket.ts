@@ -1,76 +1,73 @@
 import type { Clock } from "../clock.ts";
+import { createWaitingLine } from "./waiting-line.ts";
 
-/** Lets so many work at once; the others wait for a place. */
-export interface Limiter {
-  /**
-   * Waits for a place, then works; `goesFirst` passes all who did not say so. Settles as the work does. Rejects with the signal's
-   * reason when that aborts before the work has begun.
-   */
-  run<T>(work: () => Promise<T>, signal: AbortSignal, goesFirst?: boolean): Promise<T>;
-}
-
-export interface LimiterSettings {
+export interface TokenBucketOptions {
+  /** Tokens per second. */
+  readonly qps: number;
+  /** Tokens in a full bucket. */
+  readonly burst: number;
   readonly clock: Clock;
-  /** Undefined is no limit. */
-  readonly places: number | undefined;
-  /** Work that takes longer gives its place to the next and goes on without one. Without this it keeps it. */
-  readonly stuckAfterMs?: number;
+  /** After so many urgent callers in a row the one that has waited longest goes first; never if not given. */
+  readonly maxUrgentInARow?: number;
 }
 
-/** Whoever waits is let in in the order of coming. No timer runs while no work does. */
-export function createLimiter({ clock, places, stuckAfterMs }: LimiterSettings): Limiter {
-  const first: (() => void)[] = [];
-  const others: (() => void)[] = [];
-  let free = places ?? Number.POSITIVE_INFINITY;
+export interface TokenBucket {
+  /** Takes a token if there is one now and nothing waits for it. */
+  tryTake(): boolean;
+  /**
+   * Resolves when the caller has a token; rejects with the signal's reason when that aborts first. Whether a caller `isUrgent` is asked when a
+   * token is there.
+   */
+  take(signal: AbortSignal, isUrgent?: () => boolean): Promise<void>;
+}
 
-  async function enter(queue: (() => void)[], signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
-    if (free > 0) {
-      free--;
-      return;
-    }
-    await new Promise<void>((resolve, reject) => {
-      const admit = () => {
-        signal.removeEventListener("abort", giveUp);
-        resolve();
-      };
-      const giveUp = () => {
-        queue.splice(queue.indexOf(admit), 1);
-        reject(signal.reason);
-      };
-      queue.push(admit);
-      signal.addEventListener("abort", giveUp, { once: true });
+const never = () => false;
+
+/** A bucket that starts full. A clock that is set back adds nothing. */
+export function createTokenBucket({ qps, burst, clock, maxUrgentInARow }: TokenBucketOptions): TokenBucket {
+  const line = createWaitingLine(maxUrgentInARow);
+  /** Below zero: the tokens that waiting callers are going to take. */
+  let tokens = burst;
+  let filledAt = clock.now();
+  /** One timer for each waiting caller, in the order of their times. Which caller goes is decided when a timer fires. */
+  const timers = new Set<() => void>();
+
+  function fill(): void {
+    const now = clock.now();
+    tokens = Math.min(burst, tokens + (Math.max(0, now - filledAt) / 1000) * qps);
+    filledAt = now;
+  }
+
+  function addTimer(): void {
+    const cancel = clock.wakeAt(clock.now() + (-tokens / qps) * 1000, () => {
+      timers.delete(cancel);
+      line.admitNext();
     });
+    timers.add(cancel);
   }
 
-  function handOver(): void {
-    const admit = first.shift() ?? others.shift();
-    if (admit === undefined) free++;
-    else admit();
-  }
-
-  /** Holds a place until what it returns is called, or until it has been held too long. */
-  function hold(): () => void {
-    let isHeld = true;
-    let cancel = () => {};
-    const leave = () => {
-      cancel();
-      if (isHeld) handOver();
-      isHeld = false;
-    };
-    if (stuckAfterMs !== undefined) cancel = clock.wakeAt(clock.now() + stuckAfterMs, leave);
-    return leave;
+  /** The callers behind one that gives up move up. */
+  function dropLastTimer(): void {
+    tokens += 1;
+    const last = [...timers].at(-1);
+    last?.();
+    if (last !== undefined) timers.delete(last);
   }
 
   return {
-    async run(work, signal, goesFirst = false) {
-      await enter(goesFirst ? first : others, signal);
-      const leave = hold();
-      try {
-        return await work();
-      } finally {
-        leave();
-      }
+    tryTake() {
+      fill();
+      if (tokens < 1) return false;
+      tokens -= 1;
+      return true;
+    },
+    async take(signal, isUrgent = never) {
+      signal.throwIfAborted();
+      fill();
+      tokens -= 1;
+      if (tokens >= 0) return;
+      addTimer();
+      await line.wait(signal, isUrgent, dropLastTimer);
     },
   };
 }

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createExec } from "../exec.ts";
 import { createFiles, type Files, FilesError } from "./files.ts";
 
-/* What both makers of `Files` keep is in test/contract/files.ts; this is what only a real disk can show. */
+/* The contract of `Files` is in test/contract/files.ts; this file tests what only a real disk can show. */
 
 let root: string;
 let files: Files;
@@ -19,7 +19,7 @@ afterAll(() => rm(root, { recursive: true }));
 
 const mkfifo = (path: string) => createExec().run(["mkfifo", path], { timeoutMs: 10_000 });
 
-test("a write that fails leaves no temporary file, and the old content", async () => {
+test("a failed write leaves no temporary file, and the old content", async () => {
   await mkdir(join(root, "write/target"), { recursive: true });
   await writeFile(join(root, "write/target/old"), "old");
   await expect(files.write("write/target", "new", 0o600)).rejects.toBeInstanceOf(FilesError);
@@ -27,7 +27,7 @@ test("a write that fails leaves no temporary file, and the old content", async (
   expect(await files.read("write/target/old", 10)).toBe("old");
 });
 
-test("a write replaces a link, not what it leads to", async () => {
+test("a write replaces a symlink, not its target", async () => {
   await writeFile(join(root, "precious"), "precious");
   await symlink("precious", join(root, "link"));
   await files.write("link", "mine", 0o600);
@@ -35,7 +35,7 @@ test("a write replaces a link, not what it leads to", async () => {
   expect(await readFile(join(root, "link"), "utf8")).toBe("mine");
 });
 
-test("the mode is what was asked for, whatever the umask", async () => {
+test("the mode is the requested one, regardless of the umask", async () => {
   const umask = process.umask(0o077);
   try {
     await files.write("open", "", 0o666);
@@ -47,7 +47,7 @@ test("the mode is what was asked for, whatever the umask", async () => {
   expect((await files.stat("wide/open"))?.mode).toBe(0o777);
 });
 
-test("a folder has its mode or none at all, at whatever moment its maker may die", async () => {
+test("a folder has its final mode or mode 0, at whatever moment its creator dies", async () => {
   const seen = new Set<number>();
   for (let n = 0; n < 20; n++) {
     const path = join(root, `moment-${n}`);
@@ -56,7 +56,7 @@ test("a folder has its mode or none at all, at whatever moment its maker may die
       isMade = true;
     });
     while (!isMade) {
-      // While this waits, what was asked of the disk happens, and nothing more is asked.
+      // While this waits, the pending disk operations complete, and no new ones start.
       const until = performance.now() + 1;
       while (performance.now() < until) seen.add((statSync(path, { throwIfNoEntry: false })?.mode ?? 0) & 0o777);
       await new Promise<void>((resolve) => setImmediate(resolve));
@@ -64,11 +64,11 @@ test("a folder has its mode or none at all, at whatever moment its maker may die
     await making;
     seen.add(statSync(path).mode & 0o777);
   }
-  // On a busy machine all of it may happen between two looks: nothing but those two is ever to be seen.
+  // On a busy machine both steps may happen between two checks: no other mode may ever be seen.
   expect([...new Set([0, ...seen])].toSorted()).toEqual([0, 0o777]);
 });
 
-test("a FIFO that nobody writes to is refused, and holds nobody", async () => {
+test("a FIFO without a writer is refused without blocking", async () => {
   await mkfifo(join(root, "fifo"));
   await expect(files.read("fifo", 10)).rejects.toMatchObject({
     code: "ENOTFILE",
@@ -76,17 +76,17 @@ test("a FIFO that nobody writes to is refused, and holds nobody", async () => {
   });
 });
 
-test("a device without an end is refused", async () => {
+test("an endless device is refused", async () => {
   await expect(createFiles("/").read("dev/zero", 10)).rejects.toMatchObject({ code: "ENOTFILE" });
 });
 
 const bytes: readonly [sentence: string, content: readonly number[]][] = [
-  ["a byte that no UTF-8 text has", [0x61, 0xff]],
-  ["a character that breaks off", [0x61, 0xe2, 0x82]],
+  ["a byte that is invalid in UTF-8", [0x61, 0xff]],
+  ["a truncated character", [0x61, 0xe2, 0x82]],
   ["an overlong slash", [0xc0, 0xaf]],
 ];
 for (const [sentence, content] of bytes)
-  test(`${sentence} is no text`, async () => {
+  test(`${sentence} is not UTF-8 text`, async () => {
     await writeFile(join(root, "text"), Uint8Array.from(content));
     await expect(files.read("text", 10)).rejects.toMatchObject({
       name: "FilesError",
@@ -94,19 +94,19 @@ for (const [sentence, content] of bytes)
     });
   });
 
-test("characters on the border of two pieces are read whole", async () => {
+test("a character on the border of two chunks is read correctly", async () => {
   const text = `x${"€".repeat(60_000)}`;
   await writeFile(join(root, "long"), text);
   expect(await files.read("long", 200_000)).toBe(text);
 });
 
-test("a file that says it is empty and is not, as in /proc, is read, and is bounded too", async () => {
+test("a file whose size is reported as 0, as in /proc, is read, with the limit", async () => {
   const machine = createFiles("/");
   expect(await machine.read("proc/self/comm", 100)).toBe(await readFile("/proc/self/comm", "utf8"));
   await expect(machine.read("proc/self/status", 100)).rejects.toMatchObject({ code: "ETOOBIG" });
 });
 
-test("every kind of entry is told by its name", async () => {
+test("list reports the kind of every entry", async () => {
   await mkdir(join(root, "kinds/folder"), { recursive: true });
   await writeFile(join(root, "kinds/file"), "");
   await symlink("nowhere", join(root, "kinds/link"));
@@ -125,7 +125,7 @@ test("every kind of entry is told by its name", async () => {
   expect((await createFiles("/").stat("dev/null"))?.kind).toBe("character device");
 });
 
-test("a link is followed to what it is, one that leads nowhere is nothing, and a loop is an error", async () => {
+test("stat follows a symlink; a dangling one is absent, and a loop is an error", async () => {
   await writeFile(join(root, "there"), "content");
   await symlink("there", join(root, "to-there"));
   await symlink("nowhere", join(root, "to-nowhere"));
@@ -139,7 +139,7 @@ test("a link is followed to what it is, one that leads nowhere is nothing, and a
   await expect(files.read("loop", 10)).rejects.toMatchObject({ code: "ELOOP" });
 });
 
-test("removal takes a link and leaves what it leads to", async () => {
+test("remove removes a symlink and keeps its target", async () => {
   await mkdir(join(root, "kept"));
   await writeFile(join(root, "kept/file"), "");
   await mkdir(join(root, "removed"));
@@ -149,23 +149,23 @@ test("removal takes a link and leaves what it leads to", async () => {
   expect(await files.stat("kept/file")).toBeDefined();
 });
 
-test("the disk's size and what is free of it are bytes", async () => {
+test("space reports the disk's capacity and free space in bytes", async () => {
   const { totalBytes, freeBytes, totalInodes, freeInodes } = await files.space(".");
   expect(totalBytes).toBeGreaterThan(2 ** 20);
   expect(freeBytes).toBeWithin(0, totalBytes + 1);
   expect(freeInodes).toBeWithin(0, totalInodes + 1);
 });
 
-test("a watch tells a file that is written to from one that comes whole", async () => {
+test("a watch distinguishes a write in place from a new file", async () => {
   await mkdir(join(root, "news"));
   await writeFile(join(root, "unseen"), "whole");
-  const news: string[] = [];
+  const update: string[] = [];
   const ending = new AbortController();
   const { promise, resolve } = Promise.withResolvers<void>();
   files.watch(
     "news",
     (name, isInPlace) => {
-      news.push(`${name} ${isInPlace ? "written" : "arrived"}`);
+      update.push(`${name} ${isInPlace ? "written" : "arrived"}`);
       if (name === "last") resolve();
     },
     () => {},
@@ -177,5 +177,11 @@ test("a watch tells a file that is written to from one that comes whole", async 
   await mkdir(join(root, "news/last"));
   await promise;
   ending.abort();
-  expect([...new Set(news)]).toEqual(["whole arrived", "new arrived", "new written", "whole written", "last arrived"]);
+  expect([...new Set(update)]).toEqual([
+    "whole arrived",
+    "new arrived",
+    "new written",
+    "whole written",
+    "last arrived",
+  ]);
 });

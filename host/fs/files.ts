@@ -18,7 +18,7 @@ import { createFolderSync, type FolderSync } from "./fsync-dir.ts";
 import { openInRoot } from "./open-in-root.ts";
 import { removeTree, TreeError } from "./remove-tree.ts";
 
-/** A file operation that failed: `code` is the kernel's (`ENOENT`), or ours (`EOUTSIDE`, `ETOOBIG`, `ENOTFILE`, `ESYMLINK`). */
+/** A failed file operation. `code` is the kernel's, or ours: `EOUTSIDE`, `ETOOBIG`, `ENOTFILE`, `ESYMLINK`. */
 export class FilesError extends Error {
   override readonly name = "FilesError";
   readonly code: string;
@@ -37,7 +37,7 @@ export interface FileEntry {
   readonly kind: FileKind;
 }
 
-/** What tells one version of a file from another. */
+/** Metadata of a file, enough to detect that it has changed. */
 export interface FileStat {
   readonly kind: FileKind;
   readonly sizeBytes: number;
@@ -47,106 +47,110 @@ export interface FileStat {
   readonly group: number;
 }
 
-/** The room that a file system has, and what is left of it. */
-export interface Space {
+/** Capacity and free space of a file system. */
+export interface FileSystemSpace {
   readonly totalBytes: number;
   readonly freeBytes: number;
   readonly totalInodes: number;
   readonly freeInodes: number;
 }
 
-/** The name of what changed, or undefined if unknown. `isInPlace`: it was written to; else it came, went or was replaced. */
-export type FileChanged = (name: string | undefined, isInPlace: boolean) => void;
+/** `name`: the changed file, if known. `isInPlace`: it was written to; else it was created, removed or replaced. */
+export type OnFileChanged = (name: string | undefined, isInPlace: boolean) => void;
 
-/** Files below one root. Every path is relative to it, and none may lead out of it. */
+/** File operations below one root. Every path is relative to it, and none may lead out of it. */
 export interface Files {
   readonly root: string;
-  /** The absolute path, for whoever has to name it to others (mounts, log lines). */
+  /** The absolute path, for mounts and log lines. */
   path(...parts: string[]): string;
   /** The content of a regular file of at most `maxBytes`; never blocks on a FIFO or device. */
   read(path: string, maxBytes: number): Promise<string>;
   /**
-   * The last bytes of a regular file, at most `maxBytes`; what of them is no UTF-8 shows as U+FFFD. Where others may make links,
-   * `withoutLinks` refuses the first one below the root (`ESYMLINK`).
+   * The last bytes of a regular file, at most `maxBytes`; invalid UTF-8 becomes U+FFFD. `withoutLinks` rejects any
+   * symlink below the root (`ESYMLINK`), for folders in which other programs may create links.
    */
   readEnd(path: string, maxBytes: number, options?: { readonly withoutLinks: boolean }): Promise<string>;
   /**
-   * The content of a regular file of at most `maxBytes` somewhere below a folder in which others may make what they like: symlinks are
-   * followed as by who has that folder for its root, so that none leads out of it, and nothing but the file is opened.
+   * The content of a regular file of at most `maxBytes` below a folder with untrusted contents, such as a volume:
+   * symlinks are resolved with that folder as the root, and nothing but a regular file is opened.
    */
   readBeneath(folder: string, path: string, maxBytes: number): Promise<Uint8Array>;
   /**
-   * Makes a file with this content, or writes over the one that is there, and sets its mode whatever the umask. Readers may see
-   * half of it, and a power cut may lose it. Never through a symlink.
+   * Creates or overwrites a file in place, and sets its mode regardless of the umask. Readers may see a part of it, and
+   * a power cut may lose it. Never follows a symlink.
    */
   makeFile(path: string, mode: number, content?: string): Promise<void>;
-  /** Replaces a file whole: readers see the old or the new content, and after a power cut it is one of both. */
+  /** Replaces a file atomically: readers see the old or the new content, also after a power cut. */
   write(path: string, content: string, mode: number): Promise<void>;
-  /** Follows symlinks; undefined when there is nothing (a dangling link is nothing). */
+  /** Follows symlinks; undefined if nothing exists there, or the link is dangling. */
   stat(path: string): Promise<FileStat | undefined>;
-  /** Sorted by name; undefined when there is no such folder. */
+  /** The entries sorted by name; undefined if the folder does not exist. */
   list(path: string): Promise<readonly FileEntry[] | undefined>;
   /**
-   * With its parents; mode and owning group (this process's own, if not given) are set on the last one only, whatever the umask. Existing
-   * is success, and keeps both unless the mode is 0: its maker died before it was done.
+   * Creates a folder with its parents; mode and group (by default this process's) are set on the last one only,
+   * regardless of the umask. An existing folder keeps both, unless its mode is 0: then its creator died before.
    */
   makeFolder(path: string, mode: number, group?: number): Promise<void>;
   rename(from: string, to: string): Promise<void>;
-  /** Makes a symlink in the place of whatever symlink is there; anything else in its place is `EEXIST`. */
+  /** Creates a symlink, or replaces an existing symlink; anything else in its place is `EEXIST`. */
   link(path: string, target: string): Promise<void>;
-  /** Where a symlink leads, as it is written; undefined for what is none. */
+  /** The target of a symlink, unresolved; undefined if it is not a symlink or does not exist. */
   readLink(path: string): Promise<string | undefined>;
-  /** With all below it, never through a symlink or a mount (`EBUSY`, with the mount point). Absent is success. */
+  /** Removes a tree, never through a symlink or a mount (`EBUSY`, with the mount point). Absent is success. */
   remove(path: string): Promise<void>;
-  /** Of the file system that the path is on; `freeBytes` is what others than root may have. One without inodes has 0 of them. */
-  space(path: string): Promise<Space>;
-  /** Calls back for each change in a folder, and once if the folder is gone. The signal ends it. */
-  watch(path: string, changed: FileChanged, gone: () => void, signal: AbortSignal): void;
+  /** `freeBytes` is what users other than root can use. A file system without inodes has 0 of both. */
+  space(path: string): Promise<FileSystemSpace>;
+  /**
+   * Calls `onChanged` for each change in a folder, and `onGone` once if the folder is removed, until the signal aborts.
+   */
+  watch(path: string, onChanged: OnFileChanged, onGone: () => void, signal: AbortSignal): void;
 }
 
 export function createFiles(root: string): Files {
-  const inside = (...parts: string[]) => within(root, ...parts);
+  const absolute = (...parts: string[]) => joinInRoot(root, ...parts);
   const syncFolder = createFolderSync();
   return {
     root,
-    path: inside,
-    read: (path, maxBytes) => converted(inside(path), () => readBounded(inside(path), maxBytes)),
+    path: absolute,
+    read: (path, maxBytes) => withFilesError(absolute(path), () => readBounded(absolute(path), maxBytes)),
     readEnd: (path, maxBytes, options) =>
-      converted(inside(path), () =>
-        options?.withoutLinks === true ? readEndBeneath(root, path, maxBytes) : readEnd(inside(path), maxBytes),
+      withFilesError(absolute(path), () =>
+        options?.withoutLinks === true ? readEndBeneath(root, path, maxBytes) : readEnd(absolute(path), maxBytes),
       ),
     readBeneath: (folder, path, maxBytes) =>
-      converted(`${inside(folder)}/${path}`, () => readBeneath(inside(folder), path, maxBytes)),
-    makeFile: (path, mode, content = "") => converted(inside(path), () => makeFile(inside(path), mode, content)),
-    write: (path, content, mode) => converted(inside(path), () => replace(inside(path), content, mode, syncFolder)),
-    stat: (path) => orUndefined(inside(path), async () => toStat(await stat(inside(path)))),
-    list: (path) => orUndefined(inside(path), () => listFolder(inside(path))),
-    makeFolder: (path, mode, group) => converted(inside(path), () => makeFolder(inside(path), mode, group)),
-    rename: (from, to) => converted(inside(from), () => rename(inside(from), inside(to))),
-    link: (path, target) => converted(inside(path), () => linkTo(inside(path), target)),
-    readLink: (path) => orUndefined(inside(path), () => readlink(inside(path)), "EINVAL"),
-    remove: (path) => converted(inside(path), () => removeTree(inside(path))),
+      withFilesError(`${absolute(folder)}/${path}`, () => readBeneath(absolute(folder), path, maxBytes)),
+    makeFile: (path, mode, content = "") =>
+      withFilesError(absolute(path), () => makeFile(absolute(path), mode, content)),
+    write: (path, content, mode) =>
+      withFilesError(absolute(path), () => replaceFile(absolute(path), content, mode, syncFolder)),
+    stat: (path) => undefinedIfAbsent(absolute(path), async () => toStat(await stat(absolute(path)))),
+    list: (path) => undefinedIfAbsent(absolute(path), () => listFolder(absolute(path))),
+    makeFolder: (path, mode, group) => withFilesError(absolute(path), () => makeFolder(absolute(path), mode, group)),
+    rename: (from, to) => withFilesError(absolute(from), () => rename(absolute(from), absolute(to))),
+    link: (path, target) => withFilesError(absolute(path), () => replaceSymlink(absolute(path), target)),
+    readLink: (path) => undefinedIfAbsent(absolute(path), () => readlink(absolute(path)), "EINVAL"),
+    remove: (path) => withFilesError(absolute(path), () => removeTree(absolute(path))),
     space: (path) =>
-      converted(inside(path), async () => {
-        const { blocks, bavail, bsize, files, ffree } = await statfs(inside(path));
+      withFilesError(absolute(path), async () => {
+        const { blocks, bavail, bsize, files, ffree } = await statfs(absolute(path));
         return { totalBytes: blocks * bsize, freeBytes: bavail * bsize, totalInodes: files, freeInodes: ffree };
       }),
-    watch: (path, changed, gone, signal) => watchFolder(inside(path), changed, gone, signal),
+    watch: (path, onChanged, onGone, signal) => watchFolder(absolute(path), onChanged, onGone, signal),
   };
 }
 
-/** Joins path parts below a root; throws `EOUTSIDE` where they lead out of it, and for a null byte. */
-export function within(root: string, ...parts: string[]): string {
+/** Joins path parts below a root; throws `EOUTSIDE` if they lead out of it or contain a null byte. */
+export function joinInRoot(root: string, ...parts: string[]): string {
   const path = normalize(join(root, ...parts));
-  const way = relative(root, path);
-  if (way === ".." || way.startsWith("../") || isAbsolute(way) || path.includes("\0"))
+  const relativePath = relative(root, path);
+  if (relativePath === ".." || relativePath.startsWith("../") || isAbsolute(relativePath) || path.includes("\0"))
     throw new FilesError("EOUTSIDE", path, `${JSON.stringify(join(...parts))} leads out of ${root}`);
   return path;
 }
 
-/** Opens a regular file, whose size is told too, for as long as it is read. */
-async function reading<T>(path: string, read: (file: FileHandle, sizeBytes: number) => Promise<T>): Promise<T> {
-  // O_NONBLOCK: opening a FIFO without a writer would otherwise hold one of the few file threads for ever.
+/** Opens a regular file, calls `read` with it and its size, and closes it. */
+async function withOpenFile<T>(path: string, read: (file: FileHandle, sizeBytes: number) => Promise<T>): Promise<T> {
+  // O_NONBLOCK: opening a FIFO without a writer would otherwise block one of the few I/O threads for ever.
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     const found = toStat(await file.stat());
@@ -158,7 +162,7 @@ async function reading<T>(path: string, read: (file: FileHandle, sizeBytes: numb
 }
 
 async function readEnd(path: string, maxBytes: number): Promise<string> {
-  return await reading(path, async (file, sizeBytes) => {
+  return await withOpenFile(path, async (file, sizeBytes) => {
     const bytes = new Uint8Array(Math.min(sizeBytes, maxBytes));
     const { bytesRead } = await file.read(bytes, 0, bytes.length, sizeBytes - bytes.length);
     return new TextDecoder().decode(bytes.subarray(0, bytesRead));
@@ -166,9 +170,9 @@ async function readEnd(path: string, maxBytes: number): Promise<string> {
 }
 
 async function readBeneath(folder: string, path: string, maxBytes: number): Promise<Uint8Array> {
-  return await openedBeneath(folder, path, "follow", async (opened, sizeBytes) => {
-    if (sizeBytes > maxBytes) throw tooBig(`${folder}/${path}`, maxBytes);
-    return await reading(opened, async (file) => {
+  return await withFileBeneath(folder, path, "follow", async (fdPath, sizeBytes) => {
+    if (sizeBytes > maxBytes) throw tooLargeError(`${folder}/${path}`, maxBytes);
+    return await withOpenFile(fdPath, async (file) => {
       const bytes = new Uint8Array(sizeBytes);
       const { bytesRead } = await file.read(bytes, 0, bytes.length, 0);
       return bytes.subarray(0, bytesRead);
@@ -177,21 +181,22 @@ async function readBeneath(folder: string, path: string, maxBytes: number): Prom
 }
 
 async function readEndBeneath(folder: string, path: string, maxBytes: number): Promise<string> {
-  return await openedBeneath(folder, path, "refuse", (opened) => readEnd(opened, maxBytes));
+  return await withFileBeneath(folder, path, "refuse", (fdPath) => readEnd(fdPath, maxBytes));
 }
 
-/** `work` gets a path by which the file can be opened that was found, whatever stands in its place by now. */
-async function openedBeneath<T>(
+/** `work` gets a /proc/self/fd path that opens exactly the file that was found, even if it has been replaced since. */
+async function withFileBeneath<T>(
   folder: string,
   path: string,
   symlinks: "follow" | "refuse",
-  work: (opened: string, sizeBytes: number) => Promise<T>,
+  work: (fdPath: string, sizeBytes: number) => Promise<T>,
 ): Promise<T> {
   const found = await openInRoot(folder, path, { symlinks });
   try {
     const { kind, sizeBytes } = toStat(await found.stat());
-    const place = `${folder}/${path}`;
-    if (kind !== "file") throw new FilesError("ENOTFILE", place, `${place} is a ${kind}, not a regular file`);
+    const absolutePath = `${folder}/${path}`;
+    if (kind !== "file")
+      throw new FilesError("ENOTFILE", absolutePath, `${absolutePath} is a ${kind}, not a regular file`);
     return await work(`/proc/self/fd/${found.fd}`, sizeBytes);
   } finally {
     await found.close();
@@ -210,8 +215,8 @@ async function makeFile(path: string, mode: number, content: string): Promise<vo
 }
 
 async function readBounded(path: string, maxBytes: number): Promise<string> {
-  return await reading(path, async (file, sizeBytes) => {
-    if (sizeBytes > maxBytes) throw tooBig(path, maxBytes);
+  return await withOpenFile(path, async (file, sizeBytes) => {
+    if (sizeBytes > maxBytes) throw tooLargeError(path, maxBytes);
     const decoder = new TextDecoder("utf-8", { fatal: true });
     const chunk = new Uint8Array(Math.min(sizeBytes + 1, 65536));
     let text = "";
@@ -221,19 +226,15 @@ async function readBounded(path: string, maxBytes: number): Promise<string> {
       text += decoder.decode(chunk.subarray(0, bytesRead), { stream: true });
       length += bytesRead;
     }
-    throw tooBig(path, maxBytes);
+    throw tooLargeError(path, maxBytes);
   });
 }
 
-function tooBig(path: string, maxBytes: number): FilesError {
-  return new FilesError("ETOOBIG", path, `${path} is larger than ${maxBytes} bytes`);
-}
+const tooLargeError = (path: string, maxBytes: number) =>
+  new FilesError("ETOOBIG", path, `${path} is larger than ${maxBytes} bytes`);
 
-/*
- * The order that survives a power cut: content on the disk, then the name, then the folder that holds the name. Anything
- * less can leave an empty file under the final name.
- */
-async function replace(path: string, content: string, mode: number, syncFolder: FolderSync): Promise<void> {
+/** Fsync, rename, fsync the folder: after a power cut any other order can leave an empty file under the final name. */
+async function replaceFile(path: string, content: string, mode: number, syncFolder: FolderSync): Promise<void> {
   const folder = dirname(path);
   const temporary = join(folder, `.${basename(path)}.${crypto.randomUUID()}.tmp`);
   try {
@@ -254,27 +255,27 @@ async function replace(path: string, content: string, mode: number, syncFolder: 
 }
 
 /*
- * Whoever dies between mkdir(2), from whose mode the umask takes, and chmod(2) must not leave a folder that cannot be told from
- * one whose owner wants it so. From mode 0 no umask takes anything, and nobody wants it.
+ * The umask applies to mkdir(2), so chmod(2) sets the mode afterwards. An agent that dies in between must leave a
+ * folder that is recognisable as unfinished: it is created with mode 0, which no finished folder has.
  */
 async function makeFolder(path: string, mode: number, group?: number): Promise<void> {
-  if (!(await makeBare(path))) return;
-  // A change of the group takes the bit away by which what is made in the folder gets its group.
+  if (!(await makeUnfinishedFolder(path))) return;
+  // chown before chmod: chown(2) clears the set-group-id bit, by which new files inherit the folder's group.
   if (group !== undefined) await chown(path, -1, group);
   await chmod(path, mode);
 }
 
-/** Makes a folder without any rights, and those above it where they are missing. False where there is one that has some. */
-async function makeBare(path: string, isSecondTry = false): Promise<boolean> {
+/** Creates a folder with mode 0, and missing parents. False if it exists with another mode. */
+async function makeUnfinishedFolder(path: string, isSecondTry = false): Promise<boolean> {
   try {
     await mkdir(path, { mode: 0 });
     return true;
   } catch (error) {
     if (hasCode(error, "ENOENT") && !isSecondTry) {
       await makeParents(path);
-      return await makeBare(path, true);
+      return await makeUnfinishedFolder(path, true);
     }
-    const found = await orUndefined(path, () => stat(path));
+    const found = await undefinedIfAbsent(path, () => stat(path));
     if (!found?.isDirectory()) throw error;
     return (found.mode & 0o777) === 0;
   }
@@ -282,7 +283,7 @@ async function makeBare(path: string, isSecondTry = false): Promise<boolean> {
 
 async function makeParents(path: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true, mode: 0o755 }).catch((error: unknown) => {
-    // What is in the way there is above the folder that was asked for.
+    // EEXIST here means that a parent is not a directory.
     throw hasCode(error, "EEXIST") ? Object.assign(new Error("", { cause: error }), { code: "ENOTDIR" }) : error;
   });
 }
@@ -291,11 +292,11 @@ function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && "code" in error && error.code === code;
 }
 
-async function linkTo(path: string, target: string): Promise<void> {
+async function replaceSymlink(path: string, target: string): Promise<void> {
   try {
     return await symlink(target, path);
   } catch (error) {
-    const present = await orUndefined(path, () => readlink(path), "EINVAL");
+    const present = await undefinedIfAbsent(path, () => readlink(path), "EINVAL");
     if (present === undefined) throw error;
     if (present === target) return;
   }
@@ -338,27 +339,27 @@ function kindOf(entry: Stats | Dirent): FileKind {
 }
 
 /*
- * inotify tells of changes inside a folder. When the folder itself goes away, its watch is silently dead; the cue is an event
- * that carries the folder's own name, or an error. `gone` says so, and the caller arms anew when the folder is back.
+ * inotify reports changes inside a folder. When the folder itself is removed, its watch ends silently; the sign is an
+ * event with the folder's own name, or an error. After `onGone` the caller watches again when the folder is back.
  */
-function watchFolder(path: string, changed: FileChanged, gone: () => void, signal: AbortSignal): void {
+function watchFolder(path: string, onChanged: OnFileChanged, onGone: () => void, signal: AbortSignal): void {
   try {
     const watcher = watchPath(path, { signal, persistent: false }, (event, name) => {
       if (event === "rename" && name === basename(path)) {
         watcher.close();
-        gone();
-      } else changed(name ?? undefined, event === "change");
+        onGone();
+      } else onChanged(name ?? undefined, event === "change");
     });
     watcher.on("error", () => {
       watcher.close();
-      gone();
+      onGone();
     });
   } catch (error) {
     throw toFilesError(path, error);
   }
 }
 
-async function converted<T>(path: string, work: () => Promise<T>): Promise<T> {
+async function withFilesError<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
@@ -366,7 +367,7 @@ async function converted<T>(path: string, work: () => Promise<T>): Promise<T> {
   }
 }
 
-async function orUndefined<T>(path: string, work: () => Promise<T>, absent = "ENOENT"): Promise<T | undefined> {
+async function undefinedIfAbsent<T>(path: string, work: () => Promise<T>, absent = "ENOENT"): Promise<T | undefined> {
   try {
     return await work();
   } catch (error) {
@@ -376,23 +377,23 @@ async function orUndefined<T>(path: string, work: () => Promise<T>, absent = "EN
   }
 }
 
-/** What an operation on a path has failed with, as our own error. */
+/** Converts an error of an operation on a path. */
 export function toFilesError(path: string, error: unknown): FilesError {
   if (error instanceof FilesError) return error;
   if (error instanceof TreeError) return new FilesError(error.code, error.path, error.message, { cause: error.cause });
   const code = error instanceof Error && "code" in error ? String(error.code) : "EUNKNOWN";
-  const words: Readonly<Record<string, string>> = {
+  const messages: Readonly<Record<string, string>> = {
     ELOOP: "is a loop of symlinks",
-    ESYMLINK: "leads over a symlink, which is not followed",
-    EACCES: "may not be accessed",
+    ESYMLINK: "contains a symlink, which is not followed",
+    EACCES: "cannot be accessed: permission denied",
     ENOENT: "does not exist",
-    EEXIST: "is there, and is no folder",
-    ENOTDIR: "lies below something that is no folder",
+    EEXIST: "exists and is not a directory",
+    ENOTDIR: "is below something that is not a directory",
     ENOSPC: "cannot be written: the disk is full",
     EROFS: "cannot be written: the file system is read-only",
     EISDIR: "is a directory, not a regular file",
     ERR_ENCODING_INVALID_ENCODED_DATA: "is not UTF-8 text",
   };
-  const text = words[code] ?? `failed: ${error instanceof Error ? error.message : String(error)}`;
+  const text = messages[code] ?? `failed: ${error instanceof Error ? error.message : error}`;
   return new FilesError(code, path, `${path} ${text}`, { cause: error });
 }

@@ -1,75 +1,75 @@
 import { expect, test } from "bun:test";
 import { createFolderSync } from "./fsync-dir.ts";
 
-/** Syncs that end when they are told to. */
-function createScene() {
-  const begun: string[] = [];
+/** Syncs whose ends the test controls. */
+function createFixture() {
+  const started: string[] = [];
   const ends: ((error?: Error) => void)[] = [];
   const sync = createFolderSync((folder) => {
-    begun.push(folder);
+    started.push(folder);
     return new Promise((resolve, reject) => ends.push((error) => (error === undefined ? resolve() : reject(error))));
   });
   const done: string[] = [];
-  const ask = (who: string, folder: string) =>
+  const requestSync = (caller: string, folder: string) =>
     sync(folder).then(
-      () => done.push(who),
-      (error: Error) => done.push(`${who}: ${error.message}`),
+      () => done.push(caller),
+      (error: Error) => done.push(`${caller}: ${error.message}`),
     );
   const end = async (error?: Error) => {
     ends.shift()?.(error);
-    for (let turn = 0; turn < 10; turn++) await Promise.resolve();
+    for (let rest = 0; rest < 10; rest++) await Promise.resolve();
   };
-  return { ask, end, begun, done };
+  return { ask: requestSync, end, started: started, done };
 }
 
-test("who asks while a sync is under way shares the next one, which begins when that has ended", async () => {
-  const { ask, end, begun, done } = createScene();
-  for (const who of ["a", "b", "c"]) void ask(who, "/f");
-  expect(begun).toEqual(["/f"]);
+test("calls during a running sync share the next one, which starts when that has ended", async () => {
+  const { ask: requestSync, end, started, done } = createFixture();
+  for (const caller of ["a", "b", "c"]) void requestSync(caller, "/f");
+  expect(started).toEqual(["/f"]);
   await end();
   expect(done).toEqual(["a"]);
-  expect(begun).toEqual(["/f", "/f"]);
+  expect(started).toEqual(["/f", "/f"]);
   await end();
   expect(done).toEqual(["a", "b", "c"]);
-  expect(begun).toHaveLength(2);
+  expect(started).toHaveLength(2);
 });
 
-test("who asks during the second sync waits for a third", async () => {
-  const { ask, end, begun, done } = createScene();
-  void ask("a", "/f");
-  void ask("b", "/f");
+test("a call during the second sync waits for a third", async () => {
+  const { ask: requestSync, end, started, done } = createFixture();
+  void requestSync("a", "/f");
+  void requestSync("b", "/f");
   await end();
-  void ask("c", "/f");
+  void requestSync("c", "/f");
   await end();
   expect(done).toEqual(["a", "b"]);
   await end();
   expect(done).toEqual(["a", "b", "c"]);
-  expect(begun).toHaveLength(3);
+  expect(started).toHaveLength(3);
 });
 
-test("folders do not wait for each other", () => {
-  const { ask, begun } = createScene();
-  void ask("a", "/f");
-  void ask("b", "/g");
-  expect(begun).toEqual(["/f", "/g"]);
+test("syncs of different folders do not wait for each other", () => {
+  const { ask: requestSync, started } = createFixture();
+  void requestSync("a", "/f");
+  void requestSync("b", "/g");
+  expect(started).toEqual(["/f", "/g"]);
 });
 
-test("a sync that fails fails for those who asked for it, and the next ones try for themselves", async () => {
-  const { ask, end, done } = createScene();
-  void ask("a", "/f");
-  void ask("b", "/f");
+test("an error is reported to the callers of that sync only, and the next sync runs anyway", async () => {
+  const { ask: requestSync, end, done } = createFixture();
+  void requestSync("a", "/f");
+  void requestSync("b", "/f");
   await end(new Error("disk full"));
   expect(done).toEqual(["a: disk full"]);
   await end();
   expect(done).toEqual(["a: disk full", "b"]);
 });
 
-test("after the last one nothing is shared with what has ended", async () => {
-  const { ask, end, begun, done } = createScene();
-  void ask("a", "/f");
+test("a call after the last sync starts a new one", async () => {
+  const { ask: requestSync, end, started, done } = createFixture();
+  void requestSync("a", "/f");
   await end();
-  void ask("b", "/f");
-  expect(begun).toHaveLength(2);
+  void requestSync("b", "/f");
+  expect(started).toHaveLength(2);
   await end();
   expect(done).toEqual(["a", "b"]);
 });

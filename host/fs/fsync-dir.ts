@@ -1,40 +1,40 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 
-/** Brings the names in a folder to the disk. Rejects with what the kernel says. */
+/** Fsyncs a folder, so that the names in it survive a power cut. Rejects with the kernel's error. */
 export type FolderSync = (folder: string) => Promise<void>;
 
-interface Syncs {
-  /** The one that is under way. */
-  readonly present: Promise<void>;
-  /** The one that begins when that has ended; all who ask meanwhile share it. */
+interface FolderSyncs {
+  /** The running sync. */
+  readonly running: Promise<void>;
+  /** The sync that starts when the running one has ended; all calls made meanwhile share it. */
   next: Promise<void> | undefined;
 }
 
 /**
- * A hundred files that are written into one folder at once need it synced a few times, not a hundred. Whoever asks while a sync is
- * under way shares the next one: the present one may have begun before the name in question was there.
+ * Coalesces fsyncs of a folder: a hundred files written into it at once need a few syncs, not a hundred. A call during
+ * a running sync shares the next one, because the running one may have started before the caller's file was renamed.
  */
 export function createFolderSync(sync: FolderSync = syncFolder): FolderSync {
-  const folders = new Map<string, Syncs>();
+  const folders = new Map<string, FolderSyncs>();
 
-  function begin(folder: string): Promise<void> {
-    const present = sync(folder);
-    const own: Syncs = { present, next: undefined };
+  function start(folder: string): Promise<void> {
+    const running = sync(folder);
+    const own: FolderSyncs = { running, next: undefined };
     folders.set(folder, own);
     const end = () => {
       if (own.next === undefined && folders.get(folder) === own) folders.delete(folder);
     };
-    present.then(end, end);
-    return present;
+    running.then(end, end);
+    return running;
   }
 
   return (folder) => {
     const syncs = folders.get(folder);
-    if (syncs === undefined) return begin(folder);
-    const again = () => begin(folder);
-    // A sync that failed fails for those who asked for it; the next ones try for themselves.
-    syncs.next ??= syncs.present.then(again, again);
+    if (syncs === undefined) return start(folder);
+    const startNext = () => start(folder);
+    // An error is reported to the callers of that sync only; the next sync runs anyway.
+    syncs.next ??= syncs.running.then(startNext, startNext);
     return syncs.next;
   };
 }

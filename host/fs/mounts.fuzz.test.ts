@@ -5,14 +5,14 @@ import { parseMountinfo } from "./mounts.ts";
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const longMs = 1_800_000;
 
-const soup = fc
+const anyMountinfo = fc
   .array(fc.constantFrom(..." -,/\\\n\t04", " - ", "\\040", "\\777", "36 35 98:0 / ", "rw,noatime"), { maxLength: 60 })
   .map((parts) => parts.join(""));
 
 test(
-  "any text is a list of mounts, one a line at most",
+  "any text is parsed to at most one mount per line",
   () => {
-    const property = fc.property(fc.oneof(soup, fc.string({ unit: "binary", maxLength: 300 })), (text) => {
+    const property = fc.property(fc.oneof(anyMountinfo, fc.string({ unit: "binary", maxLength: 300 })), (text) => {
       const mounts = parseMountinfo(text);
       expect(mounts.length).toBeLessThanOrEqual(text.split("\n").length);
       for (const { mountPoint, fsType, source, options } of mounts)
@@ -23,7 +23,7 @@ test(
   longMs,
 );
 
-/** As the kernel writes what could be taken for the end of a word. */
+/** The kernel's escapes for characters that would end a field. */
 const escaped = (text: string) =>
   text.replace(/[ \t\n\\]/g, (letter) => `\\${letter.charCodeAt(0).toString(8).padStart(3, "0")}`);
 const word = fc.stringMatching(/^[a-z0-9=.]{1,10}$/);
@@ -36,7 +36,7 @@ const mount = fc.record({
 const propagation = fc.constantFrom("", "shared:1 ", "shared:1 master:2 ", "propagate_from:3 unbindable ");
 
 test(
-  "what the kernel writes of a mount is read, whatever it is called",
+  "a mount in the kernel's format is parsed, whatever its names are",
   () => {
     const property = fc.property(fc.array(fc.tuple(mount, propagation), { maxLength: 5 }), (lines) => {
       const text = lines.map(

@@ -11,29 +11,29 @@ export interface Mount {
 export interface Mounts {
   list(): Promise<readonly Mount[]>;
   /**
-   * The mount points at a path and below it, as real paths: what must be gone before a folder may be removed. The path may
-   * lead through symlinks; none when it is absent.
+   * The mount points at a path and below it, as real paths: they must be unmounted before the folder may be removed.
+   * The path may contain symlinks; empty when it does not exist.
    */
-  below(path: string): Promise<readonly string[]>;
+  mountPointsBelow(path: string): Promise<readonly string[]>;
 }
 
 export function createMounts(): Mounts {
   const list = async () => parseMountinfo(await readFile("/proc/self/mountinfo", "utf8"));
   return {
     list,
-    async below(path) {
-      const real = await realPath(path);
+    async mountPointsBelow(path) {
+      const real = await realPathIfPresent(path);
       if (real === undefined) return [];
-      const inside = real === "/" ? "/" : `${real}/`;
+      const prefix = real === "/" ? "/" : `${real}/`;
       return (await list())
         .map(({ mountPoint }) => mountPoint)
-        .filter((mountPoint) => mountPoint === real || mountPoint.startsWith(inside));
+        .filter((mountPoint) => mountPoint === real || mountPoint.startsWith(prefix));
     },
   };
 }
 
-/** The kernel lists mounts by their real paths, whatever links lead to them. */
-async function realPath(path: string): Promise<string | undefined> {
+/** The kernel lists mounts by their real paths. */
+async function realPathIfPresent(path: string): Promise<string | undefined> {
   try {
     return await realpath(path);
   } catch (error) {
@@ -42,10 +42,12 @@ async function realPath(path: string): Promise<string | undefined> {
   }
 }
 
-/** `36 35 98:0 /root /mount/point rw,noatime master:1 - ext3 /dev/root rw,errors=continue`; lines that do not fit are left out. */
+/**
+ * Parses lines such as `36 35 98:0 /root /mount/point rw,noatime master:1 - ext3 /dev/root rw`; skips malformed ones.
+ */
 export function parseMountinfo(text: string): readonly Mount[] {
   return text.split("\n").flatMap((line) => {
-    // The first one ends the optional fields: a source may be called `-` too.
+    // The first separator ends the optional fields; the source may be named `-`, too.
     const end = line.indexOf(" - ");
     const [, , , , mountPoint, options] = line.slice(0, Math.max(0, end)).split(" ");
     const [fsType, source] = line.slice(end + " - ".length).split(" ");

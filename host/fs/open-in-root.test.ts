@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createExec } from "../exec.ts";
 import { createFiles, type Files } from "./files.ts";
 
-/* What every maker of `Files` keeps is in test/contract/files.ts; this is what only a real disk can show. */
+/* The contract of `Files` is in test/contract/files.ts; this file tests what only a real disk can show. */
 
 let root: string;
 let files: Files;
@@ -18,14 +18,14 @@ afterAll(() => rm(root, { recursive: true }));
 
 const descriptors = () => readdirSync("/proc/self/fd").length;
 
-test("a FIFO that nobody writes to is named, and not waited for", async () => {
+test("a FIFO without a writer is opened without blocking", async () => {
   await mkdir(join(root, "fifo"));
   await createExec().run(["mkfifo", join(root, "fifo/pipe")], { timeoutMs: 10_000 });
   const failure = await files.readBeneath("fifo", "pipe", 10).catch((error: unknown) => error);
   expect(failure).toMatchObject({ code: "ENOTFILE", message: `${root}/fifo/pipe is a fifo, not a regular file` });
 });
 
-test("a way that is too deep, or leads over too many links, is refused, and leaves no descriptor open", async () => {
+test("a path that is too deep, or has too many symlinks, is refused, and no descriptor stays open", async () => {
   await mkdir(join(root, "deep", ...Array.from({ length: 70 }, () => "d")), { recursive: true });
   for (let n = 0; n < 45; n++) await symlink(`link-${n + 1}`, join(root, `deep/link-${n}`));
   await writeFile(join(root, "deep/link-45"), "end");
@@ -43,7 +43,7 @@ test("a way that is too deep, or leads over too many links, is refused, and leav
   expect(descriptors()).toBe(before);
 });
 
-test("a folder that is swapped for a link again and again never lets anybody read what lies outside", async () => {
+test("a folder that is replaced by a symlink again and again never allows a read outside of the root", async () => {
   await mkdir(join(root, "raced/own"), { recursive: true });
   await mkdir(join(root, "precious"));
   await writeFile(join(root, "raced/own/file"), "inside");

@@ -1,55 +1,57 @@
 import { constants } from "node:fs";
 import { type FileHandle, open, readlink } from "node:fs/promises";
 
-/** Names what is there without opening it: no device hears of it, no FIFO waits. The same number on all machines that we are built for. */
+/**
+ * Refers to a file without opening it, so that no device driver is called and no FIFO blocks. The same value on amd64
+ * and arm64.
+ */
 const O_PATH = 0o10000000;
-const MOST_LINKS = 40;
-/** Ours: a link stands where none may be followed. */
-const LINK = "ESYMLINK";
+const MAX_SYMLINKS = 40;
+/** Our own code: a symlink where none may be followed. */
+const SYMLINK_CODE = "ESYMLINK";
 /** Each level holds a file descriptor. */
-const DEEPEST = 64;
+const MAX_DEPTH = 64;
 
-/** What becomes of the symlinks on the way. */
-interface WithSymlinks {
+/** How symlinks in the path are treated. */
+interface OpenInRootOptions {
   readonly symlinks: "follow" | "refuse";
 }
 
 /**
- * What stands at a path below a folder in which others, who are not to be trusted, may make whatever they like, as a handle that names it
- * and is not open for reading. Symlinks are followed as a process would to which the folder is the root (`RESOLVE_IN_ROOT` of openat2(2)):
- * none leads out of it. Rejects with the kernel's codes (`ENOENT`, `ENOTDIR`, `ELOOP`), or with `ESYMLINK` at the first link where they are
- * refused.
+ * Opens (O_PATH) a path below a folder whose contents are not trusted, such as a volume. Symlinks are resolved with
+ * that folder as the root (like `RESOLVE_IN_ROOT` of openat2(2)): none leads out of it. Rejects with the kernel's codes
+ * (`ENOENT`, `ENOTDIR`, `ELOOP`), or with `ESYMLINK` at the first symlink if they are refused.
  *
- * Each name is looked up in the open folder above it, and `..` goes back to the one that we came from, so that it does not matter what is
- * renamed, or replaced by a link, meanwhile.
+ * Each name is looked up in its open parent, and `..` returns to the parent that we came from, so that concurrent
+ * renames and replaced links have no effect.
  */
-export async function openInRoot(root: string, path: string, { symlinks }: WithSymlinks): Promise<FileHandle> {
-  const way = [await open(root, O_PATH | constants.O_DIRECTORY)];
+export async function openInRoot(root: string, path: string, { symlinks }: OpenInRootOptions): Promise<FileHandle> {
+  const openParents = [await open(root, O_PATH | constants.O_DIRECTORY)];
   const names = partsOf(path).toReversed();
-  let links = 0;
+  let symlinkCount = 0;
   try {
     for (let name = names.pop(); name !== undefined; name = names.pop()) {
       if (name === "..") {
-        if (way.length > 1) await way.pop()?.close();
+        if (openParents.length > 1) await openParents.pop()?.close();
         continue;
       }
-      const place = `/proc/self/fd/${way.at(-1)?.fd}/${name}`;
-      const found = await open(place, O_PATH | constants.O_NOFOLLOW);
+      const procPath = `/proc/self/fd/${openParents.at(-1)?.fd}/${name}`;
+      const found = await open(procPath, O_PATH | constants.O_NOFOLLOW);
       if (!(await isLink(found))) {
-        way.push(found);
-        if (way.length > DEEPEST) throw codeError("ENAMETOOLONG");
+        openParents.push(found);
+        if (openParents.length > MAX_DEPTH) throw codeError("ENAMETOOLONG");
         continue;
       }
       await found.close();
-      if (symlinks === "refuse") throw codeError(LINK);
-      if (++links > MOST_LINKS) throw codeError("ELOOP");
-      const target = await readlink(place);
-      if (target.startsWith("/")) for (const each of way.splice(1)) await each.close();
+      if (symlinks === "refuse") throw codeError(SYMLINK_CODE);
+      if (++symlinkCount > MAX_SYMLINKS) throw codeError("ELOOP");
+      const target = await readlink(procPath);
+      if (target.startsWith("/")) for (const each of openParents.splice(1)) await each.close();
       names.push(...partsOf(target).toReversed());
     }
-    return way.pop() as FileHandle;
+    return openParents.pop() as FileHandle;
   } finally {
-    for (const each of way) await each.close();
+    for (const each of openParents) await each.close();
   }
 }
 

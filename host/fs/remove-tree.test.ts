@@ -19,7 +19,7 @@ const run = (...argv: [string, ...string[]]) => createExec().run(argv, { timeout
 const mayMount = process.getuid?.() === 0;
 if (!mayMount) console.warn("skipped: removal beside real mounts, since only root may mount");
 
-/** Mounts a folder with a file `precious` over `at`, for as long as the work lasts. */
+/** Mounts a folder with a file `precious` over `at` while the callback runs. */
 async function mounted(at: string, work: () => unknown, ...options: readonly string[]): Promise<void> {
   const volume = await mkdtemp(join(folder, "volume-"));
   await writeFile(join(volume, "precious"), "precious");
@@ -42,12 +42,12 @@ test.skipIf(!mayMount)(
     await symlink("data", join(folder, "link"));
     await mounted(at, async () => {
       for (const path of [root, join(folder, "link")]) {
-        expect(await createMounts().below(join(path, "pods/u"))).toEqual([at]);
+        expect(await createMounts().mountPointsBelow(join(path, "pods/u"))).toEqual([at]);
         await expect(createFiles(path).remove("pods/u")).rejects.toMatchObject({
           name: "FilesError",
           code: "EBUSY",
           path: at,
-          message: `${at} cannot be removed: it is mounted, and nothing is removed through a mount`,
+          message: `${at} cannot be removed: it is a mount point, and nothing below a mount is removed`,
         });
       }
     });
@@ -56,7 +56,7 @@ test.skipIf(!mayMount)(
   },
 );
 
-test.skipIf(!mayMount)("nor through a mount of another file system", async () => {
+test.skipIf(!mayMount)("nothing is removed through a mount of another file system", async () => {
   const at = join(folder, "other/inner");
   const remove = () => expect(removeTree(join(folder, "other"))).rejects.toMatchObject({ code: "EBUSY", path: at });
   await mounted(at, remove, "-t", "tmpfs", "berth-test");
@@ -64,12 +64,12 @@ test.skipIf(!mayMount)("nor through a mount of another file system", async () =>
   expect(existsSync(join(folder, "other"))).toBe(false);
 });
 
-test.skipIf(!mayMount)("nor where the folder itself is the mount point", async () => {
+test.skipIf(!mayMount)("nothing is removed if the folder itself is a mount point", async () => {
   const at = join(folder, "itself");
   await mounted(at, () => expect(removeTree(at)).rejects.toMatchObject({ code: "EBUSY", path: at }));
 });
 
-test.skipIf(!mayMount)("nor through a file that is mounted", async () => {
+test.skipIf(!mayMount)("nothing is removed through a mounted file", async () => {
   const file = join(folder, "with-file/file");
   await mkdir(join(folder, "with-file"));
   await writeFile(file, "");
@@ -83,7 +83,7 @@ test.skipIf(!mayMount)("nor through a file that is mounted", async () => {
   }
 });
 
-test.skipIf(!mayMount)("nor through what is mounted while the removal is under way", async () => {
+test.skipIf(!mayMount)("nothing is removed through a mount that is created during the removal", async () => {
   const tree = join(folder, "busy");
   for (let n = 0; n < 30; n++) {
     mkdirSync(join(tree, `${n}`), { recursive: true });
@@ -97,7 +97,7 @@ test.skipIf(!mayMount)("nor through what is mounted while the removal is under w
     (error: unknown) => error,
   );
   while (readdirSync(tree).length > 25) await new Promise<void>((resolve) => setImmediate(resolve));
-  // Nothing else happens in this process while it waits for a program in this way.
+  // spawnSync blocks this process: nothing else happens in it meanwhile.
   const at = join(tree, readdirSync(tree).at(-1)!);
   expect(Bun.spawnSync(["mount", "--bind", volume, at]).exitCode).toBe(0);
   try {
@@ -108,7 +108,7 @@ test.skipIf(!mayMount)("nor through what is mounted while the removal is under w
   }
 });
 
-test("a symlink is removed, and nothing of what it leads to", async () => {
+test("a symlink is removed, and its target is kept", async () => {
   await mkdir(join(folder, "kept"));
   await writeFile(join(folder, "kept/file"), "");
   await mkdir(join(folder, "linking"));
@@ -121,7 +121,7 @@ test("a symlink is removed, and nothing of what it leads to", async () => {
   expect(readdirSync(join(folder, "kept"))).toEqual(["file"]);
 });
 
-test("a folder that is swapped for a link during the removal leads nowhere", async () => {
+test("a folder that is replaced by a symlink during the removal leads nowhere", async () => {
   const outside = join(folder, "outside");
   mkdirSync(outside);
   for (let n = 0; n < 50; n++) writeFileSync(join(outside, `f${n}`), "");
@@ -135,7 +135,7 @@ test("a folder that is swapped for a link during the removal leads nowhere", asy
       renameSync(join(tree, "inner"), join(folder, `away-${round}`));
       symlinkSync(outside, join(tree, "inner"));
     } catch (error) {
-      // The removal goes on in threads of its own, and may be ahead of either.
+      // The removal runs in I/O threads and may be ahead of either.
       expect(error).toMatchObject({ code: "ENOENT" });
     }
     await removal;
@@ -145,7 +145,7 @@ test("a folder that is swapped for a link during the removal leads nowhere", asy
   }
 });
 
-test("names that are no text go like any other", async () => {
+test("names that are not UTF-8 are removed, too", async () => {
   const tree = join(folder, "bytes");
   mkdirSync(tree);
   const name = Buffer.concat([Buffer.from(`${tree}/x`), Uint8Array.of(0xff, 0xe2, 0x82)]);
@@ -156,10 +156,10 @@ test("names that are no text go like any other", async () => {
   expect(existsSync(tree)).toBe(false);
 });
 
-test("however deep folders are nested, all go, and few are open at a time", async () => {
+test("folders of any depth are removed, with few open descriptors at a time", async () => {
   const tree = join(folder, "deep");
   mkdirSync(tree);
-  // Built from the inside out: no path to the innermost would be short enough to be named.
+  // Built from the inside out: the innermost path would be too long.
   for (let depth = 0; depth < 500; depth++) {
     mkdirSync(join(folder, "outer"));
     if (existsSync(join(tree, "d"))) renameSync(join(tree, "d"), join(folder, "outer/d"));
@@ -177,7 +177,7 @@ test("however deep folders are nested, all go, and few are open at a time", asyn
   expect(readdirSync("/proc/self/fd").length).toBe(before);
 });
 
-test("the absent is gone already, and what fails is named by its own path", async () => {
+test("an absent path is success, and an error has the path that failed", async () => {
   await removeTree(join(folder, "none"));
   await removeTree(join(folder, "none/none"));
   await expect(removeTree("/proc/self/task")).rejects.toMatchObject({

@@ -2,14 +2,14 @@ import { constants, readFileSync, readlinkSync } from "node:fs";
 import { type FileHandle, open, readdir, rename, rmdir, unlink } from "node:fs/promises";
 import { basename, dirname } from "node:path/posix";
 
-/** Where a removal had to stop: at `path`, with the kernel's `code`; `EBUSY` for a mount point. */
+/** A removal that failed at `path` with the kernel's `code`; `EBUSY` for a mount point. */
 export class TreeError extends Error {
   override readonly name = "TreeError";
   readonly code: string;
   readonly path: string;
   constructor(code: string, path: string, options?: ErrorOptions) {
-    const why = code === "EBUSY" ? "it is mounted, and nothing is removed through a mount" : code;
-    super(`${path} cannot be removed: ${why}`, options);
+    const reason = code === "EBUSY" ? "it is a mount point, and nothing below a mount is removed" : code;
+    super(`${path} cannot be removed: ${reason}`, options);
     this.code = code;
     this.path = path;
   }
@@ -17,25 +17,25 @@ export class TreeError extends Error {
 
 interface Walk {
   readonly top: FileHandle;
-  /** The mount that the top folder is on; whatever is on another one stays. */
+  /** The mount that the top folder is on; files on other mounts are not removed. */
   readonly mountId: string;
-  /** Names in the top folder of what lay too deep. */
-  readonly raised: string[];
+  /** Names in the top folder of subtrees that were moved there because they were nested too deep. */
+  readonly movedToTop: string[];
 }
 
-/** Each level holds a file descriptor; a pod may nest folders by the hundred thousand. */
-const DEEPEST = 64;
+/** Each level holds a file descriptor, and a container may nest hundreds of thousands of folders. */
+const MAX_DEPTH = 64;
 
 /**
- * Removes a file or a folder with all below it, never through a symlink or a mount. Absent is success. Throws `TreeError`.
+ * Removes a file or a folder tree, never through a symlink or a mount. Absent is success. Throws `TreeError`.
  *
- * Each folder is opened by its name in its open parent, without following symlinks, and the kernel is asked which mount that
- * has led to. All else is done below the open folder, so there is no moment between the question and the removal in which
- * somebody could mount something or put a link in the way. A device number would not do: a bind mount has that of its source.
+ * Each folder is opened by its name in its open parent, without following symlinks, and then its mount id is checked.
+ * Everything else happens relative to the open folder, so that a mount or symlink created between the check and the
+ * removal has no effect. A device number would not be enough: a bind mount has the one of its source.
  */
 export async function removeTree(path: string): Promise<void> {
   if (await removeLeaf(path, () => path)) return;
-  const parent = await unlessAbsent(
+  const parent = await undefinedIfAbsent(
     () => open(dirname(path), constants.O_RDONLY | constants.O_DIRECTORY),
     () => dirname(path),
   );
@@ -43,11 +43,11 @@ export async function removeTree(path: string): Promise<void> {
   const mountId = mountIdOf(parent);
   try {
     await removeFolder(parent, toBytes(basename(path)), mountId, async (top) => {
-      const walk: Walk = { top, mountId, raised: [] };
-      await empty(top, walk, 0);
-      // What was raised stands in the top folder now, and may raise more.
-      for (let name = walk.raised.pop(); name !== undefined; name = walk.raised.pop())
-        await removeFolder(top, name, mountId, (folder) => empty(folder, walk, 1));
+      const walk: Walk = { top, mountId, movedToTop: [] };
+      await emptyFolder(top, walk, 0);
+      // Raised subtrees are in the top folder now; emptying one may raise more.
+      for (let name = walk.movedToTop.pop(); name !== undefined; name = walk.movedToTop.pop())
+        await removeFolder(top, name, mountId, (folder) => emptyFolder(folder, walk, 1));
     });
   } finally {
     await parent.close();
@@ -58,44 +58,44 @@ async function removeFolder(
   parent: FileHandle,
   name: string,
   mountId: string,
-  emptyIt: (folder: FileHandle) => Promise<void>,
+  emptyContents: (folder: FileHandle) => Promise<void>,
 ): Promise<void> {
-  const place = () => placeOf(parent, name);
+  const pathForError = () => realPathOf(parent, name);
   const flags = constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW;
-  const folder = await unlessAbsent(() => open(below(parent, name), flags), place);
+  const folder = await undefinedIfAbsent(() => open(pathIn(parent, name), flags), pathForError);
   if (folder === undefined) return;
   try {
-    if (mountIdOf(folder) !== mountId) throw new TreeError("EBUSY", place());
-    await emptyIt(folder);
+    if (mountIdOf(folder) !== mountId) throw new TreeError("EBUSY", pathForError());
+    await emptyContents(folder);
   } finally {
     await folder.close();
   }
-  await unlessAbsent(() => rmdir(below(parent, name)), place);
+  await undefinedIfAbsent(() => rmdir(pathIn(parent, name)), pathForError);
 }
 
-async function empty(folder: FileHandle, walk: Walk, depth: number): Promise<void> {
-  // One character a byte: containers name files as they like, and what is no UTF-8 would not be found again.
+async function emptyFolder(folder: FileHandle, walk: Walk, depth: number): Promise<void> {
+  // latin1 maps each byte to one character: container file names may be invalid UTF-8 and must be found again.
   const names = await readdir(`/proc/self/fd/${folder.fd}`, { encoding: "latin1" });
   for (const name of names) {
-    if (await removeLeaf(below(folder, name), () => placeOf(folder, name))) continue;
-    if (depth === DEEPEST) await raise(folder, name, walk);
-    else await removeFolder(folder, name, walk.mountId, (inner) => empty(inner, walk, depth + 1));
+    if (await removeLeaf(pathIn(folder, name), () => realPathOf(folder, name))) continue;
+    if (depth === MAX_DEPTH) await moveToTop(folder, name, walk);
+    else await removeFolder(folder, name, walk.mountId, (inner) => emptyFolder(inner, walk, depth + 1));
   }
 }
 
-async function raise(folder: FileHandle, name: string, { top, raised }: Walk): Promise<void> {
+async function moveToTop(folder: FileHandle, name: string, { top, movedToTop }: Walk): Promise<void> {
   const free = `.${crypto.randomUUID()}`;
-  await unlessAbsent(
-    () => rename(below(folder, name), below(top, free)),
-    () => placeOf(folder, name),
+  await undefinedIfAbsent(
+    () => rename(pathIn(folder, name), pathIn(top, free)),
+    () => realPathOf(folder, name),
   );
-  raised.push(free);
+  movedToTop.push(free);
 }
 
-/** False when it is a folder. */
-async function removeLeaf(path: Buffer | string, place: () => string): Promise<boolean> {
+/** Unlinks anything but a folder. False if it is a folder. */
+async function removeLeaf(path: Buffer | string, pathForError: () => string): Promise<boolean> {
   try {
-    await unlessAbsent(() => unlink(path), place);
+    await undefinedIfAbsent(() => unlink(path), pathForError);
     return true;
   } catch (error) {
     if (error instanceof TreeError && error.code === "EISDIR") return false;
@@ -103,18 +103,18 @@ async function removeLeaf(path: Buffer | string, place: () => string): Promise<b
   }
 }
 
-async function unlessAbsent<T>(work: () => Promise<T>, place: () => string): Promise<T | undefined> {
+async function undefinedIfAbsent<T>(work: () => Promise<T>, pathForError: () => string): Promise<T | undefined> {
   try {
     return await work();
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : "EUNKNOWN";
     if (code === "ENOENT") return undefined;
-    throw new TreeError(code, place(), { cause: error });
+    throw new TreeError(code, pathForError(), { cause: error });
   }
 }
 
-/** `name` in an open folder, wherever that folder is by now and whatever is mounted over it. */
-function below({ fd }: FileHandle, name: string): Buffer {
+/** The path of `name` in an open folder, independent of renames of that folder and mounts over it. */
+function pathIn({ fd }: FileHandle, name: string): Buffer {
   return Buffer.concat([Buffer.from(`/proc/self/fd/${fd}/`), Buffer.from(name, "latin1")]);
 }
 
@@ -122,12 +122,12 @@ function toBytes(text: string): string {
   return Buffer.from(text).toString("latin1");
 }
 
-/** The real path of a name in an open folder, for whoever has to find it. */
-function placeOf({ fd }: FileHandle, name: string): string {
+/** The real path of a name in an open folder, for error messages. */
+function realPathOf({ fd }: FileHandle, name: string): string {
   return `${readlinkSync(`/proc/self/fd/${fd}`)}/${Buffer.from(name, "latin1").toString()}`;
 }
 
-/** `mnt_id` of proc_pid_fdinfo(5). Read at once: procfs answers from memory. */
+/** `mnt_id` of proc_pid_fdinfo(5). Read synchronously: procfs answers from memory. */
 function mountIdOf({ fd }: FileHandle): string {
   const id = /^mnt_id:\s*(\d+)$/m.exec(readFileSync(`/proc/self/fdinfo/${fd}`, "latin1"))?.[1];
   if (id === undefined) throw new TreeError("ENOTSUP", `/proc/self/fdinfo/${fd}`);

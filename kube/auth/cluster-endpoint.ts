@@ -1,30 +1,35 @@
 import type { Credentials } from "./credentials.ts";
 
-/** What a kubeconfig, or the service account of a pod, says of one cluster at one time. */
-export interface Cluster {
-  /** https; its path, if any, stands before that of every request. */
+/**
+ * How to reach one API server, as read from a kubeconfig or from a pod's service account (client-go's `rest.Config`).
+ */
+export interface ClusterEndpoint {
+  /** https; its path, if any, is the prefix of every request's path. */
   readonly server: URL;
-  /** PEM, the only one that is trusted; undefined only with `insecureSkipTlsVerify`. */
+  /** PEM: the only trusted authority; undefined only with `insecureSkipTlsVerify`. */
   readonly certificateAuthority: string | undefined;
-  /** The name that the server's certificate has to carry, where that is not the server's host. */
+  /** The name that the server's certificate must contain, if that is not the server's host. */
   readonly tlsServerName: string | undefined;
   readonly insecureSkipTlsVerify: boolean;
   readonly credentials: Credentials;
 }
 
-/** Where that stands. What is said there may change at any time. */
-export interface ClusterSource {
-  /** The server as it was read last, for whoever shows it. */
+/** The source of an endpoint, whose files may change at any time. */
+export interface ClusterEndpointSource {
+  /** The server as last read, for display. */
   server(): URL;
   /**
-   * How it stands there now: reads again what has changed. The same object as before where nothing has. Rejects with `KubeError` of
-   * code CREDENTIALS while it has never been of use.
+   * The current endpoint: reads changed files again; the same object as before if nothing has changed. Rejects with
+   * `KubeError` of code CREDENTIALS if no valid version has been read yet.
    */
-  latest(): Promise<Cluster>;
+  latest(): Promise<ClusterEndpoint>;
 }
 
-/** Whether both mean the same server, trusted by the same word. */
-export function isSamePlace(one: Omit<Cluster, "credentials">, other: Omit<Cluster, "credentials">): boolean {
+/** Whether both are the same server with the same trust settings. */
+export function isSameEndpoint(
+  one: Omit<ClusterEndpoint, "credentials">,
+  other: Omit<ClusterEndpoint, "credentials">,
+): boolean {
   return (
     one.server.href === other.server.href &&
     one.certificateAuthority === other.certificateAuthority &&

@@ -2,11 +2,11 @@ import { beforeEach, expect, test } from "bun:test";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { createAuthority } from "../../test/upstream/pki.ts";
+import { createCertificateAuthority } from "../../test/upstream/pki.ts";
 import { KubeError } from "../error.ts";
 import { createCredentials, type IdentitySource } from "./credentials.ts";
 
-const authority = createAuthority("kubernetes");
+const authority = createCertificateAuthority("kubernetes");
 const first = authority.issue({ commonName: "system:node:a" });
 const second = authority.issue({ commonName: "system:node:a" });
 
@@ -31,7 +31,7 @@ const credentialsOf = (source: IdentitySource) => createCredentials({ source, fi
 const write = (path: string, content: string) => disk.at("/").write(path, content, 0o600);
 const file = (path: string) => ({ kind: "file", path, namedBy: "the kubeconfig" }) as const;
 
-test("a token's file is read again when it has changed, and looked at no more than once a second", async () => {
+test("a token file is read again after a change, and checked at most once a second", async () => {
   await write("/token", "one\n");
   const credentials = credentialsOf({ token: file("/token") });
   const before = await credentials.identity();
@@ -48,27 +48,27 @@ test("a token's file is read again when it has changed, and looked at no more th
   expect(await credentials.identity()).toEqual({ token: "two" });
 });
 
-test("what the server refused is looked at with the next request", async () => {
+test("the request after a 401 checks the files at once", async () => {
   await write("/token", "one");
   const credentials = credentialsOf({ token: file("/token") });
   const before = await credentials.identity();
-  credentials.refused();
+  credentials.markRejected();
   expect(await credentials.identity()).toBe(before);
   await write("/token", "two");
-  credentials.refused();
+  credentials.markRejected();
   expect(await credentials.identity()).toEqual({ token: "two" });
 });
 
-test("a clock that is set back keeps nobody from looking", async () => {
+test("setting the clock back does not delay the next check", async () => {
   await write("/token", "one");
   const credentials = credentialsOf({ token: file("/token") });
   await credentials.identity();
   await write("/token", "two");
-  clock.jump(-3_600_000);
+  clock.stepWallClock(-3_600_000);
   expect(await credentials.identity()).toEqual({ token: "two" });
 });
 
-test("many who ask at once are one look", async () => {
+test("concurrent requests share one check", async () => {
   await write("/both.pem", first.cert + first.key);
   const credentials = credentialsOf({ certificate: { cert: file("/both.pem"), key: file("/both.pem") } });
   const all = await Promise.all(Array.from({ length: 50 }, () => credentials.identity()));
@@ -77,7 +77,7 @@ test("many who ask at once are one look", async () => {
   expect(stats).toBe(1);
 });
 
-test("a certificate that is replaced before its key waits for it, which is said once", async () => {
+test("a certificate that is replaced before its key waits for the key, which is logged once", async () => {
   await write("/c.crt", first.cert);
   await write("/c.key", first.key);
   const credentials = credentialsOf({ certificate: { cert: file("/c.crt"), key: file("/c.key") } });
@@ -88,17 +88,17 @@ test("a certificate that is replaced before its key waits for it, which is said 
     await clock.advance(1000);
     expect(await credentials.identity()).toBe(before);
   }
-  expect(log.told()).toEqual([
-    "warn: the credentials for the API server cannot be used any more, and what was read before stays: the key in /c.key does not belong to the certificate in /c.crt: replace the one that is of another pair",
+  expect(log.takeLines()).toEqual([
+    "warn: the credentials for the API server cannot be used; keeping what was read before: the key in /c.key does not belong to the certificate in /c.crt: replace one of them",
   ]);
 
   await write("/c.key", second.key);
   await clock.advance(1000);
   expect(await credentials.identity()).toEqual({ certificate: second });
-  expect(log.told()).toEqual(["info: the credentials for the API server can be used again"]);
+  expect(log.takeLines()).toEqual(["info: the credentials for the API server can be used again"]);
 });
 
-test("a file that goes away leaves what it held; one that was only touched changes nothing", async () => {
+test("a deleted file leaves the cached value; touching a file changes nothing", async () => {
   await write("/token", "one");
   const credentials = credentialsOf({ token: file("/token") });
   const before = await credentials.identity();
@@ -108,13 +108,13 @@ test("a file that goes away leaves what it held; one that was only touched chang
   await disk.at("/").remove("/token");
   await clock.advance(1000);
   expect(await credentials.identity()).toBe(before);
-  expect(log.told().length).toBe(1);
+  expect(log.takeLines().length).toBe(1);
 });
 
-test("words of the kubeconfig itself are read once, and no file is looked at", async () => {
+test("inline credentials are read once, without any file access", async () => {
   const credentials = credentialsOf({ token: { kind: "inline", text: "abc", where: "token (k:1)" } });
   const before = await credentials.identity();
-  credentials.refused();
+  credentials.markRejected();
   await clock.advance(3_600_000);
   expect(await credentials.identity()).toBe(before);
   expect([stats, reads]).toEqual([0, 0]);
@@ -124,45 +124,45 @@ const inline = (text: string, where: string) => ({ kind: "inline", text, where }
 const hidden = "planted-4711";
 const rows: readonly [what: string, source: IdentitySource, says: string][] = [
   [
-    "a token's file that is not there",
+    "a token file that does not exist",
     { token: file("/none") },
-    "/none does not exist: the kubeconfig names it; put it there, readable, or name another",
+    "/none does not exist: the kubeconfig refers to it; create it with read permission, or configure another file",
   ],
   ["an empty token", { token: inline(" \n", "/t") }, "the token in /t is empty"],
   [
-    "a token in two lines",
+    "a token of two lines",
     { token: inline(`${hidden}\n${hidden}`, "/t") },
-    "what stands in /t is no token: it has blanks",
+    "/t does not contain a token: it has spaces",
   ],
   [
-    "a certificate that is none",
+    "a file without a certificate",
     { certificate: { cert: inline(hidden, "/c"), key: inline(first.key, "/k") } },
-    "/c holds no certificate in PEM form",
+    "/c contains no certificate in PEM format",
   ],
   [
-    "a certificate that cannot be read",
+    "a certificate that cannot be parsed",
     {
       certificate: {
         cert: inline("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "/c"),
         key: inline(first.key, "/k"),
       },
     },
-    "/c holds a certificate that cannot be read",
+    "/c contains a certificate that cannot be parsed",
   ],
   [
-    "a key that is none",
+    "a file without a key",
     { certificate: { cert: inline(first.cert, "/c"), key: inline(hidden, "/k") } },
-    "/k holds no private key in PEM form",
+    "/k contains no unencrypted private key in PEM format",
   ],
   [
-    "a key that cannot be read",
+    "a key that cannot be parsed",
     {
       certificate: {
         cert: inline(first.cert, "/c"),
         key: inline("-----BEGIN PRIVATE KEY-----\nQUJDRA==\n-----END PRIVATE KEY-----", "/k"),
       },
     },
-    "/k holds a private key that cannot be read",
+    "/k contains a private key that cannot be parsed",
   ],
   [
     "a key of another certificate",
@@ -171,7 +171,7 @@ const rows: readonly [what: string, source: IdentitySource, says: string][] = [
   ],
 ];
 for (const [what, source, says] of rows)
-  test(`${what} is told without its content`, async () => {
+  test(`the error for ${what} does not contain the secret`, async () => {
     try {
       await credentialsOf(source).identity();
     } catch (error) {

@@ -2,26 +2,26 @@ import type { Clock } from "../../host/clock.ts";
 import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log.ts";
 import { KubeError } from "../error.ts";
-import { type Certificate, readCertificatePair } from "./pem.ts";
-import { createKept } from "./reloading-file.ts";
+import { type ClientCertificate, readCertificatePair } from "./pem.ts";
+import { createReloadingFile } from "./reloading-file.ts";
 
-/** What is presented to the API server. */
+/** The credentials that we present to the API server: a bearer token, a client certificate, or both. */
 export interface Identity {
   readonly token?: string;
-  readonly certificate?: Certificate;
+  readonly certificate?: ClientCertificate;
 }
 
 export interface Credentials {
   /**
-   * What to present now: reads files again when they have changed, runs a plugin when what it gave has expired. The same object
-   * as before where nothing has changed. Rejects with `KubeError` of code CREDENTIALS.
+   * The current identity: reads changed files again, and runs an exec plugin again when its credentials have expired.
+   * The same object as before if nothing has changed. Rejects with `KubeError` of code CREDENTIALS.
    */
   identity(): Promise<Identity>;
-  /** The server did not accept it (401): whatever is kept of it is asked for anew next time. */
-  refused(): void;
+  /** Records that the server rejected the identity (401): the next `identity` does not use a cached one. */
+  markRejected(): void;
 }
 
-/** A text that stands in the kubeconfig itself, or in a file that others may replace at any time. */
+/** A value given inline in the kubeconfig, or in a file that other programs may replace at any time. */
 export type TextSource =
   | { readonly kind: "inline"; readonly text: string /** For messages. */; readonly where: string }
   | {
@@ -43,13 +43,13 @@ export interface CredentialsOptions {
   readonly log: Log;
 }
 
-const LARGEST_FILE_BYTES = 1 << 20;
+const MAX_FILE_BYTES = 1 << 20;
 
-/** Credentials of a kubeconfig's own words and of files, which are taken up with the next request when they have changed. */
+/** Static credentials, inline or from files; the next request after a change of a file uses the new ones. */
 export function createCredentials({ source, files, clock, log }: CredentialsOptions): Credentials {
   const paths = pathsOf(source);
-  const kept = createKept({
-    what: "the credentials for the API server",
+  const reloadingFile = createReloadingFile({
+    subject: "the credentials for the API server",
     paths: () => paths,
     read: () => readIdentity(source, files),
     isEqual,
@@ -57,17 +57,19 @@ export function createCredentials({ source, files, clock, log }: CredentialsOpti
     clock,
     log,
   });
-  return { identity: kept.latest, refused: kept.doubt };
+  return { identity: reloadingFile.latest, markRejected: reloadingFile.invalidate };
 }
 
 function pathsOf({ token, certificate }: IdentitySource): readonly string[] {
   const sources = [token, certificate?.cert, certificate?.key];
-  return [...new Set(sources.flatMap((one) => (one?.kind === "file" ? [one.path] : [])))];
+  return [...new Set(sources.flatMap((textSource) => (textSource?.kind === "file" ? [textSource.path] : [])))];
 }
 
 async function readIdentity({ token, certificate }: IdentitySource, files: Pick<Files, "read">): Promise<Identity> {
   const [secret, cert, key] = await Promise.all(
-    [token, certificate?.cert, certificate?.key].map(async (one) => one && (await readText(one, files))),
+    [token, certificate?.cert, certificate?.key].map(
+      async (textSource) => textSource && (await readTextSource(textSource, files)),
+    ),
   );
   return {
     ...(secret && { token: checkToken(secret.text, secret.where) }),
@@ -75,27 +77,27 @@ async function readIdentity({ token, certificate }: IdentitySource, files: Pick<
   };
 }
 
-/** A text with where it is from, for messages. Rejects with `KubeError` of code CREDENTIALS. */
-export async function readText(
+/** Reads a value; `where` is its origin for messages. Rejects with `KubeError` of code CREDENTIALS. */
+export async function readTextSource(
   source: TextSource,
   files: Pick<Files, "read">,
 ): Promise<{ text: string; where: string }> {
   if (source.kind === "inline") return source;
   try {
-    return { text: await files.read(source.path, LARGEST_FILE_BYTES), where: source.path };
+    return { text: await files.read(source.path, MAX_FILE_BYTES), where: source.path };
   } catch (error) {
     if (!(error instanceof FilesError)) throw error;
-    const message = `${error.message}: ${source.namedBy} names it; put it there, readable, or name another`;
+    const message = `${error.message}: ${source.namedBy} refers to it; create it with read permission, or configure another file`;
     throw new KubeError("CREDENTIALS", message, { cause: error });
   }
 }
 
-/** A token as it is sent in a header, blanks around it cut off. Throws `KubeError` for what cannot be one; never quotes it. */
+/** Trims a bearer token and checks that a header can carry it. Throws `KubeError`, which never quotes it. */
 export function checkToken(text: string, where: string): string {
   const token = text.trim();
   if (token === "") throw new KubeError("CREDENTIALS", `the token in ${where} is empty`);
   if (!/^[\x21-\x7e]+$/.test(token))
-    throw new KubeError("CREDENTIALS", `what stands in ${where} is no token: it has blanks or other letters in it`);
+    throw new KubeError("CREDENTIALS", `${where} does not contain a token: it has spaces or non-ASCII characters`);
   return token;
 }
 

@@ -7,7 +7,7 @@ import { readCertificatePair } from "./pem.ts";
 
 export const execApiVersions = ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"] as const;
 
-/** A program that says who we are, as a kubeconfig names it. */
+/** An exec credential plugin, as a kubeconfig configures it. */
 export interface ExecPlugin {
   readonly apiVersion: (typeof execApiVersions)[number];
   /** A path, or a name that is looked for in PATH. */
@@ -15,54 +15,54 @@ export interface ExecPlugin {
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly installHint: string | undefined;
-  /** What the program is told of the cluster, if it is to be told. Rejects with `KubeError`. */
+  /** `spec.cluster` for the plugin, with `provideClusterInfo`. Rejects with `KubeError`. */
   readonly cluster: (() => Promise<Readonly<Record<string, unknown>>>) | undefined;
 }
 
 export interface ExecPluginOptions {
   readonly plugin: ExecPlugin;
   readonly exec: Exec;
-  /** Ours, which the program inherits. */
+  /** The agent's environment, which the plugin inherits. */
   readonly environment: Readonly<Record<string, string | undefined>>;
   readonly clock: Pick<Clock, "now">;
 }
 
-const RUN_WITHIN_MS = 60_000;
-/** A program that fails, or gives what has expired or is refused, is not run again for each request. */
-const RUN_EVERY_MS = 10_000;
+const RUN_TIMEOUT_MS = 60_000;
+/** A plugin that fails, or returns credentials that have expired or are rejected, is not run again for each request. */
+const MIN_RUN_INTERVAL_MS = 10_000;
 
-interface Given {
+interface CachedCredentials {
   readonly identity: Identity;
   readonly expiresAt: Instant | undefined;
 }
 
-/** What a plugin gives is kept until it expires or is refused. */
+/** Credentials from an exec plugin, cached until they expire or the server rejects them. */
 export function createExecCredentials(options: ExecPluginOptions): Credentials {
   const { clock } = options;
-  let given: Given | undefined;
+  let cached: CachedCredentials | undefined;
   let failure: unknown;
   let ranAt: Instant | undefined;
   let running: Promise<Identity> | undefined;
-  let isRefused = false;
+  let isRejected = false;
 
-  function ranJustNow(): boolean {
+  function hasJustRun(): boolean {
     const agoMs = ranAt === undefined ? -1 : clock.now() - ranAt;
-    return agoMs >= 0 && agoMs < RUN_EVERY_MS;
+    return agoMs >= 0 && agoMs < MIN_RUN_INTERVAL_MS;
   }
-  function isGood({ expiresAt }: Given): boolean {
+  function isUsable({ expiresAt }: CachedCredentials): boolean {
     const hasExpired = expiresAt !== undefined && clock.now() >= expiresAt;
-    return (!isRefused && !hasExpired) || ranJustNow();
+    return (!isRejected && !hasExpired) || hasJustRun();
   }
 
   async function run(): Promise<Identity> {
     ranAt = clock.now();
     try {
-      given = await ask(options);
+      cached = await runPlugin(options);
       failure = undefined;
-      isRefused = false;
-      return given.identity;
+      isRejected = false;
+      return cached.identity;
     } catch (error) {
-      given = undefined;
+      cached = undefined;
       failure = error;
       throw error;
     }
@@ -70,74 +70,77 @@ export function createExecCredentials(options: ExecPluginOptions): Credentials {
 
   return {
     async identity() {
-      if (given !== undefined && isGood(given)) return given.identity;
-      if (failure !== undefined && running === undefined && ranJustNow()) throw failure;
+      if (cached !== undefined && isUsable(cached)) return cached.identity;
+      if (failure !== undefined && running === undefined && hasJustRun()) throw failure;
       running ??= run().finally(() => {
         running = undefined;
       });
       return await running;
     },
-    refused() {
-      isRefused = true;
+    markRejected() {
+      isRejected = true;
     },
   };
 }
 
-async function ask({ plugin, exec, environment }: ExecPluginOptions): Promise<Given> {
+async function runPlugin({ plugin, exec, environment }: ExecPluginOptions): Promise<CachedCredentials> {
   const { command, args, apiVersion, cluster, installHint } = plugin;
   const spec = { ...(cluster && { cluster: await cluster() }), interactive: false };
   const env = {
-    ...defined(environment),
+    ...definedVariables(environment),
     ...plugin.env,
     KUBERNETES_EXEC_INFO: JSON.stringify({ kind: "ExecCredential", apiVersion, spec }),
   };
-  const { stdout } = await exec.run([command, ...args], { env, timeoutMs: RUN_WITHIN_MS }).catch((error: unknown) => {
-    throw error instanceof ExecError ? failed(command, error, installHint) : error;
+  const { stdout } = await exec.run([command, ...args], { env, timeoutMs: RUN_TIMEOUT_MS }).catch((error: unknown) => {
+    throw error instanceof ExecError ? toPluginError(command, error, installHint) : error;
   });
-  return readGiven(plugin, stdout);
+  return decodeExecCredential(plugin, stdout);
 }
 
-function defined(environment: ExecPluginOptions["environment"]): Record<string, string> {
+function definedVariables(environment: ExecPluginOptions["environment"]): Record<string, string> {
   return Object.fromEntries(
     Object.entries(environment).filter((pair): pair is [string, string] => pair[1] !== undefined),
   );
 }
 
-const LONGEST_COMPLAINT = 300;
+const MAX_STDERR_CHARS = 300;
 
-/** What the program says on stderr is meant for people; what it printed on stdout may be a secret, and is not looked at. */
-function failed(command: string, error: ExecError, installHint: string | undefined): KubeError {
-  const complaint = error.stderr.trim().slice(0, LONGEST_COMPLAINT);
+/** The error of a failed plugin, with its stderr. Its stdout may hold secrets and is not used. */
+function toPluginError(command: string, error: ExecError, installHint: string | undefined): KubeError {
+  const stderrText = error.stderr.trim().slice(0, MAX_STDERR_CHARS);
   const hint = error.exitCode === undefined && installHint !== undefined ? `: ${installHint}` : "";
-  const why = error.exitCode === undefined ? "could not be run to its end" : `ended with code ${error.exitCode}`;
-  const said = complaint === "" ? "" : `: ${complaint}`;
-  // The error itself holds the arguments, which may hold secrets.
-  return new KubeError("CREDENTIALS", `the credential plugin ${command} ${why}${said}${hint}`);
+  const exitText =
+    error.exitCode === undefined ? "could not be run, or was killed" : `exited with code ${error.exitCode}`;
+  const stderrSuffix = stderrText === "" ? "" : `: ${stderrText}`;
+  // No cause: the ExecError holds the arguments, which may contain secrets.
+  return new KubeError("CREDENTIALS", `the credential plugin ${command} ${exitText}${stderrSuffix}${hint}`);
 }
 
-/** Reads an ExecCredential. None of it is ever quoted. */
-function readGiven({ command, apiVersion }: ExecPlugin, stdout: string): Given {
-  const wrong = (what: string) => new KubeError("CREDENTIALS", `the credential plugin ${command} ${what}`);
+/** Decodes an ExecCredential. Error messages never quote it. */
+function decodeExecCredential({ command, apiVersion }: ExecPlugin, stdout: string): CachedCredentials {
+  const invalid = (problem: string) => new KubeError("CREDENTIALS", `the credential plugin ${command} ${problem}`);
   let credential: Record<string, unknown>;
   try {
     credential = Object(JSON.parse(stdout)) as Record<string, unknown>;
   } catch {
-    throw wrong("printed something that is not JSON");
+    throw invalid("printed something that is not JSON");
   }
   if (credential["kind"] !== "ExecCredential" || credential["apiVersion"] !== apiVersion)
-    throw wrong(`printed no ExecCredential of ${apiVersion}`);
+    throw invalid(`did not print an ExecCredential of ${apiVersion}`);
   const { token, clientCertificateData, clientKeyData, expirationTimestamp } = Object(credential["status"]) as Record<
     string,
     unknown
   >;
   const texts = [token, clientCertificateData, clientKeyData, expirationTimestamp];
-  if (texts.some((one) => one !== undefined && typeof one !== "string")) throw wrong("gave something that is no text");
+  if (texts.some((one) => one !== undefined && typeof one !== "string"))
+    throw invalid("returned a field that is not a string");
   const [secret, cert, key, expires] = texts.map((one) => (typeof one === "string" && one !== "" ? one : undefined));
   const expiresAt = expires === undefined ? undefined : readTime(expires);
-  if (expiresAt === null) throw wrong("gave an expirationTimestamp that is no time");
-  if ((cert === undefined) !== (key === undefined)) throw wrong("gave a certificate without a key, or the reverse");
-  if (secret === undefined && cert === undefined) throw wrong("gave neither a token nor a certificate");
-  const where = `what ${command} printed`;
+  if (expiresAt === null) throw invalid("returned an expirationTimestamp that is not a time");
+  if ((cert === undefined) !== (key === undefined))
+    throw invalid("returned a certificate without a key, or a key without a certificate");
+  if (secret === undefined && cert === undefined) throw invalid("returned neither a token nor a certificate");
+  const where = `the output of ${command}`;
   const identity: Identity = {
     ...(secret !== undefined && { token: checkToken(secret, where) }),
     ...(cert !== undefined &&

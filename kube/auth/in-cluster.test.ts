@@ -2,10 +2,10 @@ import { expect, test } from "bun:test";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { createAuthority } from "../../test/upstream/pki.ts";
+import { createCertificateAuthority } from "../../test/upstream/pki.ts";
 import { readInCluster } from "./in-cluster.ts";
 
-const authority = createAuthority("kubernetes");
+const authority = createCertificateAuthority("kubernetes");
 const folder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 async function podWith(environment: Readonly<Record<string, string>>) {
@@ -17,7 +17,7 @@ async function podWith(environment: Readonly<Record<string, string>>) {
   return { clock, files, read: () => readInCluster({ environment, files, clock, log: new FakeLog() }) };
 }
 
-test("the service account of a pod is who we are, and its token is taken up when it is renewed", async () => {
+test("the identity is the pod's service account, and a renewed token is used", async () => {
   const pod = await podWith({ KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "443" });
   const source = pod.read();
   const cluster = await source.latest();
@@ -29,12 +29,12 @@ test("the service account of a pod is who we are, and its token is taken up when
   expect(await cluster.credentials.identity()).toEqual({ token: "two" });
 });
 
-test("an IPv6 address is one too", async () => {
+test("an IPv6 address of the API server works, too", async () => {
   const pod = await podWith({ KUBERNETES_SERVICE_HOST: "fd00::1", KUBERNETES_SERVICE_PORT: "6443" });
   expect(pod.read().server().host).toBe("[fd00::1]:6443");
 });
 
-test("an authority that is replaced is taken up, and one that cannot be used is not", async () => {
+test("a replaced CA is used, and an invalid one is not", async () => {
   const pod = await podWith({ KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "443" });
   const source = pod.read();
   const before = await source.latest();
@@ -44,20 +44,20 @@ test("an authority that is replaced is taken up, and one that cannot be used is 
   };
   await write("half");
   expect(await source.latest()).toBe(before);
-  const { cert } = createAuthority("kubernetes");
+  const { cert } = createCertificateAuthority("kubernetes");
   await write(cert);
   expect((await source.latest()).certificateAuthority).toBe(cert);
   expect((await source.latest()).credentials).toBe(before.credentials);
 });
 
-test("a volume that is not there yet is waited for", async () => {
+test("a service account volume that does not exist yet is waited for", async () => {
   const pod = await podWith({ KUBERNETES_SERVICE_HOST: "10.96.0.1", KUBERNETES_SERVICE_PORT: "443" });
   await pod.files.remove(`${folder}/ca.crt`);
   const source = pod.read();
   const missing = await source.latest().catch((failure: unknown) => failure);
   expect(missing).toMatchObject({
     code: "CREDENTIALS",
-    message: expect.stringContaining("ca.crt does not exist: --in-cluster names it"),
+    message: expect.stringContaining("ca.crt does not exist: --in-cluster refers to it"),
   });
   await pod.files.write(`${folder}/ca.crt`, authority.cert, 0o644);
   expect((await source.latest()).certificateAuthority).toBe(authority.cert);
@@ -70,9 +70,9 @@ const nowhere: readonly Readonly<Record<string, string>>[] = [
   { KUBERNETES_SERVICE_HOST: "a b", KUBERNETES_SERVICE_PORT: "443" },
 ];
 for (const environment of nowhere)
-  test(`outside of a pod it is said that this is none: ${JSON.stringify(environment)}`, async () => {
+  test(`outside of a pod it fails with advice: ${JSON.stringify(environment)}`, async () => {
     const pod = await podWith(environment);
     expect(pod.read).toThrow(
-      "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT do not name an API server: outside of a pod give --kubeconfig instead of --in-cluster",
+      "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT do not name an API server: outside of a pod use --kubeconfig instead of --in-cluster",
     );
   });

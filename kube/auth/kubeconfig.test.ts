@@ -3,19 +3,19 @@ import type { Exec } from "../../host/exec.ts";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { FakeDisk } from "../../test/fakes/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { createAuthority } from "../../test/upstream/pki.ts";
+import { createCertificateAuthority } from "../../test/upstream/pki.ts";
 import { KubeError } from "../error.ts";
-import type { Cluster, ClusterSource } from "./cluster-endpoint.ts";
+import type { ClusterEndpoint, ClusterEndpointSource } from "./cluster-endpoint.ts";
 import { readKubeconfig } from "./kubeconfig.ts";
 
-const authority = createAuthority("kubernetes");
+const authority = createCertificateAuthority("kubernetes");
 const ours = authority.issue({ commonName: "system:node:a" });
 const base64 = (text: string) => Buffer.from(text).toString("base64");
 const ca = base64(authority.cert);
 
 const path = "/etc/kubernetes/kubelet.conf";
 
-/** A kubeconfig in the form of kubeadm's; `cluster` and `user` are lines of YAML. */
+/** A kubeconfig in kubeadm's format; `cluster` and `user` are lines of YAML. */
 function kubeconfig(cluster: readonly string[], user: readonly string[]): string {
   return [
     "apiVersion: v1",
@@ -48,16 +48,16 @@ function nodeWith(files: Readonly<Record<string, string>>, exec?: Exec) {
     for (const folder of ["etc/kubernetes/pki", "var/lib/kubelet/pki"]) await root.makeFolder(folder, 0o755);
     for (const [name, content] of Object.entries(files)) await root.write(name, content, 0o600);
   })();
-  const source = async (): Promise<ClusterSource> => {
+  const source = async (): Promise<ClusterEndpointSource> => {
     await ready;
     const none: Exec = { run: () => Promise.reject(new Error("nothing is to be run")) };
     return await readKubeconfig({ path, files: root, exec: exec ?? none, environment: { PATH: "/bin" }, clock, log });
   };
-  const read = async (): Promise<Cluster> => (await source()).latest();
+  const read = async (): Promise<ClusterEndpoint> => (await source()).latest();
   return { source, read, log, clock, root };
 }
 
-test("inline credentials, as kubeadm writes them for an administrator", async () => {
+test("reads inline credentials, as kubeadm writes them for an administrator", async () => {
   const text = kubeconfig(goodCluster, [
     `client-certificate-data: ${base64(ours.cert)}`,
     `client-key-data: ${base64(ours.key)}`,
@@ -72,7 +72,7 @@ test("inline credentials, as kubeadm writes them for an administrator", async ()
   expect(await credentials.identity()).toEqual({ certificate: ours });
 });
 
-test("files of credentials, relative to the kubeconfig and absolute, key and certificate in one", async () => {
+test("reads credential files, relative to the kubeconfig and absolute, and key and certificate from one file", async () => {
   const text = kubeconfig(
     ["certificate-authority: pki/ca.crt", "server: https://api.example:6443/base", "tls-server-name: kubernetes"],
     [
@@ -91,7 +91,7 @@ test("files of credentials, relative to the kubeconfig and absolute, key and cer
   expect(await cluster.credentials.identity()).toEqual({ certificate: ours });
 });
 
-test("a token, and a tokenFile that goes before it", async () => {
+test("reads a token, and prefers a tokenFile", async () => {
   const inline = await nodeWith({ [path]: kubeconfig(goodCluster, ["token: abc.def"]) }).read();
   expect(await inline.credentials.identity()).toEqual({ token: "abc.def" });
   const text = kubeconfig(goodCluster, ["token: abc", "tokenFile: token"]);
@@ -99,7 +99,7 @@ test("a token, and a tokenFile that goes before it", async () => {
   expect(await both.credentials.identity()).toEqual({ token: "from-file" });
 });
 
-test("JSON is a kubeconfig too, and unknown fields are left alone", async () => {
+test("accepts JSON and ignores unknown fields", async () => {
   const json = JSON.stringify({
     "current-context": "c",
     contexts: [{ name: "c", context: { cluster: "k", user: "u", extensions: [] } }],
@@ -110,15 +110,15 @@ test("JSON is a kubeconfig too, and unknown fields are left alone", async () => 
   expect(await credentials.identity()).toEqual({});
 });
 
-test("insecure-skip-tls-verify is obeyed, and said", async () => {
+test("obeys insecure-skip-tls-verify and warns about it", async () => {
   const node = nodeWith({ [path]: kubeconfig([server, "insecure-skip-tls-verify: true"], ["token: t"]) });
   expect(await node.read()).toMatchObject({ insecureSkipTlsVerify: true, certificateAuthority: undefined });
-  expect(node.log.told()).toEqual([
-    "warn: insecure-skip-tls-verify is set in the kubeconfig: whoever is in between can pose as the API server",
+  expect(node.log.takeLines()).toEqual([
+    "warn: insecure-skip-tls-verify is set in the kubeconfig: anyone on the network path can impersonate the API server",
   ]);
 });
 
-test("a plugin is run with its arguments and environment, and told of the cluster if it is to be", async () => {
+test("runs a plugin with its arguments and environment, and with cluster info if configured", async () => {
   const runs: unknown[] = [];
   const exec: Exec = {
     run(argv, { env = {} }) {
@@ -169,25 +169,25 @@ test("a plugin is run with its arguments and environment, and told of the cluste
   ]);
 });
 
-describe("is refused with its line, and without a value of the user:", () => {
+describe("the error names the line and no value of the user:", () => {
   const hidden = "planted-4711";
   const exec = (...lines: string[]) => ["exec:", "  command: login", ...lines.map((line) => `  ${line}`)];
   const v1 = "apiVersion: client.authentication.k8s.io/v1";
   const rows: readonly [what: string, text: string, says: string][] = [
-    ["no YAML", `a: [${hidden}\n`, `the kubeconfig cannot be read: ${path}:`],
-    ["no map", "- 1\n", `${path}: is no kubeconfig: it holds no fields`],
-    ["nothing", "", `${path}: is no kubeconfig: it holds no fields`],
-    ["another kind", "kind: Pod\n", `${path}: is no kubeconfig: its kind is not Config`],
-    ["another version", "apiVersion: v2\n", `${path}: is no kubeconfig that we know: its apiVersion is not v1`],
+    ["not YAML", `a: [${hidden}\n`, `the kubeconfig cannot be read: ${path}:`],
+    ["not a map", "- 1\n", `${path}: is not a kubeconfig: it has no fields`],
+    ["an empty file", "", `${path}: is not a kubeconfig: it has no fields`],
+    ["another kind", "kind: Pod\n", `${path}: is not a kubeconfig: its kind is not Config`],
+    ["another version", "apiVersion: v2\n", `${path}: is not a supported kubeconfig: its apiVersion is not v1`],
     ["no current-context", "apiVersion: v1\n", `${path}:1: the kubeconfig names no current-context`],
     [
-      "a context that is not there",
+      "a context that does not exist",
       "contexts:\n- {name: a}\n- {name: b}\ncurrent-context: c\n",
       `${path}:1: contexts has no "c", only "a", "b"`,
     ],
     ["no contexts", "current-context: c\n", `${path}:1: contexts has no "c", none at all`],
     [
-      "two contexts of a name",
+      "two contexts with the same name",
       "current-context: c\ncontexts:\n- name: c\n- name: c\n",
       `${path}:4: contexts has "c" twice`,
     ],
@@ -198,22 +198,22 @@ describe("is refused with its line, and without a value of the user:", () => {
     ],
     ["no server", kubeconfig([goodCluster[0] ?? ""], []), `${path}:5: server is missing`],
     ["http", kubeconfig(["server: http://10.0.0.1:8080"], []), `${path}:6: server is not an address such as https://`],
-    ["a server that is no address", kubeconfig(["server: 10.0.0.1:6443"], []), `${path}:6: server is not an address`],
+    ["a server that is not a URL", kubeconfig(["server: 10.0.0.1:6443"], []), `${path}:6: server is not an address`],
     ["no authority", kubeconfig([server], []), `${path}:5: the cluster has neither certificate-authority-data nor`],
     [
-      "authority and no verification",
+      "a CA together with insecure-skip-tls-verify",
       kubeconfig([...goodCluster, "insecure-skip-tls-verify: true"], []),
       `${path}:5: insecure-skip-tls-verify and a certificate-authority are set`,
     ],
     [
-      "an authority that is no base64",
+      "a CA that is not base64",
       kubeconfig([server, `certificate-authority-data: ${hidden}!`], []),
       `certificate-authority-data (${path}:7) is not base64`,
     ],
     [
-      "an authority that is no certificate",
+      "a CA that is not a certificate",
       kubeconfig([server, `certificate-authority-data: ${base64(hidden)}`], []),
-      `certificate-authority-data (${path}:7) holds no certificate in PEM form`,
+      `certificate-authority-data (${path}:7) contains no certificate in PEM format`,
     ],
     [
       "a proxy",
@@ -223,12 +223,12 @@ describe("is refused with its line, and without a value of the user:", () => {
     [
       "auth-provider",
       kubeconfig(goodCluster, ["auth-provider: {name: gcp}"]),
-      `${path}:16: auth-provider: Kubernetes has no auth-provider any more: use exec`,
+      `${path}:16: auth-provider: Kubernetes has removed auth-provider: use exec`,
     ],
     [
       "a password",
       kubeconfig(goodCluster, ["username: u", `password: ${hidden}`]),
-      `${path}:16: username: no API server knows passwords any more`,
+      `${path}:16: username: API servers accept no passwords since 1.19`,
     ],
     [
       "impersonation",
@@ -236,39 +236,39 @@ describe("is refused with its line, and without a value of the user:", () => {
       `${path}:17: as: impersonation is not supported`,
     ],
     [
-      "half a certificate",
+      "a certificate without a key",
       kubeconfig(goodCluster, [`client-certificate-data: ${base64(ours.cert)}`]),
       `${path}:15: the user has only one of client-certificate and client-key`,
     ],
     [
-      "a token that is no text",
+      "a token that is not a string",
       kubeconfig(goodCluster, ["token: 4711"]),
-      `${path}:16: token is not a text; put it in quotes`,
+      `${path}:16: token is not a string; quote it`,
     ],
     [
-      "exec beside a token",
+      "exec together with a token",
       kubeconfig(goodCluster, [...exec(v1, "interactiveMode: Never"), "token: t"]),
       `${path}:15: the user has exec and other credentials`,
     ],
     [
-      "exec of an older version",
+      "exec with an older apiVersion",
       kubeconfig(goodCluster, exec("apiVersion: client.authentication.k8s.io/v1alpha1")),
-      `${path}:18: exec has another apiVersion than`,
+      `${path}:18: exec has an apiVersion other than`,
     ],
     [
-      "exec on a terminal",
+      "exec that requires a terminal",
       kubeconfig(goodCluster, exec(v1, "interactiveMode: Always")),
-      `${path}:19: exec wants a terminal`,
+      `${path}:19: exec requires a terminal`,
     ],
     [
-      "exec without a word on that",
+      "exec without interactiveMode",
       kubeconfig(goodCluster, exec(v1)),
-      `${path}:16: interactiveMode has to be Never or IfAvailable`,
+      `${path}:16: interactiveMode must be Never or IfAvailable`,
     ],
     [
-      "exec's arguments that are no texts",
+      "exec arguments that are not strings",
       kubeconfig(goodCluster, exec(v1, "interactiveMode: Never", "args: [1]")),
-      `${path}:20: args holds something that is no text`,
+      `${path}:20: args has an entry that is not a string`,
     ],
   ];
   for (const [what, text, says] of rows)
@@ -279,18 +279,18 @@ describe("is refused with its line, and without a value of the user:", () => {
       expect(Bun.inspect(error, { depth: 20 }).replaceAll(text, "")).not.toContain(hidden);
     });
 
-  test("a kubeconfig that is not there", async () => {
+  test("a kubeconfig that does not exist", async () => {
     const error = await failureOf(nodeWith({}).source());
     expect(error.message).toBe(
-      `the kubeconfig cannot be read: ${path} does not exist; without --kubeconfig the node stands alone`,
+      `the kubeconfig cannot be read: ${path} does not exist; without --kubeconfig the node runs standalone`,
     );
   });
 });
 
 describe("while the agent runs", () => {
-  const second = createAuthority("kubernetes");
+  const second = createCertificateAuthority("kubernetes");
   const inToken = (token: string) => kubeconfig(goodCluster, [`token: ${token}`]);
-  const tokenOf = async ({ credentials }: Cluster) => (await credentials.identity()).token;
+  const tokenOf = async ({ credentials }: ClusterEndpoint) => (await credentials.identity()).token;
 
   async function following(files: Readonly<Record<string, string>>) {
     const { source, root, clock, log } = nodeWith(files);
@@ -302,7 +302,7 @@ describe("while the agent runs", () => {
     return { latest, serverNow, put, log, remove: (name: string) => root.remove(name), clock };
   }
 
-  test("another kubeconfig in its place is taken up; a broken one or none leaves what was read, which is said once", async () => {
+  test("a replaced kubeconfig is used; a broken or missing one leaves the previous one in use, which is logged once", async () => {
     const { latest, serverNow, put, remove, clock, log } = await following({ [path]: inToken("one") });
     const before = await latest();
     for (const text of ["apiVersion: v1\nkind: Con", "", inToken("one").replace("server:", "serv:")]) {
@@ -312,19 +312,19 @@ describe("while the agent runs", () => {
     await remove(path);
     await clock.advance(1000);
     expect(await latest()).toBe(before);
-    expect(log.told().map((line) => line.replace(/and what was read before stays: /, ""))).toEqual([
-      `warn: the kubeconfig cannot be used any more, ${path}: is no kubeconfig: its kind is not Config`,
-      `warn: the kubeconfig cannot be used any more, ${path}: is no kubeconfig: it holds no fields`,
-      `warn: the kubeconfig cannot be used any more, ${path}:5: server is missing`,
-      `warn: the kubeconfig cannot be used any more, the kubeconfig cannot be read: ${path} does not exist; without --kubeconfig the node stands alone`,
+    expect(log.takeLines().map((line) => line.replace("; keeping what was read before: ", " "))).toEqual([
+      `warn: the kubeconfig cannot be used ${path}: is not a kubeconfig: its kind is not Config`,
+      `warn: the kubeconfig cannot be used ${path}: is not a kubeconfig: it has no fields`,
+      `warn: the kubeconfig cannot be used ${path}:5: server is missing`,
+      `warn: the kubeconfig cannot be used the kubeconfig cannot be read: ${path} does not exist; without --kubeconfig the node runs standalone`,
     ]);
 
     await put(path, inToken("two").replace("10.0.0.1", "10.0.0.2"));
     expect([await tokenOf(await latest()), serverNow().host]).toEqual(["two", "10.0.0.2:6443"]);
-    expect(log.told()).toEqual(["info: the kubeconfig can be used again"]);
+    expect(log.takeLines()).toEqual(["info: the kubeconfig can be used again"]);
   });
 
-  test("one that was only touched changes nothing, nor for its user", async () => {
+  test("touching the kubeconfig changes neither the endpoint nor the credentials", async () => {
     const { latest, put } = await following({ [path]: inToken("one") });
     const before = await latest();
     await put(path, inToken("one"));
@@ -336,7 +336,7 @@ describe("while the agent runs", () => {
     expect(await credentials.identity()).toEqual({ token: "one" });
   });
 
-  test("one whose user cannot be had yet waits until it can", async () => {
+  test("a kubeconfig whose credentials cannot be read yet takes effect when they can", async () => {
     const { latest, put } = await following({ [path]: inToken("one") });
     const before = await latest();
     await put(path, kubeconfig(goodCluster, ["tokenFile: token"]));
@@ -345,7 +345,7 @@ describe("while the agent runs", () => {
     expect(await tokenOf(await latest())).toBe("two");
   });
 
-  test("the file of its authority is taken up when it changes, and the user stays", async () => {
+  test("a changed CA file is used, and the credentials stay the same", async () => {
     const text = kubeconfig([server, "certificate-authority: ca.crt"], ["token: one"]);
     const { latest, put } = await following({ [path]: text, "/etc/kubernetes/ca.crt": authority.cert });
     const before = await latest();
@@ -357,11 +357,11 @@ describe("while the agent runs", () => {
     expect(after.credentials).toBe(before.credentials);
   });
 
-  test("the file of its authority may come later than it, and so may another one's that it names then", async () => {
+  test("a CA file may appear after the kubeconfig, also the file that a changed kubeconfig names", async () => {
     const named = (file: string) => kubeconfig([server, `certificate-authority: ${file}`], ["token: one"]);
     const { latest, put } = await following({ [path]: named("ca.crt") });
     expect((await failureOf(latest())).message).toBe(
-      `/etc/kubernetes/ca.crt does not exist: certificate-authority (${path}:7) names it; put it there, readable, or name another`,
+      `/etc/kubernetes/ca.crt does not exist: certificate-authority (${path}:7) refers to it; create it with read permission, or configure another file`,
     );
     await put("/etc/kubernetes/ca.crt", authority.cert);
     expect((await latest()).certificateAuthority).toBe(authority.cert);

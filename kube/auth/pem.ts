@@ -1,14 +1,14 @@
 import { createPrivateKey, X509Certificate } from "node:crypto";
 import { KubeError } from "../error.ts";
 
-/** A PEM text and where it is from, for messages: a path, or `users[0].user.client-key-data`. */
-export interface Pem {
+/** A PEM text and its origin for messages: a path, or `client-key-data (/etc/kubernetes/kubelet.conf:17)`. */
+export interface PemSource {
   readonly text: string;
   readonly where: string;
 }
 
-/** A client certificate, its chain included, and its key; PEM both. */
-export interface Certificate {
+/** A client certificate with its chain, and its key, both PEM. */
+export interface ClientCertificate {
   readonly cert: string;
   readonly key: string;
 }
@@ -16,56 +16,56 @@ export interface Certificate {
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 const PRIVATE_KEY = /-----BEGIN ((?:[A-Z]+ )?PRIVATE KEY)-----[^-]+-----END \1-----/;
 
-/** The certificates of a text, whatever else it holds. Throws `KubeError` where there is none, or one that cannot be read. */
-export function readCertificates({ text, where }: Pem): string {
+/** Extracts the certificates of a PEM text. Throws `KubeError` if there is none, or one cannot be parsed. */
+export function readCertificates({ text, where }: PemSource): string {
   const found = text.match(CERTIFICATES) ?? [];
-  if (found.length === 0) throw unusable(`${where} holds no certificate in PEM form`);
+  if (found.length === 0) throw credentialsError(`${where} contains no certificate in PEM format`);
   for (const one of found) readCertificate(one, where);
   return `${found.join("\n")}\n`;
 }
 
 /**
- * A client certificate with its key; both may stand in one file. Throws `KubeError` where one of them is missing or the key belongs
- * to another certificate.
+ * Reads a client certificate and its key, possibly from one file. Throws `KubeError` if one of them is missing or the
+ * key belongs to another certificate.
  */
-export function readCertificatePair(cert: Pem, key: Pem): Certificate {
+export function readCertificatePair(cert: PemSource, key: PemSource): ClientCertificate {
   const certificates = readCertificates(cert);
   const [block] = PRIVATE_KEY.exec(key.text) ?? [];
-  if (block === undefined) throw unusable(`${key.where} holds no private key in PEM form that is not encrypted`);
+  if (block === undefined) throw credentialsError(`${key.where} contains no unencrypted private key in PEM format`);
   if (!readCertificate(certificates, cert.where).checkPrivateKey(readKey(block, key.where)))
-    throw unusable(
-      `the key in ${key.where} does not belong to the certificate in ${cert.where}: replace the one that is of another pair`,
+    throw credentialsError(
+      `the key in ${key.where} does not belong to the certificate in ${cert.where}: replace one of them`,
     );
   return { cert: certificates, key: `${block}\n` };
 }
 
-/** Why a certificate of ours is of no use at this time, in words; undefined where it is good. */
-export function timeProblem(cert: string, now: number): string | undefined {
+/** Why our certificate is not valid at this time, as a message; undefined if it is valid. */
+export function validityProblem(cert: string, now: number): string | undefined {
   const { validFromDate, validToDate } = new X509Certificate(cert);
   if (now > validToDate.getTime())
-    return `our client certificate has expired on ${inWords(validToDate)}: give this node a new one`;
+    return `our client certificate expired on ${formatTime(validToDate)}: issue a new one for this node`;
   if (now < validFromDate.getTime())
-    return `our client certificate is valid only from ${inWords(validFromDate)}, and by this machine's clock it is ${dayOf(now)}: set the clock`;
+    return `our client certificate is valid only from ${formatTime(validFromDate)}, but this machine's clock shows ${formatDate(now)}: set the clock`;
   return undefined;
 }
 
-/** Whom a certificate names, as Kubernetes reads it: `system:node:a`. */
+/** The user that Kubernetes derives from a certificate: its common name, such as `system:node:a`. */
 export function commonNameOf(cert: string): string {
   return /^CN=(.*)$/m.exec(new X509Certificate(cert).subject)?.[1] ?? "nobody";
 }
 
-/** Its groups, as Kubernetes reads them: `system:nodes`. */
+/** The groups that Kubernetes derives from a certificate: its organizations, such as `system:nodes`. */
 export function organizationsOf(cert: string): readonly string[] {
   return [...new X509Certificate(cert).subject.matchAll(/^O=(.*)$/gm)].map(([, name = ""]) => name);
 }
 
 /** `2026-01-02T03:04:05Z` */
-function inWords(date: Date): string {
+function formatTime(date: Date): string {
   return date.toISOString().replace(/\.\d+Z$/, "Z");
 }
 
-/** Only the day, so that the same trouble has the same words a moment later: `2026-01-02`. */
-export function dayOf(now: number): string {
+/** Only the date, `2026-01-02`, so that a repeated error has the same message and is logged once. */
+export function formatDate(now: number): string {
   return new Date(now).toISOString().slice(0, 10);
 }
 
@@ -73,7 +73,7 @@ function readCertificate(pem: string, where: string): X509Certificate {
   try {
     return new X509Certificate(pem);
   } catch (error) {
-    throw unusable(`${where} holds a certificate that cannot be read`, error);
+    throw credentialsError(`${where} contains a certificate that cannot be parsed`, error);
   }
 }
 
@@ -81,11 +81,11 @@ function readKey(pem: string, where: string) {
   try {
     return createPrivateKey(pem);
   } catch {
-    // What the library says of a key it cannot read is left out: nothing of a key belongs into a message.
-    throw unusable(`${where} holds a private key that cannot be read (encrypted ones cannot be used)`);
+    // Without the library's message: it may quote a part of the key.
+    throw credentialsError(`${where} contains a private key that cannot be parsed (encrypted keys are not supported)`);
   }
 }
 
-function unusable(message: string, cause?: unknown): KubeError {
+function credentialsError(message: string, cause?: unknown): KubeError {
   return new KubeError("CREDENTIALS", message, cause === undefined ? {} : { cause });
 }

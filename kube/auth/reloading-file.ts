@@ -1,23 +1,24 @@
+import { createLogOnChange } from "../../host/async/log-once.ts";
 import type { Clock, Instant } from "../../host/clock.ts";
 import { type Files, FilesError } from "../../host/fs/files.ts";
 import type { Log } from "../../host/log.ts";
 import { KubeError } from "../error.ts";
 
-/** What stands in files that others may replace at any time. */
-export interface Kept<T> {
+/** A value read from files that other programs may replace at any time, such as a rotated client certificate. */
+export interface ReloadingFile<T> {
   /**
-   * What stands there now: read again when a file has changed. The same object as before where nothing has. Rejects with `KubeError`
-   * of code CREDENTIALS while it has never been of use.
+   * The current value: read again when a file has changed, else the same object as before. Rejects with `KubeError` of
+   * code CREDENTIALS if no valid version has been read yet.
    */
   latest(): Promise<T>;
-  /** The next look is not put off. */
-  doubt(): void;
+  /** The next `latest` checks the files at once. */
+  invalidate(): void;
 }
 
-export interface KeptOptions<T> {
-  /** Begins a sentence: `the kubeconfig`. */
-  readonly what: string;
-  /** Those that are read: as far as is known before it is read, and afterwards. */
+export interface ReloadingFileOptions<T> {
+  /** The subject of log messages: `the kubeconfig`. */
+  readonly subject: string;
+  /** The files that `read` reads. The list may grow after the first read. */
   readonly paths: () => readonly string[];
   readonly read: () => Promise<T>;
   readonly isEqual: (one: T, other: T) => boolean;
@@ -27,63 +28,71 @@ export interface KeptOptions<T> {
   readonly log: Log;
 }
 
-/** Within this time of a look nobody looks again: hundreds of requests may be made in a second. */
-const LOOK_EVERY_MS = 1_000;
+/** The files are checked at most this often: there may be hundreds of requests a second. */
+const CHECK_INTERVAL_MS = 1_000;
 
 /**
- * A file that has changed is taken up with the next request; while it cannot be used, half replaced perhaps, what it held before
- * stays, and that is said once.
+ * The next request after a change reads the files again. While they cannot be used, perhaps because they are half
+ * replaced, the previous value stays in use, and that is logged once.
  */
-export function createKept<T>({ what, paths, read, isEqual, files, clock, log }: KeptOptions<T>): Kept<T> {
-  let kept: { readonly value: T; readonly versions: string } | undefined;
-  let lookedAt: Instant | undefined;
-  let looking: Promise<T> | undefined;
-  let told: string | undefined;
+export function createReloadingFile<T>({
+  subject,
+  paths,
+  read,
+  isEqual,
+  files,
+  clock,
+  log,
+}: ReloadingFileOptions<T>): ReloadingFile<T> {
+  let current: { readonly value: T; readonly versions: string } | undefined;
+  // No TTL cache: the value outlives its check, and only a changed file replaces it.
+  let checkedAt: Instant | undefined;
+  let checking: Promise<T> | undefined;
+  const logged = createLogOnChange();
 
   function isFresh(): boolean {
     if (paths().length === 0) return true;
-    const agoMs = lookedAt === undefined ? -1 : clock.now() - lookedAt;
-    return agoMs >= 0 && agoMs < LOOK_EVERY_MS;
+    const agoMs = checkedAt === undefined ? -1 : clock.now() - checkedAt;
+    return agoMs >= 0 && agoMs < CHECK_INTERVAL_MS;
   }
   async function versionsNow(): Promise<string> {
     return (await Promise.all(paths().map((path) => versionOf(files, path)))).join(" ");
   }
 
-  async function look(): Promise<T> {
+  async function check(): Promise<T> {
     const versions = await versionsNow();
-    lookedAt = clock.now();
-    if (kept?.versions === versions) return kept.value;
+    checkedAt = clock.now();
+    if (current?.versions === versions) return current.value;
     try {
       const value = await read();
-      // What was only touched is no reason for a new connection.
-      const before = kept?.value;
-      kept = { value: before !== undefined && isEqual(before, value) ? before : value, versions };
-      if (told !== undefined) log.info({}, `${what} can be used again`);
-      told = undefined;
+      // An unchanged value stays the same object: touching a file must not cause a new connection.
+      const before = current?.value;
+      current = { value: before !== undefined && isEqual(before, value) ? before : value, versions };
+      if (!logged.isEmpty()) log.info({}, `${subject} can be used again`);
+      logged.clear();
     } catch (error) {
-      if (kept === undefined || !(error instanceof KubeError)) throw error;
-      if (told !== error.message)
-        log.warn({}, `${what} cannot be used any more, and what was read before stays: ${error.message}`);
-      told = error.message;
+      if (current === undefined || !(error instanceof KubeError)) throw error;
+      if (logged.shouldLog(error.message))
+        log.warn({}, `${subject} cannot be used; keeping what was read before: ${error.message}`);
     }
-    return kept.value;
+    return current.value;
   }
 
   return {
     async latest() {
-      if (kept !== undefined && isFresh()) return kept.value;
-      looking ??= look().finally(() => {
-        looking = undefined;
+      if (current !== undefined && isFresh()) return current.value;
+      checking ??= check().finally(() => {
+        checking = undefined;
       });
-      return await looking;
+      return await checking;
     },
-    doubt() {
-      lookedAt = undefined;
+    invalidate() {
+      checkedAt = undefined;
     },
   };
 }
 
-/** What cannot be looked at is read all the same, which says why. */
+/** Identifies a file's version. A failing stat counts as a version too: the read that follows reports the error. */
 async function versionOf(files: Pick<Files, "stat">, path: string): Promise<string> {
   try {
     const stat = await files.stat(path);

@@ -1,35 +1,38 @@
 import type { Instant } from "../../host/clock.ts";
-import type { Cluster } from "../auth/cluster-endpoint.ts";
+import type { ClusterEndpoint } from "../auth/cluster-endpoint.ts";
 import type { Identity } from "../auth/credentials.ts";
-import { commonNameOf, dayOf, organizationsOf, timeProblem } from "../auth/pem.ts";
+import { commonNameOf, formatDate, organizationsOf, validityProblem } from "../auth/pem.ts";
 import { KubeError, type KubeErrorCode } from "../error.ts";
 
-export interface Attempt {
-  readonly cluster: Pick<Cluster, "server" | "tlsServerName">;
+export interface ConnectAttempt {
+  readonly cluster: Pick<ClusterEndpoint, "server" | "tlsServerName">;
   readonly identity: Identity;
   readonly now: Instant;
 }
 
-/** Why there is no connection, or no longer one, and what to do about it. `cause` is what `node:http2` said, if anything. */
-export function toConnectError(cause: unknown, attempt: Attempt): KubeError {
-  const said = cause instanceof Error && "code" in cause ? String(cause.code) : "";
-  const [code, words] = inOurWords(said, cause, attempt);
-  return new KubeError(code, words, { cause });
+/**
+ * Why connecting failed or a connection was lost, with advice what to correct. `cause` is the error of `node:http2`, if
+ * any.
+ */
+export function toConnectError(cause: unknown, attempt: ConnectAttempt): KubeError {
+  const errorCode = cause instanceof Error && "code" in cause ? String(cause.code) : "";
+  const [code, text] = describeError(errorCode, cause, attempt);
+  return new KubeError(code, text, { cause });
 }
 
-function inOurWords(said: string, cause: unknown, attempt: Attempt): readonly [KubeErrorCode, string] {
+function describeError(errorCode: string, cause: unknown, attempt: ConnectAttempt): readonly [KubeErrorCode, string] {
   const { server } = attempt.cluster;
-  const way = wayWords(said, server);
-  if (way !== undefined) return ["UNREACHABLE", way];
-  const trust = trustWords(said, cause, attempt);
-  if (trust !== undefined) return ["TLS", trust];
+  const networkProblem = networkMessage(errorCode, server);
+  if (networkProblem !== undefined) return ["UNREACHABLE", networkProblem];
+  const tlsProblem = tlsMessage(errorCode, cause, attempt);
+  if (tlsProblem !== undefined) return ["TLS", tlsProblem];
   const message = cause instanceof Error ? `: ${cause.message}` : "";
   return ["UNREACHABLE", `the connection to ${server.host} has ended${message}`];
 }
 
-/** What is wrong with the way to the server. */
-function wayWords(said: string, { host, hostname }: URL): string | undefined {
-  switch (said) {
+/** Describes a network error; undefined for other codes. */
+function networkMessage(errorCode: string, { host, hostname }: URL): string | undefined {
+  switch (errorCode) {
     case "ENOTFOUND":
     case "EAI_NONAME":
     case "ENODATA":
@@ -39,7 +42,7 @@ function wayWords(said: string, { host, hostname }: URL): string | undefined {
     case "ETIMEOUT":
       return `the host ${hostname} cannot be looked up: this machine's DNS does not answer`;
     case "ECONNREFUSED":
-      return `nobody listens at ${host}: is the API server running, and is this its port?`;
+      return `nothing listens at ${host}: is the API server running, and is this its port?`;
     case "EHOSTUNREACH":
     case "ENETUNREACH":
     case "EADDRNOTAVAIL":
@@ -48,21 +51,21 @@ function wayWords(said: string, { host, hostname }: URL): string | undefined {
       return `${host} does not answer: is the address right, and does a firewall lie in between?`;
     case "ECONNRESET":
     case "EPIPE":
-      return `the connection to ${host} was broken off`;
+      return `the connection to ${host} was reset`;
     case "ERR_SSL_WRONG_VERSION_NUMBER":
     case "ERR_SSL_HTTP_REQUEST":
-      return `what listens at ${host} does not speak TLS: is this the API server's secure port?`;
+      return `the server at ${host} does not speak TLS: is this the API server's secure port?`;
     case "ERR_HTTP2_ERROR":
-      return `what listens at ${host} does not speak HTTP/2: is it the API server, without a proxy in between?`;
+      return `the server at ${host} does not speak HTTP/2: is it the API server, without a proxy in between?`;
     default:
       return undefined;
   }
 }
 
-/** Why the two do not trust each other. */
-function trustWords(said: string, cause: unknown, { cluster, identity, now }: Attempt): string | undefined {
+/** Describes a TLS error; undefined for other codes. */
+function tlsMessage(errorCode: string, cause: unknown, { cluster, identity, now }: ConnectAttempt): string | undefined {
   const { host, hostname } = cluster.server;
-  switch (said) {
+  switch (errorCode) {
     case "UNABLE_TO_VERIFY_LEAF_SIGNATURE":
     case "UNABLE_TO_GET_ISSUER_CERT":
     case "UNABLE_TO_GET_ISSUER_CERT_LOCALLY":
@@ -70,74 +73,77 @@ function trustWords(said: string, cause: unknown, { cluster, identity, now }: At
     case "DEPTH_ZERO_SELF_SIGNED_CERT":
     case "CERT_SIGNATURE_FAILURE":
     case "CERT_UNTRUSTED":
-      return `the certificate of ${host} is not from the certificate authority that we were given: correct certificate-authority in the kubeconfig, if this is the right server`;
+      return `the certificate of ${host} is not signed by the configured certificate authority: correct certificate-authority in the kubeconfig, if this is the right server`;
     case "CERT_HAS_EXPIRED":
-      return `the certificate of ${host} has expired by this machine's clock (${dayOf(now)}): renew it on the server, or set the clock`;
+      return `the certificate of ${host} has expired by this machine's clock (${formatDate(now)}): renew it on the server, or set the clock`;
     case "CERT_NOT_YET_VALID":
-      return `the certificate of ${host} is not valid yet by this machine's clock (${dayOf(now)}): set the clock`;
+      return `the certificate of ${host} is not valid yet by this machine's clock (${formatDate(now)}): set the clock`;
     case "ERR_TLS_CERT_ALTNAME_INVALID":
-      return `the certificate of ${host} is not made out to ${cluster.tlsServerName ?? hostname}: use a name that it carries${namesOf(cause)} as server, or as tls-server-name, in the kubeconfig`;
+      return `the certificate of ${host} is not valid for ${cluster.tlsServerName ?? hostname}: use a name that it contains${certificateNames(cause)} as server, or as tls-server-name, in the kubeconfig`;
     case "ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION":
     case "ERR_SSL_UNSUPPORTED_PROTOCOL":
       return `${host} does not speak TLS 1.2 or newer`;
     default:
-      return said.startsWith("ERR_SSL_") || said.startsWith("CERT_")
-        ? `${notTaken(host, said, identity, now)}`
+      return errorCode.startsWith("ERR_SSL_") || errorCode.startsWith("CERT_")
+        ? `${handshakeMessage(host, errorCode, identity, now)}`
         : undefined;
   }
 }
 
-/** ` (DNS:kubernetes, IP Address:10.96.0.1)`, as far as TLS tells of them. */
-function namesOf(cause: unknown): string {
+/** ` (DNS:kubernetes, IP Address:10.96.0.1)`, if the TLS error carries the certificate. */
+function certificateNames(cause: unknown): string {
   const names: unknown = Reflect.get(Object(Reflect.get(Object(cause), "cert")), "subjectaltname");
   return typeof names === "string" && names !== "" ? ` (${names.slice(0, 500)})` : "";
 }
 
-function notTaken(host: string, said: string, identity: Identity, now: Instant): string {
-  const own = ownTimeProblem(identity, now);
-  if (own !== undefined) return `${host} does not accept us: ${own}`;
-  const alert = said
+function handshakeMessage(host: string, errorCode: string, identity: Identity, now: Instant): string {
+  const certificateProblem = certificateTimeProblem(identity, now);
+  if (certificateProblem !== undefined) return `${host} does not accept us: ${certificateProblem}`;
+  const alert = errorCode
     .replace(/^ERR_SSL_/, "")
     .toLowerCase()
     .replaceAll("_", " ");
-  return `${host} and we do not agree (${alert}): it does not accept ${describeIdentity(identity)}, or its certificate cannot be used`;
+  return `the TLS handshake with ${host} failed (${alert}): it does not accept ${describeIdentity(identity)}, or its certificate cannot be used`;
 }
 
 /** Why the server answered 401, and what to do about it. */
-export function unauthorizedWords({ cluster: { server }, identity, now }: Attempt): string {
-  const own = ownTimeProblem(identity, now);
-  if (own !== undefined) return `${server.host} does not accept us: ${own}`;
+export function unauthorizedMessage({ cluster: { server }, identity, now }: ConnectAttempt): string {
+  const certificateProblem = certificateTimeProblem(identity, now);
+  if (certificateProblem !== undefined) return `${server.host} does not accept us: ${certificateProblem}`;
   const advice = "renew it, or use the kubeconfig of this cluster";
   if (identity.certificate === undefined && identity.token === undefined)
     return `${server.host} does not accept a client without credentials: give the kubeconfig's user a client certificate, a token or exec`;
   return `${server.host} does not accept ${describeIdentity(identity)}: ${advice}`;
 }
 
-/** Whom the server has answered 403; where that is not the user that a node of this name has to be, what to do about it. */
-export function forbiddenWords(identity: Identity, nodeName: string): string {
+/**
+ * Names the identity that the server answered with 403, and what to do if that is not the user of a node with this
+ * name.
+ */
+export function forbiddenMessage(identity: Identity, nodeName: string): string {
   const { certificate, token } = identity;
-  const wanted = `system:node:${nodeName}`;
+  const requiredUser = `system:node:${nodeName}`;
   if (certificate === undefined)
     return token === undefined
       ? "the kubeconfig's user has no credentials: give it a client certificate, a token or exec"
-      : `we are whoever our token stands for; what a node needs is granted to ${wanted} in the group system:nodes, or by RBAC`;
+      : `the token's user lacks this permission; a node needs the user ${requiredUser} in the group system:nodes, or RBAC rules`;
   const name = commonNameOf(certificate.cert);
   const other = /^system:node:(.+)$/.exec(name)?.[1];
   if (other === undefined)
-    return `our client certificate is made out to ${JSON.stringify(name)}: a node needs one of ${wanted} in the group system:nodes, or rights by RBAC`;
+    return `our client certificate is issued to ${JSON.stringify(name)}: a node needs one for ${requiredUser} in the group system:nodes, or RBAC rules`;
   if (other !== nodeName)
-    return `our client certificate is made out to the node ${JSON.stringify(other)}, and this node is called ${JSON.stringify(nodeName)}: give --hostname-override=${other}, or a certificate of ${wanted}`;
+    return `our client certificate is issued to the node ${JSON.stringify(other)}, but this node is named ${JSON.stringify(nodeName)}: set --hostname-override=${other}, or use a certificate for ${requiredUser}`;
   if (!organizationsOf(certificate.cert).includes("system:nodes"))
-    return `our client certificate of ${wanted} lacks the group of nodes: it has to be issued with O=system:nodes`;
+    return `our client certificate for ${requiredUser} lacks the group of nodes: it has to be issued with O=system:nodes`;
   return `we are ${describeIdentity(identity)}`;
 }
 
-/** The server broke off without an answer: if our own certificate is out of its time, then for that. */
-export function ownTimeProblem({ certificate }: Identity, now: Instant): string | undefined {
-  return certificate === undefined ? undefined : timeProblem(certificate.cert, now);
+/** Why our client certificate is not valid at this time: a server may then close the connection without an alert. */
+export function certificateTimeProblem({ certificate }: Identity, now: Instant): string | undefined {
+  return certificate === undefined ? undefined : validityProblem(certificate.cert, now);
 }
 
-/** Whom we claim to be, for messages: never the token itself. */
+/** Names our identity in messages, never with the token itself. */
 export function describeIdentity({ token, certificate }: Identity): string {
   if (certificate !== undefined) return `the client certificate of ${JSON.stringify(commonNameOf(certificate.cert))}`;
   return token === undefined ? "a client without credentials" : "our token";

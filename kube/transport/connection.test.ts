@@ -4,24 +4,24 @@ import { createServer as createHttpsServer } from "node:https";
 import { type AddressInfo, connect, createServer as createTcpServer, type Server, type Socket } from "node:net";
 import { gzipSync } from "node:zlib";
 import { type Clock, createClock } from "../../host/clock.ts";
-import { until as untilWithin } from "../../test/bed/poll-until.ts";
-import { FakeClock, rest } from "../../test/fakes/clock.ts";
-import { fixedCluster } from "../../test/fakes/cluster-endpoint.ts";
+import { pollUntil as untilWithin } from "../../test/bed/poll-until.ts";
+import { FakeClock, settlePromises } from "../../test/fakes/clock.ts";
+import { fixedEndpoint } from "../../test/fakes/cluster-endpoint.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { createTlsServer, type Received, reply, type TlsServer } from "../../test/fakes/tls-server.ts";
-import { createAuthority } from "../../test/upstream/pki.ts";
+import { createTlsServer, type ReceivedRequest, reply, type TlsServer } from "../../test/fakes/tls-server.ts";
+import { createCertificateAuthority } from "../../test/upstream/pki.ts";
 import { type Relay, startRelay } from "../../test/upstream/tcp-relay.ts";
-import type { Cluster, ClusterSource } from "../auth/cluster-endpoint.ts";
+import type { ClusterEndpoint, ClusterEndpointSource } from "../auth/cluster-endpoint.ts";
 import type { Identity } from "../auth/credentials.ts";
 import { KubeError } from "../error.ts";
-import { type Connection, type ConnectionState, createConnection } from "./connection.ts";
-import type { Rates } from "./flow-control.ts";
+import { type ConnectionState, createKubeConnection, type KubeConnection } from "./connection.ts";
+import type { RateLimits } from "./flow-control.ts";
 
 const dayMs = 86_400_000;
 const now = Date.now();
-const authority = createAuthority("kubernetes");
+const authority = createCertificateAuthority("kubernetes");
 const hosts = ["127.0.0.1", "localhost"];
-const serving = authority.issue({ commonName: "kube-apiserver", hosts });
+const serverOptions = authority.issue({ commonName: "kube-apiserver", hosts });
 const ours = authority.issue({ commonName: "system:node:a", organizations: ["system:nodes"] });
 const expired = { validFrom: new Date(now - 9 * dayMs), validTo: new Date(now - dayMs) };
 const future = { validFrom: new Date(now + dayMs), validTo: new Date(now + 9 * dayMs) };
@@ -31,14 +31,14 @@ afterEach(async () => {
   for (const close of closers.splice(0)) await close();
 });
 
-interface Setting {
-  readonly source?: ClusterSource;
+interface ConnectionSetup {
+  readonly source?: ClusterEndpointSource;
   readonly port?: number;
   readonly host?: string;
-  readonly cluster?: Partial<Cluster>;
+  readonly cluster?: Partial<ClusterEndpoint>;
   readonly identity?: Identity;
   readonly clock?: Clock;
-  readonly rates?: Partial<Rates>;
+  readonly rates?: Partial<RateLimits>;
   readonly log?: FakeLog;
   readonly random?: () => number;
 }
@@ -60,11 +60,11 @@ function connectTo({
   rates,
   log,
   random,
-}: Setting): Connection {
-  const connection = createConnection({
-    cluster: source ?? fixedCluster({ ...plain(`https://${host}:${port}`), credentials: fixed(identity), ...cluster }),
+}: ConnectionSetup): KubeConnection {
+  const connection = createKubeConnection({
+    cluster: source ?? fixedEndpoint({ ...plain(`https://${host}:${port}`), credentials: fixed(identity), ...cluster }),
     userAgent: "berth/test",
-    rates: { main: undefined, events: undefined, ...rates },
+    rateLimits: { main: undefined, events: undefined, ...rates },
     clock: clock ?? createClock(),
     random: random ?? (() => 0.5),
     log: log ?? new FakeLog(),
@@ -74,32 +74,35 @@ function connectTo({
 }
 
 function fixed(identity: Identity) {
-  return { identity: () => Promise.resolve(identity), refused: () => undefined };
+  return { identity: () => Promise.resolve(identity), markRejected: () => undefined };
 }
 
-async function serve(answer: (request: Received) => void, options: SecureServerOptions = serving): Promise<TlsServer> {
+async function serve(
+  answer: (request: ReceivedRequest) => void,
+  options: SecureServerOptions = serverOptions,
+): Promise<TlsServer> {
   const server = await createTlsServer(options, answer);
   closers.push(server.close);
   return server;
 }
 
-async function relayTo({ port }: TlsServer): Promise<Relay> {
+async function startRelayTo({ port }: TlsServer): Promise<Relay> {
   const relay = await startRelay(port);
   closers.push(relay.close);
   return relay;
 }
 
-async function listening(server: Server): Promise<number> {
+async function listen(server: Server): Promise<number> {
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()));
   closers.push(() => server.close());
   return (server.address() as AddressInfo).port;
 }
 
-/** A clock that begins at a time and runs so many times as fast. */
-function runningFrom(at: number, speed: number): Clock {
+/** A clock that starts at a given time and runs `factor` times as fast. */
+function acceleratedClock(at: number, speed: number): Clock {
   const { now: realNow, wakeAt } = createClock();
-  const began = realNow();
-  const time = () => at + (realNow() - began) * speed;
+  const startedAt = realNow();
+  const time = () => at + (realNow() - startedAt) * speed;
   return { now: time, wakeAt: (then, wake) => wakeAt(realNow() + (then - time()) / speed, wake) };
 }
 
@@ -115,7 +118,7 @@ async function failureOf(work: Promise<unknown>): Promise<KubeError> {
   throw new Error("it succeeded");
 }
 
-test("JSON comes back, a session is shared, and what was sent is what was asked for", async () => {
+test("requests share a session, send what was asked for, and return the parsed JSON", async () => {
   const server = await serve((request) => reply(request, 200, { path: request.path }));
   const connection = connectTo({ port: server.port, identity: { token: "secret-token" } });
   expect(connection.state()).toEqual({ kind: "never connected" });
@@ -131,7 +134,7 @@ test("JSON comes back, a session is shared, and what was sent is what was asked 
     { path: "/api/v1/pods?fieldSelector=spec.nodeName%3Da+b" },
     { path: "/x" },
   ]);
-  expect(server.connections()).toBe(1);
+  expect(server.connectionCount()).toBe(1);
   expect(connection.state().kind).toBe("connected");
   const patch = server.received.find(({ method }) => method === "PATCH");
   expect(patch?.body).toBe('{"ä":1}');
@@ -140,13 +143,13 @@ test("JSON comes back, a session is shared, and what was sent is what was asked 
   expect(patch?.headers["user-agent"]).toBe("berth/test");
 });
 
-test("a body of megabytes arrives whole", async () => {
+test("a body of several megabytes arrives complete", async () => {
   const server = await serve((request) => reply(request, 200, request.body.length));
   const body = "x".repeat(3 << 20);
   expect(await connectTo({ port: server.port }).request({ ...get("/x"), method: "PUT", body })).toBe(body.length + 2);
 });
 
-test("a path of the server stands before that of each request", async () => {
+test("the path of the server's URL is the prefix of each request's path", async () => {
   const server = await serve((request) => reply(request, 200, { path: request.path }));
   const connection = connectTo({
     cluster: { server: new URL(`https://127.0.0.1:${server.port}/k8s/clusters/c1/`) },
@@ -154,127 +157,127 @@ test("a path of the server stands before that of each request", async () => {
   expect(await connection.request(get("/api"))).toEqual({ path: "/k8s/clusters/c1/api" });
 });
 
-describe("what keeps us from the server is said with what to do:", () => {
+describe("a connection error comes with advice:", () => {
   interface Row {
     readonly when: string;
-    readonly setting: () => Setting | Promise<Setting>;
+    readonly setup: () => ConnectionSetup | Promise<ConnectionSetup>;
     readonly code: string;
     readonly says: RegExp;
   }
-  const withServer = async (options: SecureServerOptions, setting: Setting = {}): Promise<Setting> => ({
+  const withServer = async (options: SecureServerOptions, setup: ConnectionSetup = {}): Promise<ConnectionSetup> => ({
     port: (await serve((request) => reply(request, 200, {}), options)).port,
-    ...setting,
+    ...setup,
   });
   const rows: readonly Row[] = [
     {
-      when: "no such host",
-      setting: () => ({ host: "no-such-host.invalid" }),
+      when: "unknown host",
+      setup: () => ({ host: "no-such-host.invalid" }),
       code: "UNREACHABLE",
       says: /there is no host no-such-host\.invalid: correct the server's address/,
     },
     {
-      when: "nobody listens",
-      setting: () => ({ port: 1 }),
+      when: "connection refused",
+      setup: () => ({ port: 1 }),
       code: "UNREACHABLE",
-      says: /nobody listens at 127\.0\.0\.1:1: is the API server running/,
+      says: /nothing listens at 127\.0\.0\.1:1: is the API server running/,
     },
     {
       when: "a port without TLS",
-      setting: async () => ({
-        port: await listening(createTcpServer((socket) => socket.end("HTTP/1.1 400 Bad\r\n\r\n"))),
+      setup: async () => ({
+        port: await listen(createTcpServer((socket) => socket.end("HTTP/1.1 400 Bad\r\n\r\n"))),
       }),
       code: "UNREACHABLE",
       says: /does not speak TLS/,
     },
     {
       when: "a server without HTTP/2",
-      setting: async () => ({ port: await listening(createHttpsServer(serving)) }),
+      setup: async () => ({ port: await listen(createHttpsServer(serverOptions)) }),
       code: "UNREACHABLE",
       says: /does not speak HTTP\/2/,
     },
     {
-      when: "a connection that is broken off",
-      setting: async () => ({ port: await listening(createTcpServer((socket) => socket.destroy())) }),
+      when: "a connection that is reset",
+      setup: async () => ({ port: await listen(createTcpServer((socket) => socket.destroy())) }),
       code: "UNREACHABLE",
-      says: /was broken off/,
+      says: /was reset/,
     },
     {
-      when: "a certificate of another authority",
-      setting: () => withServer(createAuthority("kubernetes").issue({ commonName: "kube-apiserver", hosts })),
+      when: "a certificate of another CA",
+      setup: () => withServer(createCertificateAuthority("kubernetes").issue({ commonName: "kube-apiserver", hosts })),
       code: "TLS",
-      says: /not from the certificate authority that we were given: correct certificate-authority/,
+      says: /not signed by the configured certificate authority: correct certificate-authority/,
     },
     {
       when: "the server's certificate has expired",
-      setting: () => withServer(authority.issue({ commonName: "kube-apiserver", hosts, ...expired })),
+      setup: () => withServer(authority.issue({ commonName: "kube-apiserver", hosts, ...expired })),
       code: "TLS",
       says: /the certificate of 127\.0\.0\.1:\d+ has expired by this machine's clock \(20\d\d-.*\): renew it on the server/,
     },
     {
-      when: "a clock at 1970",
-      setting: () =>
+      when: "a clock in 1970",
+      setup: () =>
         withServer(authority.issue({ commonName: "kube-apiserver", hosts, ...future }), {
-          clock: runningFrom(60_000, 1),
+          clock: acceleratedClock(60_000, 1),
         }),
       code: "TLS",
       says: /is not valid yet by this machine's clock \(1970-01-01\): set the clock/,
     },
     {
       when: "a certificate for another name",
-      setting: () => withServer(authority.issue({ commonName: "kube-apiserver", hosts: ["api.example"] })),
+      setup: () => withServer(authority.issue({ commonName: "kube-apiserver", hosts: ["api.example"] })),
       code: "TLS",
-      says: /is not made out to 127\.0\.0\.1: use a name that it carries/,
+      says: /is not valid for 127\.0\.0\.1: use a name that it contains/,
     },
     {
-      when: "a tls-server-name that the certificate does not carry",
-      setting: () => withServer(serving, { cluster: { tlsServerName: "api.example" } }),
+      when: "a tls-server-name that the certificate does not contain",
+      setup: () => withServer(serverOptions, { cluster: { tlsServerName: "api.example" } }),
       code: "TLS",
-      says: /is not made out to api\.example: use a name that it carries \(IP Address:127\.0\.0\.1, DNS:localhost\) as server/,
+      says: /is not valid for api\.example: use a name that it contains \(IP Address:127\.0\.0\.1, DNS:localhost\) as server/,
     },
     {
       when: "only TLS 1.1",
-      setting: () => withServer({ ...serving, minVersion: "TLSv1", maxVersion: "TLSv1.1" }),
+      setup: () => withServer({ ...serverOptions, minVersion: "TLSv1", maxVersion: "TLSv1.1" }),
       code: "TLS",
       says: /does not speak TLS 1\.2/,
     },
     {
-      when: "a client certificate is wanted and there is none",
-      setting: () => withServer({ ...serving, requestCert: true, rejectUnauthorized: true, ca: authority.cert }),
+      when: "a client certificate is required and there is none",
+      setup: () => withServer({ ...serverOptions, requestCert: true, rejectUnauthorized: true, ca: authority.cert }),
       code: "TLS",
       says: /certificate required.*a client without credentials/,
     },
     {
-      when: "our own certificate has expired, and the server resets",
-      setting: () =>
+      when: "our certificate has expired, and the server resets the connection",
+      setup: () =>
         withServer(
-          { ...serving, requestCert: true, rejectUnauthorized: true, ca: authority.cert, maxVersion: "TLSv1.2" },
+          { ...serverOptions, requestCert: true, rejectUnauthorized: true, ca: authority.cert, maxVersion: "TLSv1.2" },
           { identity: { certificate: authority.issue({ commonName: "system:node:a", ...expired }) } },
         ),
       code: "TLS",
-      says: /our client certificate has expired on 20\d\d-.*give this node a new one/,
+      says: /our client certificate expired on 20\d\d-.*issue a new one for this node/,
     },
     {
-      when: "our own certificate has expired, and the server says nothing",
-      setting: () =>
+      when: "our certificate has expired, and the server closes the connection without an alert",
+      setup: () =>
         withServer(
-          { ...serving, requestCert: true, rejectUnauthorized: true, ca: authority.cert },
+          { ...serverOptions, requestCert: true, rejectUnauthorized: true, ca: authority.cert },
           { identity: { certificate: authority.issue({ commonName: "system:node:a", ...expired }) } },
         ),
       code: "TLS",
-      says: /our client certificate has expired on 20\d\d-.*give this node a new one/,
+      says: /our client certificate expired on 20\d\d-.*issue a new one for this node/,
     },
   ];
-  for (const { when, setting, code, says } of rows)
+  for (const { when, setup, code, says } of rows)
     test(when, async () => {
-      const connection = connectTo({ clock: runningFrom(now, 20), ...(await setting()) });
+      const connection = connectTo({ clock: acceleratedClock(now, 20), ...(await setup()) });
       const error = await failureOf(connection.request({ ...get("/healthz"), deadlineMs: 60_000 }));
       expect(error.message).toMatch(says);
       expect(error.code).toBe(code as KubeError["code"]);
-      expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { why: { code } } });
+      expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { error: { code } } });
     });
 
-  test("a server that never speaks", async () => {
-    const port = await listening(createTcpServer(() => undefined));
+  test("a server that never answers", async () => {
+    const port = await listen(createTcpServer(() => undefined));
     const clock = new FakeClock();
     const connection = connectTo({ port, clock });
     const failure = failureOf(connection.request({ ...get("/healthz"), deadlineMs: 11_000 }));
@@ -286,10 +289,10 @@ describe("what keeps us from the server is said with what to do:", () => {
     );
   });
 
-  test("NODE_TLS_REJECT_UNAUTHORIZED changes nothing", async () => {
+  test("NODE_TLS_REJECT_UNAUTHORIZED has no effect", async () => {
     const { port } = await serve(
       (request) => reply(request, 200, {}),
-      createAuthority("kubernetes").issue({ commonName: "x", hosts }),
+      createCertificateAuthority("kubernetes").issue({ commonName: "x", hosts }),
     );
     process.env["NODE_TLS_REJECT_UNAUTHORIZED"] = "0";
     try {
@@ -300,8 +303,8 @@ describe("what keeps us from the server is said with what to do:", () => {
   });
 });
 
-test("insecure-skip-tls-verify and tls-server-name do what they say", async () => {
-  const other = createAuthority("other").issue({ commonName: "x", hosts: ["api.example"] });
+test("insecure-skip-tls-verify and tls-server-name take effect", async () => {
+  const other = createCertificateAuthority("other").issue({ commonName: "x", hosts: ["api.example"] });
   const { port } = await serve((request) => reply(request, 200, 1), other);
   const insecure = connectTo({ port, cluster: { certificateAuthority: undefined, insecureSkipTlsVerify: true } });
   expect(await insecure.request(get("/"))).toBe(1);
@@ -312,7 +315,7 @@ test("insecure-skip-tls-verify and tls-server-name do what they say", async () =
   expect(await connectTo({ port: named.port, cluster: { tlsServerName: "api.example" } }).request(get("/"))).toBe(2);
 });
 
-describe("an answer that is no success:", () => {
+describe("an error response:", () => {
   const failure = (code: number, reason: string, message: string) => ({
     kind: "Status",
     apiVersion: "v1",
@@ -333,7 +336,7 @@ describe("an answer that is no success:", () => {
       401,
       failure(401, "Unauthorized", "Unauthorized"),
       "UNAUTHORIZED",
-      /^127\.0\.0\.1:\d+ does not accept us: our client certificate has expired on/,
+      /^127\.0\.0\.1:\d+ does not accept us: our client certificate expired on/,
       { certificate: authority.issue({ commonName: "system:node:a", ...expired }) },
     ],
     [
@@ -360,8 +363,8 @@ describe("an answer that is no success:", () => {
     });
 });
 
-describe("an answer that cannot be used:", () => {
-  test("a page of a proxy", async () => {
+describe("an unusable response:", () => {
+  test("an HTML page of a proxy fails", async () => {
     const { port } = await serve(({ stream }) => {
       stream.respond({ ":status": 200, "content-type": "text/html; charset=utf-8" });
       stream.end("<html>secret words</html>");
@@ -373,17 +376,17 @@ describe("an answer that cannot be used:", () => {
     );
   });
 
-  test("half of a JSON", async () => {
+  test("truncated JSON fails", async () => {
     const { port } = await serve(({ stream }) => {
       stream.respond({ ":status": 200, "content-type": "application/json" });
       stream.end('{"kind":"Secret","da');
     });
     const error = await failureOf(connectTo({ port }).request(get("/x")));
     expect(error.code).toBe("NOT_JSON");
-    expect(error.message).toBe("GET /x: the answer is no whole JSON (20 characters)");
+    expect(error.message).toBe("GET /x: the answer is not complete JSON (20 characters)");
   });
 
-  test("fewer bytes than were promised", async () => {
+  test("fewer bytes than content-length fails", async () => {
     const { port } = await serve(({ stream }) => {
       stream.respond({ ":status": 200, "content-type": "application/json", "content-length": "100" });
       stream.end("[1]");
@@ -393,7 +396,7 @@ describe("an answer that cannot be used:", () => {
     expect(error.message).toBe("GET /x: the answer ended after 3 of 100 bytes");
   });
 
-  test("one that is larger than 16 MiB", async () => {
+  test("a response larger than 16 MiB is TOO_LARGE", async () => {
     const mebibyte = Buffer.alloc(1 << 20, 32);
     const { port } = await serve(({ stream }) => {
       stream.respond({ ":status": 200, "content-type": "application/json" });
@@ -408,7 +411,7 @@ describe("an answer that cannot be used:", () => {
     expect(error.message).toBe("GET /x: the answer is larger than 16 MiB");
   }, 30_000);
 
-  test("one that arrives in chunks which part letters is whole", async () => {
+  test("a response whose chunks split characters is decoded correctly", async () => {
     const text = JSON.stringify({ name: "größer ☃ 🚢" });
     const { port } = await serve(({ stream }) => {
       stream.respond({ ":status": 200, "content-type": "application/json" });
@@ -418,7 +421,7 @@ describe("an answer that cannot be used:", () => {
     expect(await connectTo({ port }).request(get("/x"))).toEqual({ name: "größer ☃ 🚢" });
   });
 
-  test("one that is packed is unpacked, up to the same size, and a watch is never packed", async () => {
+  test("a compressed response is decompressed up to the same limit, and a watch is never compressed", async () => {
     const server = await serve(({ stream, path }) => {
       stream.respond({ ":status": 200, "content-type": "application/json", "content-encoding": "gzip" });
       if (path === "/broken") stream.end("no gzip");
@@ -432,7 +435,7 @@ describe("an answer that cannot be used:", () => {
     });
     expect(await failureOf(connection.request(get("/broken")))).toMatchObject({
       code: "NOT_JSON",
-      message: "GET /broken: the answer cannot be unpacked",
+      message: "GET /broken: the answer cannot be decompressed",
     });
     await connection.lines({ method: "GET", path: "/watch" }, () => undefined);
     expect(server.received.map(({ headers }) => headers["accept-encoding"])).toEqual([
@@ -443,47 +446,47 @@ describe("an answer that cannot be used:", () => {
     ]);
   });
 
-  test("our own body in the server's words is left out", async () => {
+  test("our own body, quoted by the server, is left out of the message", async () => {
     const message = "couldn't get version/kind (226e6f6e73656e736522)";
     const { port } = await serve((request) => reply(request, 400, { kind: "Status", reason: "BadRequest", message }));
     const error = await failureOf(connectTo({ port }).request({ ...get("/x"), method: "POST", body: "nonsense" }));
     expect(error.message).toBe("POST /x: couldn't get version/kind (…)");
   });
 
-  test("none at all is undefined", async () => {
+  test("an empty response is undefined", async () => {
     const { port } = await serve((request) => reply(request, 200, undefined));
     expect(await connectTo({ port }).request(get("/x"))).toBeUndefined();
   });
 });
 
-describe("a request is sent again", () => {
-  test("after a 429, when the server wants it, whatever it is", async () => {
+describe("retry:", () => {
+  test("any request is sent again after a 429, at the time of Retry-After", async () => {
     const clock = new FakeClock();
     const server = await serve((request) =>
       server.received.length === 1 ? reply(request, 429, {}, { "retry-after": "2" }) : reply(request, 200, "ok"),
     );
     const answer = connectTo({ port: server.port, clock }).request({ ...get("/x"), method: "POST", body: {} });
-    await until(() => server.received.length === 1 && clock.timers > 1);
+    await until(() => server.received.length === 1 && clock.pendingTimers > 1);
     await clock.advance(1999);
     expect(server.received.length).toBe(1);
     await clock.advance(100);
     expect(await answer).toBe("ok");
   });
 
-  test("after a 503, where it only reads", async () => {
+  test("a GET is sent again after a 503", async () => {
     const server = await serve((request) => reply(request, server.received.length < 3 ? 503 : 200, "ok"));
     expect(await connectTo({ port: server.port }).request(get("/x"))).toBe("ok");
     expect(server.received.length).toBe(3);
   });
 
-  test("not for ever", async () => {
+  test("a request is sent a limited number of times", async () => {
     const server = await serve((request) => reply(request, 500, { kind: "Status", message: "etcd is away" }));
     const error = await failureOf(connectTo({ port: server.port }).request(get("/x")));
     expect(error.message).toBe("GET /x: etcd is away");
     expect(server.received.length).toBe(5);
   });
 
-  test("not when its time would be over by then", async () => {
+  test("a request is not sent again if its deadline would pass first", async () => {
     const server = await serve((request) => reply(request, 429, {}, { "retry-after": "60" }));
     const error = await failureOf(connectTo({ port: server.port }).request(get("/x")));
     expect(error).toMatchObject({ code: "TOO_MANY_REQUESTS", retryAfterMs: 60_000 });
@@ -491,29 +494,29 @@ describe("a request is sent again", () => {
   });
 
   for (const method of ["POST", "PATCH", "PUT"] as const)
-    test(`not after a 503, where it is a ${method} that may have been carried out`, async () => {
+    test(`a ${method} is not sent again after a 503, since it may have been processed`, async () => {
       const server = await serve((request) => reply(request, 503, {}));
       const error = await failureOf(connectTo({ port: server.port }).request({ ...get("/x"), method, body: {} }));
       expect(error.code).toBe("SERVER");
       expect(server.received.length).toBe(1);
     });
 
-  test("when the connection broke in the middle of the answer, where it only reads", async () => {
+  test("a GET is sent again when the connection breaks in the middle of the response", async () => {
     const server = await serve((request) => {
       if (server.received.length > 1) return reply(request, 200, "ok");
       request.stream.respond({ ":status": 200 });
       request.stream.write('"o');
     });
-    const relay = await relayTo(server);
+    const relay = await startRelayTo(server);
     const asked = connectTo({ port: relay.port }).request(get("/x"));
     await until(() => server.received.length === 1);
     relay.reset();
     expect(await asked).toBe("ok");
   });
 
-  test("not when the connection broke, where it is a PATCH", async () => {
+  test("a PATCH is not sent again when the connection breaks", async () => {
     const server = await serve(() => relay.reset());
-    const relay = await relayTo(server);
+    const relay = await startRelayTo(server);
     const connection = connectTo({ port: relay.port });
     const error = await failureOf(connection.request({ ...get("/x"), method: "PATCH", body: {} }));
     expect(error).toMatchObject({ code: "UNREACHABLE", isUnprocessed: false });
@@ -521,7 +524,7 @@ describe("a request is sent again", () => {
     expect(connection.state()).toMatchObject({ kind: "away" });
   });
 
-  test("by another session when the server has said that it goes away, and what is under way ends where it is", async () => {
+  test("after a GOAWAY a request uses another session, and current streams end where they are", async () => {
     const server = await serve((request) => {
       if (request.path === "/slow") request.session.goaway(0, request.stream.id);
       else reply(request, 200, request.connection);
@@ -535,16 +538,16 @@ describe("a request is sent again", () => {
     if (first !== undefined) reply(first, 200, "late");
     expect(await slow).toBe("late");
     expect(connection.state().kind).toBe("connected");
-    await until(() => server.open().length === 1);
+    await until(() => server.openSessions().length === 1);
   });
 
-  test("when as many watches stand as a connection may have: it goes over another one", async () => {
+  test("when a session has its maximum of watches, a request uses another session", async () => {
     const server = await serve(
       (request) => {
         if (!request.path.startsWith("/watch")) return reply(request, 200, "ok");
         request.stream.respond({ ":status": 200 });
       },
-      { ...serving, settings: { maxConcurrentStreams: 100 } },
+      { ...serverOptions, settings: { maxConcurrentStreams: 100 } },
     );
     const connection = connectTo({ port: server.port });
     const { promise: areOpen, resolve } = Promise.withResolvers<void>();
@@ -559,16 +562,16 @@ describe("a request is sent again", () => {
     );
     await areOpen;
     expect(await connection.request({ ...get("/x"), method: "POST", body: {} })).toBe("ok");
-    expect(server.open().length).toBe(2);
+    expect(server.openSessions().length).toBe(2);
     leaving.abort();
     await Promise.all(watches);
-    // What is full is no longer needed once its streams have ended.
-    await until(() => server.open().length === 1);
+    // The full session closes once its streams have ended.
+    await until(() => server.openSessions().length === 1);
   });
 
-  test("when the server had no room for one more, whatever it is", async () => {
+  test("any request is sent again when the server refused its stream", async () => {
     const server = await serve((request) => setTimeout(() => reply(request, 200, "ok"), 20), {
-      ...serving,
+      ...serverOptions,
       settings: { maxConcurrentStreams: 1 },
     });
     const connection = connectTo({ port: server.port });
@@ -581,12 +584,12 @@ describe("a request is sent again", () => {
     expect(server.received.length).toBe(3);
   });
 
-  test("when it came to a server that was just starting", async () => {
+  test("a request is sent again while the server is starting", async () => {
     const probe = createTcpServer();
-    const port = await listening(probe);
+    const port = await listen(probe);
     await new Promise((resolve) => probe.close(resolve));
     const asked = connectTo({ port }).request({ ...get("/x"), method: "POST", body: {} });
-    const late = createSecureServer(serving, (_request, response) => void response.end('"ok"'));
+    const late = createSecureServer(serverOptions, (_request, response) => void response.end('"ok"'));
     const timer = setTimeout(() => late.listen(port, "127.0.0.1"), 150);
     closers.push(() => {
       clearTimeout(timer);
@@ -596,15 +599,15 @@ describe("a request is sent again", () => {
   });
 });
 
-describe("when a 401 comes", () => {
-  test("and newer credentials can be had, they are presented at once", async () => {
+describe("a 401:", () => {
+  test("newer credentials are used at once", async () => {
     const server = await serve((request) =>
       reply(request, request.headers.authorization === "Bearer new" ? 200 : 401, "ok"),
     );
     let identity = { token: "old" };
     const credentials = {
       identity: () => Promise.resolve(identity),
-      refused: () => {
+      markRejected: () => {
         identity = { token: "new" };
       },
     };
@@ -613,17 +616,17 @@ describe("when a 401 comes", () => {
     expect(connection.state().kind).toBe("connected");
   });
 
-  test("and there are no others, it is said, and the server counts as away", async () => {
+  test("without other credentials the request fails, and the state is away", async () => {
     const server = await serve((request) => reply(request, 401, {}));
     const connection = connectTo({ port: server.port, identity: { token: "t" } });
     expect((await failureOf(connection.request(get("/x")))).code).toBe("UNAUTHORIZED");
     expect(server.received.length).toBe(1);
-    expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { why: { code: "UNAUTHORIZED" } } });
+    expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { error: { code: "UNAUTHORIZED" } } });
   });
 });
 
-test("a new certificate is presented by a new session, and what is under way goes on", async () => {
-  const options = { ...serving, requestCert: true, rejectUnauthorized: false, ca: authority.cert };
+test("a new certificate is used by a new session, and current streams continue", async () => {
+  const options = { ...serverOptions, requestCert: true, rejectUnauthorized: false, ca: authority.cert };
   const server = await serve((request) => {
     if (request.path === "/watch") {
       request.stream.respond({ ":status": 200 });
@@ -632,7 +635,7 @@ test("a new certificate is presented by a new session, and what is under way goe
   }, options);
   const renewed = authority.issue({ commonName: "system:node:a", organizations: ["system:nodes"] });
   let identity: Identity = { certificate: ours };
-  const credentials = { identity: () => Promise.resolve(identity), refused: () => undefined };
+  const credentials = { identity: () => Promise.resolve(identity), markRejected: () => undefined };
   const connection = connectTo({ port: server.port, cluster: { credentials } });
   const lines: unknown[] = [];
   const watch = connection.lines({ method: "GET", path: "/watch" }, (line) => lines.push(line));
@@ -646,19 +649,19 @@ test("a new certificate is presented by a new session, and what is under way goe
   server.received[0]?.stream.end('{"n":2}\n');
   expect(await watch).toBeUndefined();
   expect(lines).toEqual([{ n: 1 }, { n: 2 }]);
-  // The older session has nothing more to do.
-  await until(() => server.open().length === 1);
+  // The older session is closed.
+  await until(() => server.openSessions().length === 1);
 });
 
-test("another server, or another authority, is connected to by a new session, and what is under way goes on", async () => {
-  const options = { ...serving, requestCert: true, rejectUnauthorized: false, ca: authority.cert };
-  const answer = (request: Received) => {
+test("a new server address or CA is used by a new session, and current streams continue", async () => {
+  const options = { ...serverOptions, requestCert: true, rejectUnauthorized: false, ca: authority.cert };
+  const answer = (request: ReceivedRequest) => {
     if (request.path !== "/watch") return reply(request, 200, request.session.socket.localPort);
     request.stream.respond({ ":status": 200 });
     request.stream.write('{"n":1}\n');
   };
   const [first, second] = [await serve(answer, options), await serve(answer, options)];
-  let cluster: Cluster = { ...plain(`https://127.0.0.1:${first.port}`), credentials: fixed({}) };
+  let cluster: ClusterEndpoint = { ...plain(`https://127.0.0.1:${first.port}`), credentials: fixed({}) };
   const source = { server: () => cluster.server, latest: () => Promise.resolve(cluster) };
   const log = new FakeLog();
   const connection = connectTo({ source, log });
@@ -669,7 +672,7 @@ test("another server, or another authority, is connected to by a new session, an
 
   cluster = { ...cluster, server: new URL(`https://127.0.0.1:${second.port}`) };
   expect(await connection.request(get("/"))).toBe(second.port);
-  cluster = { ...cluster, certificateAuthority: createAuthority("kubernetes").cert };
+  cluster = { ...cluster, certificateAuthority: createCertificateAuthority("kubernetes").cert };
   expect((await failureOf(connection.request(get("/")))).code).toBe("TLS");
   cluster = { ...cluster, certificateAuthority: authority.cert };
   expect(await connection.request(get("/"))).toBe(second.port);
@@ -677,11 +680,11 @@ test("another server, or another authority, is connected to by a new session, an
   first.received[0]?.stream.end('{"n":2}\n');
   expect(await watch).toBeUndefined();
   expect(lines).toEqual([{ n: 1 }, { n: 2 }]);
-  await until(() => first.open().length === 0);
+  await until(() => first.openSessions().length === 0);
 });
 
-describe("what stands between us and the server is told", () => {
-  test("once for each reason, whatever is asked for, and so is its end; that a connection stands is no end", async () => {
+describe("the log of outages:", () => {
+  test("each reason is logged once for all requests, and so is the end; an established connection is not the end", async () => {
     const answers = { token: "none" };
     const server = await serve((request) => {
       const isKnown = request.headers.authorization === `Bearer ${answers.token}`;
@@ -691,44 +694,44 @@ describe("what stands between us and the server is told", () => {
     let port = 1;
     const clusterNow = () => ({ ...plain(`https://127.0.0.1:${port}`), credentials: fixed({ token: "ours" }) });
     const source = { server: () => clusterNow().server, latest: async () => clusterNow() };
-    const connection = connectTo({ source, log, clock: runningFrom(now, 20) });
+    const connection = connectTo({ source, log, clock: acceleratedClock(now, 20) });
     const ask = (path: string) => failureOf(connection.request({ ...get(path), method: "POST", deadlineMs: 60_000 }));
     for (const path of ["/a", "/b", "/c"]) await ask(path);
     port = server.port;
     for (const path of ["/a", "/b", "/c"]) {
       expect((await ask(path)).code).toBe("UNAUTHORIZED");
-      // As the real one does it with a client that it does not know.
-      for (const session of server.open()) session.destroy();
-      await until(() => server.open().length === 0);
+      // As the real API server answers a client that it does not know.
+      for (const session of server.openSessions()) session.destroy();
+      await until(() => server.openSessions().length === 0);
     }
     const { since, lastFailure } = connection.state() as Extract<ConnectionState, { kind: "away" }>;
     expect(lastFailure.at).toBeGreaterThan(since);
     answers.token = "ours";
     await connection.request(get("/a"));
-    expect(log.told()).toEqual([
-      "warn: the API server cannot be used: nobody listens at 127.0.0.1:1: is the API server running, and is this its port?; trying again",
+    expect(log.takeLines()).toEqual([
+      "warn: the API server cannot be used: nothing listens at 127.0.0.1:1: is the API server running, and is this its port?; trying again",
       `warn: the API server cannot be used: 127.0.0.1:${port} does not accept our token: renew it, or use the kubeconfig of this cluster; trying again`,
       "info: the API server answers again",
     ]);
-    expect(connection.state()).toMatchObject({ kind: "connected", lastFailure: { why: { code: "UNAUTHORIZED" } } });
+    expect(connection.state()).toMatchObject({ kind: "connected", lastFailure: { error: { code: "UNAUTHORIZED" } } });
   });
 
-  test("not where a newer token was had at once", async () => {
+  test("a 401 with a newer token available is not logged", async () => {
     const server = await serve((request) =>
       reply(request, request.headers.authorization === "Bearer b" ? 200 : 401, {}),
     );
     let identity = { token: "a" };
-    const refused = () => {
+    const markRejected = () => {
       identity = { token: "b" };
     };
     const log = new FakeLog();
-    const credentials = { identity: () => Promise.resolve(identity), refused };
+    const credentials = { identity: () => Promise.resolve(identity), markRejected: markRejected };
     await connectTo({ port: server.port, cluster: { credentials }, log }).request(get("/"));
-    expect(log.told()).toEqual([]);
+    expect(log.takeLines()).toEqual([]);
   });
 });
 
-test("a server that has answered and ends the connection in order is not away", async () => {
+test("a server that closes the connection normally after an answer is not away", async () => {
   const log = new FakeLog();
   const server = await serve((request) => {
     if (request.path !== "/never") reply(request, 200, request.connection);
@@ -739,10 +742,10 @@ test("a server that has answered and ends the connection in order is not away", 
     const onward = connect(server.port, "127.0.0.1");
     for (const socket of [client.pipe(onward), onward.pipe(client)])
       socket.on("error", () => {
-        // One end goes before the other.
+        // One of the two ends is closed first.
       });
   });
-  const connection = connectTo({ port: await listening(way), log });
+  const connection = connectTo({ port: await listen(way), log });
   expect(await connection.request(get("/"))).toBe(1);
   const ended = failureOf(connection.request({ ...get("/never"), method: "POST" }));
   await until(() => server.received.length === 2);
@@ -750,38 +753,38 @@ test("a server that has answered and ends the connection in order is not away", 
   expect((await ended).code).toBe("CLOSED");
   expect(connection.state().kind).toBe("connected");
   expect(await connection.request(get("/"))).toBe(2);
-  expect(log.told()).toEqual([]);
+  expect(log.takeLines()).toEqual([]);
 });
 
-describe("lines", () => {
+describe("lines:", () => {
   const watching = { method: "GET", path: "/watch", query: { watch: "1" } } as const;
 
-  test("come one by one, however they are cut, and the end in order is undefined", async () => {
+  test("arrive one by one, however they are chunked; a normal end is undefined", async () => {
     const text = `${JSON.stringify({ a: "☃" })}\n\n${JSON.stringify({ b: "🚢" })}\n${JSON.stringify({ c: 1 })}`;
     const { port } = await serve(({ stream }) => {
       stream.respond({ ":status": 200, "content-type": "application/json" });
       for (const byte of Buffer.from(text)) stream.write(Buffer.of(byte));
       stream.end();
     });
-    const told: unknown[] = [];
+    const logged: unknown[] = [];
     const end = await connectTo({ port }).lines(
       watching,
-      (line) => told.push(line),
-      () => told.push("opened"),
+      (line) => logged.push(line),
+      () => logged.push("opened"),
     );
     expect(end).toBeUndefined();
-    expect(told).toEqual(["opened", { a: "☃" }, { b: "🚢" }, { c: 1 }]);
+    expect(logged).toEqual(["opened", { a: "☃" }, { b: "🚢" }, { c: 1 }]);
   });
 
-  test("that are open have no deadline any more", async () => {
+  test("have no deadline once the response has started", async () => {
     const clock = new FakeClock();
     const server = await serve(({ stream }) => stream.respond({ ":status": 200 }));
     let isOpen = false;
-    const told: unknown[] = [];
+    const logged: unknown[] = [];
     const abort = new AbortController();
     const end = connectTo({ port: server.port, clock }).lines(
       { ...watching, signal: abort.signal },
-      (line) => told.push(line),
+      (line) => logged.push(line),
       () => {
         isOpen = true;
       },
@@ -792,12 +795,12 @@ describe("lines", () => {
       await real(5);
     }
     server.received[0]?.stream.write("1\n");
-    await until(() => told.length === 1);
+    await until(() => logged.length === 1);
     abort.abort();
     expect(await end).toMatchObject({ code: "CANCELLED" });
   });
 
-  const rows: readonly [when: string, answer: (request: Received) => void, code: string, says: RegExp][] = [
+  const rows: readonly [when: string, answer: (request: ReceivedRequest) => void, code: string, says: RegExp][] = [
     ["a 410", (request) => reply(request, 410, { kind: "Status", reason: "Expired", message: "old" }), "GONE", /old/],
     [
       "a line that is no JSON",
@@ -806,16 +809,16 @@ describe("lines", () => {
         stream.write('{"a":1}\n{"b":\n');
       },
       "NOT_JSON",
-      /is no whole JSON/,
+      /is not complete JSON/,
     ],
     [
-      "a last line that is not whole",
+      "an incomplete last line",
       ({ stream }) => {
         stream.respond({ ":status": 200, "content-type": "application/json" });
         stream.end('{"a":1}\n{"b":');
       },
       "NOT_JSON",
-      /is no whole JSON/,
+      /is not complete JSON/,
     ],
   ];
   for (const [when, answer, code, says] of rows)
@@ -826,34 +829,34 @@ describe("lines", () => {
       expect(error?.message).toMatch(says);
     });
 
-  test("that break in the middle say so, and are not begun again", async () => {
+  test("that break in the middle end with an error and are not retried", async () => {
     const server = await serve(({ stream }) => {
       stream.respond({ ":status": 200 });
       stream.write('{"a":1}\n{"b"');
     });
-    const relay = await relayTo(server);
-    const told: unknown[] = [];
-    const end = connectTo({ port: relay.port }).lines(watching, (line) => told.push(line));
-    await until(() => told.length === 1);
+    const relay = await startRelayTo(server);
+    const logged: unknown[] = [];
+    const end = connectTo({ port: relay.port }).lines(watching, (line) => logged.push(line));
+    await until(() => logged.length === 1);
     relay.reset();
     expect(await end).toMatchObject({ code: "UNREACHABLE" });
-    expect(told).toEqual([{ a: 1 }]);
+    expect(logged).toEqual([{ a: 1 }]);
     expect(server.received.length).toBe(1);
   });
 
-  test("that never begin end with TIMEOUT", async () => {
+  test("that never start end with TIMEOUT", async () => {
     const { port } = await serve(() => undefined);
     const error = await connectTo({ port }).lines({ ...watching, deadlineMs: 200 }, () => undefined);
     expect(error).toMatchObject({ code: "TIMEOUT", message: "GET /watch: no answer within 200 ms" });
   });
 });
 
-test("a connection that has died without a word is noticed within 30 seconds, and the next request makes another", async () => {
+test("a dead connection is detected within 30 seconds, and the next request opens another one", async () => {
   const clock = new FakeClock();
   const server = await serve((request) =>
     request.path === "/watch" ? request.stream.respond({ ":status": 200 }) : reply(request, 200, request.connection),
   );
-  const relay = await relayTo(server);
+  const relay = await startRelayTo(server);
   const connection = connectTo({ port: relay.port, clock });
   let isOpen = false;
   const end = connection.lines(
@@ -870,26 +873,26 @@ test("a connection that has died without a word is noticed within 30 seconds, an
   expect(connection.state().kind).toBe("connected");
   await clock.advance(15_000);
   expect(await end).toMatchObject({ code: "UNREACHABLE" });
-  expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { why: { code: "UNREACHABLE" } } });
+  expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { error: { code: "UNREACHABLE" } } });
 
   relay.resume();
   const asked = connection.request(get("/x"));
-  await rest();
+  await settlePromises();
   await clock.advance(2_000);
   expect(await asked).toBe(2);
   expect(connection.state().kind).toBe("connected");
 });
 
-test("at whatever byte a connection breaks, a read ends with the whole answer or with an error", async () => {
+test("at whatever byte a connection breaks, a GET ends with the whole response or with an error", async () => {
   const items = Array.from({ length: 100 }, (_, index) => ({ name: `pod-${index}`, ä: "☃" }));
   const server = await serve((request) => reply(request, 200, { items }));
-  const relay = await relayTo(server);
+  const relay = await startRelayTo(server);
   const ends: string[] = [];
   for (const bytes of [1, 7, 200, 900, 1100, 1300, 1500, 2000, 2500, 3000, 3500, 4000, 9000]) {
     relay.resetAfter(bytes);
-    const connection = connectTo({ port: relay.port, clock: runningFrom(now, 20) });
+    const connection = connectTo({ port: relay.port, clock: acceleratedClock(now, 20) });
     try {
-      // Only the breaks are to end it, however slow the machine is.
+      // Only the break may end it, however slow the machine is.
       expect(await connection.request({ ...get("/list"), deadlineMs: 60_000 })).toEqual({ items });
       ends.push("whole");
     } catch (error) {
@@ -903,7 +906,7 @@ test("at whatever byte a connection breaks, a read ends with the whole answer or
   expect(new Set(ends)).toEqual(new Set(["UNREACHABLE", "whole"]));
 });
 
-test("a quiet connection is asked every 15 seconds and stays, and is left alone when nothing is expected", async () => {
+test("an idle connection with a watch gets a ping every 15 seconds, and none when no answer is expected", async () => {
   const clock = new FakeClock();
   let pings = 0;
   const server = await serve((request) => {
@@ -934,12 +937,12 @@ test("a quiet connection is asked every 15 seconds and stays, and is left alone 
     await until(() => pings >= before + count);
     await real(10);
   }
-  expect(server.connections()).toBe(1);
+  expect(server.connectionCount()).toBe(1);
   abort.abort();
   await end;
 });
 
-test("a deadline ends what hangs, and the signal what is no longer wanted", async () => {
+test("the deadline ends a request that hangs, and the signal one that is cancelled", async () => {
   const server = await serve(() => undefined);
   const connection = connectTo({ port: server.port });
   expect(await failureOf(connection.request({ ...get("/x"), deadlineMs: 100 }))).toMatchObject({
@@ -957,7 +960,7 @@ test("a deadline ends what hangs, and the signal what is no longer wanted", asyn
   expect((await early).code).toBe("CANCELLED");
 });
 
-test("a server that takes requests and answers none is away after two of them, and said once", async () => {
+test("a server that answers no request is away after two timeouts, which is logged once", async () => {
   let isStuck = true;
   const server = await serve((request) => {
     if (!isStuck || request.path === "/free") reply(request, 200, {});
@@ -970,17 +973,17 @@ test("a server that takes requests and answers none is away after two of them, a
   await hang();
   expect(connection.state().kind).toBe("connected");
   for (let time = 0; time < 3; time += 1) await hang();
-  expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { why: { code: "UNREACHABLE" } } });
+  expect(connection.state()).toMatchObject({ kind: "away", lastFailure: { error: { code: "UNREACHABLE" } } });
   isStuck = false;
   await connection.request(get("/x"));
   expect(connection.state().kind).toBe("connected");
-  expect(log.told()).toEqual([
-    `warn: the API server cannot be used: 127.0.0.1:${server.port} can be connected to, and answers no request; trying again`,
+  expect(log.takeLines()).toEqual([
+    `warn: the API server cannot be used: 127.0.0.1:${server.port} accepts connections but answers no request; trying again`,
     "info: the API server answers again",
   ]);
 });
 
-test("a connection on which two requests in a row hang is left for another one, and ended when its last stream is", async () => {
+test("after two timeouts in a row a session is retired, and closed when its last stream ends", async () => {
   const server = await serve((request) => {
     if (request.connection > 1 || request.path === "/free") reply(request, 200, request.connection);
     else if (request.path === "/watch") request.stream.respond({ ":status": 200 });
@@ -996,13 +999,13 @@ test("a connection on which two requests in a row hang is left for another one, 
   await real(5);
   expect([await hang(), await hang()]).toEqual(["TIMEOUT", "TIMEOUT"]);
   expect(await connection.request(get("/x"))).toBe(2);
-  expect([await connection.request(get("/x")), server.open().length]).toEqual([2, 2]);
+  expect([await connection.request(get("/x")), server.openSessions().length]).toEqual([2, 2]);
   abort.abort();
   await watch;
-  await until(() => server.open().length === 1);
+  await until(() => server.openSessions().length === 1);
 });
 
-test("a server that answers others while requests hang is not away", async () => {
+test("a server that answers other requests while one hangs is not away", async () => {
   const server = await serve((request) => {
     if (request.path === "/free") reply(request, 200, {});
   });
@@ -1015,21 +1018,21 @@ test("a server that answers others while requests hang is not away", async () =>
   expect(connection.state().kind).toBe("connected");
 });
 
-test("many who ask for a server that is away do not knock more often than one", async () => {
-  let knocks = 0;
-  const port = await listening(
+test("concurrent requests to an unreachable server share one connection attempt", async () => {
+  let connectionAttempts = 0;
+  const port = await listen(
     createTcpServer((socket) => {
-      knocks += 1;
+      connectionAttempts += 1;
       socket.destroy();
     }),
   );
-  const connection = connectTo({ port, clock: runningFrom(now, 20), random: Math.random });
+  const connection = connectTo({ port, clock: acceleratedClock(now, 20), random: Math.random });
   const asked = Array.from({ length: 50 }, () => failureOf(connection.request({ ...get("/x"), deadlineMs: 20_000 })));
   expect(new Set((await Promise.all(asked)).map(({ code }) => code))).toEqual(new Set(["UNREACHABLE"]));
-  expect(knocks).toBeLessThan(15);
+  expect(connectionAttempts).toBeLessThan(15);
 });
 
-test("close ends everything under way, and nothing can be asked for afterwards", async () => {
+test("close fails all current and later requests", async () => {
   const server = await serve(() => undefined);
   const connection = connectTo({ port: server.port });
   const asked = failureOf(connection.request(get("/x")));
@@ -1039,10 +1042,10 @@ test("close ends everything under way, and nothing can be asked for afterwards",
   expect((await asked).code).toBe("CLOSED");
   expect((await watch)?.code).toBe("CLOSED");
   expect((await failureOf(connection.request(get("/x")))).code).toBe("CLOSED");
-  await until(() => server.open().length === 0);
+  await until(() => server.openSessions().length === 0);
 });
 
-test("heartbeats wait for nobody: neither for the rate of the others nor for their answers", async () => {
+test("heartbeats wait neither for the rate limit nor for the responses of other requests", async () => {
   const clock = new FakeClock();
   const server = await serve((request) => {
     if (request.path === "/lease") reply(request, 200, "ok");
@@ -1053,13 +1056,15 @@ test("heartbeats wait for nobody: neither for the rate of the others nor for the
     failureOf(connection.request({ ...get("/pods"), signal: abort.signal })),
   );
   await until(() => server.received.length === 64);
-  expect(await connection.request({ ...get("/lease"), method: "PUT", body: {}, lane: "heartbeat" })).toBe("ok");
+  expect(await connection.request({ ...get("/lease"), method: "PUT", body: {}, priorityLevel: "heartbeat" })).toBe(
+    "ok",
+  );
   expect(server.received.length).toBe(65);
   abort.abort();
   expect((await Promise.all(others)).every(({ code }) => code === "CANCELLED")).toBe(true);
 });
 
-test("a body is asked for when the request's turn has come, and not before", async () => {
+test("a body is made when flow control admits the request, not before", async () => {
   const clock = new FakeClock();
   const server = await serve((request) => reply(request, 200, JSON.parse(request.body)));
   const connection = connectTo({ port: server.port, clock, rates: { main: { qps: 1, burst: 1 } } });
@@ -1067,13 +1072,13 @@ test("a body is asked for when the request's turn has come, and not before", asy
   const send = () => connection.request({ ...get("/pods"), method: "PATCH", body: () => ({ latest }) });
   expect(await send()).toEqual({ latest: 1 });
   const second = send();
-  await rest();
+  await settlePromises();
   latest = 2;
   await clock.advance(1_000);
   expect(await second).toEqual({ latest: 2 });
 });
 
-test("no token, key, header or body stands in an error or in the log", async () => {
+test("no token, key, header or body appears in an error or in the log", async () => {
   const log = new FakeLog();
   const token = "planted-token-4711";
   const secret = "planted-body-4711";
@@ -1095,7 +1100,9 @@ test("no token, key, header or body stands in an error or in the log", async () 
   for (const hidden of [token, secret, keyLine]) expect(said).not.toContain(hidden);
 });
 
-/** Lets sockets have their say; never instead of a condition, only where nothing is to happen. */
+/**
+ * Lets sockets deliver pending data. Only for checks that nothing happens; never instead of waiting for a condition.
+ */
 function real(ms: number): Promise<void> {
   return Bun.sleep(ms);
 }

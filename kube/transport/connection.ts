@@ -1,160 +1,197 @@
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
-import type { ClusterSource } from "../auth/cluster-endpoint.ts";
+import type { ClusterEndpointSource } from "../auth/cluster-endpoint.ts";
 import { KubeError } from "../error.ts";
-import { withinLimits } from "./deadline.ts";
-import { createLanes, type Lane, type Rates } from "./flow-control.ts";
-import { createSender, type Wanted } from "./request-sender.ts";
-import { createLinesAnswer, createWholeAnswer } from "./response.ts";
-import { sendAgain } from "./retry.ts";
-import { type ConnectionState, createSessions } from "./session-pool.ts";
+import { withDeadline } from "./deadline.ts";
+import { createFlowControl, type PriorityLevel, type RateLimits } from "./flow-control.ts";
+import { createRequestSender, type PreparedRequest } from "./request-sender.ts";
+import { createJsonLinesResponse, createJsonResponse } from "./response.ts";
+import { withRetries } from "./retry.ts";
+import { type ConnectionState, createSessionPool } from "./session-pool.ts";
 
-export type { Lane } from "./flow-control.ts";
+export type { PriorityLevel } from "./flow-control.ts";
 export type { ConnectionState } from "./session-pool.ts";
 
 export interface KubeRequest {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   /** Such as `/api/v1/nodes/a`, its parts already encoded. */
   readonly path: string;
-  /** What is undefined is left out. */
+  /** Undefined values are omitted. */
   readonly query?: Readonly<Record<string, string | undefined>>;
-  /** Sent as JSON. A function is asked for it whenever the request is sent, which may be long after it was made. */
+  /** Sent as JSON. A function is called each time the request is sent, which may be long after it was queued. */
   readonly body?: unknown;
   /** `application/json` if left out. */
   readonly contentType?: string;
-  /** For everything together: waiting for the lane, connecting, retries, and the answer to its last byte. */
+  /** The total time for flow control, connecting, retries and the complete response. */
   readonly deadlineMs: number;
   readonly signal?: AbortSignal;
   /** `main` if left out. */
-  readonly lane?: Lane;
-  /** Asked whenever the lane has a turn: whether this one goes before those that wait longer. */
+  readonly priorityLevel?: PriorityLevel;
+  /** Called whenever flow control admits a request: whether this one goes before those that have waited longer. */
   readonly isUrgent?: () => boolean;
 }
 
 export type LinesRequest = Omit<KubeRequest, "deadlineMs"> & {
-  /** Until the answer begins, 30 s if left out; how long it then lasts is the server's and the signal's affair. */
+  /** The time until the response starts, 30 s if left out. The server or the signal ends the response. */
   readonly deadlineMs?: number;
 };
 
 /**
- * One HTTP/2 session to one API server, made when it is needed, and made anew when it is lost, its server or our certificate changes,
- * requests hang on it again and again, or it has room for no more; what still goes on in the one before ends there.
+ * The connection to one API server. It opens an HTTP/2 session when one is needed, and a new one when the session is
+ * lost or full, when the server's address or our certificate changes, or when requests keep hanging. Streams of the
+ * previous session end there.
  */
-export interface Connection {
+export interface KubeConnection {
   /**
-   * Resolves with the parsed JSON of a 2xx answer, undefined for an empty one. Rejects with `KubeError`. What may be sent again
-   * without doing it twice (GET, DELETE, or what the server has certainly not begun) is sent again a few times within the deadline.
+   * Resolves with the parsed JSON of a 2xx response, undefined for an empty one. Rejects with `KubeError`. Requests
+   * that are safe to repeat (GET, DELETE, and those that the server has certainly not processed) are retried a few
+   * times within the deadline.
    */
   request(request: KubeRequest): Promise<unknown>;
   /**
-   * Hands over each line of the answer as parsed JSON, as it comes. `opened` is called when the server has begun to answer with
-   * success. Resolves with why it ended: undefined where the server ended it in order. Never rejects; `onLine` must not throw.
+   * Calls `onLine` with each line of the response, parsed as JSON, as it arrives, and `onOpen` when the server answers
+   * with a success status. Resolves with the error that ended it, undefined if the server ended it normally. Never
+   * rejects; `onLine` must not throw.
    */
-  lines(request: LinesRequest, onLine: (value: unknown) => void, opened?: () => void): Promise<KubeError | undefined>;
+  lines(request: LinesRequest, onLine: (value: unknown) => void, onOpen?: () => void): Promise<KubeError | undefined>;
   state(): ConnectionState;
-  /** Ends everything under way with CLOSED, as everything asked for afterwards. */
+  /** Fails all current and later requests with CLOSED. */
   close(): void;
 }
 
-export interface ConnectionOptions {
-  readonly cluster: ClusterSource;
-  /** What this node is called: who is refused something under another name is told so. */
+export interface KubeConnectionOptions {
+  readonly cluster: ClusterEndpointSource;
+  /** The node's name: a 403 for an identity of another node explains the difference. */
   readonly nodeName?: string;
   readonly userAgent: string;
-  readonly rates: Rates;
+  readonly rateLimits: RateLimits;
   readonly clock: Clock;
   /** From 0 up to 1, for jitter. */
   readonly random: () => number;
   readonly log: Log;
 }
 
-/** How long a watch may take to begin. */
-const OPEN_WITHIN_MS = 30_000;
+/** How long a watch may take to open. */
+const OPEN_TIMEOUT_MS = 30_000;
 
 /** Connects with the first request. */
-export function createConnection(options: ConnectionOptions): Connection {
-  const { cluster, nodeName, userAgent, rates, clock, random, log } = options;
-  const sessions = createSessions({ server: cluster.server, clock, random, log });
-  const send = createSender({ cluster, nodeName, userAgent, sessions, lanes: createLanes(rates, clock), clock, log });
-  const closing = new AbortController();
+export function createKubeConnection(options: KubeConnectionOptions): KubeConnection {
+  const { cluster, nodeName, userAgent, rateLimits, clock, random, log } = options;
+  const sessionPool = createSessionPool({ server: cluster.server, clock, random, log });
+  const send = createRequestSender({
+    cluster,
+    nodeName,
+    userAgent,
+    sessionPool,
+    flowControl: createFlowControl(rateLimits, clock),
+    clock,
+    log,
+  });
+  const closed = new AbortController();
 
-  /** Sends it again and again while that may help. */
-  async function persist<T>(wanted: Wanted<T>, { deadlineMs, signal }: Patience, watch?: Watch): Promise<T> {
-    const { verb, method } = wanted;
-    const limits = {
+  /** Sends the request with retries and the deadline. */
+  async function sendWithRetries<T>(
+    prepared: PreparedRequest<T>,
+    { deadlineMs, signal }: TimeLimits,
+    watch?: WatchState,
+  ): Promise<T> {
+    const { verb, method } = prepared;
+    const deadlineOptions = {
       verb,
       deadlineMs,
       signal,
-      closing: closing.signal,
+      closed: closed.signal,
       clock,
-      obstacle: () => whyAway(sessions.state()),
+      currentOutage: () => outageError(sessionPool.state()),
     };
-    return await withinLimits(limits, async (limit) => {
-      if (watch !== undefined) watch.opened = limit.lift;
+    return await withDeadline(deadlineOptions, async (deadline) => {
+      if (watch !== undefined) watch.onOpen = deadline.remove;
       const mayRepeat = () => watch?.isOpen !== true;
-      return await sendAgain(() => send(wanted, limit.signal), { method, mayRepeat, limit, clock, random });
+      return await withRetries(() => send(prepared, deadline.signal), { method, mayRepeat, deadline, clock, random });
     });
   }
 
   return {
     async request(request) {
-      const sent = toSend(request);
-      const taker = () => createWholeAnswer(sent.verb);
-      return await persist(
-        { ...sent, lasts: false, taker },
+      const prepared = prepareRequest(request);
+      const createSink = () => createJsonResponse(prepared.verb);
+      return await sendWithRetries(
+        { ...prepared, isLongRunning: false, createSink },
         { deadlineMs: request.deadlineMs, signal: request.signal },
       );
     },
-    async lines({ deadlineMs = OPEN_WITHIN_MS, signal, ...request }, onLine, opened) {
-      const sent = toSend(request);
-      const watch: Watch = { isOpen: false, opened: undefined };
-      const begun = () => {
+    async lines({ deadlineMs = OPEN_TIMEOUT_MS, signal, ...request }, onLine, onOpen) {
+      const prepared = prepareRequest(request);
+      const watch: WatchState = { isOpen: false, onOpen: undefined };
+      const onStart = () => {
         watch.isOpen = true;
-        watch.opened?.();
-        sessions.served();
-        opened?.();
+        watch.onOpen?.();
+        sessionPool.onResponse();
+        onOpen?.();
       };
-      const taker = () => createLinesAnswer(sent.verb, onLine, begun);
+      const createSink = () => createJsonLinesResponse(prepared.verb, onLine, onStart);
       try {
-        return await persist({ ...sent, lasts: true, taker }, { deadlineMs, signal }, watch);
+        return await sendWithRetries({ ...prepared, isLongRunning: true, createSink }, { deadlineMs, signal }, watch);
       } catch (error) {
         if (error instanceof KubeError) return error;
         throw error;
       }
     },
-    state: sessions.state,
+    state: sessionPool.state,
     close() {
-      const why = new KubeError("CLOSED", "the connection to the API server was closed");
-      closing.abort(why);
-      sessions.close(why);
+      const closeError = new KubeError("CLOSED", "the connection to the API server was closed");
+      closed.abort(closeError);
+      sessionPool.close(closeError);
     },
   };
 }
 
-interface Patience {
+interface TimeLimits {
   readonly deadlineMs: number;
   readonly signal: AbortSignal | undefined;
 }
 
-/** A watch is open once its answer has begun: then its deadline is met, and it is not repeated, as its lines are told already. */
-interface Watch {
+/**
+ * A watch is open once its response has started. From then on it has no deadline and no retry: its lines have been
+ * delivered already.
+ */
+interface WatchState {
   isOpen: boolean;
-  opened: (() => void) | undefined;
+  onOpen: (() => void) | undefined;
 }
 
-function toSend(request: Omit<KubeRequest, "deadlineMs" | "signal">): Omit<Wanted<unknown>, "lasts" | "taker"> {
-  const { method, path, query = {}, body, contentType = "application/json", lane = "main", isUrgent } = request;
+function prepareRequest(
+  request: Omit<KubeRequest, "deadlineMs" | "signal">,
+): Omit<PreparedRequest<unknown>, "isLongRunning" | "createSink"> {
+  const {
+    method,
+    path,
+    query = {},
+    body,
+    contentType = "application/json",
+    priorityLevel = "main",
+    isUrgent,
+  } = request;
   const pairs = Object.entries(query).filter((pair): pair is [string, string] => pair[1] !== undefined);
   const search = pairs.length === 0 ? "" : `?${new URLSearchParams(pairs)}`;
-  return { verb: `${method} ${path}`, method, path, search, body: textOf(body), contentType, lane, isUrgent };
+  return {
+    verb: `${method} ${path}`,
+    method,
+    path,
+    search,
+    body: serializeBody(body),
+    contentType,
+    priorityLevel,
+    isUrgent,
+  };
 }
 
-function textOf(body: unknown): Wanted<unknown>["body"] {
+function serializeBody(body: unknown): PreparedRequest<unknown>["body"] {
   if (typeof body === "function") return () => JSON.stringify(body());
   const text = body === undefined ? undefined : JSON.stringify(body);
   return text === undefined ? undefined : () => text;
 }
 
-function whyAway(state: ConnectionState): KubeError | undefined {
-  return state.kind === "away" ? state.lastFailure.why : undefined;
+function outageError(state: ConnectionState): KubeError | undefined {
+  return state.kind === "away" ? state.lastFailure.error : undefined;
 }

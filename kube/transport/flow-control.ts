@@ -1,43 +1,71 @@
+import { createSemaphore } from "../../host/async/semaphore.ts";
+import { createTokenBucket } from "../../host/async/token-bucket.ts";
 import type { Clock } from "../../host/clock.ts";
-import { createBucket, createPlaces, type Rate } from "../rate.ts";
 
-/** Each lane waits only for itself; heartbeats wait for nobody. */
-export type Lane = "heartbeat" | "main" | "events";
+/** The sustained rate and the burst of a token bucket. */
+export interface RateLimit {
+  readonly qps: number;
+  readonly burst: number;
+}
 
-/** The kubelet's `kubeAPIQPS` and `kubeAPIBurst`, `eventRecordQPS` and `eventBurst`; undefined: no limit. */
-export type Rates = Readonly<Record<Exclude<Lane, "heartbeat">, Rate | undefined>>;
+/** Client-side priority levels. Each waits only for its own requests; lease renewals (`heartbeat`) never wait. */
+export type PriorityLevel = "heartbeat" | "main" | "events";
 
-export interface Lanes {
+/**
+ * Client-side flow control. The kubelet's `kubeAPIQPS` and `kubeAPIBurst`, `eventRecordQPS` and `eventBurst`;
+ * undefined: no limit.
+ */
+export type RateLimits = Readonly<Record<Exclude<PriorityLevel, "heartbeat">, RateLimit | undefined>>;
+
+export interface FlowControl {
   /**
-   * Resolves when it is the request's turn, with what is to be called when it is over. One that `lasts`, as a watch does, waits for
-   * its turn and takes no place. One that `isUrgent` when a turn comes, or a place is free, goes before others of its lane, save
-   * that every fourth goes to who waits longest. Rejects with the signal's reason.
+   * Resolves when the request may be sent, with the function to call when it has ended. A long-running request
+   * (`isLongRunning`: a watch) is rate limited but takes no concurrency slot. A request that `isUrgent` at the moment
+   * of admission goes before the others of its level, except that every fourth admission goes to the request that has
+   * waited longest. Rejects with the signal's reason.
    */
-  enter(lane: Lane, lasts: boolean, signal: AbortSignal, isUrgent?: () => boolean): Promise<() => void>;
+  admit(
+    level: PriorityLevel,
+    isLongRunning: boolean,
+    signal: AbortSignal,
+    isUrgent?: () => boolean,
+  ): Promise<() => void>;
 }
 
 /**
- * How many may be under way. Beyond the number of streams that a server allows, 100 as a rule, they would be queued below us, and
- * heartbeats among them.
+ * The number of concurrent requests. Beyond the number of streams that a server allows (usually 100), node:http2 would
+ * queue requests, lease renewals among them.
  */
-const MAIN_PLACES = 64;
-const EVENT_PLACES = 8;
+const MAX_MAIN_REQUESTS = 64;
+const MAX_EVENT_REQUESTS = 8;
 
-export function createLanes(rates: Rates, clock: Clock): Lanes {
-  const gates = {
+/** After so many urgent requests in a row the one that has waited longest is next: urgent ones cannot starve it. */
+const MAX_URGENT_IN_A_ROW = 3;
+
+export function createFlowControl(rateLimits: RateLimits, clock: Clock): FlowControl {
+  const limiters = {
     heartbeat: undefined,
-    main: { bucket: createBucket(rates.main, clock), places: createPlaces(MAIN_PLACES) },
-    events: { bucket: createBucket(rates.events, clock), places: createPlaces(EVENT_PLACES) },
+    main: createLimiter(rateLimits.main, MAX_MAIN_REQUESTS, clock),
+    events: createLimiter(rateLimits.events, MAX_EVENT_REQUESTS, clock),
   };
-  const leaveNothing = () => {
-    // It held no place.
+  const releaseNothing = () => {
+    // It holds no slot.
   };
   return {
-    async enter(lane, lasts, signal, isUrgent) {
-      const gate = gates[lane];
-      if (gate === undefined) return leaveNothing;
-      await gate.bucket.take(signal, isUrgent);
-      return lasts ? leaveNothing : await gate.places.enter(signal, isUrgent);
+    async admit(level, isLongRunning, signal, isUrgent) {
+      const limiter = limiters[level];
+      if (limiter === undefined) return releaseNothing;
+      await limiter.bucket?.take(signal, isUrgent);
+      return isLongRunning ? releaseNothing : await limiter.slots.acquire(signal, isUrgent);
     },
+  };
+}
+
+/** Without a rate no request waits for a token. */
+function createLimiter(rate: RateLimit | undefined, permits: number, clock: Clock) {
+  const maxUrgentInARow = MAX_URGENT_IN_A_ROW;
+  return {
+    bucket: rate && createTokenBucket({ ...rate, clock, maxUrgentInARow }),
+    slots: createSemaphore({ permits, maxUrgentInARow }),
   };
 }

@@ -1,20 +1,24 @@
 import { type ClientHttp2Stream, constants, type IncomingHttpHeaders, type OutgoingHttpHeaders } from "node:http2";
+import { onAbort } from "../../host/async/abort.ts";
 import { KubeError } from "../error.ts";
 import type { Session } from "./session.ts";
 
-/** How a server begins to answer. */
-export interface Head {
+/** Status and headers of a response. */
+export interface ResponseHead {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
 }
 
-/** Who takes the answer. A `KubeError` that one of these throws gives the stream up and becomes its outcome. */
-export interface Taker {
-  begun(head: Head): void;
-  chunk(bytes: Buffer): void;
+/**
+ * Receives a response. A `KubeError` thrown by one of these methods cancels the stream and becomes the result of the
+ * request.
+ */
+export interface ResponseSink {
+  onHead(head: ResponseHead): void;
+  onChunk(bytes: Buffer): void;
 }
 
-export interface Sending {
+export interface OutgoingRequest {
   readonly verb: string;
   readonly headers: OutgoingHttpHeaders;
   readonly body: string | undefined;
@@ -23,67 +27,64 @@ export interface Sending {
 }
 
 /**
- * Sends one request on a session and hands its answer over as it comes. Resolves when the answer is complete; rejects with `KubeError`
- * as soon as it is known that it will not be. Nothing is handed over afterwards.
+ * Sends one request on a session and passes the response to `sink` as it arrives. Resolves when the response is
+ * complete; rejects with `KubeError` as soon as it cannot complete any more. `sink` is not called after that.
  */
-export function exchange(session: Session, sending: Sending, taker: Taker): Promise<void> {
-  const { verb, headers, body, signal } = sending;
+export function sendHttp2Request(session: Session, outgoing: OutgoingRequest, sink: ResponseSink): Promise<void> {
+  const { verb, headers, body, signal } = outgoing;
   return new Promise((resolve, reject) => {
     if (signal.aborted) return reject(signal.reason);
     let stream: ClientHttp2Stream;
     try {
       stream = session.open(headers, body !== undefined);
     } catch (cause) {
-      const message = `${verb}: the connection takes no more requests`;
+      const message = `${verb}: the connection accepts no more requests`;
       return reject(new KubeError("CLOSED", message, { cause, isUnprocessed: true }));
     }
-    const got: Got = { head: undefined, bytes: 0, isSettled: false, cause: undefined };
+    const state: ResponseState = { head: undefined, bytes: 0, isSettled: false, cause: undefined };
 
     function settle(failure: KubeError | undefined): void {
-      if (got.isSettled) return;
-      got.isSettled = true;
-      signal.removeEventListener("abort", abort);
+      if (state.isSettled) return;
+      state.isSettled = true;
+      remove();
       if (failure === undefined) resolve();
       else reject(failure);
     }
-    function giveUp(why: KubeError): void {
-      settle(why);
+    function cancel(reason: KubeError): void {
+      settle(reason);
       stream.close(constants.NGHTTP2_CANCEL);
     }
-    function abort(): void {
-      giveUp(signal.reason);
-    }
-    function take(work: () => void): void {
-      session.heard();
-      if (got.isSettled) return;
+    function handle(work: () => void): void {
+      session.onActivity();
+      if (state.isSettled) return;
       try {
         work();
       } catch (error) {
         if (!(error instanceof KubeError)) throw error;
-        giveUp(error);
+        cancel(error);
       }
     }
 
-    signal.addEventListener("abort", abort, { once: true });
+    const remove = onAbort(signal, () => cancel(signal.reason));
     stream.on("response", (answer) =>
-      take(() => {
-        got.head = { status: Number(answer[":status"]), headers: answer };
-        taker.begun(got.head);
+      handle(() => {
+        state.head = { status: Number(answer[":status"]), headers: answer };
+        sink.onHead(state.head);
       }),
     );
     stream.on("data", (bytes: Buffer) =>
-      take(() => {
-        got.bytes += bytes.length;
-        taker.chunk(bytes);
+      handle(() => {
+        state.bytes += bytes.length;
+        sink.onChunk(bytes);
       }),
     );
     stream.on("error", (cause) => {
-      got.cause = cause;
+      state.cause = cause;
     });
-    // 'end' comes for a lost connection too; only the code tells whether the answer is complete. Why a connection was lost is known
-    // only after its streams have closed.
+    // 'end' is emitted for a lost connection too: only the RST code shows whether the response is complete. The reason
+    // for a lost connection is known only after its streams have closed.
     stream.on("close", () => {
-      const end = () => settle(outcome(verb, session, stream, got));
+      const end = () => settle(streamError(verb, session, stream, state));
       if (stream.rstCode === constants.NGHTTP2_NO_ERROR) end();
       else setImmediate(end);
     });
@@ -91,30 +92,39 @@ export function exchange(session: Session, sending: Sending, taker: Taker): Prom
   });
 }
 
-interface Got {
-  head: Head | undefined;
+interface ResponseState {
+  head: ResponseHead | undefined;
   bytes: number;
   isSettled: boolean;
   cause: unknown;
 }
 
-/** How a stream that was closed has ended; undefined: well. */
-function outcome(verb: string, session: Session, stream: ClientHttp2Stream, got: Got): KubeError | undefined {
-  const { head, bytes, cause } = got;
+/** The error of a closed stream; undefined when the response is complete. */
+function streamError(
+  verb: string,
+  session: Session,
+  stream: ClientHttp2Stream,
+  state: ResponseState,
+): KubeError | undefined {
+  const { head, bytes, cause } = state;
   const isComplete = stream.rstCode === constants.NGHTTP2_NO_ERROR && head !== undefined;
   if (isComplete) {
-    const promised = head.headers["content-length"];
-    // Bun 1.4 does not compare the two.
-    if (promised === undefined || Number(promised) === bytes) return undefined;
-    return new KubeError("NOT_JSON", `${verb}: the answer ended after ${bytes} of ${promised} bytes`, {
+    const expectedLength = head.headers["content-length"];
+    // Bun 1.4 does not compare content-length with the bytes received.
+    if (expectedLength === undefined || Number(expectedLength) === bytes) return undefined;
+    return new KubeError("NOT_JSON", `${verb}: the answer ended after ${bytes} of ${expectedLength} bytes`, {
       status: head.status,
     });
   }
-  if (head === undefined && session.hasPassedOver(stream))
-    return new KubeError("CLOSED", `${verb}: the API server did not take the request`, { cause, isUnprocessed: true });
-  const lost = session.why();
-  if (lost !== undefined) return new KubeError(lost.code, `${verb}: ${lost.message}`, { cause: lost.cause });
+  if (head === undefined && session.wasNotProcessed(stream))
+    return new KubeError("CLOSED", `${verb}: the API server did not process the request`, {
+      cause,
+      isUnprocessed: true,
+    });
+  const closeError = session.closeError();
+  if (closeError !== undefined)
+    return new KubeError(closeError.code, `${verb}: ${closeError.message}`, { cause: closeError.cause });
   const where = head === undefined ? "without an answer" : "in the middle of its answer";
-  const message = `${verb}: the API server gave the request up ${where} (HTTP/2 code ${stream.rstCode})`;
+  const message = `${verb}: the API server reset the stream ${where} (HTTP/2 code ${stream.rstCode})`;
   return new KubeError("CLOSED", message, { cause });
 }

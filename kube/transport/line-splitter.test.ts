@@ -14,7 +14,7 @@ function split(chunks: readonly Uint8Array[], longest = 100): { lines: readonly 
   return { lines, rest: splitter.rest() };
 }
 
-test("lines are the same wherever the bytes are cut", () => {
+test("lines are the same wherever the chunks end", () => {
   const bytes = Buffer.from("ä☃\n\n🚢 x\nend");
   for (let first = 0; first <= bytes.length; first += 1)
     for (let second = first; second <= bytes.length; second += 1) {
@@ -23,7 +23,7 @@ test("lines are the same wherever the bytes are cut", () => {
     }
 });
 
-test("a line may have as many bytes as are allowed, and not one more", () => {
+test("a line may have as many bytes as allowed, and not one more", () => {
   expect(split([Buffer.from("12345\n67890\n")], 5).lines).toEqual(["12345", "67890"]);
   expect(() => split([Buffer.from("123"), Buffer.from("456")], 5)).toThrow("too long");
   expect(() => split([Buffer.from("123456\n")], 5)).toThrow("too long");

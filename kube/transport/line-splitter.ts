@@ -2,46 +2,46 @@ const NEWLINE = 10;
 
 export interface LineSplitter {
   push(chunk: Uint8Array): void;
-  /** What stands behind the last newline. */
+  /** The text after the last newline. */
   rest(): string;
 }
 
 /**
- * Cuts a stream of bytes into lines, wherever its chunks end. They are joined as bytes, so a letter may lie across two of them.
- * `tooLong` is called instead of keeping more than `longest` bytes; it throws.
+ * Splits a stream of byte chunks into lines. Chunks are joined as bytes, so a UTF-8 character may span two of them.
+ * Calls `onTooLong`, which must throw, for a line of more than `maxBytes` bytes.
  */
 export function createLineSplitter(
-  longest: number,
+  maxBytes: number,
   onLine: (line: string) => void,
-  tooLong: () => never,
+  onTooLong: () => never,
 ): LineSplitter {
-  let parts: Uint8Array[] = [];
+  let chunks: Uint8Array[] = [];
   let length = 0;
 
-  function keep(part: Uint8Array): void {
+  function append(part: Uint8Array): void {
     length += part.length;
-    if (length > longest) tooLong();
-    parts.push(part);
+    if (length > maxBytes) onTooLong();
+    chunks.push(part);
   }
-  function take(): string {
+  function takeLine(): string {
     const line = (
-      parts.length === 1 && parts[0] !== undefined ? Buffer.from(parts[0]) : Buffer.concat(parts)
+      chunks.length === 1 && chunks[0] !== undefined ? Buffer.from(chunks[0]) : Buffer.concat(chunks)
     ).toString();
-    parts = [];
+    chunks = [];
     length = 0;
     return line;
   }
 
   return {
     push(chunk) {
-      let from = 0;
-      for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, from)) {
-        keep(chunk.subarray(from, end));
-        from = end + 1;
-        onLine(take());
+      let lineStart = 0;
+      for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, lineStart)) {
+        append(chunk.subarray(lineStart, end));
+        lineStart = end + 1;
+        onLine(takeLine());
       }
-      if (from < chunk.length) keep(chunk.subarray(from));
+      if (lineStart < chunk.length) append(chunk.subarray(lineStart));
     },
-    rest: take,
+    rest: takeLine,
   };
 }

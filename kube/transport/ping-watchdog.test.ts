@@ -1,109 +1,109 @@
 import { expect, test } from "bun:test";
 import { FakeClock } from "../../test/fakes/clock.ts";
-import { createWatchdog } from "./ping-watchdog.ts";
+import { createPingWatchdog } from "./ping-watchdog.ts";
 
-function started() {
+function createFixture() {
   const clock = new FakeClock();
-  const told: string[] = [];
-  const scene = { isExpecting: false, answersPings: true };
-  const tell = (what: string) => told.push(`${clock.elapsedMs / 1000}s ${what}`);
-  const watchdog = createWatchdog({
+  const calls: string[] = [];
+  const state = { isExpecting: false, answersPings: true };
+  const record = (what: string) => calls.push(`${clock.elapsedMs / 1000}s ${what}`);
+  const watchdog = createPingWatchdog({
     clock,
     ping() {
-      tell("ping");
-      if (scene.answersPings) watchdog.heard();
+      record("ping");
+      if (state.answersPings) watchdog.onActivity();
     },
-    isExpecting: () => scene.isExpecting,
-    dead: () => tell("dead"),
+    isExpecting: () => state.isExpecting,
+    onDead: () => record("dead"),
   });
-  const expectSomething = () => {
-    scene.isExpecting = true;
-    watchdog.wake();
+  const expectAnswer = () => {
+    state.isExpecting = true;
+    watchdog.start();
   };
-  return { clock, told, scene, watchdog, expectSomething };
+  return { clock, reported: calls, fixture: state, watchdog, expectSomething: expectAnswer };
 }
 
-test("while nothing is expected, nothing is asked and no timer runs", async () => {
-  const { clock, told } = started();
+test("while no answer is expected, it sends no pings and runs no timer", async () => {
+  const { clock, reported: calls } = createFixture();
   await clock.advance(3_600_000);
-  expect(told).toEqual([]);
-  expect(clock.timers).toBe(0);
+  expect(calls).toEqual([]);
+  expect(clock.pendingTimers).toBe(0);
 });
 
-test("silence is asked about every 15 seconds, until nothing is expected any more", async () => {
-  const { clock, told, scene, expectSomething } = started();
-  expectSomething();
+test("it sends a ping after every 15 seconds of silence, while an answer is expected", async () => {
+  const { clock, reported: calls, fixture: state, expectSomething: expectAnswer } = createFixture();
+  expectAnswer();
   await clock.advance(40_000);
-  scene.isExpecting = false;
+  state.isExpecting = false;
   await clock.advance(60_000);
-  expect(told).toEqual(["15s ping", "30s ping"]);
-  expect(clock.timers).toBe(0);
+  expect(calls).toEqual(["15s ping", "30s ping"]);
+  expect(clock.pendingTimers).toBe(0);
 });
 
-test("who is heard is not asked", async () => {
-  const { clock, told, watchdog, expectSomething } = started();
-  expectSomething();
+test("received data postpones the ping", async () => {
+  const { clock, reported: calls, watchdog, expectSomething: expectAnswer } = createFixture();
+  expectAnswer();
   for (let second = 0; second < 60; second += 10) {
     await clock.advance(10_000);
-    watchdog.heard();
+    watchdog.onActivity();
   }
-  expect(told).toEqual([]);
+  expect(calls).toEqual([]);
   await clock.advance(15_000);
-  expect(told).toEqual(["75s ping"]);
+  expect(calls).toEqual(["75s ping"]);
 });
 
-test("whoever does not answer is dead, 30 seconds after the last sign of life", async () => {
-  const { clock, told, scene, expectSomething } = started();
-  scene.answersPings = false;
-  expectSomething();
+test("a connection without an answer is dead 30 seconds after the last received data", async () => {
+  const { clock, reported: calls, fixture: state, expectSomething: expectAnswer } = createFixture();
+  state.answersPings = false;
+  expectAnswer();
   await clock.advance(120_000);
-  expect(told).toEqual(["15s ping", "30s dead"]);
+  expect(calls).toEqual(["15s ping", "30s dead"]);
 });
 
-test("after a long rest the first question is asked at once", async () => {
-  const { clock, told, scene, expectSomething } = started();
-  scene.answersPings = false;
+test("after a long idle time the first ping is sent at once", async () => {
+  const { clock, reported: calls, fixture: state, expectSomething: expectAnswer } = createFixture();
+  state.answersPings = false;
   await clock.advance(3_600_000);
-  expectSomething();
+  expectAnswer();
   await clock.advance(15_000);
-  expect(told).toEqual(["3600s ping", "3615s dead"]);
+  expect(calls).toEqual(["3600s ping", "3615s dead"]);
 });
 
-test("any sign of life answers a question, as one may stand behind a long answer", async () => {
-  const { clock, told, scene, watchdog, expectSomething } = started();
-  scene.answersPings = false;
-  expectSomething();
+test("any data counts as the answer to a ping, which may be queued behind a long response", async () => {
+  const { clock, reported: calls, fixture: state, watchdog, expectSomething: expectAnswer } = createFixture();
+  state.answersPings = false;
+  expectAnswer();
   await clock.advance(20_000);
-  watchdog.heard();
+  watchdog.onActivity();
   await clock.advance(29_000);
-  expect(told).toEqual(["15s ping", "35s ping"]);
+  expect(calls).toEqual(["15s ping", "35s ping"]);
 });
 
-test("a clock that is set back an hour makes no silence longer", async () => {
-  const { clock, told, scene, expectSomething } = started();
-  scene.answersPings = false;
-  expectSomething();
-  clock.jump(-3_600_000);
+test("setting the clock back an hour does not delay the ping", async () => {
+  const { clock, reported: calls, fixture: state, expectSomething: expectAnswer } = createFixture();
+  state.answersPings = false;
+  expectAnswer();
+  clock.stepWallClock(-3_600_000);
   await clock.advance(120_000);
-  expect(told).toEqual(["15s ping", "30s dead"]);
+  expect(calls).toEqual(["15s ping", "30s dead"]);
 });
 
-test("nor does one that was set back while nothing was expected", async () => {
-  const { clock, told, scene, expectSomething } = started();
-  scene.answersPings = false;
-  clock.jump(-3_600_000);
-  expectSomething();
+test("setting the clock back while idle does not delay the ping", async () => {
+  const { clock, reported: calls, fixture: state, expectSomething: expectAnswer } = createFixture();
+  state.answersPings = false;
+  clock.stepWallClock(-3_600_000);
+  expectAnswer();
   await clock.advance(120_000);
-  expect(told).toEqual(["15s ping", "30s dead"]);
+  expect(calls).toEqual(["15s ping", "30s dead"]);
 });
 
-test("once stopped it says nothing more", async () => {
-  const { clock, told, watchdog, expectSomething } = started();
-  expectSomething();
+test("after stop it calls nothing", async () => {
+  const { clock, reported: calls, watchdog, expectSomething: expectAnswer } = createFixture();
+  expectAnswer();
   watchdog.stop();
-  watchdog.wake();
-  watchdog.heard();
+  watchdog.start();
+  watchdog.onActivity();
   await clock.advance(120_000);
-  expect(told).toEqual([]);
-  expect(clock.timers).toBe(0);
+  expect(calls).toEqual([]);
+  expect(clock.pendingTimers).toBe(0);
 });

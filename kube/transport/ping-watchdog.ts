@@ -1,77 +1,81 @@
 import type { Clock } from "../../host/clock.ts";
 
-/** Silence for so long is asked about, and so long may the answer take: together how long a dead connection goes unnoticed. */
-const SILENCE_MS = 15_000;
-const ANSWER_WITHIN_MS = 15_000;
+/**
+ * The watchdog sends a ping after 15 s of silence, and reports the connection dead after 15 s more: it detects a dead
+ * connection within 30 s.
+ */
+const MAX_SILENCE_MS = 15_000;
+const ANSWER_TIMEOUT_MS = 15_000;
 
-export interface Watchdog {
-  /** Something begins to be expected: from now on silence means something. */
-  wake(): void;
-  /** A sign of life came. */
-  heard(): void;
+/** Detects dead connections by HTTP/2 pings. */
+export interface PingWatchdog {
+  /** To be called when an answer starts to be expected: from now on silence counts. */
+  start(): void;
+  /** To be called for everything that the other end sends, answers to pings included. */
+  onActivity(): void;
   stop(): void;
 }
 
-export interface WatchdogOptions {
+export interface PingWatchdogOptions {
   readonly clock: Clock;
-  /** Asks the other end for a sign of life; its answer is told by `heard`. */
+  /** Sends a ping; its answer is reported by `onActivity`. */
   readonly ping: () => void;
-  /** Whether anything is expected of the other end. If not, it is left alone. */
+  /** Whether an answer is expected. If not, no pings are sent. */
   readonly isExpecting: () => boolean;
-  /** Called once: nothing was heard since a ping that should have been answered by now. */
-  readonly dead: () => void;
+  /** Called once, when nothing has arrived within 15 s of a ping. */
+  readonly onDead: () => void;
 }
 
 /**
- * Notices that the other end of a connection is gone although nobody said so.
+ * Detects that the other end of a connection is gone without a FIN or RST.
  *
- *     asleep ──wake──► listening ──15 s of silence──► asked ──15 s of silence──► dead
- *       ▲                │   ▲                         │
- *       └─ not expecting ┘   └───────── heard ─────────┘
+ *     asleep ──start──► listening ──15 s of silence──► pinged ──15 s of silence──► dead
+ *       ▲                 │   ▲                          │
+ *       └─ not expecting ─┘   └──────── activity ────────┘
  */
-export function createWatchdog({ clock, ping, isExpecting, dead }: WatchdogOptions): Watchdog {
-  let heardAt = clock.now();
-  let hasHeard = false;
-  let state: "asleep" | "listening" | "asked" | "stopped" = "asleep";
+export function createPingWatchdog({ clock, ping, isExpecting, onDead }: PingWatchdogOptions): PingWatchdog {
+  let activeAt = clock.now();
+  let wasActive = false;
+  let state: "asleep" | "listening" | "pinged" | "stopped" = "asleep";
   let cancel = () => {
     // No timer runs yet.
   };
 
-  function listen(): void {
-    // A clock that was set back must not make the silence look shorter than one wait.
-    const waitMs = Math.min(SILENCE_MS, Math.max(0, heardAt + SILENCE_MS - clock.now()));
+  function waitForSilence(): void {
+    // If the wall clock was set back, the silence must not look shorter than it is.
+    const waitMs = Math.min(MAX_SILENCE_MS, Math.max(0, activeAt + MAX_SILENCE_MS - clock.now()));
     if (waitMs === 0) {
-      ask();
+      sendPing();
       return;
     }
     state = "listening";
-    hasHeard = false;
+    wasActive = false;
     cancel = clock.wakeAt(clock.now() + waitMs, () => {
       if (!isExpecting()) state = "asleep";
-      else if (hasHeard) listen();
-      else ask();
+      else if (wasActive) waitForSilence();
+      else sendPing();
     });
   }
 
-  function ask(): void {
-    state = "asked";
-    cancel = clock.wakeAt(clock.now() + ANSWER_WITHIN_MS, () => {
+  function sendPing(): void {
+    state = "pinged";
+    cancel = clock.wakeAt(clock.now() + ANSWER_TIMEOUT_MS, () => {
       state = "stopped";
-      dead();
+      onDead();
     });
     ping();
   }
 
   return {
-    wake() {
-      if (state === "asleep") listen();
+    start() {
+      if (state === "asleep") waitForSilence();
     },
-    heard() {
-      heardAt = clock.now();
-      hasHeard = true;
-      if (state !== "asked") return;
+    onActivity() {
+      activeAt = clock.now();
+      wasActive = true;
+      if (state !== "pinged") return;
       cancel();
-      if (isExpecting()) listen();
+      if (isExpecting()) waitForSilence();
       else state = "asleep";
     },
     stop() {

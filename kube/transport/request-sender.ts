@@ -1,146 +1,156 @@
 import type { OutgoingHttpHeaders } from "node:http2";
+import { orAborted } from "../../host/async/abort.ts";
 import type { Clock, Instant } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
-import type { ClusterSource } from "../auth/cluster-endpoint.ts";
+import type { ClusterEndpointSource } from "../auth/cluster-endpoint.ts";
 import type { Identity } from "../auth/credentials.ts";
-import { isAway, KubeError } from "../error.ts";
-import { describeIdentity, forbiddenWords, unauthorizedWords } from "./connect-error.ts";
-import { orAborted } from "./deadline.ts";
-import type { Lane, Lanes } from "./flow-control.ts";
-import { exchange, type Taker } from "./http2-request.ts";
-import type { Access, Session } from "./session.ts";
-import type { Sessions } from "./session-pool.ts";
+import { isAccessFailure, KubeError } from "../error.ts";
+import { describeIdentity, forbiddenMessage, unauthorizedMessage } from "./connect-error.ts";
+import type { FlowControl, PriorityLevel } from "./flow-control.ts";
+import { type ResponseSink, sendHttp2Request } from "./http2-request.ts";
+import type { ApiAccess, Session } from "./session.ts";
+import type { SessionPool } from "./session-pool.ts";
 
-/** A request as it is sent, and who takes its answer, anew for each time that it is sent. */
-export interface Wanted<T> {
+/** A request ready to be sent, with a factory for the sink of its response: each attempt needs a new sink. */
+export interface PreparedRequest<T> {
   /** Names it in errors, e.g. `GET /api/v1/nodes/a`. */
   readonly verb: string;
   readonly method: string;
   readonly path: string;
   /** `?` and what follows, or nothing. */
   readonly search: string;
-  /** Asked for when the request goes out. */
+  /** Called when the request is sent. */
   readonly body: (() => string) | undefined;
   readonly contentType: string;
-  readonly lane: Lane;
+  readonly priorityLevel: PriorityLevel;
   readonly isUrgent: (() => boolean) | undefined;
-  /** Its answer goes on until somebody ends it. */
-  readonly lasts: boolean;
-  readonly taker: () => Taker & { value(): T };
+  /** True for a watch, whose response stays open. */
+  readonly isLongRunning: boolean;
+  readonly createSink: () => ResponseSink & { value(): T };
 }
 
-export interface SenderOptions {
-  readonly cluster: ClusterSource;
-  /** What this node is called, where whoever sends is one. */
+export interface RequestSenderOptions {
+  readonly cluster: ClusterEndpointSource;
+  /** The node's name for the advice in a 403's message; undefined if the client is not a node. */
   readonly nodeName: string | undefined;
   readonly userAgent: string;
-  readonly sessions: Sessions;
-  readonly lanes: Lanes;
+  readonly sessionPool: SessionPool;
+  readonly flowControl: FlowControl;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Sends a request once; once more only where a newer identity can be had than one that was refused. Rejects with `KubeError`. */
-export type Sender = <T>(wanted: Wanted<T>, signal: AbortSignal) => Promise<T>;
+/** Sends a request once; after a 401 a second time if the credentials have changed since. Rejects with `KubeError`. */
+export type RequestSender = <T>(prepared: PreparedRequest<T>, signal: AbortSignal) => Promise<T>;
 
-export function createSender(options: SenderOptions): Sender {
-  const { sessions, lanes } = options;
+export function createRequestSender(options: RequestSenderOptions): RequestSender {
+  const { sessionPool, flowControl } = options;
   const attempt = createAttempt(options);
 
-  async function accessNow(signal: AbortSignal): Promise<Access> {
-    const asked = readAccess(options.cluster).catch((error: unknown) => {
-      if (error instanceof KubeError) sessions.failed(error);
+  async function currentAccess(signal: AbortSignal): Promise<ApiAccess> {
+    const reading = readAccess(options.cluster).catch((error: unknown) => {
+      if (error instanceof KubeError) sessionPool.onFailure(error);
       throw error;
     });
-    return await orAborted(asked, signal);
+    return await orAborted(reading, signal);
   }
 
-  async function attemptAs<T>(access: Access, wanted: Wanted<T>, signal: AbortSignal, before?: Identity): Promise<T> {
-    const outcome = await attempt(access, wanted, signal);
+  async function attemptWithAccess<T>(
+    access: ApiAccess,
+    prepared: PreparedRequest<T>,
+    signal: AbortSignal,
+    rejectedIdentity?: Identity,
+  ): Promise<T> {
+    const outcome = await attempt(access, prepared, signal);
     if (outcome.kind === "done") return outcome.value;
-    const { error, ofServer } = outcome;
-    if (error.code === "UNAUTHORIZED" && before === undefined) {
-      access.cluster.credentials.refused();
-      const fresh = await accessNow(signal);
-      if (fresh.identity !== access.identity) return await attemptAs(fresh, wanted, signal, access.identity);
+    const { error, healthError } = outcome;
+    if (error.code === "UNAUTHORIZED" && rejectedIdentity === undefined) {
+      access.cluster.credentials.markRejected();
+      const fresh = await currentAccess(signal);
+      if (fresh.identity !== access.identity) return await attemptWithAccess(fresh, prepared, signal, access.identity);
     }
-    if (isAway(ofServer)) sessions.failed(ofServer);
-    else if (error.status !== undefined) sessions.served();
+    if (isAccessFailure(healthError)) sessionPool.onFailure(healthError);
+    else if (error.status !== undefined) sessionPool.onResponse();
     throw error;
   }
 
-  return async (wanted, signal) => {
-    const leave = await lanes.enter(wanted.lane, wanted.lasts, signal, wanted.isUrgent);
+  return async (prepared, signal) => {
+    const release = await flowControl.admit(prepared.priorityLevel, prepared.isLongRunning, signal, prepared.isUrgent);
     try {
-      return await attemptAs(await accessNow(signal), wanted, signal);
+      return await attemptWithAccess(await currentAccess(signal), prepared, signal);
     } finally {
-      leave();
+      release();
     }
   };
 }
 
-async function readAccess(source: ClusterSource): Promise<Access> {
+async function readAccess(source: ClusterEndpointSource): Promise<ApiAccess> {
   const cluster = await source.latest();
   return { cluster, identity: await cluster.credentials.identity() };
 }
 
 type Outcome<T> =
   | { readonly kind: "done"; readonly value: T }
-  /** `ofServer`: the same without the request, where it is none of its own. */
-  | { readonly kind: "failed"; readonly error: KubeError; readonly ofServer: KubeError };
+  /** `healthError`: the connection's own error if that caused the failure, else `error`. */
+  | { readonly kind: "failed"; readonly error: KubeError; readonly healthError: KubeError };
 
-function createAttempt({ userAgent, nodeName, sessions, clock, log }: SenderOptions) {
-  return async <T>(access: Access, wanted: Wanted<T>, signal: AbortSignal): Promise<Outcome<T>> => {
-    const { verb, method, path, body, taker } = wanted;
+function createAttempt({ userAgent, nodeName, sessionPool, clock, log }: RequestSenderOptions) {
+  return async <T>(access: ApiAccess, prepared: PreparedRequest<T>, signal: AbortSignal): Promise<Outcome<T>> => {
+    const { verb, method, path, body, createSink } = prepared;
     const startedAt = clock.now();
-    const note = (outcome: string) =>
+    const logOutcome = (outcome: string) =>
       log.debug({ method, path, outcome, durationMs: clock.now() - startedAt }, "API request");
     let session: Session | undefined;
     try {
-      session = await sessions.take(access, signal);
-      // Whoever waited for it too may have filled it in the same moment.
-      while (session.isFull()) session = await sessions.take(access, signal);
-      const answer = taker();
-      await exchange(session, { verb, headers: headersOf(userAgent, access, wanted), body: body?.(), signal }, answer);
-      const value = answer.value();
-      sessions.served();
-      note("done");
+      session = await sessionPool.acquire(access, signal);
+      // Other requests that waited for the same session may have filled it in the same moment.
+      while (session.isFull()) session = await sessionPool.acquire(access, signal);
+      const sink = createSink();
+      await sendHttp2Request(
+        session,
+        { verb, headers: headersOf(userAgent, access, prepared), body: body?.(), signal },
+        sink,
+      );
+      const value = sink.value();
+      sessionPool.onResponse();
+      logOutcome("done");
       return { kind: "done", value };
     } catch (error) {
       if (!(error instanceof KubeError)) throw error;
-      note(error.code);
-      if (error.code === "TIMEOUT") sessions.timedOut(startedAt, session);
-      const told = explain(error, access, nodeName, clock.now());
-      const lost = told.status === undefined ? session?.why() : undefined;
-      return { kind: "failed", error: told, ofServer: lost ?? told };
+      logOutcome(error.code);
+      if (error.code === "TIMEOUT") sessionPool.onTimeout(startedAt, session);
+      const explained = explainRejection(error, access, nodeName, clock.now());
+      const sessionError = explained.status === undefined ? session?.closeError() : undefined;
+      return { kind: "failed", error: explained, healthError: sessionError ?? explained };
     }
   };
 }
 
 function headersOf(
   userAgent: string,
-  { cluster: { server }, identity: { token } }: Access,
-  { method, path, search, body, contentType, lasts }: Wanted<unknown>,
+  { cluster: { server }, identity: { token } }: ApiAccess,
+  { method, path, search, body, contentType, isLongRunning }: PreparedRequest<unknown>,
 ): OutgoingHttpHeaders {
   return {
     ":method": method,
     ":path": `${server.pathname.replace(/\/$/, "")}${path}${search}`,
     ":authority": server.host,
     accept: "application/json",
-    // A watch is not packed, as its lines would wait for one another. A list becomes a tenth, which counts where the way is long: only
-    // 64 KiB are under way at a time.
-    ...(lasts ? {} : { "accept-encoding": "gzip" }),
+    // A watch is not compressed: its lines would wait for one another in the compressor. A list shrinks to a tenth,
+    // which matters on a slow path: only 64 KiB are in flight at a time.
+    ...(isLongRunning ? {} : { "accept-encoding": "gzip" }),
     "user-agent": userAgent,
     ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
     ...(body === undefined ? {} : { "content-type": contentType }),
   };
 }
 
-/** Says whom the server has turned away, and why, where we can tell. */
-function explain(error: KubeError, access: Access, nodeName: string | undefined, now: Instant): KubeError {
-  if (error.status === 401) return new KubeError(error.code, unauthorizedWords({ ...access, now }), error);
+/** Adds to the message of a 401 or 403 which identity the server rejected, and why where that is known. */
+function explainRejection(error: KubeError, access: ApiAccess, nodeName: string | undefined, now: Instant): KubeError {
+  if (error.status === 401) return new KubeError(error.code, unauthorizedMessage({ ...access, now }), error);
   if (error.status !== 403) return error;
   const { identity } = access;
-  const who = nodeName === undefined ? `we are ${describeIdentity(identity)}` : forbiddenWords(identity, nodeName);
-  return new KubeError(error.code, `${error.message}; ${who}`, error);
+  const identityMessage =
+    nodeName === undefined ? `we are ${describeIdentity(identity)}` : forbiddenMessage(identity, nodeName);
+  return new KubeError(error.code, `${error.message}; ${identityMessage}`, error);
 }

@@ -1,71 +1,78 @@
+import { type BackoffOptions, backoffMs } from "../../host/async/backoff.ts";
 import { type Clock, sleep } from "../../host/clock.ts";
 import { KubeError, type KubeErrorCode } from "../error.ts";
-import type { Limit } from "./deadline.ts";
+import type { Deadline } from "./deadline.ts";
 
-/** How often one request is sent at most. */
-const MOST_ATTEMPTS = 5;
-const FIRST_DELAY_MS = 100;
-const LONGEST_DELAY_MS = 5_000;
+/** How often one request is sent at most, the first attempt included. */
+const MAX_ATTEMPTS = 5;
+const INITIAL_DELAY_MS = 100;
+const MAX_DELAY_MS = 5_000;
 
-/** A server that answers so may be well in a moment. */
-const PASSING_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504]);
-/** The way to the server broke while the request was on it. */
-const LOST_ON_THE_WAY: ReadonlySet<KubeErrorCode> = new Set(["UNREACHABLE", "CLOSED", "TIMEOUT"]);
-/** Nothing that changes within moments. */
-const HEALED_BY_OTHERS: ReadonlySet<KubeErrorCode> = new Set(["TLS", "CREDENTIALS", "CANCELLED"]);
-/** What the answer to a second one would not make false: a PUT that was carried out would be answered by a conflict with itself. */
-const REPEATABLE: ReadonlySet<string> = new Set(["GET", "DELETE"]);
+/** Transient server errors. */
+const TRANSIENT_STATUSES: ReadonlySet<number> = new Set([500, 502, 503, 504]);
+/** The connection failed while the request was in flight. */
+const CONNECTION_LOST_CODES: ReadonlySet<KubeErrorCode> = new Set(["UNREACHABLE", "CLOSED", "TIMEOUT"]);
+/** Errors that do not go away within seconds. */
+const PERMANENT_CODES: ReadonlySet<KubeErrorCode> = new Set(["TLS", "CREDENTIALS", "CANCELLED"]);
+/**
+ * Methods that may be repeated without knowing whether the first request was processed: a repeated PUT may conflict
+ * with itself.
+ */
+const IDEMPOTENT_METHODS: ReadonlySet<string> = new Set(["GET", "DELETE"]);
 
-export interface Failed {
+export interface FailedRequest {
   readonly method: string;
   readonly error: KubeError;
-  /** How often it was sent by now. */
+  /** How often it has been sent. */
   readonly attempts: number;
 }
 
-/** How long to wait before a request that has failed is sent again; undefined: it has failed for good. */
-export function retryDelayMs({ method, error, attempts }: Failed, random: () => number): number | undefined {
-  if (attempts >= MOST_ATTEMPTS || !mayBeRepeated(method, error)) return undefined;
-  const delayMs = backOffMs(attempts, LONGEST_DELAY_MS, random);
-  // Never earlier than the server wants, and not all of its clients at the same moment.
+/** The delay before a failed request is sent again; undefined if it must not be retried. */
+export function retryDelayMs({ method, error, attempts }: FailedRequest, random: () => number): number | undefined {
+  if (attempts >= MAX_ATTEMPTS || !isRetryable(method, error)) return undefined;
+  const delayMs = backoffMs(backoffOptions(MAX_DELAY_MS, random), attempts);
+  // Not before the server's Retry-After, plus jitter so that its clients do not all return at the same moment.
   if (error.retryAfterMs !== undefined) return error.retryAfterMs + delayMs * random();
   return delayMs;
 }
 
-/** Doubles from a tenth of a second, with up to half of it taken off. `failures` counts from 1. */
-export function backOffMs(failures: number, longestMs: number, random: () => number): number {
-  return Math.min(longestMs, FIRST_DELAY_MS * 2 ** Math.min(failures - 1, 30)) * (1 - random() / 2);
+/** From 100 ms up to `maxMs`, less a random part of up to one half. */
+export function backoffOptions(maxMs: number, random: () => number): BackoffOptions {
+  return { firstMs: INITIAL_DELAY_MS, maxMs, jitter: { from: 1, to: 0.5, random } };
 }
 
-function mayBeRepeated(method: string, error: KubeError): boolean {
-  if (HEALED_BY_OTHERS.has(error.code)) return false;
-  // Too many requests: this one was turned away at the door.
+function isRetryable(method: string, error: KubeError): boolean {
+  if (PERMANENT_CODES.has(error.code)) return false;
+  // 429: API priority and fairness rejected the request before processing it.
   if (error.isUnprocessed || error.status === 429) return true;
-  if (!REPEATABLE.has(method)) return false;
-  return error.status === undefined ? LOST_ON_THE_WAY.has(error.code) : PASSING_STATUSES.has(error.status);
+  if (!IDEMPOTENT_METHODS.has(method)) return false;
+  return error.status === undefined ? CONNECTION_LOST_CODES.has(error.code) : TRANSIENT_STATUSES.has(error.status);
 }
 
-export interface SendingAgain {
+export interface RetryOptions {
   readonly method: string;
-  /** False from when on a second attempt would tell things twice. */
+  /** False once a watch has delivered lines, which a second attempt would deliver again. */
   readonly mayRepeat: () => boolean;
-  readonly limit: Limit;
+  readonly deadline: Deadline;
   readonly clock: Clock;
   readonly random: () => number;
 }
 
-/** Repeats an attempt while that may help and its time allows it. Rejects with the `KubeError` of the last one, or the limit's reason. */
-export async function sendAgain<T>(attempt: () => Promise<T>, options: SendingAgain): Promise<T> {
-  const { method, mayRepeat, limit, clock, random } = options;
+/**
+ * Repeats an attempt while the error is retryable and time is left. Rejects with the last attempt's `KubeError`, or the
+ * limit's reason.
+ */
+export async function withRetries<T>(attempt: () => Promise<T>, options: RetryOptions): Promise<T> {
+  const { method, mayRepeat, deadline, clock, random } = options;
   for (let attempts = 1; ; attempts += 1) {
     try {
       return await attempt();
     } catch (error) {
       if (!(error instanceof KubeError)) throw error;
       const delayMs = mayRepeat() ? retryDelayMs({ method, error, attempts }, random) : undefined;
-      // What could only end at the deadline is better told at once, with its reason.
-      if (limit.signal.aborted || delayMs === undefined || delayMs >= limit.leftMs()) throw error;
-      await sleep(clock, delayMs, limit.signal);
+      // A retry that would run into the deadline fails now, with the real error.
+      if (deadline.signal.aborted || delayMs === undefined || delayMs >= deadline.remainingMs()) throw error;
+      await sleep(clock, delayMs, deadline.signal);
     }
   }
 }

@@ -1,43 +1,51 @@
-import { createTold } from "../../host/async/event-source.ts";
+import { orAborted } from "../../host/async/abort.ts";
+import { createBackoff } from "../../host/async/backoff.ts";
+import { createLogOnce } from "../../host/async/log-once.ts";
 import { type Clock, type Instant, sleep } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
-import { isSamePlace } from "../auth/cluster-endpoint.ts";
+import { isSameEndpoint } from "../auth/cluster-endpoint.ts";
 import { KubeError } from "../error.ts";
-import { orAborted } from "./deadline.ts";
-import { backOffMs } from "./retry.ts";
-import { type Access, openSession, type Session } from "./session.ts";
+import { backoffOptions } from "./retry.ts";
+import { type ApiAccess, openSession, type Session } from "./session.ts";
 
-/** One request may hang for a reason of its own. */
-const TIMEOUTS = 2;
-/** A server that has come back is found again within this time, as long as anybody asks for it. */
-const LONGEST_PAUSE_MS = 2_000;
+/** So many timeouts in a row mark the connection as failed: a single request may hang for a reason of its own. */
+const TIMEOUTS_UNTIL_AWAY = 2;
+/**
+ * The longest pause between two connection attempts, hence how late a returned server is noticed while requests are
+ * made.
+ */
+const MAX_PAUSE_MS = 2_000;
 
 export type ConnectionState =
   | { readonly kind: "never connected" }
-  /** `lastFailure`: of the times before. */
-  | { readonly kind: "connected"; readonly since: Instant; readonly lastFailure: Failure | undefined }
-  /** The server cannot be reached, or does not know us. `since` is the first failure. */
-  | { readonly kind: "away"; readonly since: Instant; readonly lastFailure: Failure };
+  /** `lastFailure`: of an earlier outage. */
+  | { readonly kind: "connected"; readonly since: Instant; readonly lastFailure: ConnectionFailure | undefined }
+  /** The server cannot be reached, or does not accept our credentials. `since` is the time of the first failure. */
+  | { readonly kind: "away"; readonly since: Instant; readonly lastFailure: ConnectionFailure };
 
-export interface Failure {
+export interface ConnectionFailure {
   readonly at: Instant;
-  readonly why: KubeError;
+  readonly error: KubeError;
 }
 
-export interface Sessions {
-  /** The session to this server for this identity, connected. Rejects with `KubeError`, or with the signal's reason. */
-  take(access: Access, signal: AbortSignal): Promise<Session>;
+/** The pool of sessions to the API server, and the health of the connection as far as requests have shown it. */
+export interface SessionPool {
+  /** A connected session to this server with this identity. Rejects with `KubeError`, or with the signal's reason. */
+  acquire(access: ApiAccess, signal: AbortSignal): Promise<Session>;
   state(): ConnectionState;
-  /** The server has answered. */
-  served(): void;
-  /** A request on this session got no answer in time; it was begun then. Where others hang too, new streams get another session. */
-  timedOut(begunAt: Instant, session: Session | undefined): void;
-  /** The server was lost, does not know us, or we cannot say who we are. */
-  failed(why: KubeError): void;
-  close(why: KubeError): void;
+  /** Records that the server has answered a request. */
+  onResponse(): void;
+  /**
+   * Records that a request on this session, sent at `sentAt`, got no answer in time. If other requests hang too, the
+   * session is retired and new streams get another one.
+   */
+  onTimeout(sentAt: Instant, session: Session | undefined): void;
+  /** Records that the server was lost, rejects our credentials, or that we cannot read our credentials. */
+  onFailure(error: KubeError): void;
+  close(error: KubeError): void;
 }
 
-export interface SessionsOptions {
+export interface SessionPoolOptions {
   /** For the log. */
   readonly server: () => URL;
   readonly clock: Clock;
@@ -45,152 +53,154 @@ export interface SessionsOptions {
   readonly log: Log;
 }
 
-/** The session that new streams belong to, from when it is begun. */
-interface Current {
-  readonly access: Access;
+/** The session for new streams, from the start of its connection attempt. */
+interface ActiveSession {
+  readonly access: ApiAccess;
   readonly connected: Promise<Session>;
   session: Session | undefined;
 }
 
 /**
- * One session at a time for new streams; older ones stay until their streams have ended. However many ask at once, one connection is
- * made, and after a failure only after a pause, which all that ask share.
+ * Keeps one session at a time for new streams; older sessions stay open until their streams have ended. Concurrent
+ * requests share one connection attempt, and after a failure they share the pause before the next attempt.
  */
-export function createSessions({ server, clock, random, log }: SessionsOptions): Sessions {
-  const closing = new AbortController();
-  const pause = createPause(clock, random);
+export function createSessionPool({ server, clock, random, log }: SessionPoolOptions): SessionPool {
+  const closed = new AbortController();
+  const pause = createReconnectDelay(clock, random);
   const health = createHealth({ server, clock, log });
-  const alive = new Set<Session>();
-  let current: Current | undefined;
+  const openSessions = new Set<Session>();
+  let active: ActiveSession | undefined;
 
-  async function connect(access: Access, drop: () => void): Promise<Session> {
+  async function connect(access: ApiAccess, onUnusable: () => void): Promise<Session> {
     const { host } = access.cluster.server;
     try {
-      await pause.over(closing.signal);
-      const session = openSession({ ...access, clock, retired: drop, ended });
-      alive.add(session);
+      await pause.over(closed.signal);
+      const session = openSession({ ...access, clock, onRetired: onUnusable, onEnded });
+      openSessions.add(session);
       await session.ready;
       pause.end();
       log.debug({ server: host }, "connected to the API server");
       return session;
 
-      function ended(why: KubeError): void {
-        drop();
-        alive.delete(session);
-        log.debug({ server: host, err: why }, "the connection to the API server has ended");
+      function onEnded(error: KubeError): void {
+        onUnusable();
+        openSessions.delete(session);
+        log.debug({ server: host, err: error }, "the connection to the API server has ended");
       }
     } catch (error) {
-      drop();
-      if (closing.signal.aborted) throw closing.signal.reason;
+      onUnusable();
+      if (closed.signal.aborted) throw closed.signal.reason;
       pause.begin();
-      if (error instanceof KubeError) health.failed(error);
+      if (error instanceof KubeError) health.onFailure(error);
       throw error;
     }
   }
 
-  function begin(access: Access): Current {
+  function startSession(access: ApiAccess): ActiveSession {
     const connected = connect(access, () => {
-      if (current === own) current = undefined;
+      if (active === started) active = undefined;
     });
-    const own: Current = { access, connected, session: undefined };
-    const connectedTo = (session: Session) => {
-      own.session = session;
-      // Another identity has taken its place meanwhile; whoever waited for it is sent on to that one.
-      if (current !== own) session.retire();
+    const started: ActiveSession = { access, connected, session: undefined };
+    const onConnected = (session: Session) => {
+      started.session = session;
+      // A session for another identity has replaced it while it connected: requests that waited for it get that one.
+      if (active !== started) session.retire();
     };
-    connected.then(connectedTo, () => {
-      // Whoever waits for it hears of it; perhaps nobody does any more.
+    connected.then(onConnected, () => {
+      // The requests that wait for it get the error; this handler only avoids an unhandled rejection when none does.
     });
-    return own;
+    return started;
   }
 
   return {
-    async take(access, signal) {
-      closing.signal.throwIfAborted();
-      if (current !== undefined && !isSame(current.access, access)) {
-        current.session?.retire();
-        current = undefined;
+    async acquire(access, signal) {
+      closed.signal.throwIfAborted();
+      if (active !== undefined && !hasSameAccess(active.access, access)) {
+        active.session?.retire();
+        active = undefined;
       }
-      if (current?.session?.isFull()) current.session.retire();
-      if (current?.session?.takesStreams() === false) current = undefined;
-      current ??= begin(access);
-      return await orAborted(current.connected, signal);
+      if (active?.session?.isFull()) active.session.retire();
+      if (active?.session?.acceptsStreams() === false) active = undefined;
+      active ??= startSession(access);
+      return await orAborted(active.connected, signal);
     },
     ...health,
-    timedOut(begunAt, session) {
-      // Perhaps it is only this way to the server: what lies behind a balancer may hang, while pings are answered in front of it.
-      if (health.timedOut(begunAt) && session?.takesStreams()) session.retire();
+    onTimeout(sentAt, session) {
+      // Perhaps only this connection hangs: a load balancer answers pings while the server behind it does not answer.
+      if (health.timedOut(sentAt) && session?.acceptsStreams()) session.retire();
     },
-    close(why) {
-      closing.abort(why);
-      current = undefined;
-      for (const session of [...alive]) session.end(why);
+    close(error) {
+      closed.abort(error);
+      active = undefined;
+      for (const session of [...openSessions]) session.end(error);
     },
   };
 }
 
-/** A token goes with each request, and is no matter of the session. */
-function isSame(one: Access, other: Access): boolean {
+/** A token is sent with each request and does not belong to the session; the client certificate does. */
+function hasSameAccess(one: ApiAccess, other: ApiAccess): boolean {
   const [a, b] = [one.identity.certificate, other.identity.certificate];
-  return isSamePlace(one.cluster, other.cluster) && a?.cert === b?.cert && a?.key === b?.key;
+  return isSameEndpoint(one.cluster, other.cluster) && a?.cert === b?.cert && a?.key === b?.key;
 }
 
-/** Says each reason once, however many requests meet it, until the server answers. That a connection stands is no answer yet. */
-function createHealth({ server, clock, log }: Pick<SessionsOptions, "server" | "clock" | "log">) {
+/**
+ * Keeps the connection state and logs each failure reason once, however many requests fail with it, until the server
+ * answers a request. An established connection alone does not count as an answer.
+ */
+function createHealth({ server, clock, log }: Pick<SessionPoolOptions, "server" | "clock" | "log">) {
   let state: ConnectionState = { kind: "never connected" };
-  const told = createTold();
-  let servedAt = Number.NEGATIVE_INFINITY;
+  const logOnce = createLogOnce();
+  let respondedAt = Number.NEGATIVE_INFINITY;
   let timeouts = 0;
-  function failed(why: KubeError): void {
+  function onFailure(error: KubeError): void {
     const at = clock.now();
-    state = { kind: "away", since: state.kind === "away" ? state.since : at, lastFailure: { at, why } };
-    if (told.isNews(why.message))
-      log.warn({ server: server().host }, `the API server cannot be used: ${why.message}; trying again`);
+    state = { kind: "away", since: state.kind === "away" ? state.since : at, lastFailure: { at, error } };
+    if (logOnce.shouldLog(error.message))
+      log.warn({ server: server().host }, `the API server cannot be used: ${error.message}; trying again`);
   }
   return {
     state: () => state,
-    failed,
-    /** Whether it is more than one request that hangs. */
-    timedOut(begunAt: Instant): boolean {
-      // Others were answered meanwhile: what hangs is this request.
-      if (servedAt >= begunAt) return false;
+    onFailure: onFailure,
+    /** Returns whether more than one request hangs. */
+    timedOut(sentAt: Instant): boolean {
+      // The server has answered other requests meanwhile: only this request hangs.
+      if (respondedAt >= sentAt) return false;
       timeouts += 1;
-      if (timeouts < TIMEOUTS) return false;
-      // Why it is away already, such as that nobody listens there, says more.
+      if (timeouts < TIMEOUTS_UNTIL_AWAY) return false;
+      // A reason that is known already, such as a refused connection, is more specific.
       if (state.kind !== "away")
-        failed(new KubeError("UNREACHABLE", `${server().host} can be connected to, and answers no request`));
+        onFailure(new KubeError("UNREACHABLE", `${server().host} accepts connections but answers no request`));
       return true;
     },
-    served() {
-      servedAt = clock.now();
+    onResponse() {
+      respondedAt = clock.now();
       timeouts = 0;
       if (state.kind === "connected") return;
       const lastFailure = state.kind === "away" ? state.lastFailure : undefined;
       state = { kind: "connected", since: clock.now(), lastFailure };
-      if (!told.isEmpty()) log.info({ server: server().host }, "the API server answers again");
-      told.clear();
+      if (!logOnce.isEmpty()) log.info({ server: server().host }, "the API server answers again");
+      logOnce.clear();
     },
   };
 }
 
-/** Grows with each failure in a row. */
-function createPause(clock: Clock, random: () => number) {
-  let failures = 0;
-  let began = 0;
+/** The pause before the next connection attempt; it grows with each failure in a row. */
+function createReconnectDelay(clock: Clock, random: () => number) {
+  const backoff = createBackoff(backoffOptions(MAX_PAUSE_MS, random));
+  let startedAt = 0;
   let lengthMs = 0;
   return {
     begin(): void {
-      failures += 1;
-      began = clock.now();
-      lengthMs = backOffMs(failures, LONGEST_PAUSE_MS, random);
+      startedAt = clock.now();
+      lengthMs = backoff.next();
     },
     end(): void {
-      failures = 0;
+      backoff.reset();
       lengthMs = 0;
     },
     async over(signal: AbortSignal): Promise<void> {
-      // A clock that was set back must not make it longer.
-      const leftMs = Math.min(lengthMs, began + lengthMs - clock.now());
+      // If the wall clock was set back, the pause must not become longer.
+      const leftMs = Math.min(lengthMs, startedAt + lengthMs - clock.now());
       if (leftMs > 0) await sleep(clock, leftMs, signal);
     },
   };

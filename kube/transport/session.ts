@@ -7,174 +7,182 @@ import {
   type OutgoingHttpHeaders,
 } from "node:http2";
 import type { Clock } from "../../host/clock.ts";
-import type { Cluster } from "../auth/cluster-endpoint.ts";
+import type { ClusterEndpoint } from "../auth/cluster-endpoint.ts";
 import type { Identity } from "../auth/credentials.ts";
 import { KubeError } from "../error.ts";
-import { ownTimeProblem, toConnectError } from "./connect-error.ts";
-import { createWatchdog } from "./ping-watchdog.ts";
+import { certificateTimeProblem, toConnectError } from "./connect-error.ts";
+import { createPingWatchdog } from "./ping-watchdog.ts";
 
-/** Within the deadline of a heartbeat, so that whoever waits for one learns why it does not come. */
-const CONNECT_WITHIN_MS = 8_000;
 /**
- * A server allows 100 streams at once, as a rule; what comes beyond them is queued below us, heartbeats too. With each Secret and ConfigMap
- * that pods refer to there is one that lasts.
+ * Shorter than the deadline of a lease renewal, so that the renewal fails with the reason and not with a bare timeout.
  */
-const MOST_STREAMS = 90;
-/** How much of one answer may be under way. Not set for the session as a whole: in Bun 1.4 that stops large answers. */
+const CONNECT_TIMEOUT_MS = 8_000;
+/**
+ * API servers usually allow 100 concurrent streams. node:http2 queues further requests, lease renewals among them. Each
+ * Secret and ConfigMap that pods refer to needs one long-running watch stream.
+ */
+const MAX_STREAMS = 90;
+/**
+ * The flow-control window of one stream. The session's own window is left alone: setting it stalls large answers in Bun
+ * 1.4.
+ */
 const STREAM_WINDOW_BYTES = 1 << 20;
 
 /**
- * One connection over TLS. All errors are `KubeError`s.
+ * One HTTP/2 connection over TLS to the API server. All errors are `KubeError`s.
  *
  *     connecting ──► open ──► retired (GOAWAY, full, hanging, another certificate) ──last stream ends──► ended
  *         └────────────┴───────── lost, or ended by us ─────────────────────────────────────────────────┘
  */
 export interface Session {
-  /** Resolves when streams can be opened, rejects when that will never be. */
+  /** Resolves when streams can be opened; rejects when the connection attempt has failed. */
   readonly ready: Promise<void>;
-  /** False as soon as new streams belong to another session. */
-  takesStreams(): boolean;
-  /** It has as many streams as it may have. */
+  /** False once the session is retired or closed: new streams need another session. */
+  acceptsStreams(): boolean;
+  /** Whether it has `MAX_STREAMS` streams. */
   isFull(): boolean;
   open(headers: OutgoingHttpHeaders, hasBody: boolean): ClientHttp2Stream;
-  /** A sign of life came. */
-  heard(): void;
-  /** Whether the server has certainly not looked at a stream that was closed. */
-  hasPassedOver(stream: ClientHttp2Stream): boolean;
-  /** Why it has ended, once it has. */
-  why(): KubeError | undefined;
-  /** Ends when its streams have. */
+  /** To be called for every frame of an answer: it proves that the server is alive. */
+  onActivity(): void;
+  /** Whether the server has certainly not processed a closed stream, so that its request may be sent again. */
+  wasNotProcessed(stream: ClientHttp2Stream): boolean;
+  /** Why it has ended; undefined while it is open. */
+  closeError(): KubeError | undefined;
+  /** Accepts no new streams, and closes when the last open stream has ended. */
   retire(): void;
-  end(why: KubeError): void;
+  end(closeError: KubeError): void;
 }
 
-/** Where the server is, and who we are to it. */
-export interface Access {
-  readonly cluster: Cluster;
+/** The server and the identity that a session is opened with. */
+export interface ApiAccess {
+  readonly cluster: ClusterEndpoint;
   readonly identity: Identity;
 }
 
-export interface SessionOptions extends Access {
+export interface SessionOptions extends ApiAccess {
   readonly clock: Clock;
-  /** It takes no more streams. */
-  readonly retired: () => void;
-  /** It is over, and all its streams with it. */
-  readonly ended: (why: KubeError) => void;
+  /** Called when it accepts no more streams. */
+  readonly onRetired: () => void;
+  /** Called when it has ended, with all its streams. */
+  readonly onEnded: (closeError: KubeError) => void;
 }
 
-/** Begins to connect at once. Throws `KubeError` where the certificates cannot be used at all. */
-export function openSession({ cluster, identity, clock, retired, ended }: SessionOptions): Session {
-  const http2 = start(cluster, identity);
+/** Starts to connect at once. Throws `KubeError` where the certificates cannot be used at all. */
+export function openSession({ cluster, identity, clock, onRetired, onEnded }: SessionOptions): Session {
+  const http2 = connectHttp2(cluster, identity);
   let streams = 0;
-  let lastTaken = Number.POSITIVE_INFINITY;
+  let lastProcessedStreamId = Number.POSITIVE_INFINITY;
   let isRetired = false;
   let hasAnswered = false;
-  let why: KubeError | undefined;
+  let closeError: KubeError | undefined;
   const { host } = cluster.server;
 
-  const watchdog = createWatchdog({
+  const watchdog = createPingWatchdog({
     clock,
     ping,
     isExpecting: () => streams > 0,
-    dead: () => end(new KubeError("UNREACHABLE", `${host} has given no sign of life for 30 s, although it was asked`)),
+    onDead: () => end(new KubeError("UNREACHABLE", `${host} has sent nothing for 30 s, not even the answer to a ping`)),
   });
 
   function ping(): void {
-    if (!http2.destroyed) http2.ping((error) => error === null && watchdog.heard());
+    if (!http2.destroyed) http2.ping((error) => error === null && watchdog.onActivity());
   }
   function retire(): void {
-    if (!isRetired) retired();
+    if (!isRetired) onRetired();
     isRetired = true;
     if (streams === 0) end(new KubeError("CLOSED", `the connection to ${host} is no longer needed`));
   }
   function end(reason: KubeError): void {
-    why ??= reason;
+    closeError ??= reason;
     http2.destroy();
   }
-  /** What broke it off. A server that will not have our certificate may do so without a word, or with a reset. */
-  function broken(cause: unknown): KubeError {
+  /**
+   * Why it was closed. A server that rejects our certificate may close the connection without an alert, or reset it.
+   */
+  function toCloseError(cause: unknown): KubeError {
     const now = clock.now();
-    // So a server ends what it will not go on with: what is asked next is asked on another connection.
+    // An ordinary close after an answer: the next request opens another connection.
     if (cause === undefined && hasAnswered) return new KubeError("CLOSED", `${host} has ended the connection`);
     const isSilent = cause === undefined || Reflect.get(Object(cause), "code") === "ECONNRESET";
-    const own = isSilent && !hasAnswered ? ownTimeProblem(identity, now) : undefined;
-    if (own !== undefined) return new KubeError("TLS", `${host} has ended the connection: ${own}`);
+    const certificateProblem = isSilent && !hasAnswered ? certificateTimeProblem(identity, now) : undefined;
+    if (certificateProblem !== undefined)
+      return new KubeError("TLS", `${host} has ended the connection: ${certificateProblem}`);
     return toConnectError(cause, { cluster, identity, now });
   }
 
-  http2.on("error", (cause) => end(broken(cause)));
+  http2.on("error", (cause) => end(toCloseError(cause)));
   http2.on("goaway", (code, lastStreamId) => {
-    // A server that shuts down in order announces it first with the highest number there is.
-    lastTaken = lastStreamId;
+    // In a graceful shutdown the first GOAWAY carries the highest possible stream id.
+    lastProcessedStreamId = lastStreamId;
     if (code === constants.NGHTTP2_NO_ERROR) retire();
   });
   http2.on("close", () => {
     watchdog.stop();
-    why ??= broken(undefined);
-    ended(why);
+    closeError ??= toCloseError(undefined);
+    onEnded(closeError);
   });
 
   return {
-    ready: readiness(http2, clock, end, host, () => why),
-    takesStreams: () => !isRetired && why === undefined && !http2.closed && !http2.destroyed,
-    isFull: () => streams >= MOST_STREAMS,
+    ready: waitUntilReady(http2, clock, end, host, () => closeError),
+    acceptsStreams: () => !isRetired && closeError === undefined && !http2.closed && !http2.destroyed,
+    isFull: () => streams >= MAX_STREAMS,
     open(headers, hasBody) {
       const stream = http2.request(headers, { endStream: !hasBody });
       streams += 1;
-      watchdog.wake();
+      watchdog.start();
       stream.once("close", () => {
         streams -= 1;
-        // Only now, and not within this event: whoever waits for the stream hears first how it ended.
+        // Not within this event: the listeners of the stream must first see how the stream itself ended.
         if (isRetired && streams === 0) setImmediate(retire);
       });
       return stream;
     },
-    heard() {
+    onActivity() {
       hasAnswered = true;
-      watchdog.heard();
+      watchdog.onActivity();
     },
-    hasPassedOver: ({ id, rstCode }) =>
-      id === undefined || id > lastTaken || rstCode === constants.NGHTTP2_REFUSED_STREAM,
-    why: () => why,
+    wasNotProcessed: ({ id, rstCode }) =>
+      id === undefined || id > lastProcessedStreamId || rstCode === constants.NGHTTP2_REFUSED_STREAM,
+    closeError: () => closeError,
     retire,
     end,
   };
 }
 
-function readiness(
+function waitUntilReady(
   http2: ClientHttp2Session,
   clock: Clock,
-  end: (why: KubeError) => void,
+  end: (closeError: KubeError) => void,
   host: string,
-  why: () => KubeError | undefined,
+  closeError: () => KubeError | undefined,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    const late = () =>
+    const onTimeout = () =>
       end(
         new KubeError(
           "UNREACHABLE",
           `${host} does not answer: is the address right, and does a firewall lie in between?`,
         ),
       );
-    const cancel = clock.wakeAt(clock.now() + CONNECT_WITHIN_MS, late);
+    const cancel = clock.wakeAt(clock.now() + CONNECT_TIMEOUT_MS, onTimeout);
     http2.once("connect", () => {
       cancel();
-      // A server without HTTP/2 is told as an error first, and as connected then.
-      if (why() === undefined) resolve();
+      // For a server without HTTP/2 node:http2 emits 'error' first and 'connect' afterwards.
+      if (closeError() === undefined) resolve();
     });
     http2.once("close", () => {
       cancel();
-      const lost = why() ?? new KubeError("UNREACHABLE", `the connection to ${host} has ended`);
-      reject(new KubeError(lost.code, lost.message, { isUnprocessed: true, cause: lost.cause }));
+      const error = closeError() ?? new KubeError("UNREACHABLE", `the connection to ${host} has ended`);
+      reject(new KubeError(error.code, error.message, { isUnprocessed: true, cause: error.cause }));
     });
   });
 }
 
-function start(cluster: Cluster, { certificate }: Identity): ClientHttp2Session {
+function connectHttp2(cluster: ClusterEndpoint, { certificate }: Identity): ClientHttp2Session {
   const { server, certificateAuthority, tlsServerName, insecureSkipTlsVerify } = cluster;
   const options: SecureClientSessionOptions = {
     minVersion: "TLSv1.2",
-    // Said aloud, so that no environment variable turns it off.
+    // Explicit, so that NODE_TLS_REJECT_UNAUTHORIZED cannot turn it off.
     rejectUnauthorized: !insecureSkipTlsVerify,
     settings: { enablePush: false, initialWindowSize: STREAM_WINDOW_BYTES },
     ...(certificateAuthority === undefined ? {} : { ca: [certificateAuthority] }),

@@ -20,7 +20,7 @@ const limits = ({ requests }: FakeConnection) =>
 /** Answers the requests one after the other. */
 function answering(...answers: readonly unknown[]): FakeConnection {
   const connection = new FakeConnection();
-  connection.answer = () => {
+  connection.respond = () => {
     const answer = answers[connection.requests.length - 1];
     if (answer instanceof KubeError) throw answer;
     return answer;
@@ -46,7 +46,7 @@ test("a list is read page by page", async () => {
   expect(limits(connection)).toEqual(["500 from the beginning", "500 a", "500 b"]);
 });
 
-test("a list whose beginning is forgotten in the middle is read again in one piece", async () => {
+test("a list whose continue token expires is read again without paging", async () => {
   const connection = answering({ metadata: { ...metadata, continue: "a" }, items: [pod("old")] }, gone, {
     metadata: { resourceVersion: "200" },
     items: [pod("new")],
@@ -55,16 +55,16 @@ test("a list whose beginning is forgotten in the middle is read again in one pie
   expect(limits(connection)).toEqual(["500 from the beginning", "500 a", "all from the beginning"]);
 });
 
-test("a list that is gone in one piece, too, fails", async () => {
+test("a list without paging that fails with 410, too, fails", async () => {
   expect(await failureOf(list(answering(gone, gone)))).toBe("GONE");
 });
 
-test("another failure in the middle fails the list", async () => {
+test("any other error of a page fails the list", async () => {
   const page = { metadata: { ...metadata, continue: "a" }, items: [pod("one")] };
   expect(await failureOf(list(answering(page, new KubeError("SERVER", "etcd is away"))))).toBe("SERVER");
 });
 
-test("a page that is too large is asked for in smaller ones, from where it was", async () => {
+test("a page that is too large is requested again with a smaller limit and the same continue token", async () => {
   const tooLarge = new KubeError("TOO_LARGE", "the answer is larger than 16 MiB");
   const page = (name: string, next?: string) => ({ metadata: { ...metadata, continue: next }, items: [pod(name)] });
   const connection = answering(page("one", "a"), tooLarge, tooLarge, page("two", "b"), page("three"));
@@ -72,9 +72,9 @@ test("a page that is too large is asked for in smaller ones, from where it was",
   expect(limits(connection)).toEqual(["500 from the beginning", "500 a", "250 a", "125 a", "125 b"]);
 });
 
-test("one object that is too large fails the list", async () => {
+test("a single object that is too large fails the list", async () => {
   const connection = new FakeConnection();
-  connection.answer = () => {
+  connection.respond = () => {
     throw new KubeError("TOO_LARGE", "the answer is larger than 16 MiB");
   };
   expect(await failureOf(list(connection))).toBe("TOO_LARGE");
@@ -85,16 +85,16 @@ test("null is an empty list", async () => {
   expect((await list(answering({ metadata, items: null }))).items).toEqual([]);
 });
 
-describe("no list:", () => {
+describe("an answer that is not a list fails:", () => {
   const rows: readonly (readonly [string, unknown])[] = [
     ["nothing", undefined],
     ["text", "a list"],
     ["null", null],
     ["an object", pod("one")],
-    ["no version", { metadata: {}, items: [] }],
+    ["no resourceVersion", { metadata: {}, items: [] }],
     ["no items", { metadata }],
-    ["items that are no array", { metadata, items: {} }],
-    ["an item that is no object", { metadata, items: [pod("one"), 42] }],
+    ["items that are not an array", { metadata, items: {} }],
+    ["an item that is not an object", { metadata, items: [pod("one"), 42] }],
     ["an item without a name", { metadata, items: [{ metadata: {} }] }],
   ];
   for (const [what, answer] of rows)

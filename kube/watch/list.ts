@@ -1,41 +1,40 @@
 import type { ListMeta } from "../../proto/kubernetes/gen/types.ts";
 import { KubeError } from "../error.ts";
 import { type KubeObject, pathOf, type Resource, type Selector } from "../resource.ts";
-import type { Connection, Lane } from "../transport/connection.ts";
+import type { KubeConnection, PriorityLevel } from "../transport/connection.ts";
 
-/** How long a call may take, who may end it, and which lane it takes. */
-export interface CallOptions {
+/** Options of every API call: deadline, cancellation and flow control. */
+export interface RequestOptions {
   /** 30 s if left out; of a list, for each page. */
   readonly deadlineMs?: number;
   readonly signal?: AbortSignal;
   /** `main` if left out. */
-  readonly lane?: Lane;
-  /** Asked whenever the lane has a turn: whether this call goes before those that wait longer. */
+  readonly priorityLevel?: PriorityLevel;
+  /** Called whenever flow control admits a request: whether this one goes before those that have waited longer. */
   readonly isUrgent?: () => boolean;
 }
 
 export interface KubeList<T extends KubeObject> {
   readonly items: readonly T[];
-  /** The state of the cluster that the list shows; a watch from here on misses nothing. */
+  /** A watch that starts at this resourceVersion misses nothing. */
   readonly resourceVersion: string;
 }
 
-export const DEADLINE_MS = 30_000;
-const PAGE = 500;
+export const DEFAULT_DEADLINE_MS = 30_000;
+const PAGE_SIZE = 500;
 
 /**
- * Everything that the selector matches, read in pages. A list that takes longer than the server remembers its beginning (410) is
- * begun once more, in one piece, which cannot grow old. Where objects are so large that a page of them is refused, pages become smaller.
- * Rejects with `KubeError`.
+ * Lists everything that the selector matches, in pages. If the continue token expires (410), it lists once more without
+ * paging, which cannot expire. If a page is too large for us, it halves the page size. Rejects with `KubeError`.
  */
 export async function listAll<T extends KubeObject>(
-  connection: Connection,
+  connection: KubeConnection,
   resource: Resource<T>,
   selector: Selector,
-  options: CallOptions = {},
+  options: RequestOptions = {},
 ): Promise<KubeList<T>> {
   try {
-    return await listPages(connection, resource, selector, PAGE, options);
+    return await listPages(connection, resource, selector, PAGE_SIZE, options);
   } catch (error) {
     if (!(error instanceof KubeError && error.code === "GONE")) throw error;
     return await listPages(connection, resource, selector, undefined, options);
@@ -43,39 +42,45 @@ export async function listAll<T extends KubeObject>(
 }
 
 async function listPages<T extends KubeObject>(
-  connection: Connection,
+  connection: KubeConnection,
   resource: Resource<T>,
   selector: Selector,
-  mostAtOnce: number | undefined,
-  options: CallOptions,
+  pageSize: number | undefined,
+  options: RequestOptions,
 ): Promise<KubeList<T>> {
   const items: T[] = [];
   const path = pathOf(resource);
-  let limit = mostAtOnce;
-  const askOnce = async (token: string | undefined) => {
+  let limit = pageSize;
+  const requestPage = async (token: string | undefined) => {
     const page = {
       ...selector,
       ...(limit !== undefined && { limit: String(limit) }),
       ...(token !== undefined && { continue: token }),
     };
-    const answer = await connection.request({ method: "GET", path, query: page, deadlineMs: DEADLINE_MS, ...options });
+    const answer = await connection.request({
+      method: "GET",
+      path,
+      query: page,
+      deadlineMs: DEFAULT_DEADLINE_MS,
+      ...options,
+    });
     if (!isPage<T>(answer)) throw new KubeError("NOT_JSON", `GET ${path}: the answer is not a list`);
     // Go writes an empty list as null now and then.
     items.push(...(answer.items ?? []));
     return answer.metadata;
   };
-  const ask = async (token: string | undefined): Promise<Page<T>["metadata"]> => {
+  const requestPageShrinking = async (token: string | undefined): Promise<Page<T>["metadata"]> => {
     try {
-      return await askOnce(token);
+      return await requestPage(token);
     } catch (error) {
       const isTooLarge = error instanceof KubeError && error.code === "TOO_LARGE";
       if (!isTooLarge || limit === undefined || limit === 1) throw error;
       limit = Math.floor(limit / 2);
-      return await ask(token);
+      return await requestPageShrinking(token);
     }
   };
-  const first = await ask(undefined);
-  for (let token = first.continue; token; ) token = (await ask(token)).continue;
+  const first = await requestPageShrinking(undefined);
+  for (let token = first.continue; token; ) token = (await requestPageShrinking(token)).continue;
   return { items, resourceVersion: first.resourceVersion };
 }
 
@@ -86,12 +91,12 @@ interface Page<T> {
 
 function isPage<T>(answer: unknown): answer is Page<T> {
   const { metadata, items } = (answer ?? {}) as Partial<Page<T>>;
-  const isList = items === null || (Array.isArray(items) && items.every(isObject));
+  const isList = items === null || (Array.isArray(items) && items.every(isKubeObject));
   return isList && typeof metadata?.resourceVersion === "string";
 }
 
-/** Whether this may be called an object of the API: everything else about it is for its reader to judge. */
-export function isObject(value: unknown): value is KubeObject & { readonly metadata: { readonly name: string } } {
+/** Whether the value has `metadata.name`, as every API object has. The consumer checks the rest. */
+export function isKubeObject(value: unknown): value is KubeObject & { readonly metadata: { readonly name: string } } {
   const { metadata } = (value ?? {}) as { readonly metadata?: { readonly name?: unknown } | null };
   return typeof metadata?.name === "string";
 }

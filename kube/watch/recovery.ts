@@ -1,22 +1,25 @@
+import { onAbort } from "../../host/async/abort.ts";
 import type { Clock, Instant } from "../../host/clock.ts";
 import { KubeError, type KubeErrorCode } from "../error.ts";
-import type { Connection } from "../transport/connection.ts";
+import type { KubeConnection } from "../transport/connection.ts";
 
-/** Whether the API server serves us, as far as requests have shown, and who waits for it to do so. */
+/**
+ * Detects from the results of all requests that the API server serves us again after an outage, and ends the back-offs
+ * that wait for it.
+ */
 export interface Recovery {
-  /** The same connection, whose requests are listened to. */
-  listen(connection: Connection): Connection;
+  /** Returns the same connection with its requests observed. */
+  track(connection: KubeConnection): KubeConnection;
   /**
-   * Resolves after a time; sooner where the server has not served us for a while, and does so again. Rejects with the signal's
-   * reason.
+   * Resolves after `ms`, or sooner when the server serves us again after an outage. Rejects with the signal's reason.
    */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
-  /** Calls `recovered` each time when sleepers are woken, until the signal aborts. */
-  tell(recovered: () => void, signal: AbortSignal): void;
+  /** Calls `onRecovered` each time an outage ends, until the signal aborts. */
+  onRecovery(onRecovered: () => void, signal: AbortSignal): void;
 }
 
-/** As opposed to what is wrong with one request. */
-const NOT_SERVED: ReadonlySet<KubeErrorCode> = new Set([
+/** The server does not serve us at all, as opposed to an error of one request. */
+const OUTAGE_CODES: ReadonlySet<KubeErrorCode> = new Set([
   "UNREACHABLE",
   "TIMEOUT",
   "CLOSED",
@@ -27,14 +30,16 @@ const NOT_SERVED: ReadonlySet<KubeErrorCode> = new Set([
   "SERVER",
   "NOT_JSON",
 ]);
-/** A server that fails one request and serves the next is none that comes back: who waits for it has its own reason to. */
-const SHORTEST_OUTAGE_MS = 3_000;
-/** All nodes see it come back at one moment. */
+/**
+ * A server that fails one request and serves the next was not away: a caller then backs off for a reason of its own.
+ */
+const MIN_OUTAGE_MS = 3_000;
+/** Wake-ups are spread over this time, since all nodes see the server return at the same moment. */
 const SPREAD_MS = 1_000;
 
 /**
- * Whoever has failed for long waits for long, each by itself. One request that is served tells all of them, so that the return of a
- * server is found by whoever asks first.
+ * After a long outage each reflector and reporter is in a long back-off of its own. The first request that the server
+ * serves wakes all of them.
  */
 export function createRecovery(clock: Clock, random: () => number): Recovery {
   const sleepers = createSleepers(clock, random);
@@ -43,17 +48,17 @@ export function createRecovery(clock: Clock, random: () => number): Recovery {
   function served(): void {
     const since = failingSince;
     failingSince = undefined;
-    if (since !== undefined && clock.now() - since >= SHORTEST_OUTAGE_MS) sleepers.wake();
+    if (since !== undefined && clock.now() - since >= MIN_OUTAGE_MS) sleepers.wake();
   }
 
   function failed(error: unknown): void {
     if (!(error instanceof KubeError)) return;
-    if (NOT_SERVED.has(error.code)) failingSince ??= clock.now();
+    if (OUTAGE_CODES.has(error.code)) failingSince ??= clock.now();
     else if (error.status !== undefined) served();
   }
 
   return {
-    listen: (connection) => ({
+    track: (connection) => ({
       state: () => connection.state(),
       close: () => connection.close(),
       async request(request) {
@@ -66,30 +71,30 @@ export function createRecovery(clock: Clock, random: () => number): Recovery {
           throw error;
         }
       },
-      async lines(request, onLine, opened) {
-        const begun = () => {
+      async lines(request, onLine, onOpen) {
+        const onStart = () => {
           served();
-          opened?.();
+          onOpen?.();
         };
-        const error = await connection.lines(request, onLine, begun);
+        const error = await connection.lines(request, onLine, onStart);
         failed(error);
         return error;
       },
     }),
     sleep: sleepers.sleep,
-    tell(recovered, signal) {
-      const sleepOn = () => {
+    onRecovery(onRecovered, signal) {
+      const subscribe = () => {
         sleepers.sleep(Number.POSITIVE_INFINITY, signal).then(
           () => {
-            sleepOn();
-            recovered();
+            subscribe();
+            onRecovered();
           },
           () => {
-            // Nobody wants to be told any more.
+            // The signal has aborted: the subscription has ended.
           },
         );
       };
-      sleepOn();
+      subscribe();
     },
   };
 }
@@ -104,27 +109,26 @@ function createSleepers(clock: Clock, random: () => number) {
       return new Promise((resolve, reject) => {
         if (signal.aborted) return reject(signal.reason);
         const due = clock.now() + ms;
-        let cancel = Number.isFinite(due) ? clock.wakeAt(due, over) : () => {};
+        let cancel = Number.isFinite(due) ? clock.wakeAt(due, finish) : () => {};
         wakers.add(wake);
-        signal.addEventListener("abort", onAbort, { once: true });
+        const remove = onAbort(signal, () => {
+          cleanUp();
+          reject(signal.reason);
+        });
 
-        function leave(): void {
+        function cleanUp(): void {
           cancel();
           wakers.delete(wake);
-          signal.removeEventListener("abort", onAbort);
+          remove();
         }
-        function over(): void {
-          leave();
+        function finish(): void {
+          cleanUp();
           resolve();
-        }
-        function onAbort(): void {
-          leave();
-          reject(signal.reason);
         }
         function wake(): void {
           cancel();
           wakers.delete(wake);
-          cancel = clock.wakeAt(Math.min(due, clock.now() + random() * SPREAD_MS), over);
+          cancel = clock.wakeAt(Math.min(due, clock.now() + random() * SPREAD_MS), finish);
         }
       });
     },

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "bun:test";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { FakeClock, rest } from "../../test/fakes/clock.ts";
+import { FakeClock, settlePromises } from "../../test/fakes/clock.ts";
 import { FakeConnection } from "../../test/fakes/connection.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
 import { KubeError } from "../error.ts";
 import { pods } from "../resource.ts";
 import type { KubeRequest, LinesRequest } from "../transport/connection.ts";
 import { createRecovery } from "./recovery.ts";
-import { follow } from "./reflector.ts";
+import { runReflector } from "./reflector.ts";
 
 const unreachable = () => new KubeError("UNREACHABLE", "connection refused");
 const invalid = (status: number) => new KubeError("INVALID", "sendInitialEvents is forbidden", { status });
@@ -32,41 +32,44 @@ const errorEvent = (code: number, reason: string) => ({
 });
 const names = (objects: readonly Pod[]) => objects.map(({ metadata }) => metadata.name).join(" ");
 
-interface Scene {
+interface ReflectorFixture {
   readonly connection: FakeConnection;
   readonly clock: FakeClock;
   readonly log: FakeLog;
-  /** What the listener was told since it was last asked. */
-  readonly told: () => readonly string[];
-  /** Where the watches began, in order: `initial` or a resourceVersion. */
-  readonly began: () => readonly string[];
+  /** The listener's calls since the last request for them. */
+  readonly calls: () => readonly string[];
+  /** Where the watches started, in order: `initial` or a resourceVersion. */
+  readonly startVersions: () => readonly string[];
   readonly stop: () => Promise<void>;
 }
 
-async function aFollow({ random = 0, pages = [[]] as readonly (readonly unknown[])[] } = {}): Promise<Scene> {
+async function startReflector({
+  random = 0,
+  pages = [[]] as readonly (readonly unknown[])[],
+} = {}): Promise<ReflectorFixture> {
   const [connection, clock, log] = [new FakeConnection(), new FakeClock(), new FakeLog()];
-  connection.answer = listing(pages);
-  const told: string[] = [];
+  connection.respond = listing(pages);
+  const calls: string[] = [];
   const controller = new AbortController();
   const listener = {
-    replaced(objects: readonly Pod[], version: string, hasGoneBack: boolean) {
-      told.push(`replaced at ${version}${hasGoneBack ? " (gone back)" : ""}: ${names(objects)}`);
+    onReplaced(objects: readonly Pod[], version: string, hasGoneBack: boolean) {
+      calls.push(`replaced at ${version}${hasGoneBack ? " (gone back)" : ""}: ${names(objects)}`);
     },
-    changed: (kind: string, object: Pod) => void told.push(`${kind} ${object.metadata.name}`),
-    away: (error: KubeError) => void told.push(`away: ${error.code}`),
-    back: () => void told.push("back"),
+    onChanged: (kind: string, object: Pod) => void calls.push(`${kind} ${object.metadata.name}`),
+    onOutage: (error: KubeError) => void calls.push(`away: ${error.code}`),
+    onRecovered: () => void calls.push("back"),
   };
   const selector = { fieldSelector: "spec.nodeName=a" };
   const recovery = createRecovery(clock, () => random);
-  const tools = { connection: recovery.listen(connection), clock, log, random: () => random, recovery };
-  const end = follow(tools, pods(), selector, listener, controller.signal);
-  await rest();
+  const tools = { connection: recovery.track(connection), clock, log, random: () => random, recovery };
+  const end = runReflector(tools, pods(), selector, listener, controller.signal);
+  await settlePromises();
   return {
     connection,
     clock,
     log,
-    told: () => told.splice(0),
-    began: () => connection.streams.map(({ request }) => request.query?.["resourceVersion"] ?? "initial"),
+    calls: () => calls.splice(0),
+    startVersions: () => connection.streams.map(({ request }) => request.query?.["resourceVersion"] ?? "initial"),
     async stop() {
       controller.abort();
       await end;
@@ -74,7 +77,7 @@ async function aFollow({ random = 0, pages = [[]] as readonly (readonly unknown[
   };
 }
 
-/** Answers lists with one page after the other, of state 100. */
+/** Answers lists page by page, at resourceVersion 100. */
 function listing(pages: readonly (readonly unknown[])[]) {
   return ({ query }: KubeRequest): unknown => {
     const page = Number(query?.["continue"] ?? 0);
@@ -83,31 +86,31 @@ function listing(pages: readonly (readonly unknown[])[]) {
   };
 }
 
-/** A follow that has been told everything, of state 10, by initial events. */
-async function aCompleteFollow(options: Parameters<typeof aFollow>[0] = {}): Promise<Scene> {
-  const scene = await aFollow(options);
-  await scene.connection.last.open();
-  await scene.connection.last.send(event("ADDED", "web", 3), endOfInitialEvents(10));
-  scene.told();
-  return scene;
+/** A reflector that has received its snapshot, at resourceVersion 10, by initial events. */
+async function startSyncedReflector(options: Parameters<typeof startReflector>[0] = {}): Promise<ReflectorFixture> {
+  const fixture = await startReflector(options);
+  await fixture.connection.lastStream.open();
+  await fixture.connection.lastStream.send(event("ADDED", "web", 3), endOfInitialEvents(10));
+  fixture.calls();
+  return fixture;
 }
 
-/** A follow of a server without initial events that has been told everything by a list. */
-async function aListingFollow(options: Parameters<typeof aFollow>[0] = {}): Promise<Scene> {
-  const scene = await aFollow(options);
-  await scene.connection.last.end(invalid(422));
-  await rest();
-  return scene;
+/** A reflector for a server without initial events that has received its snapshot by a list. */
+async function startListingReflector(options: Parameters<typeof startReflector>[0] = {}): Promise<ReflectorFixture> {
+  const fixture = await startReflector(options);
+  await fixture.connection.lastStream.end(invalid(422));
+  await settlePromises();
+  return fixture;
 }
 
 const queryOf = ({ query = {} }: LinesRequest | KubeRequest) =>
   Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined));
 
-describe("what there is", () => {
-  test("comes as initial events of a watch, and is told when it is complete", async () => {
-    const { connection, told, stop } = await aFollow();
-    expect(connection.last.request).toMatchObject({ method: "GET", path: "/api/v1/pods" });
-    expect(queryOf(connection.last.request)).toEqual({
+describe("snapshot:", () => {
+  test("the reflector gets it from a watch with initial events, and reports it when it is complete", async () => {
+    const { connection, calls, stop } = await startReflector();
+    expect(connection.lastStream.request).toMatchObject({ method: "GET", path: "/api/v1/pods" });
+    expect(queryOf(connection.lastStream.request)).toEqual({
       watch: "true",
       fieldSelector: "spec.nodeName=a",
       allowWatchBookmarks: "true",
@@ -115,177 +118,181 @@ describe("what there is", () => {
       resourceVersionMatch: "NotOlderThan",
       timeoutSeconds: "300",
     });
-    await connection.last.open();
-    await connection.last.send(event("ADDED", "web", 3), event("ADDED", "db", 7), bookmark(8));
-    expect(told()).toEqual([]);
-    await connection.last.send(endOfInitialEvents(10), event("ADDED", "job", 11), event("MODIFIED", "web", 12));
-    expect(told()).toEqual(["replaced at 10: web db", "added job", "modified web"]);
-    await connection.last.send(event("DELETED", "job", 13));
-    expect(told()).toEqual(["deleted job"]);
+    await connection.lastStream.open();
+    await connection.lastStream.send(event("ADDED", "web", 3), event("ADDED", "db", 7), bookmark(8));
+    expect(calls()).toEqual([]);
+    await connection.lastStream.send(endOfInitialEvents(10), event("ADDED", "job", 11), event("MODIFIED", "web", 12));
+    expect(calls()).toEqual(["replaced at 10: web db", "added job", "modified web"]);
+    await connection.lastStream.send(event("DELETED", "job", 13));
+    expect(calls()).toEqual(["deleted job"]);
     await stop();
   });
 
-  test("is told as it is at the end of the initial events", async () => {
-    const { connection, told, stop } = await aFollow();
-    await connection.last.open();
-    await connection.last.send(event("ADDED", "web", 3), event("ADDED", "db", 7), event("MODIFIED", "db", 8));
-    await connection.last.send(event("DELETED", "web", 9), endOfInitialEvents(10));
-    expect(told()).toEqual(["replaced at 10: db"]);
+  test("the reported snapshot is the state at the end of the initial events", async () => {
+    const { connection, calls, stop } = await startReflector();
+    await connection.lastStream.open();
+    await connection.lastStream.send(event("ADDED", "web", 3), event("ADDED", "db", 7), event("MODIFIED", "db", 8));
+    await connection.lastStream.send(event("DELETED", "web", 9), endOfInitialEvents(10));
+    expect(calls()).toEqual(["replaced at 10: db"]);
     await stop();
   });
 
-  test("is told in no part when the initial events are cut", async () => {
-    const { connection, clock, told, began, stop } = await aFollow();
-    await connection.last.open();
-    await connection.last.send(event("ADDED", "web", 3));
-    await connection.last.end(unreachable());
+  test("a watch that is cut during the initial events reports nothing", async () => {
+    const { connection, clock, calls, startVersions, stop } = await startReflector();
+    await connection.lastStream.open();
+    await connection.lastStream.send(event("ADDED", "web", 3));
+    await connection.lastStream.end(unreachable());
     await clock.advance(800);
-    expect(told()).toEqual(["away: UNREACHABLE"]);
-    expect(began()).toEqual(["initial", "initial"]);
-    await connection.last.open();
-    await connection.last.send(event("ADDED", "db", 7), endOfInitialEvents(10));
-    expect(told()).toEqual(["back", "replaced at 10: db"]);
+    expect(calls()).toEqual(["away: UNREACHABLE"]);
+    expect(startVersions()).toEqual(["initial", "initial"]);
+    await connection.lastStream.open();
+    await connection.lastStream.send(event("ADDED", "db", 7), endOfInitialEvents(10));
+    expect(calls()).toEqual(["back", "replaced at 10: db"]);
     await stop();
   });
 
-  test("is told in no part when the initial events end in order before they are complete", async () => {
-    const { connection, clock, told, began, stop } = await aFollow();
-    await connection.last.open();
-    await connection.last.send(event("ADDED", "web", 3));
+  test("a watch that ends normally before the initial events are complete reports nothing", async () => {
+    const { connection, clock, calls, startVersions, stop } = await startReflector();
+    await connection.lastStream.open();
+    await connection.lastStream.send(event("ADDED", "web", 3));
     await clock.advance(5_000);
-    await connection.last.end();
-    expect(told()).toEqual(["away: CLOSED"]);
-    expect(began()).toEqual(["initial"]);
+    await connection.lastStream.end();
+    expect(calls()).toEqual(["away: CLOSED"]);
+    expect(startVersions()).toEqual(["initial"]);
     await stop();
   });
 
   for (const status of [400, 422])
-    test(`is listed in pages where a server refuses initial events with ${status}`, async () => {
-      const { connection, told, began, log, stop } = await aFollow({ pages: [[pod("web", 3)], [pod("db", 7)]] });
-      await connection.last.end(invalid(status));
-      await rest();
+    test(`the reflector lists in pages when the server rejects initial events with ${status}`, async () => {
+      const { connection, calls, startVersions, log, stop } = await startReflector({
+        pages: [[pod("web", 3)], [pod("db", 7)]],
+      });
+      await connection.lastStream.end(invalid(status));
+      await settlePromises();
       expect(connection.requests.map(queryOf)).toEqual([
         { fieldSelector: "spec.nodeName=a", limit: "500" },
         { fieldSelector: "spec.nodeName=a", limit: "500", continue: "1" },
       ]);
-      expect(told()).toEqual(["replaced at 100: web db"]);
-      expect(began()).toEqual(["initial", "100"]);
-      expect(queryOf(connection.last.request)).toEqual({
+      expect(calls()).toEqual(["replaced at 100: web db"]);
+      expect(startVersions()).toEqual(["initial", "100"]);
+      expect(queryOf(connection.lastStream.request)).toEqual({
         watch: "true",
         fieldSelector: "spec.nodeName=a",
         allowWatchBookmarks: "true",
         resourceVersion: "100",
         timeoutSeconds: "300",
       });
-      expect(log.told()).toEqual(["info: the API server has no initial events: reading lists"]);
+      expect(log.takeLines()).toEqual([
+        "info: the API server does not support initial events: falling back to list and watch",
+      ]);
       await stop();
     });
 
-  test("is listed where the initial events never end", async () => {
-    const { connection, clock, told, began, stop } = await aFollow({ pages: [[pod("web", 3)]] });
-    await connection.last.open();
+  test("the reflector lists when the initial events never end", async () => {
+    const { connection, clock, calls, startVersions, stop } = await startReflector({ pages: [[pod("web", 3)]] });
+    await connection.lastStream.open();
     for (let second = 0; second < 120; second += 40) {
-      await connection.last.send(event("ADDED", "web", 3));
+      await connection.lastStream.send(event("ADDED", "web", 3));
       await clock.advance(40_000);
     }
-    await rest();
-    expect(told()).toEqual(["replaced at 100: web"]);
-    expect(began()).toEqual(["initial", "100"]);
+    await settlePromises();
+    expect(calls()).toEqual(["replaced at 100: web"]);
+    expect(startVersions()).toEqual(["initial", "100"]);
     await stop();
   });
 
-  test("is listed again and again until a list succeeds; one outage is told", async () => {
-    const scene = await aFollow();
-    scene.connection.answer = () => {
+  test("the reflector lists until a list succeeds, and reports one outage", async () => {
+    const fixture = await startReflector();
+    fixture.connection.respond = () => {
       throw new KubeError("SERVER", "etcd is away", { status: 500 });
     };
-    await scene.connection.last.end(invalid(422));
-    await scene.clock.advance(5_000);
-    expect(scene.connection.requests.length).toBe(3);
-    expect(scene.told()).toEqual(["away: SERVER"]);
-    scene.connection.answer = listing([[pod("web", 3)]]);
-    await scene.clock.advance(30_000);
-    expect(scene.told()).toEqual(["back", "replaced at 100: web"]);
-    await scene.stop();
+    await fixture.connection.lastStream.end(invalid(422));
+    await fixture.clock.advance(5_000);
+    expect(fixture.connection.requests.length).toBe(3);
+    expect(fixture.calls()).toEqual(["away: SERVER"]);
+    fixture.connection.respond = listing([[pod("web", 3)]]);
+    await fixture.clock.advance(30_000);
+    expect(fixture.calls()).toEqual(["back", "replaced at 100: web"]);
+    await fixture.stop();
   });
 });
 
-describe("a watch", () => {
+describe("watch:", () => {
   for (const [random, seconds] of [
     [0, "300"],
     [0.5, "450"],
     [0.9999, "600"],
   ] as const)
-    test(`is asked to last ${seconds} s by chance ${random}`, async () => {
-      const { connection, stop } = await aFollow({ random });
-      expect(queryOf(connection.last.request)["timeoutSeconds"]).toBe(seconds);
+    test(`timeoutSeconds is ${seconds} for the random number ${random}`, async () => {
+      const { connection, stop } = await startReflector({ random });
+      expect(queryOf(connection.lastStream.request)["timeoutSeconds"]).toBe(seconds);
       await stop();
     });
 
-  test("that ends in order is gone on with at once, and nobody is told", async () => {
-    const { connection, clock, told, began, stop } = await aCompleteFollow();
+  test("a watch that ends normally is resumed at once, without a report", async () => {
+    const { connection, clock, calls, startVersions, stop } = await startSyncedReflector();
     await clock.advance(2_000);
-    await connection.last.end();
-    expect(began()).toEqual(["initial", "10"]);
-    await connection.last.open();
-    await connection.last.send(event("MODIFIED", "web", 11));
-    expect(told()).toEqual(["modified web"]);
+    await connection.lastStream.end();
+    expect(startVersions()).toEqual(["initial", "10"]);
+    await connection.lastStream.open();
+    await connection.lastStream.send(event("MODIFIED", "web", 11));
+    expect(calls()).toEqual(["modified web"]);
     await stop();
   });
 
-  test("that is ended at once is not asked for again at once", async () => {
-    const { connection, clock, told, began, stop } = await aCompleteFollow();
-    await connection.last.end();
-    expect(began()).toEqual(["initial"]);
+  test("a watch that ends immediately is resumed after a back-off", async () => {
+    const { connection, clock, calls, startVersions, stop } = await startSyncedReflector();
+    await connection.lastStream.end();
+    expect(startVersions()).toEqual(["initial"]);
     await clock.advance(800);
-    expect(began()).toEqual(["initial", "10"]);
-    await connection.last.open();
-    expect(told()).toEqual(["away: CLOSED", "back"]);
+    expect(startVersions()).toEqual(["initial", "10"]);
+    await connection.lastStream.open();
+    expect(calls()).toEqual(["away: CLOSED", "back"]);
     await stop();
   });
 
-  test("that is cut goes on from the last change", async () => {
-    const { connection, clock, told, began, stop } = await aCompleteFollow();
-    await connection.last.send(event("MODIFIED", "web", 14));
-    await connection.last.end(unreachable());
+  test("a watch that is cut resumes from the last change", async () => {
+    const { connection, clock, calls, startVersions, stop } = await startSyncedReflector();
+    await connection.lastStream.send(event("MODIFIED", "web", 14));
+    await connection.lastStream.end(unreachable());
     await clock.advance(800);
-    expect(began()).toEqual(["initial", "14"]);
-    expect(told()).toEqual(["modified web", "away: UNREACHABLE"]);
-    await connection.last.open();
-    await connection.last.send(event("DELETED", "web", 15));
-    expect(told()).toEqual(["back", "deleted web"]);
+    expect(startVersions()).toEqual(["initial", "14"]);
+    expect(calls()).toEqual(["modified web", "away: UNREACHABLE"]);
+    await connection.lastStream.open();
+    await connection.lastStream.send(event("DELETED", "web", 15));
+    expect(calls()).toEqual(["back", "deleted web"]);
     await stop();
   });
 
-  test("that is cut goes on from the last bookmark", async () => {
-    const { connection, clock, began, stop } = await aCompleteFollow();
-    await connection.last.send(event("MODIFIED", "web", 14), bookmark(90));
-    await connection.last.end(unreachable());
+  test("a watch that is cut resumes from the last bookmark", async () => {
+    const { connection, clock, startVersions, stop } = await startSyncedReflector();
+    await connection.lastStream.send(event("MODIFIED", "web", 14), bookmark(90));
+    await connection.lastStream.end(unreachable());
     await clock.advance(800);
-    expect(began()).toEqual(["initial", "90"]);
+    expect(startVersions()).toEqual(["initial", "90"]);
     await stop();
   });
 
-  test("that is silent is gone on with by another one, and nobody is told", async () => {
-    const { connection, clock, told, began, stop } = await aCompleteFollow();
+  test("a silent watch is replaced by another one, without a report", async () => {
+    const { connection, clock, calls, startVersions, stop } = await startSyncedReflector();
     await clock.advance(74_000);
-    await connection.last.send(bookmark(20));
+    await connection.lastStream.send(bookmark(20));
     await clock.advance(74_000);
-    expect(began()).toEqual(["initial"]);
+    expect(startVersions()).toEqual(["initial"]);
     await clock.advance(1_000);
-    expect(began()).toEqual(["initial", "20"]);
-    expect(connection.open).toBe(1);
-    expect(told()).toEqual([]);
+    expect(startVersions()).toEqual(["initial", "20"]);
+    expect(connection.openStreams).toBe(1);
+    expect(calls()).toEqual([]);
     await stop();
   });
 
-  test("that is silent once more at the same place is no place to go on from", async () => {
-    const { connection, clock, told, began, stop } = await aCompleteFollow();
+  test("a second silent watch at the same resourceVersion causes a relist", async () => {
+    const { connection, clock, calls, startVersions, stop } = await startSyncedReflector();
     await clock.advance(75_000);
-    await connection.last.open();
+    await connection.lastStream.open();
     await clock.advance(75_000);
-    expect(began()).toEqual(["initial", "10", "initial"]);
-    expect(told()).toEqual([]);
+    expect(startVersions()).toEqual(["initial", "10", "initial"]);
+    expect(calls()).toEqual([]);
     await stop();
   });
 
@@ -294,22 +301,26 @@ describe("a watch", () => {
     [10, "replaced at 10: web"],
     [100, "replaced at 100: web"],
   ] as const)
-    test(`that is told anew at version ${version} after 10 says whether the server has gone back`, async () => {
-      const { connection, clock, told, stop } = await aCompleteFollow();
+    test(`a relist at version ${version} after 10 reports whether the server has gone back`, async () => {
+      const { connection, clock, calls, stop } = await startSyncedReflector();
       await clock.advance(75_000);
-      await connection.last.open();
+      await connection.lastStream.open();
       await clock.advance(75_000);
-      await connection.last.open();
-      await connection.last.send(event("ADDED", "web", 3), endOfInitialEvents(version));
-      expect(told()).toEqual([line]);
+      await connection.lastStream.open();
+      await connection.lastStream.send(event("ADDED", "web", 3), endOfInitialEvents(version));
+      expect(calls()).toEqual([line]);
       await stop();
     });
 
-  test("tells of an unknown type of event once and goes on", async () => {
-    const { connection, log, told, stop } = await aCompleteFollow();
-    await connection.last.send(event("RENAMED", "web", 14), event("RENAMED", "web", 15), event("MODIFIED", "web", 16));
-    await connection.last.send(event("toString", "web", 17));
-    expect(told()).toEqual(["modified web"]);
+  test("an unknown type of event is logged once and skipped", async () => {
+    const { connection, log, calls, stop } = await startSyncedReflector();
+    await connection.lastStream.send(
+      event("RENAMED", "web", 14),
+      event("RENAMED", "web", 15),
+      event("MODIFIED", "web", 16),
+    );
+    await connection.lastStream.send(event("toString", "web", 17));
+    expect(calls()).toEqual(["modified web"]);
     expect(log.lines.map(({ fields }) => fields)).toEqual([
       { resource: "pods", type: "RENAMED" },
       { resource: "pods", type: "toString" },
@@ -317,105 +328,108 @@ describe("a watch", () => {
     await stop();
   });
 
-  test("hands on values and fields of a newer API as they are", async () => {
-    const { connection, clock, log, stop } = await aFollow();
+  test("values and fields of a newer API are passed on unchanged", async () => {
+    const { connection, clock, log, stop } = await startReflector();
     const seen: unknown[] = [];
     await stop();
     const listener = {
-      replaced() {},
-      changed: (_: string, object: Pod) => void seen.push(object),
-      away() {},
-      back() {},
+      onReplaced() {},
+      onChanged: (_: string, object: Pod) => void seen.push(object),
+      onOutage() {},
+      onRecovered() {},
     };
     const controller = new AbortController();
     const recovery = createRecovery(clock, () => 0);
-    void follow({ connection, clock, log, random: () => 0, recovery }, pods(), {}, listener, controller.signal);
+    void runReflector({ connection, clock, log, random: () => 0, recovery }, pods(), {}, listener, controller.signal);
     const newer = { ...pod("web", 11), spec: { restartPolicy: "Sometimes", containers: [], flux: { of: 1.21 } } };
-    await connection.last.send(endOfInitialEvents(10), { type: "ADDED", object: newer });
+    await connection.lastStream.send(endOfInitialEvents(10), { type: "ADDED", object: newer });
     expect(seen).toEqual([newer]);
     controller.abort();
   });
 });
 
-describe("a place that is too old", () => {
-  test("by the status of the answer is given up: everything is told anew, at once, and nobody is away", async () => {
-    const { connection, clock, told, began, stop } = await aCompleteFollow();
+describe("an expired resourceVersion:", () => {
+  test("after a 410 the reflector lists again at once, and reports no outage", async () => {
+    const { connection, clock, calls, startVersions, stop } = await startSyncedReflector();
     await clock.advance(2_000);
-    await connection.last.end();
-    await connection.last.end(gone());
-    expect(began()).toEqual(["initial", "10", "initial"]);
-    await connection.last.open();
-    await connection.last.send(event("ADDED", "db", 70), endOfInitialEvents(80));
-    expect(told()).toEqual(["replaced at 80: db"]);
+    await connection.lastStream.end();
+    await connection.lastStream.end(gone());
+    expect(startVersions()).toEqual(["initial", "10", "initial"]);
+    await connection.lastStream.open();
+    await connection.lastStream.send(event("ADDED", "db", 70), endOfInitialEvents(80));
+    expect(calls()).toEqual(["replaced at 80: db"]);
     await stop();
   });
 
-  test("by an ERROR event is given up; what follows in that stream is not heard", async () => {
-    const { connection, told, began, stop } = await aCompleteFollow();
-    const stream = connection.last;
+  test("an ERROR event with 410 causes a relist, and later events of that stream are ignored", async () => {
+    const { connection, calls, startVersions, stop } = await startSyncedReflector();
+    const stream = connection.lastStream;
     await stream.send(errorEvent(410, "Expired"), event("ADDED", "late", 11));
-    expect(began()).toEqual(["initial", "initial"]);
-    expect(connection.open).toBe(1);
-    expect(told()).toEqual([]);
+    expect(startVersions()).toEqual(["initial", "initial"]);
+    expect(connection.openStreams).toBe(1);
+    expect(calls()).toEqual([]);
     await stop();
   });
 
-  test("after an outage: the outage is over when everything was told anew", async () => {
-    const { connection, clock, told, stop } = await aCompleteFollow();
-    await connection.last.end(unreachable());
+  test("after an outage, the outage ends when the relist is complete", async () => {
+    const { connection, clock, calls, stop } = await startSyncedReflector();
+    await connection.lastStream.end(unreachable());
     await clock.advance(800);
-    await connection.last.end(gone());
-    await connection.last.open();
-    expect(told()).toEqual(["away: UNREACHABLE"]);
-    await connection.last.send(endOfInitialEvents(80));
-    expect(told()).toEqual(["back", "replaced at 80: "]);
+    await connection.lastStream.end(gone());
+    await connection.lastStream.open();
+    expect(calls()).toEqual(["away: UNREACHABLE"]);
+    await connection.lastStream.send(endOfInitialEvents(80));
+    expect(calls()).toEqual(["back", "replaced at 80: "]);
     await stop();
   });
 
-  test("of a server without initial events is listed again; one that forgets at once is not listed at once", async () => {
-    const { connection, clock, told, stop } = await aListingFollow({ pages: [[pod("web", 3)]] });
+  test("a server without initial events is listed again, with a back-off if the list expires at once", async () => {
+    const { connection, clock, calls, stop } = await startListingReflector({ pages: [[pod("web", 3)]] });
     expect(connection.requests.length).toBe(1);
-    await connection.last.send(errorEvent(410, "Gone"));
-    await rest();
+    await connection.lastStream.send(errorEvent(410, "Gone"));
+    await settlePromises();
     expect(connection.requests.length).toBe(2);
-    await connection.last.send(errorEvent(410, "Gone"));
-    await rest();
+    await connection.lastStream.send(errorEvent(410, "Gone"));
+    await settlePromises();
     expect(connection.requests.length).toBe(2);
     await clock.advance(800);
     expect(connection.requests.length).toBe(3);
-    expect(told()).toEqual(Array(3).fill("replaced at 100: web"));
+    expect(calls()).toEqual(Array(3).fill("replaced at 100: web"));
     expect(connection.streams.filter(({ request }) => request.query?.["sendInitialEvents"]).length).toBe(1);
     await stop();
   });
 });
 
-describe("what cannot be read", () => {
-  const bad: readonly (readonly [string, (stream: FakeConnection["last"]) => Promise<void>])[] = [
+describe("an undecodable event:", () => {
+  const bad: readonly (readonly [string, (stream: FakeConnection["lastStream"]) => Promise<void>])[] = [
     ["a truncated line", (stream) => stream.end(new KubeError("NOT_JSON", "only the beginning of a line"))],
-    ["a line that is no object", (stream) => stream.send(42)],
+    ["a line that is not an object", (stream) => stream.send(42)],
     ["null", (stream) => stream.send(null)],
     ["an event without an object", (stream) => stream.send({ type: "ADDED" })],
     [
       "an object without a name",
       (stream) => stream.send({ type: "ADDED", object: { metadata: { resourceVersion: "9" } } }),
     ],
-    ["an object without a version", (stream) => stream.send({ type: "ADDED", object: { metadata: { name: "web" } } })],
-    ["a bookmark without a version", (stream) => stream.send({ type: "BOOKMARK", object: { metadata: {} } })],
-    ["a line longer than any", (stream) => stream.end(new KubeError("TOO_LARGE", "a line of 100 MB"))],
-    ["an error of the server", (stream) => stream.send(errorEvent(500, "InternalError"))],
-    ["a place that the server refuses", (stream) => stream.end(invalid(400))],
+    [
+      "an object without a resourceVersion",
+      (stream) => stream.send({ type: "ADDED", object: { metadata: { name: "web" } } }),
+    ],
+    ["a bookmark without a resourceVersion", (stream) => stream.send({ type: "BOOKMARK", object: { metadata: {} } })],
+    ["an overlong line", (stream) => stream.end(new KubeError("TOO_LARGE", "a line of 100 MB"))],
+    ["a server error", (stream) => stream.send(errorEvent(500, "InternalError"))],
+    ["a resourceVersion that the server rejects", (stream) => stream.end(invalid(400))],
     ["an error without a code", (stream) => stream.send({ type: "ERROR", object: null })],
   ];
   for (const [what, send] of bad)
-    test(`${what} ends its stream, which is gone on with`, async () => {
-      const { connection, clock, told, began, stop } = await aCompleteFollow();
-      await connection.last.send(event("MODIFIED", "web", 14));
-      await send(connection.last);
+    test(`${what} ends its watch, which is resumed`, async () => {
+      const { connection, clock, calls, startVersions, stop } = await startSyncedReflector();
+      await connection.lastStream.send(event("MODIFIED", "web", 14));
+      await send(connection.lastStream);
       await clock.advance(800);
-      expect(began()).toEqual(["initial", "14"]);
-      expect(connection.open).toBe(1);
-      await connection.last.open();
-      expect(told()).toEqual([
+      expect(startVersions()).toEqual(["initial", "14"]);
+      expect(connection.openStreams).toBe(1);
+      await connection.lastStream.open();
+      expect(calls()).toEqual([
         "modified web",
         expect.stringMatching(/^away: (NOT_JSON|TOO_LARGE|INVALID|SERVER)$/),
         "back",
@@ -423,101 +437,101 @@ describe("what cannot be read", () => {
       await stop();
     });
 
-  test("twice at the same place is gone round: everything is told anew", async () => {
-    const { connection, clock, began, stop } = await aCompleteFollow();
+  test("the second one at the same resourceVersion causes a relist", async () => {
+    const { connection, clock, startVersions, stop } = await startSyncedReflector();
     for (let round = 0; round < 2; round += 1) {
-      await connection.last.open();
-      await connection.last.send(errorEvent(500, "InternalError"));
+      await connection.lastStream.open();
+      await connection.lastStream.send(errorEvent(500, "InternalError"));
       await clock.advance(3_200);
     }
-    expect(began()).toEqual(["initial", "10", "initial"]);
+    expect(startVersions()).toEqual(["initial", "10", "initial"]);
     await stop();
   });
 
-  test("twice, but further on, is no reason to be told anew", async () => {
-    const { connection, clock, began, stop } = await aCompleteFollow();
+  test("the second one at a later resourceVersion causes no relist", async () => {
+    const { connection, clock, startVersions, stop } = await startSyncedReflector();
     for (const version of [14, 15]) {
-      await connection.last.send(event("MODIFIED", "web", version), 42);
+      await connection.lastStream.send(event("MODIFIED", "web", version), 42);
       await clock.advance(3_200);
     }
-    expect(began()).toEqual(["initial", "14", "15"]);
+    expect(startVersions()).toEqual(["initial", "14", "15"]);
     await stop();
   });
 });
 
-describe("an outage", () => {
-  const busy = () => new KubeError("SERVER", "etcd is away", { status: 500 });
+describe("an outage:", () => {
+  const tooManyRequests = () => new KubeError("SERVER", "etcd is away", { status: 500 });
 
-  /** How long each of the attempts of an outage without an end is waited for, in seconds. */
+  /** The back-off before each attempt of an endless outage, in seconds. */
   async function attempts(random: number, failure: () => KubeError): Promise<readonly number[]> {
-    const { connection, clock, stop } = await aCompleteFollow({ random });
-    const began = clock.elapsedMs;
-    await connection.last.end(failure());
+    const { connection, clock, stop } = await startSyncedReflector({ random });
+    const startVersions = clock.elapsedMs;
+    await connection.lastStream.end(failure());
     const at: number[] = [];
     while (at.length < 8) {
       const before = connection.streams.length;
       while (connection.streams.length === before) await clock.advance(50);
-      at.push((clock.elapsedMs - began) / 1000);
-      await connection.last.end(failure());
+      at.push((clock.elapsedMs - startVersions) / 1000);
+      await connection.lastStream.end(failure());
     }
     await stop();
     return at.map((time, index) => Number((time - (at[index - 1] ?? 0)).toFixed(2)));
   }
 
-  test("is tried after 0.8 s at the earliest, and then less and less often", async () => {
-    expect(await attempts(0, busy)).toEqual([0.8, 1.6, 3.2, 6.4, 12.8, 15, 15, 15]);
+  test("the first retry comes after 0.8 s at the earliest, and the back-off grows", async () => {
+    expect(await attempts(0, tooManyRequests)).toEqual([0.8, 1.6, 3.2, 6.4, 12.8, 15, 15, 15]);
   });
-  test("is tried after 30 s at the latest", async () => {
-    expect(await attempts(1, busy)).toEqual([1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 30]);
+  test("the back-off is at most 30 s", async () => {
+    expect(await attempts(1, tooManyRequests)).toEqual([1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 30]);
   });
-  test("in which nobody answers is tried after two seconds at the latest: its end is found soon", async () => {
+  test("the back-off for an unreachable server is at most two seconds, so that its return is noticed soon", async () => {
     expect(await attempts(0, unreachable)).toEqual([0.8, 1, 1, 1, 1, 1, 1, 1]);
     expect(await attempts(1, unreachable)).toEqual([1.6, 2, 2, 2, 2, 2, 2, 2]);
   });
-  test("in which we may not see it yet is tried at once, since the right to it may come a moment later, and then as any other", async () => {
+  test("after a 403 the first retry comes at once, since the permission may follow a moment later", async () => {
     const forbidden = () => new KubeError("FORBIDDEN", "no relationship found", { status: 403 });
     expect(await attempts(0, forbidden)).toEqual([0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4]);
     expect(await attempts(1, forbidden)).toEqual([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8]);
   });
-  test("of the server itself has spared it, however long nobody answered before", async () => {
-    const { connection, clock, stop } = await aCompleteFollow();
-    await connection.last.end(unreachable());
+  test("an error of the server starts its own back-off, however long the server was unreachable before", async () => {
+    const { connection, clock, stop } = await startSyncedReflector();
+    await connection.lastStream.end(unreachable());
     for (let second = 0; second < 60; second += 1) {
       await clock.advance(1_000);
-      await connection.last.end(unreachable());
+      await connection.lastStream.end(unreachable());
     }
     const before = connection.streams.length;
     await clock.advance(1_000);
-    // Right after its start a server may not know yet what we may do.
-    await connection.last.end(new KubeError("FORBIDDEN", "not allowed", { status: 403 }));
+    // Right after its start a server may not know our permissions yet.
+    await connection.lastStream.end(new KubeError("FORBIDDEN", "not allowed", { status: 403 }));
     await clock.advance(800);
     expect(connection.streams.length).toBe(before + 2);
     await stop();
   });
 
-  test("is told once for each reason, and so is its end", async () => {
-    const { connection, clock, told, stop } = await aCompleteFollow();
-    await connection.last.end(unreachable());
+  test("it is reported once for each reason, and so is its end", async () => {
+    const { connection, clock, calls, stop } = await startSyncedReflector();
+    await connection.lastStream.end(unreachable());
     for (let round = 0; round < 4; round += 1) {
       await clock.advance(15_000);
-      await connection.last.end(new KubeError("UNAUTHORIZED", "who are you?", { status: 401 }));
+      await connection.lastStream.end(new KubeError("UNAUTHORIZED", "who are you?", { status: 401 }));
     }
-    expect(told()).toEqual(["away: UNREACHABLE", "away: UNAUTHORIZED"]);
+    expect(calls()).toEqual(["away: UNREACHABLE", "away: UNAUTHORIZED"]);
     await clock.advance(15_000);
-    await connection.last.open();
-    await connection.last.send(bookmark(20), event("MODIFIED", "web", 21));
-    expect(told()).toEqual(["back", "modified web"]);
+    await connection.lastStream.open();
+    await connection.lastStream.send(bookmark(20), event("MODIFIED", "web", 21));
+    expect(calls()).toEqual(["back", "modified web"]);
     await stop();
   });
 
-  test("before anything was told is told too", async () => {
-    const { connection, clock, told, stop } = await aFollow();
-    await connection.last.end(unreachable());
-    expect(told()).toEqual(["away: UNREACHABLE"]);
+  test("it is reported before the first snapshot, too", async () => {
+    const { connection, clock, calls, stop } = await startReflector();
+    await connection.lastStream.end(unreachable());
+    expect(calls()).toEqual(["away: UNREACHABLE"]);
     await clock.advance(800);
-    await connection.last.open();
-    await connection.last.send(endOfInitialEvents(10));
-    expect(told()).toEqual(["back", "replaced at 10: "]);
+    await connection.lastStream.open();
+    await connection.lastStream.send(endOfInitialEvents(10));
+    expect(calls()).toEqual(["back", "replaced at 10: "]);
     await stop();
   });
 
@@ -525,15 +539,15 @@ describe("an outage", () => {
     [29_000, 1_600],
     [30_000, 800],
   ] as const)
-    test(`after a connection of ${stoodMs / 1000} s is tried after ${waitsMs} ms`, async () => {
-      const { connection, clock, stop } = await aCompleteFollow();
-      await connection.last.end(busy());
+    test(`after a watch of ${stoodMs / 1000} s the retry comes after ${waitsMs} ms`, async () => {
+      const { connection, clock, stop } = await startSyncedReflector();
+      await connection.lastStream.end(tooManyRequests());
       await clock.advance(800);
-      await connection.last.open();
+      await connection.lastStream.open();
       await clock.advance(60_000);
-      await connection.last.send(bookmark(20));
+      await connection.lastStream.send(bookmark(20));
       await clock.advance(stoodMs - 60_000);
-      await connection.last.end(busy());
+      await connection.lastStream.end(tooManyRequests());
       await clock.advance(waitsMs - 1);
       expect(connection.streams.length).toBe(2);
       await clock.advance(1);
@@ -546,9 +560,11 @@ describe("an outage", () => {
     [100, 800],
     [3_600_000, 60_000],
   ] as const)
-    test(`with Retry-After ${retryAfterMs} ms is tried after ${waitsMs} ms`, async () => {
-      const { connection, clock, stop } = await aCompleteFollow();
-      await connection.last.end(new KubeError("TOO_MANY_REQUESTS", "too many requests", { status: 429, retryAfterMs }));
+    test(`with Retry-After ${retryAfterMs} ms the retry comes after ${waitsMs} ms`, async () => {
+      const { connection, clock, stop } = await startSyncedReflector();
+      await connection.lastStream.end(
+        new KubeError("TOO_MANY_REQUESTS", "too many requests", { status: 429, retryAfterMs }),
+      );
       await clock.advance(waitsMs - 1);
       expect(connection.streams.length).toBe(1);
       await clock.advance(1);
@@ -557,13 +573,13 @@ describe("an outage", () => {
     });
 });
 
-describe("the signal ends it", () => {
-  test("before it began", async () => {
+describe("the signal ends the reflector", () => {
+  test("before it starts", async () => {
     const connection = new FakeConnection();
-    const listener = { replaced() {}, changed() {}, away() {}, back() {} };
+    const listener = { onReplaced() {}, onChanged() {}, onOutage() {}, onRecovered() {} };
     const clock = new FakeClock();
     const recovery = createRecovery(clock, () => 0);
-    await follow(
+    await runReflector(
       { connection, clock, log: new FakeLog(), random: () => 0, recovery },
       pods(),
       {},
@@ -573,12 +589,12 @@ describe("the signal ends it", () => {
     expect(connection.streams.length).toBe(0);
   });
 
-  test("in the moment of an answer", async () => {
-    const { connection, clock, log, stop } = await aFollow();
+  test("at the moment of an answer", async () => {
+    const { connection, clock, log, stop } = await startReflector();
     await stop();
     const controller = new AbortController();
-    const told: string[] = [];
-    const listener = { replaced: () => void told.push("replaced"), changed() {}, away() {}, back() {} };
+    const calls: string[] = [];
+    const listener = { onReplaced: () => void calls.push("replaced"), onChanged() {}, onOutage() {}, onRecovered() {} };
     const answering = {
       ...connection,
       lines: async () => invalid(422),
@@ -589,35 +605,35 @@ describe("the signal ends it", () => {
     };
     const recovery = createRecovery(clock, () => 0);
     const tools = { connection: answering, clock, log, random: () => 0, recovery };
-    await follow(tools, pods(), {}, listener, controller.signal);
-    expect(told).toEqual([]);
+    await runReflector(tools, pods(), {}, listener, controller.signal);
+    expect(calls).toEqual([]);
   });
 
-  const moments: readonly (readonly [string, (scene: Scene) => Promise<void> | void])[] = [
+  const moments: readonly (readonly [string, (fixture: ReflectorFixture) => Promise<void> | void])[] = [
     ["before the server answers", () => {}],
-    ["among the initial events", ({ connection }) => connection.last.open()],
-    ["while it watches", ({ connection }) => connection.last.send(endOfInitialEvents(10))],
-    ["while it waits to try again", ({ connection }) => connection.last.end(unreachable())],
+    ["during the initial events", ({ connection }) => connection.lastStream.open()],
+    ["during a watch", ({ connection }) => connection.lastStream.send(endOfInitialEvents(10))],
+    ["during a back-off", ({ connection }) => connection.lastStream.end(unreachable())],
     [
-      "while it lists",
+      "during a list",
       async ({ connection }) => {
-        connection.answer = () => new Promise(() => {});
-        await connection.last.end(invalid(422));
+        connection.respond = () => new Promise(() => {});
+        await connection.lastStream.end(invalid(422));
         expect(connection.requests.length).toBe(1);
       },
     ],
   ];
   for (const [when, reach] of moments)
-    test(`${when}, and nothing is told or left after it`, async () => {
-      const scene = await aFollow({ pages: [[pod("web", 3)]] });
-      await reach(scene);
-      scene.told();
-      await scene.stop();
-      expect(scene.clock.timers).toBe(0);
-      await scene.connection.last.send(endOfInitialEvents(10), event("ADDED", "late", 11));
-      await scene.clock.advance(600_000);
-      expect(scene.told()).toEqual([]);
-      expect(scene.connection.open).toBe(0);
-      expect(scene.clock.timers).toBe(0);
+    test(`${when}, and nothing is reported or left running`, async () => {
+      const fixture = await startReflector({ pages: [[pod("web", 3)]] });
+      await reach(fixture);
+      fixture.calls();
+      await fixture.stop();
+      expect(fixture.clock.pendingTimers).toBe(0);
+      await fixture.connection.lastStream.send(endOfInitialEvents(10), event("ADDED", "late", 11));
+      await fixture.clock.advance(600_000);
+      expect(fixture.calls()).toEqual([]);
+      expect(fixture.connection.openStreams).toBe(0);
+      expect(fixture.clock.pendingTimers).toBe(0);
     });
 });

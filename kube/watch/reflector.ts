@@ -1,31 +1,36 @@
+import { createBackoff } from "../../host/async/backoff.ts";
+import { createLogOnce } from "../../host/async/log-once.ts";
 import { type Clock, sleep } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import { isCertainlyLater } from "../../proto/kubernetes/resource-version.ts";
-import { createBackOff } from "../back-off.ts";
 import { KubeError, type KubeErrorCode } from "../error.ts";
 import type { KubeObject, Resource, Selector } from "../resource.ts";
-import type { Connection } from "../transport/connection.ts";
+import type { KubeConnection } from "../transport/connection.ts";
 import { listAll } from "./list.ts";
 import type { Recovery } from "./recovery.ts";
-import { openWatch, type WatchEnd, type WatchListener } from "./watch.ts";
+import { openWatch, type WatchListener, type WatchResult } from "./watch.ts";
 
-/** Who is told of a collection. None of these may throw. */
-export interface FollowListener<T extends KubeObject> {
+/** Receives the state of a collection. None of these may throw. */
+export interface ReflectorListener<T extends KubeObject> {
   /**
-   * Everything there is, complete; it takes the place of all that was told before. `hasGoneBack`: the server has shown a later state
-   * before, so that versions known from then say nothing any more, as after a backup was restored.
+   * A complete snapshot, which replaces all earlier state. `hasRolledBack`: the server has shown a later
+   * resourceVersion before, so that resourceVersions known from then must not be compared any more; this happens when
+   * an etcd backup was restored.
    */
-  replaced(objects: readonly T[], resourceVersion: string, hasGoneBack: boolean): void;
-  changed(kind: "added" | "modified" | "deleted", object: T): void;
-  /** The server has said how things are: all there is, a change, or that there was none (a bookmark). */
-  heard?(): void;
-  /** What was told may be out of date from now on, until `back`. Told again only where the code is another one. */
-  away(error: KubeError): void;
-  back(): void;
+  onReplaced(objects: readonly T[], resourceVersion: string, hasRolledBack: boolean): void;
+  onChanged(kind: "added" | "modified" | "deleted", object: T): void;
+  /** The state is up to date at this moment: after a snapshot, a change or a bookmark. */
+  onSynced?(): void;
+  /**
+   * From now on, until `onRecovered`, the state may be out of date. Called again only when the error's code has
+   * changed.
+   */
+  onOutage(error: KubeError): void;
+  onRecovered(): void;
 }
 
-export interface FollowTools {
-  readonly connection: Connection;
+export interface ReflectorDeps {
+  readonly connection: KubeConnection;
   readonly clock: Clock;
   readonly log: Log;
   /** From 0 up to 1, for jitter. */
@@ -33,181 +38,204 @@ export interface FollowTools {
   readonly recovery: Pick<Recovery, "sleep">;
 }
 
-/** After a watch that has stood for so long, the next failure is a first one. Balancers cut what lasts, often after a minute. */
-const GOOD_MS = 30_000;
-/** The longest that a server may ask us to wait, by Retry-After. */
-const LONGEST_REQUESTED_WAIT_MS = 60_000;
-/** A server that answers is spared. */
-const LONGEST_WAIT_MS = 30_000;
-/** One that cannot be reached is not disturbed by an attempt, and is to be found soon when it is back. */
-const LONGEST_UNREACHED_WAIT_MS = 2_000;
-/** A node's right to see what a pod refers to may come to the API server's authorizer right after the pod has come to the node. */
-const FIRST_REFUSED_WAIT_MS = 100;
+/**
+ * A watch that was open for so long resets the back-off. Load balancers often cut long-running responses after a
+ * minute.
+ */
+const RESET_BACKOFF_AFTER_MS = 30_000;
+/** The upper bound for the server's Retry-After. */
+const MAX_RETRY_AFTER_MS = 60_000;
+const INITIAL_BACKOFF_MS = 1_600;
+/** The longest back-off for a server that answers with errors. */
+const MAX_BACKOFF_MS = 30_000;
+/**
+ * The longest back-off for an unreachable server: attempts put no load on it, and its return should be noticed soon.
+ */
+const MAX_UNREACHABLE_BACKOFF_MS = 2_000;
+/**
+ * The first back-off after a 403: the node authorizer may learn that the pod is on this node shortly after the node
+ * does.
+ */
+const INITIAL_FORBIDDEN_BACKOFF_MS = 100;
 
-/** How far a collection is known. */
-interface Place {
-  /** Where the next watch begins; undefined: everything has to be told anew. */
+/** Where the reflector resumes. */
+interface ResumePoint {
+  /** The resourceVersion at which the next watch starts; undefined: a relist is needed. */
   resourceVersion: string | undefined;
-  /** The furthest that the server has shown since everything was told, also where that is no place to go on from. */
-  told: string | undefined;
-  /** False once the server has shown that its watches have no initial events. */
+  /** The latest resourceVersion received since the last relist, even if a watch cannot resume from it. */
+  latestResourceVersion: string | undefined;
+  /** False once the server has shown that it does not support initial events (WatchList). */
   hasInitialEvents: boolean;
-  /** How the watch before ended without a step forward, if that is the place's own fault. */
-  trouble: "gone" | "broken" | "silent" | undefined;
+  /** How the previous watch ended without progress, if the resume point itself may be the cause. */
+  lastFailure: "gone" | "broken" | "silent" | undefined;
 }
 
 /**
- * Follows a collection until the signal aborts; never rejects.
+ * A reflector (client-go): lists and watches a collection until the signal aborts; never rejects.
  *
- *            ┌───── 410, or broken or silent twice at the same place ───┐
- *            ▼                                                          │
- *     nothing known ───► initial events, or a list ───► replaced ───► watch ───► cut, or its time is over
- *                                                                       ▲                   │
- *                                                                       └─ from where it was ┘
+ *       ┌── 410, or broken or silent twice at the same version ───────────┐
+ *       ▼                                                                 │
+ *     relist ──► initial events (WatchList), or a list ──► replaced ──► watch ──► cut, or timed out
+ *                                                                         ▲           │
+ *                                                                         └─ resumes ─┘
  */
-export async function follow<T extends KubeObject>(
-  tools: FollowTools,
+export async function runReflector<T extends KubeObject>(
+  deps: ReflectorDeps,
   resource: Resource<T>,
   selector: Selector,
-  listener: FollowListener<T>,
+  listener: ReflectorListener<T>,
   signal: AbortSignal,
 ): Promise<void> {
-  const { log } = tools;
-  const place: Place = { resourceVersion: undefined, told: undefined, hasInitialEvents: true, trouble: undefined };
-  const pause = createPause(tools);
-  const outage = createOutage(listener);
-  const told = new Set<string>();
-  const reach = (resourceVersion: string) => {
-    place.resourceVersion = resourceVersion;
-    if (!isCertainlyLater(place.told, resourceVersion)) place.told = resourceVersion;
+  const { log } = deps;
+  const resumePoint: ResumePoint = {
+    resourceVersion: undefined,
+    latestResourceVersion: undefined,
+    hasInitialEvents: true,
+    lastFailure: undefined,
   };
-  const watched: WatchListener<T> = {
-    opened() {
-      if (place.resourceVersion !== undefined) outage.end();
+  const retryDelay = createRetryDelay(deps);
+  const outage = createOutageReporter(listener);
+  const loggedTypes = createLogOnce();
+  const advanceTo = (resourceVersion: string) => {
+    resumePoint.resourceVersion = resourceVersion;
+    if (!isCertainlyLater(resumePoint.latestResourceVersion, resourceVersion))
+      resumePoint.latestResourceVersion = resourceVersion;
+  };
+  const watchListener: WatchListener<T> = {
+    onOpen() {
+      if (resumePoint.resourceVersion !== undefined) outage.end();
     },
-    replaced(objects, resourceVersion) {
+    onReplaced(objects, resourceVersion) {
       outage.end();
-      const hasGoneBack = isCertainlyLater(place.told, resourceVersion);
-      place.resourceVersion = resourceVersion;
-      place.told = resourceVersion;
-      listener.replaced(objects, resourceVersion, hasGoneBack);
-      listener.heard?.();
+      const hasRolledBack = isCertainlyLater(resumePoint.latestResourceVersion, resourceVersion);
+      resumePoint.resourceVersion = resourceVersion;
+      resumePoint.latestResourceVersion = resourceVersion;
+      listener.onReplaced(objects, resourceVersion, hasRolledBack);
+      listener.onSynced?.();
     },
-    changed(kind, object, resourceVersion) {
-      reach(resourceVersion);
-      listener.changed(kind, object);
-      listener.heard?.();
+    onChanged(kind, object, resourceVersion) {
+      advanceTo(resourceVersion);
+      listener.onChanged(kind, object);
+      listener.onSynced?.();
     },
-    reached(resourceVersion) {
-      reach(resourceVersion);
-      listener.heard?.();
+    onBookmark(resourceVersion) {
+      advanceTo(resourceVersion);
+      listener.onSynced?.();
     },
-    unknown(type) {
-      if (!told.has(type)) log.warn({ resource: resource.plural, type }, "skipping watch events of an unknown type");
-      told.add(type);
+    onUnknownType(type) {
+      if (loggedTypes.shouldLog(type))
+        log.warn({ resource: resource.plural, type }, "skipping watch events of an unknown type");
     },
   };
 
   while (!signal.aborted) {
-    const end = await attempt(tools, resource, selector, place, watched, signal);
+    const end = await listAndWatchOnce(deps, resource, selector, resumePoint, watchListener, signal);
     if (signal.aborted) return;
-    if (end.stoodMs >= GOOD_MS) pause.reset();
+    if (end.openMs >= RESET_BACKOFF_AFTER_MS) retryDelay.reset();
     if (end.kind === "no initial events")
-      log.info({ resource: resource.plural, err: end.error }, "the API server has no initial events: reading lists");
+      log.info(
+        { resource: resource.plural, err: end.error },
+        "the API server does not support initial events: falling back to list and watch",
+      );
     if (end.kind === "failed" || end.kind === "broken") outage.begin(end.error);
-    if (settle(place, end) === "at once") continue;
-    await pause.after(end, signal).catch(() => {
-      // The signal has aborted, which the loop sees.
+    if (updateResumePoint(resumePoint, end) === "at once") continue;
+    await retryDelay.after(end, signal).catch(() => {
+      // The signal has aborted: the loop ends.
     });
   }
 }
 
-/** The wait between two attempts. It ends early where the server is seen to serve others again, but not before it wants us back. */
-function createPause({ clock, random, recovery }: FollowTools) {
-  const unreached = createBackOff(LONGEST_UNREACHED_WAIT_MS, random);
-  const answered = createBackOff(LONGEST_WAIT_MS, random);
-  const refused = createBackOff(LONGEST_WAIT_MS, random, FIRST_REFUSED_WAIT_MS);
-  const backOffFor = (code: KubeError["code"] | undefined) => {
-    if (code === "FORBIDDEN") return refused;
-    return code === "UNREACHABLE" || code === "TIMEOUT" ? unreached : answered;
+/**
+ * The back-off between two attempts. It ends early when the server has recovered, but not before the server's
+ * Retry-After.
+ */
+function createRetryDelay({ clock, random, recovery }: ReflectorDeps) {
+  const jitter = { from: 0.5, to: 1, random };
+  const unreachable = createBackoff({ firstMs: INITIAL_BACKOFF_MS, maxMs: MAX_UNREACHABLE_BACKOFF_MS, jitter });
+  const serverError = createBackoff({ firstMs: INITIAL_BACKOFF_MS, maxMs: MAX_BACKOFF_MS, jitter });
+  const forbidden = createBackoff({ firstMs: INITIAL_FORBIDDEN_BACKOFF_MS, maxMs: MAX_BACKOFF_MS, jitter });
+  const backoffFor = (code: KubeError["code"] | undefined) => {
+    if (code === "FORBIDDEN") return forbidden;
+    return code === "UNREACHABLE" || code === "TIMEOUT" ? unreachable : serverError;
   };
   return {
     reset(): void {
-      for (const each of [unreached, answered, refused]) each.reset();
+      for (const each of [unreachable, serverError, forbidden]) each.reset();
     },
-    async after(end: WatchEnd, signal: AbortSignal): Promise<void> {
+    async after(end: WatchResult, signal: AbortSignal): Promise<void> {
       const error = end.kind === "failed" ? end.error : undefined;
-      const delayMs = backOffFor(error?.code).next();
-      const requestedMs = Math.min(error?.retryAfterMs ?? 0, LONGEST_REQUESTED_WAIT_MS);
+      const delayMs = backoffFor(error?.code).next();
+      const requestedMs = Math.min(error?.retryAfterMs ?? 0, MAX_RETRY_AFTER_MS);
       if (requestedMs > 0) await sleep(clock, requestedMs, signal);
       if (delayMs > requestedMs) await recovery.sleep(delayMs - requestedMs, signal);
     },
   };
 }
 
-/** One watch, and a list before it where one is needed. */
-async function attempt<T extends KubeObject>(
-  tools: FollowTools,
+/** Runs one watch, after a list if one is needed. */
+async function listAndWatchOnce<T extends KubeObject>(
+  deps: ReflectorDeps,
   resource: Resource<T>,
   selector: Selector,
-  place: Place,
-  watched: WatchListener<T>,
+  resumePoint: ResumePoint,
+  watchListener: WatchListener<T>,
   signal: AbortSignal,
-): Promise<WatchEnd> {
-  if (place.resourceVersion === undefined && !place.hasInitialEvents) {
+): Promise<WatchResult> {
+  if (resumePoint.resourceVersion === undefined && !resumePoint.hasInitialEvents) {
     try {
-      const { items, resourceVersion } = await listAll(tools.connection, resource, selector, { signal });
-      if (!signal.aborted) watched.replaced(items, resourceVersion);
+      const { items, resourceVersion } = await listAll(deps.connection, resource, selector, { signal });
+      if (!signal.aborted) watchListener.onReplaced(items, resourceVersion);
     } catch (error) {
       if (!(error instanceof KubeError)) throw error;
-      return { kind: "failed", error, stoodMs: 0, hasAdvanced: false };
+      return { kind: "failed", error, openMs: 0, hasAdvanced: false };
     }
   }
-  return await openWatch(tools, resource, selector, place.resourceVersion, watched, signal);
+  return await openWatch(deps, resource, selector, resumePoint.resourceVersion, watchListener, signal);
 }
 
-/** Settles where the next attempt begins, and when it may. */
-function settle(place: Place, end: WatchEnd): "at once" | "after a while" {
-  const trouble = end.hasAdvanced ? undefined : place.trouble;
+/** Updates the resume point after a watch has ended. Returns whether the next attempt needs a back-off. */
+function updateResumePoint(resumePoint: ResumePoint, end: WatchResult): "at once" | "after a while" {
+  const lastFailure = end.hasAdvanced ? undefined : resumePoint.lastFailure;
   switch (end.kind) {
     case "over":
-      place.trouble = undefined;
+      resumePoint.lastFailure = undefined;
       return "at once";
     case "silent":
-      // After a restored backup the place may lie in the future: the server waits for it, and says nothing until then.
-      if (trouble === "silent") place.resourceVersion = undefined;
-      place.trouble = "silent";
+      // After a restored backup the resourceVersion may lie in the future: the server then sends nothing until it is
+      // reached.
+      if (lastFailure === "silent") resumePoint.resourceVersion = undefined;
+      resumePoint.lastFailure = "silent";
       return "at once";
     case "no initial events":
-      place.hasInitialEvents = false;
+      resumePoint.hasInitialEvents = false;
       return "at once";
     case "gone":
-      // A server that forgets faster than we can list would be listed again and again.
-      place.resourceVersion = undefined;
-      place.trouble = "gone";
-      return trouble === "gone" ? "after a while" : "at once";
+      // If the server compacts faster than we can list, relisting without a back-off would never end.
+      resumePoint.resourceVersion = undefined;
+      resumePoint.lastFailure = "gone";
+      return lastFailure === "gone" ? "after a while" : "at once";
     case "broken":
-      // One object that cannot be sent may stand in the way of all that follow it.
-      if (trouble === "broken") place.resourceVersion = undefined;
-      place.trouble = "broken";
+      // One event that the server cannot send would block all later ones: skip it by a relist.
+      if (lastFailure === "broken") resumePoint.resourceVersion = undefined;
+      resumePoint.lastFailure = "broken";
       return "after a while";
     case "failed":
-      place.trouble = trouble;
+      resumePoint.lastFailure = lastFailure;
       return "after a while";
   }
 }
 
-/** However many attempts fail in a row for one reason, one is told, and so is their end. */
-function createOutage(listener: Pick<FollowListener<KubeObject>, "away" | "back">) {
-  let told: KubeErrorCode | undefined;
+/** Reports an outage once per error code, however many attempts fail in a row, and reports its end. */
+function createOutageReporter(listener: Pick<ReflectorListener<KubeObject>, "onOutage" | "onRecovered">) {
+  let reportedCode: KubeErrorCode | undefined;
   return {
     begin(error: KubeError): void {
-      if (told !== error.code) listener.away(error);
-      told = error.code;
+      if (reportedCode !== error.code) listener.onOutage(error);
+      reportedCode = error.code;
     },
     end(): void {
-      if (told !== undefined) listener.back();
-      told = undefined;
+      if (reportedCode !== undefined) listener.onRecovered();
+      reportedCode = undefined;
     },
   };
 }

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "bun:test";
-import { readWatchLine } from "./watch-event.ts";
+import { decodeWatchEvent } from "./watch-event.ts";
 
-/** What a line is read as: its kind, or the code of its error. */
+/** The result for a line: its kind, or the code of its error. */
 function read(line: unknown): string {
-  const told = readWatchLine("watch pods", line);
-  return told.kind === "error" ? told.error.code : told.kind;
+  const result = decodeWatchEvent("watch pods", line);
+  return result.kind === "error" ? result.error.code : result.kind;
 }
 
 const rows: readonly (readonly [unknown, string])[] = [
@@ -36,20 +36,20 @@ const rows: readonly (readonly [unknown, string])[] = [
   [{ type: "ERROR" }, "SERVER"],
 ];
 
-describe("a line of a watch", () => {
+describe("readWatchLine:", () => {
   for (const [line, expected] of rows)
     test(`${JSON.stringify(line)} is ${expected}`, () => {
       expect(read(line)).toBe(expected);
     });
 });
 
-test("only a bookmark that says so ends the initial events", () => {
+test("only a bookmark with the annotation ends the initial events", () => {
   const bookmark = (annotations?: unknown) => ({
     type: "BOOKMARK",
     object: { metadata: { resourceVersion: "1", annotations } },
   });
   const ends = (annotations?: unknown) =>
-    Reflect.get(readWatchLine("watch", bookmark(annotations)), "endsInitialEvents");
+    Reflect.get(decodeWatchEvent("watch", bookmark(annotations)), "endsInitialEvents");
   expect(ends({ "k8s.io/initial-events-end": "true" })).toBe(true);
   expect(ends({ "k8s.io/initial-events-end": "false" })).toBe(false);
   expect(ends({})).toBe(false);

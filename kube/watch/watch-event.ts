@@ -1,36 +1,36 @@
 import { errorOfStatus, KubeError, readStatus } from "../error.ts";
 import type { KubeObject } from "../resource.ts";
-import { isObject } from "./list.ts";
+import { isKubeObject } from "./list.ts";
 
-/** What a line of a watch says. */
-export type WatchLine<T extends KubeObject> =
+/** One decoded line of a watch. */
+export type DecodedWatchEvent<T extends KubeObject> =
   | { readonly kind: "added" | "modified" | "deleted"; readonly object: T; readonly resourceVersion: string }
-  /** Nothing has changed up to here. */
+  /** Nothing else has changed up to this resourceVersion. */
   | { readonly kind: "bookmark"; readonly resourceVersion: string; readonly endsInitialEvents: boolean }
-  /** The server gives up this watch, or it has sent what no server should. */
+  /** The server ends this watch with an error, or the line is malformed. */
   | { readonly kind: "error"; readonly error: KubeError }
   | { readonly kind: "unknown"; readonly type: string };
 
 const CHANGES = { ADDED: "added", MODIFIED: "modified", DELETED: "deleted" } as const;
 const isChange = (type: string): type is keyof typeof CHANGES => Object.hasOwn(CHANGES, type);
 
-/** Reads one line of a watch, which has been parsed as JSON and nothing more. `verb` names the request in errors. Total. */
-export function readWatchLine<T extends KubeObject>(verb: string, line: unknown): WatchLine<T> {
+/** Decodes one line of a watch from unchecked JSON. `verb` names the request in errors. Never throws. */
+export function decodeWatchEvent<T extends KubeObject>(verb: string, line: unknown): DecodedWatchEvent<T> {
   const { type, object } = (line ?? {}) as { readonly type?: unknown; readonly object?: unknown };
-  if (typeof type !== "string") return broken(`${verb}: a line that is no event of a watch`);
+  if (typeof type !== "string") return malformed(`${verb}: a line is not a watch event`);
   if (type === "ERROR") return { kind: "error", error: errorOfEvent(verb, object) };
-  if (type === "BOOKMARK") return readBookmark(verb, object);
+  if (type === "BOOKMARK") return decodeBookmark(verb, object);
   if (!isChange(type)) return { kind: "unknown", type };
   const resourceVersion = versionOf(object);
-  if (resourceVersion === undefined || !isObject(object))
-    return broken(`${verb}: a change of something without a name`);
-  // The server's schema says what it is; fields of a newer one are kept as they are.
+  if (resourceVersion === undefined || !isKubeObject(object))
+    return malformed(`${verb}: an event whose object has no name or resourceVersion`);
+  // The server's schema guarantees the type; fields of a newer release are kept.
   return { kind: CHANGES[type], object: object as unknown as T, resourceVersion };
 }
 
-function readBookmark(verb: string, object: unknown): WatchLine<never> {
+function decodeBookmark(verb: string, object: unknown): DecodedWatchEvent<never> {
   const resourceVersion = versionOf(object);
-  if (resourceVersion === undefined) return broken(`${verb}: a bookmark without a resourceVersion`);
+  if (resourceVersion === undefined) return malformed(`${verb}: a bookmark without a resourceVersion`);
   const { annotations } = (object as KubeObject).metadata;
   return {
     kind: "bookmark",
@@ -45,10 +45,13 @@ function versionOf(object: unknown): string | undefined {
   return typeof version === "string" && version !== "" ? version : undefined;
 }
 
-/** The object of an ERROR event is a metav1.Status; its code is what the status line would have been. */
+/** The object of an ERROR event is a metav1.Status; its code stands for the HTTP status. */
 function errorOfEvent(verb: string, object: unknown): KubeError {
   const status = readStatus(object);
   return errorOfStatus(verb, status.code ?? 500, status);
 }
 
-const broken = (why: string): WatchLine<never> => ({ kind: "error", error: new KubeError("NOT_JSON", why) });
+const malformed = (message: string): DecodedWatchEvent<never> => ({
+  kind: "error",
+  error: new KubeError("NOT_JSON", message),
+});

@@ -1,133 +1,148 @@
+import { onAbort } from "../../host/async/abort.ts";
 import type { Clock } from "../../host/clock.ts";
 import { KubeError } from "../error.ts";
 import { type KubeObject, pathOf, type Resource, type Selector } from "../resource.ts";
-import type { Connection } from "../transport/connection.ts";
-import { readWatchLine } from "./watch-event.ts";
+import type { KubeConnection } from "../transport/connection.ts";
+import { decodeWatchEvent } from "./watch-event.ts";
 
-/** Who is told of one watch, each time with the place from which another one can go on. None of these may throw. */
+/**
+ * Receives the events of one watch, each with the resourceVersion from which another watch can resume. None of these
+ * may throw.
+ */
 export interface WatchListener<T extends KubeObject> {
-  /** The server has begun to answer. */
-  opened(): void;
-  /** The initial events are complete. Only of a watch that began from nothing. */
-  replaced(objects: readonly T[], resourceVersion: string): void;
-  changed(kind: "added" | "modified" | "deleted", object: T, resourceVersion: string): void;
-  /** Nothing has changed up to here. */
-  reached(resourceVersion: string): void;
+  /** The server has answered with a success status. */
+  onOpen(): void;
+  /** The initial events are complete. Only for a watch without a resourceVersion to start from. */
+  onReplaced(objects: readonly T[], resourceVersion: string): void;
+  onChanged(kind: "added" | "modified" | "deleted", object: T, resourceVersion: string): void;
+  /** A bookmark: nothing else has changed up to this resourceVersion. */
+  onBookmark(resourceVersion: string): void;
   /** An event of a type that this release does not know. */
-  unknown(type: string): void;
+  onUnknownType(type: string): void;
 }
 
-type Ending =
-  /** As every watch ends. */
+type WatchOutcome =
+  /** The server ended it after its timeout, as it ends every watch. */
   | { readonly kind: "over" }
-  /** Not a word, not even a bookmark. */
+  /** No event for too long, not even a bookmark. */
   | { readonly kind: "silent" }
-  /** The place where it began is too old. */
+  /** 410: the resourceVersion to start from is too old. */
   | { readonly kind: "gone" }
-  /** The server does not tell everything there is at the beginning of a watch. */
+  /** The server does not support `sendInitialEvents` (WatchList). */
   | { readonly kind: "no initial events"; readonly error: KubeError }
-  /** What the server sent cannot be read, or it says itself that it cannot go on from there. */
+  /** The server sent something that cannot be decoded, or an ERROR event that it cannot continue from there. */
   | { readonly kind: "broken"; readonly error: KubeError }
   | { readonly kind: "failed"; readonly error: KubeError };
 
-export type WatchEnd = Ending & {
-  /** How long the server answered. */
-  readonly stoodMs: number;
-  /** Whether anything was heard but what was there at its beginning. */
+export type WatchResult = WatchOutcome & {
+  /** How long the response was open. */
+  readonly openMs: number;
+  /** Whether any event or bookmark arrived after the initial events. */
   readonly hasAdvanced: boolean;
 };
 
-export interface WatchTools {
-  readonly connection: Connection;
+export interface WatchDeps {
+  readonly connection: KubeConnection;
   readonly clock: Clock;
   /** From 0 up to 1; spreads the ends of many watches. */
   readonly random: () => number;
 }
 
-/** An API server sends a bookmark every minute. Without a word for longer a new watch goes on: if one was only left out, it costs little. */
-const LONGEST_SILENCE_MS = 75_000;
-/** Some servers take the request for initial events and never say that they are complete. */
-const LONGEST_INITIAL_EVENTS_MS = 120_000;
-/** A server, or what stands before it, that ends each watch at once must not be asked again at once. */
-const SHORTEST_WATCH_MS = 1_000;
+/**
+ * An API server sends a bookmark every minute. After a longer silence a new watch resumes at the same resourceVersion,
+ * which costs little if only one bookmark was omitted.
+ */
+const MAX_SILENCE_MS = 75_000;
+/** Some servers accept `sendInitialEvents` and never send the bookmark that marks the end of the initial events. */
+const MAX_INITIAL_EVENTS_MS = 120_000;
+/** If a server or a proxy closes each watch at once, the next watch needs a back-off. */
+const MIN_WATCH_MS = 1_000;
 
 /**
- * One watch, from its request to its end: from `from` on, or with initial events if that is undefined. Resolves with how it ended;
- * never rejects. Nothing is told any more once the signal has aborted.
+ * Runs one watch from its request to its end, starting at the resourceVersion `startVersion`, or with initial events
+ * (WatchList) if that is undefined. Resolves with how it ended; never rejects. The listener is not called any more
+ * after the signal has aborted.
  */
 export async function openWatch<T extends KubeObject>(
-  { connection, clock, random }: WatchTools,
+  { connection, clock, random }: WatchDeps,
   resource: Resource<T>,
   selector: Selector,
-  from: string | undefined,
+  startVersion: string | undefined,
   listener: WatchListener<T>,
   signal: AbortSignal,
-): Promise<WatchEnd> {
+): Promise<WatchResult> {
   const path = pathOf(resource);
-  const own = new AbortController();
+  const controller = new AbortController();
   let openedAt: number | undefined;
-  let ending: Ending | undefined;
+  let outcome: WatchOutcome | undefined;
   let cancelTimer = () => {};
 
-  const stop = (why: Ending) => {
-    ending ??= why;
-    own.abort();
+  const stop = (reason: WatchOutcome) => {
+    outcome ??= reason;
+    controller.abort();
   };
-  const reader = createReader(`watch ${path}`, from === undefined, listener, stop);
-  const wait = (ms: number, why: Ending) => {
+  const reader = createEventReader(`watch ${path}`, startVersion === undefined, listener, stop);
+  const armTimer = (ms: number, reason: WatchOutcome) => {
     cancelTimer();
-    cancelTimer = clock.wakeAt(clock.now() + ms, () => stop(why));
+    cancelTimer = clock.wakeAt(clock.now() + ms, () => stop(reason));
   };
-  const opened = () => {
+  const onOpen = () => {
     openedAt = clock.now();
-    listener.opened();
-    if (reader.isComplete()) wait(LONGEST_SILENCE_MS, { kind: "silent" });
+    listener.onOpen();
+    if (reader.isComplete()) armTimer(MAX_SILENCE_MS, { kind: "silent" });
     else
-      wait(LONGEST_INITIAL_EVENTS_MS, { kind: "no initial events", error: closed(path, "no end of initial events") });
+      armTimer(MAX_INITIAL_EVENTS_MS, {
+        kind: "no initial events",
+        error: closedError(path, "no end of initial events"),
+      });
   };
   const onLine = (line: unknown) => {
-    if (ending !== undefined || signal.aborted) return;
+    if (outcome !== undefined || signal.aborted) return;
     reader.read(line);
-    if (reader.isComplete() && ending === undefined) wait(LONGEST_SILENCE_MS, { kind: "silent" });
+    if (reader.isComplete() && outcome === undefined) armTimer(MAX_SILENCE_MS, { kind: "silent" });
   };
-  const onAbort = () => own.abort();
-  signal.addEventListener("abort", onAbort, { once: true });
-  if (signal.aborted) onAbort();
-  const query = { ...selector, ...watchQuery(from, random) };
-  const error = await connection.lines({ method: "GET", path, query, signal: own.signal }, onLine, opened);
-  signal.removeEventListener("abort", onAbort);
+  const remove = onAbort(signal, () => controller.abort());
+  const query = { ...selector, ...watchQuery(startVersion, random) };
+  const error = await connection.lines({ method: "GET", path, query, signal: controller.signal }, onLine, onOpen);
+  remove();
   cancelTimer();
 
   const hasAdvanced = reader.hasAdvanced();
-  const stoodMs = openedAt === undefined ? 0 : clock.now() - openedAt;
-  if (ending !== undefined) return { ...(ending as Ending), hasAdvanced, stoodMs };
+  const openMs = openedAt === undefined ? 0 : clock.now() - openedAt;
+  if (outcome !== undefined) return { ...(outcome as WatchOutcome), hasAdvanced, openMs };
   if (error !== undefined) {
-    const isRefused = from === undefined && openedAt === undefined && error.code === "INVALID";
-    return { ...(isRefused ? { kind: "no initial events", error } : endingOf(error)), hasAdvanced, stoodMs };
+    const isUnsupported = startVersion === undefined && openedAt === undefined && error.code === "INVALID";
+    return { ...(isUnsupported ? { kind: "no initial events", error } : outcomeOf(error)), hasAdvanced, openMs };
   }
-  const isSound = reader.isComplete() && (hasAdvanced || stoodMs >= SHORTEST_WATCH_MS);
-  return isSound
-    ? { kind: "over", hasAdvanced, stoodMs }
-    : { kind: "failed", error: closed(path, "the API server ended it too early"), hasAdvanced, stoodMs };
+  const isNormalEnd = reader.isComplete() && (hasAdvanced || openMs >= MIN_WATCH_MS);
+  return isNormalEnd
+    ? { kind: "over", hasAdvanced, openMs }
+    : { kind: "failed", error: closedError(path, "the API server ended it too early"), hasAdvanced, openMs };
 }
 
-function watchQuery(from: string | undefined, random: () => number): Readonly<Record<string, string | undefined>> {
+function watchQuery(
+  startVersion: string | undefined,
+  random: () => number,
+): Readonly<Record<string, string | undefined>> {
   return {
     watch: "true",
     allowWatchBookmarks: "true",
     timeoutSeconds: String(300 + Math.floor(random() * 301)),
-    ...(from === undefined
+    ...(startVersion === undefined
       ? { sendInitialEvents: "true", resourceVersionMatch: "NotOlderThan" }
-      : { resourceVersion: from }),
+      : { resourceVersion: startVersion }),
   };
 }
 
-/** Takes the lines of one watch. Initial events are kept back until they are complete: half of them would be a wrong answer. */
-function createReader<T extends KubeObject>(
+/**
+ * Handles the lines of one watch. Initial events are collected until they are complete: a part of them would be a wrong
+ * snapshot.
+ */
+function createEventReader<T extends KubeObject>(
   verb: string,
   hasInitialEvents: boolean,
   listener: WatchListener<T>,
-  stop: (why: Ending) => void,
+  stop: (reason: WatchOutcome) => void,
 ) {
   let initial: Map<string, T> | undefined = hasInitialEvents ? new Map() : undefined;
   let hasAdvanced = false;
@@ -136,18 +151,18 @@ function createReader<T extends KubeObject>(
     const { namespace = "", name = "" } = object.metadata;
     if (initial === undefined) {
       hasAdvanced = true;
-      listener.changed(kind, object, resourceVersion);
+      listener.onChanged(kind, object, resourceVersion);
     } else if (kind === "deleted") initial.delete(`${namespace}/${name}`);
     else initial.set(`${namespace}/${name}`, object);
   }
   function bookmark(resourceVersion: string, endsInitialEvents: boolean): void {
     if (initial === undefined) {
       hasAdvanced = true;
-      listener.reached(resourceVersion);
+      listener.onBookmark(resourceVersion);
     } else if (endsInitialEvents) {
       const objects = [...initial.values()];
       initial = undefined;
-      listener.replaced(objects, resourceVersion);
+      listener.onReplaced(objects, resourceVersion);
     }
   }
 
@@ -155,7 +170,7 @@ function createReader<T extends KubeObject>(
     isComplete: () => initial === undefined,
     hasAdvanced: () => hasAdvanced,
     read(value: unknown): void {
-      const line = readWatchLine<T>(verb, value);
+      const line = decodeWatchEvent<T>(verb, value);
       switch (line.kind) {
         case "added":
         case "modified":
@@ -166,20 +181,20 @@ function createReader<T extends KubeObject>(
           bookmark(line.resourceVersion, line.endsInitialEvents);
           break;
         case "error":
-          stop(line.error.code === "SERVER" ? { kind: "broken", error: line.error } : endingOf(line.error));
+          stop(line.error.code === "SERVER" ? { kind: "broken", error: line.error } : outcomeOf(line.error));
           break;
         case "unknown":
-          listener.unknown(line.type);
+          listener.onUnknownType(line.type);
           break;
       }
     },
   };
 }
 
-function endingOf(error: KubeError): Ending {
+function outcomeOf(error: KubeError): WatchOutcome {
   if (error.code === "GONE") return { kind: "gone" };
-  const isOfPlace = error.code === "NOT_JSON" || error.code === "TOO_LARGE" || error.code === "INVALID";
-  return { kind: isOfPlace ? "broken" : "failed", error };
+  const isStartRejected = error.code === "NOT_JSON" || error.code === "TOO_LARGE" || error.code === "INVALID";
+  return { kind: isStartRejected ? "broken" : "failed", error };
 }
 
-const closed = (path: string, why: string) => new KubeError("CLOSED", `watch ${path}: ${why}`);
+const closedError = (path: string, reason: string) => new KubeError("CLOSED", `watch ${path}: ${reason}`);

@@ -54,19 +54,19 @@ function describeService(service: Service): Descriptor["services"][number] {
   return { name: fullName(service), methods };
 }
 
-test("api.proto is equal to k8s.io/cri-api on the wire", () => {
+test("api.proto has the wire format of k8s.io/cri-api", () => {
   expect(describeProto(source)).toEqual(golden);
 });
 
 for (const [what, from, to] of [
-  ["a field's number", "string pod_sandbox_id = 1;", "string pod_sandbox_id = 21;"],
-  ["a field's type", "int64 created_at = ", "uint64 created_at = "],
-  ["a field's label", "repeated Mount mounts", "Mount mounts"],
-  ["an enum's value", "CONTAINER_EXITED = 2", "CONTAINER_EXITED = 5"],
-  ["a stream", "returns (stream ContainerEventResponse)", "returns (ContainerEventResponse)"],
+  ["another field number", "string pod_sandbox_id = 1;", "string pod_sandbox_id = 21;"],
+  ["another field type", "int64 created_at = ", "uint64 created_at = "],
+  ["another field label", "repeated Mount mounts", "Mount mounts"],
+  ["another enum value", "CONTAINER_EXITED = 2", "CONTAINER_EXITED = 5"],
+  ["a method that no longer streams", "returns (stream ContainerEventResponse)", "returns (ContainerEventResponse)"],
   ["a missing field", "string runtime_handler = 9;", ""],
 ] as const)
-  test(`the comparison sees ${what}`, () => {
+  test(`the comparison detects ${what}`, () => {
     const planted = source.replace(from, to);
     expect(planted).not.toBe(source);
     expect(describeProto(planted)).not.toEqual(golden);

@@ -1,39 +1,59 @@
 import { execFileSync } from "node:child_process";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** ts-proto's options: plain readonly objects, no TS enums, int64 as bigint, nothing but what a client needs. */
-const codecOptions = [
+/** Options of ts-proto's last release for protobufjs: plain readonly objects, no TypeScript enums, int64 as bigint, only what a client needs. */
+export const codecOptions = [
   "enumsAsLiterals=true",
   "esModuleInterop=true",
   "exportCommonSymbols=false",
   "forceLong=bigint",
-  "importSuffix=.ts",
   "outputJsonMethods=false",
   "outputServices=none",
   "unrecognizedEnum=false",
   "useDate=false",
   "useExactTypes=false",
   "useReadonlyTypes=true",
-  "annotateFilesWithVersion=false",
 ];
 
 /**
- * Rebuilds the codec of the CRI and of containerd's own services from the `.proto` files beside this one.
- * Whatever else the folder holds is removed.
+ * Regenerates the codec of the CRI and of containerd's own services from the `.proto` files of this directory. Removes
+ * all other files from the output directory.
  */
 export function generateCri(folder: string): void {
-  const here = fileURLToPath(new URL(".", import.meta.url));
-  const program = (name: string) => fileURLToPath(new URL(`../../node_modules/.bin/${name}`, import.meta.url));
+  const protoDir = fileURLToPath(new URL(".", import.meta.url));
+  const binary = (name: string) => fileURLToPath(new URL(`../../node_modules/.bin/${name}`, import.meta.url));
   const template = {
     version: "v2",
     clean: true,
     plugins: [
       {
-        local: program("protoc-gen-ts_proto"),
+        local: binary("protoc-gen-ts_proto"),
         out: folder,
         opt: codecOptions,
       },
     ],
   };
-  execFileSync(program("buf"), ["generate", here, "--template", JSON.stringify(template)], { stdio: "inherit" });
+  execFileSync(binary("buf"), ["generate", protoDir, "--template", JSON.stringify(template)], { stdio: "inherit" });
+  for (const name of readdirSync(folder)) {
+    const path = join(folder, name);
+    writeFileSync(path, withQuickLongs(readFileSync(path, "utf8")));
+  }
+}
+
+/**
+ * Replaces ts-proto's conversion of 64-bit numbers, which goes through their decimal digits and takes a third of the
+ * time of decoding a list, by that of `int64.ts`. Removes the versions of the generators.
+ */
+function withQuickLongs(text: string): string {
+  const replaced = text
+    .replace(/^\/\/ versions:\n(?:\/\/ {3}.*\n)+/m, "")
+    .replace('import Long from "long";', 'import { type Long, longOf, longToBigint } from "../int64.ts";')
+    .replace(/(writer\b.*int64\()(.+)\.toString\(\)\);/g, "$1longOf($2));")
+    .replace(/\nfunction longToBigint\(long: Long\) \{\n.*\n\}\n/, "")
+    .replace(/\nif \(_m0\.util\.Long !== Long\) \{\n(?: .*\n)+\}\n/, "");
+  if (/\.toString\(\)\)|"long"|util\.Long/.test(replaced))
+    throw new Error("ts-proto's code for 64-bit numbers has changed");
+  return replaced;
 }

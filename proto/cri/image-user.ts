@@ -1,4 +1,4 @@
-/** The user that an image asks for, as ImageStatus says it: by number, by name, or (neither) root. */
+/** The user of an image as ImageStatus reports it: a number, a name, or neither, which means root. */
 export interface ImageUser {
   readonly uid: number | undefined;
   readonly username: string;

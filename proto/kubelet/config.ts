@@ -1,9 +1,9 @@
 /**
- * The file behind `--config`: `KubeletConfiguration` of kubelet.config.k8s.io/v1beta1 (Kubernetes 1.36), as the JSON of
- * the API. A `Duration` is written as Go writes it (`1m30s`), a `Quantity` as Kubernetes does (`500Mi`).
+ * The file behind `--config`: `KubeletConfiguration` of kubelet.config.k8s.io/v1beta1 (Kubernetes 1.36), in its JSON
+ * form. A `Duration` is in Go's notation (`1m30s`), a `Quantity` in Kubernetes' (`500Mi`).
  */
 
-/** A length of time in Go's notation: `300ms`, `1h2m3.5s`. */
+/** A duration in Go's notation: `300ms`, `1h2m3.5s`. */
 export type Duration = string;
 /** A resource amount in Kubernetes' notation: `250m`, `1Gi`, `1e3`. */
 export type Quantity = string;
@@ -85,8 +85,8 @@ export interface TracingConfiguration {
 }
 
 /**
- * The whole configuration after defaulting: every field stands, and what Go leaves at its zero value is `""`, `0`,
- * `false`, `{}` or `[]`. Only where absence means something of its own is a field optional.
+ * The whole configuration after defaulting: every field is set, and Go's zero values appear as `""`, `0`, `false`, `{}`
+ * or `[]`. A field is optional only where absence has its own meaning.
  */
 export interface KubeletConfiguration {
   readonly apiVersion: typeof kubeletConfigApiVersion;
@@ -99,7 +99,7 @@ export interface KubeletConfiguration {
   readonly fileCheckFrequency: Duration;
   readonly httpCheckFrequency: Duration;
   readonly staticPodURL: string;
-  /** May hold credentials: never to be logged. */
+  /** May contain credentials: never log it. */
   readonly staticPodURLHeader: Readonly<Record<string, readonly string[]>>;
   readonly address: string;
   readonly port: number;
@@ -166,7 +166,7 @@ export interface KubeletConfiguration {
   readonly kubeAPIQPS: number;
   readonly kubeAPIBurst: number;
   readonly serializeImagePulls: boolean;
-  /** Absent: no limit of its own, `serializeImagePulls` decides. */
+  /** Absent means no separate limit: `serializeImagePulls` decides. */
   readonly maxParallelImagePulls?: number;
   readonly evictionHard: Readonly<Record<string, string>>;
   readonly evictionSoft: Readonly<Record<string, string>>;
@@ -217,7 +217,7 @@ export interface KubeletConfiguration {
   readonly memoryReservationPolicy: MemoryReservationPolicy;
   readonly registerWithTaints: readonly RegistrationTaint[];
   readonly registerNode: boolean;
-  /** Absent: no traces are sent. */
+  /** Absent means that no traces are sent. */
   readonly tracing?: TracingConfiguration;
   readonly localStorageCapacityIsolation: boolean;
   readonly containerRuntimeEndpoint: string;

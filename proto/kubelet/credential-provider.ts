@@ -1,5 +1,8 @@
+import { isObject } from "../is-object.ts";
+
 /*
- * The words between the kubelet and the programs that give it logins for registries, and of the file that names them.
+ * The protocol between the kubelet and credential provider plugins, which supply registry credentials, and the types of
+ * the CredentialProviderConfig that lists them.
  */
 
 export const providerApiVersions = [
@@ -8,32 +11,32 @@ export const providerApiVersions = [
   "credentialprovider.kubelet.k8s.io/v1alpha1",
 ] as const;
 
-/** One program of a CredentialProviderConfig. */
+/** One plugin of a CredentialProviderConfig. */
 export interface CredentialProvider {
-  /** The name of its file in the folder of all of them. */
+  /** The file name of its binary in the plugin directory. */
   readonly name: string;
-  /** For which images it is asked: registries with `*` and its like in the parts of their names, and a path or none. */
+  /** The images that it serves: registries, with globs in the labels of their host names, and an optional path. */
   readonly matchImages: readonly string[];
   readonly defaultCacheDurationMs: number;
   readonly apiVersion: (typeof providerApiVersions)[number];
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
-  /** It is given a token of the pod's service account. */
+  /** Set when the plugin gets a token of the pod's service account. */
   readonly tokenAttributes?: TokenAttributes;
 }
 
 export interface TokenAttributes {
   readonly serviceAccountTokenAudience: string;
-  /** How widely its answer holds: for the pod's token, or for all pods of the account. */
+  /** Whether a response is cached per pod token, or for all pods of the service account. */
   readonly cacheType: "ServiceAccount" | "Token";
-  /** It is not asked for pods without an account. */
+  /** The plugin is not called for pods without a service account. */
   readonly requireServiceAccount: boolean;
-  /** Without one of these annotations of the account it is not asked. */
+  /** The plugin is called only if the service account has all of these annotations. */
   readonly requiredServiceAccountAnnotationKeys: readonly string[];
   readonly optionalServiceAccountAnnotationKeys: readonly string[];
 }
 
-/** A service account, as much of it as a provider is told. */
+/** The part of a ServiceAccount that a plugin may receive. */
 export interface ProviderAccount {
   readonly uid: string;
   readonly namespace: string;
@@ -41,15 +44,15 @@ export interface ProviderAccount {
   readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** What a provider has answered. */
+/** The response of a plugin. */
 export interface CredentialProviderResponse {
   readonly cacheKeyType: "Image" | "Registry" | "Global";
-  /** Undefined: as the configuration has it. */
+  /** Undefined means the default of the configuration. */
   readonly cacheDuration: string | undefined;
   readonly auth: Readonly<Record<string, { readonly username: string; readonly password: string }>>;
 }
 
-/** What a provider reads on its standard input. */
+/** Encodes the request that a plugin reads from its standard input. */
 export function encodeProviderRequest(
   apiVersion: string,
   request: {
@@ -61,53 +64,54 @@ export function encodeProviderRequest(
   return `${JSON.stringify({ kind: "CredentialProviderRequest", apiVersion, ...request })}\n`;
 }
 
-/** What it has printed; a text that says what is wrong with that where it is no such answer, without a word of it. */
+/** Decodes the output of a plugin. Returns a message for an invalid one; the message never quotes the output. */
 export function decodeProviderResponse(text: string, apiVersion: string): CredentialProviderResponse | string {
-  const value = parse(text);
+  const value = parseJson(text);
   if (!isObject(value)) return "printed something that is not a JSON object";
   if (value["apiVersion"] !== apiVersion) return `printed something whose apiVersion is not ${apiVersion}`;
-  if (value["kind"] !== "CredentialProviderResponse") return "printed something that is no CredentialProviderResponse";
+  if (value["kind"] !== "CredentialProviderResponse")
+    return "printed something that is not a CredentialProviderResponse";
   const unknown = Object.keys(value).some((field) => !FIELDS.has(field));
-  if (unknown) return "printed a CredentialProviderResponse with a field that nobody knows";
+  if (unknown) return "printed a CredentialProviderResponse with an unknown field";
   const { cacheKeyType, cacheDuration, auth } = value;
   if (cacheKeyType !== "Image" && cacheKeyType !== "Registry" && cacheKeyType !== "Global")
     return "printed a cacheKeyType that is none of Image, Registry, Global";
   if (cacheDuration !== undefined && cacheDuration !== null && typeof cacheDuration !== "string")
-    return "printed a cacheDuration that is no text";
-  const logins = Object.entries(isObject(auth) ? auth : {});
-  if (auth !== undefined && auth !== null && !isObject(auth)) return "printed an auth that is no object";
-  if (!logins.every((entry): entry is [string, Login] => isLogin(entry[1])))
-    return "printed a login that has something else than a username and a password";
-  return { cacheKeyType, cacheDuration: cacheDuration ?? undefined, auth: Object.fromEntries(logins.map(wholeLogin)) };
+    return "printed a cacheDuration that is not a string";
+  const credentials = Object.entries(isObject(auth) ? auth : {});
+  if (auth !== undefined && auth !== null && !isObject(auth)) return "printed an auth that is not an object";
+  if (!credentials.every((entry): entry is [string, Credential] => isCredential(entry[1])))
+    return "printed credentials that are not an object of username and password";
+  return {
+    cacheKeyType,
+    cacheDuration: cacheDuration ?? undefined,
+    auth: Object.fromEntries(credentials.map(completeCredential)),
+  };
 }
 
 const FIELDS: ReadonlySet<string> = new Set(["kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth"]);
 
-interface Login {
+interface Credential {
   readonly username?: string;
   readonly password?: string;
 }
 
-function isLogin(value: unknown): value is Login {
+function isCredential(value: unknown): value is Credential {
   if (!isObject(value)) return false;
   return Object.entries(value).every(
     ([field, text]) => ["username", "password"].includes(field) && typeof text === "string",
   );
 }
 
-function wholeLogin([location, { username = "", password = "" }]: readonly [string, Login]) {
+function completeCredential([location, { username = "", password = "" }]: readonly [string, Credential]) {
   return [location, { username, password }] as const;
 }
 
-function parse(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // Its words would show what stands in the text.
+    // The parser's message would quote secret text.
     return undefined;
   }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

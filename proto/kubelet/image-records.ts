@@ -1,24 +1,27 @@
 import { goJson } from "../go-json.ts";
+import { isObject } from "../is-object.ts";
 
 /*
- * What the kubelet writes down of the images that it pulls, below `image_manager` in its root directory, to the letter: an agent that takes
- * over a node from the other goes on with its records.
+ * The kubelet's records of image pulls below `image_manager` in its root directory, byte for byte: Berth and the
+ * kubelet can take over a node from each other and continue with the same records.
  */
 
-/** An image of this node, and by which credentials it was pulled here. */
+/** An image of this node, and the credentials that it was pulled with. */
 export interface ImagePulledRecord {
   readonly lastUpdatedTime: string;
-  /** As the runtime refers to the image. */
+  /** The runtime's reference to the image. */
   readonly imageRef: string;
-  /** By the image's name as a pod has it, without tag and digest. */
+  /** By the image name in the pod spec, without tag and digest. */
   readonly credentialMapping: Readonly<Record<string, ImagePullCredentials>>;
 }
 
-/** By whose right an image was pulled. Nobody's, if all is left out: then each has to show a right of its own. */
+/**
+ * The credentials that an image was pulled with. When all fields are absent, every pod must verify its own credentials.
+ */
 export interface ImagePullCredentials {
   readonly kubernetesSecrets?: readonly ImagePullSecret[];
   readonly kubernetesServiceAccounts?: readonly ImagePullServiceAccount[];
-  /** The registry asks for none, or the node has one of its own: each pod of the node may use it. */
+  /** The registry required no credentials, or the node's own were used: every pod of the node may use the image. */
   readonly nodePodsAccessible?: boolean;
 }
 
@@ -26,7 +29,7 @@ export interface ImagePullSecret {
   readonly uid: string;
   readonly namespace: string;
   readonly name: string;
-  /** SHA-256 of the login in it, never the login. */
+  /** SHA-256 of the credential in the Secret, never the credential. */
   readonly credentialHash: string;
 }
 
@@ -36,10 +39,10 @@ export interface ImagePullServiceAccount {
   readonly name: string;
 }
 
-const WRITTEN = "kubelet.config.k8s.io/v1beta1";
-const READ: readonly unknown[] = [WRITTEN, "kubelet.config.k8s.io/v1alpha1"];
+const API_VERSION = "kubelet.config.k8s.io/v1beta1";
+const READABLE_API_VERSIONS: readonly unknown[] = [API_VERSION, "kubelet.config.k8s.io/v1alpha1"];
 
-/** The record as the kubelet writes it, names and fields in its order, with a newline at the end. */
+/** Encodes a record as the kubelet does: sorted names, the kubelet's field order, a final newline. */
 export function encodePulledRecord({ lastUpdatedTime, imageRef, credentialMapping }: ImagePulledRecord): string {
   const names = Object.keys(credentialMapping).toSorted();
   const mapping = Object.fromEntries(names.map((name) => [name, encodeCredentials(credentialMapping[name] ?? {})]));
@@ -55,29 +58,31 @@ function encodeCredentials(credentials: ImagePullCredentials): ImagePullCredenti
   return {
     ...(kubernetesSecrets.length > 0 && {
       kubernetesSecrets: kubernetesSecrets.map(({ credentialHash, ...one }) => ({
-        ...coordinates(one),
+        ...objectFields(one),
         credentialHash,
       })),
     }),
     ...(kubernetesServiceAccounts.length > 0 && {
-      kubernetesServiceAccounts: kubernetesServiceAccounts.map(coordinates),
+      kubernetesServiceAccounts: kubernetesServiceAccounts.map(objectFields),
     }),
     ...(nodePodsAccessible && { nodePodsAccessible }),
   };
 }
 
-const coordinates = ({ uid, namespace, name }: ImagePullServiceAccount) => ({ uid, namespace, name });
+const objectFields = ({ uid, namespace, name }: ImagePullServiceAccount) => ({ uid, namespace, name });
 
-/** That an image is being pulled: what is left of it tells of a pull whose end nobody has seen. */
+/**
+ * Encodes the intent that is written before a pull. An intent that remains belongs to a pull whose result is unknown.
+ */
 export function encodePullIntent(image: string): string {
   return encode("ImagePullIntent", { image });
 }
 
 function encode(kind: string, fields: Readonly<Record<string, unknown>>): string {
-  return `${goJson({ kind, apiVersion: WRITTEN, ...fields })}\n`;
+  return `${goJson({ kind, apiVersion: API_VERSION, ...fields })}\n`;
 }
 
-/** Undefined for what is no such record; one of a field that is not known is none, as to the kubelet. */
+/** Decodes a record; undefined for anything else. Like the kubelet, rejects a record with an unknown field. */
 export function decodePulledRecord(text: string): ImagePulledRecord | undefined {
   const fields = decode(text, "ImagePulledRecord", ["lastUpdatedTime", "imageRef", "credentialMapping"]);
   const { lastUpdatedTime, imageRef, credentialMapping = {} } = fields ?? {};
@@ -88,22 +93,27 @@ export function decodePulledRecord(text: string): ImagePulledRecord | undefined 
   return { lastUpdatedTime, imageRef, credentialMapping: Object.fromEntries(mapping) };
 }
 
-/** The image of which it tells; undefined for what is no such record. */
+/** Decodes an intent to the name of its image; undefined for anything else. */
 export function decodePullIntent(text: string): string | undefined {
   const image = decode(text, "ImagePullIntent", ["image"])?.["image"];
   return typeof image === "string" ? image : undefined;
 }
 
-function decode(text: string, kind: string, known: readonly string[]): Readonly<Record<string, unknown>> | undefined {
+function decode(
+  text: string,
+  kind: string,
+  knownFields: readonly string[],
+): Readonly<Record<string, unknown>> | undefined {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    // A file that was cut short is no record; whoever reads it says so.
+    // A torn file. The caller logs it.
     return undefined;
   }
-  if (!isObject(value) || value["kind"] !== kind || !READ.includes(value["apiVersion"])) return undefined;
-  return hasOnly(value, ["kind", "apiVersion", ...known]) ? value : undefined;
+  if (!isObject(value) || value["kind"] !== kind || !READABLE_API_VERSIONS.includes(value["apiVersion"]))
+    return undefined;
+  return hasOnly(value, ["kind", "apiVersion", ...knownFields]) ? value : undefined;
 }
 
 function isCredentials(value: unknown): value is ImagePullCredentials {
@@ -111,13 +121,13 @@ function isCredentials(value: unknown): value is ImagePullCredentials {
   if (!hasOnly(value, ["kubernetesSecrets", "kubernetesServiceAccounts", "nodePodsAccessible"])) return false;
   const { kubernetesSecrets = [], kubernetesServiceAccounts = [], nodePodsAccessible = false } = value;
   return (
-    areTexts(kubernetesSecrets, ["uid", "namespace", "name", "credentialHash"]) &&
-    areTexts(kubernetesServiceAccounts, ["uid", "namespace", "name"]) &&
+    areRecordsOfStrings(kubernetesSecrets, ["uid", "namespace", "name", "credentialHash"]) &&
+    areRecordsOfStrings(kubernetesServiceAccounts, ["uid", "namespace", "name"]) &&
     typeof nodePodsAccessible === "boolean"
   );
 }
 
-function areTexts(list: unknown, fields: readonly string[]): boolean {
+function areRecordsOfStrings(list: unknown, fields: readonly string[]): boolean {
   const isOne = (value: unknown) =>
     isObject(value) && hasOnly(value, fields) && fields.every((field) => typeof value[field] === "string");
   return Array.isArray(list) && list.every(isOne);
@@ -125,8 +135,4 @@ function areTexts(list: unknown, fields: readonly string[]): boolean {
 
 function hasOnly(value: object, fields: readonly string[]): boolean {
   return Object.keys(value).every((field) => fields.includes(field));
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -2,24 +2,24 @@ import type { ContainerId } from "../ids.ts";
 import type { Container, ContainerStatus, EphemeralContainer, Pod, PodSpec, PodStatus } from "./gen/types.ts";
 
 /**
- * Init containers and app containers, in the order in which a pod begins them, and the ephemeral ones, which are added while it runs.
- * Their names are unique among all of them.
+ * Init containers and app containers in their start order, then ephemeral containers, which are added to a running pod.
+ * Names are unique among all of them.
  */
 export function allContainers({
   initContainers = [],
   containers,
   ephemeralContainers = [],
 }: PodSpec): readonly (Container & Pick<EphemeralContainer, "targetContainerName">)[] {
-  const areAllOfApp = initContainers.length + ephemeralContainers.length === 0;
-  return areAllOfApp ? containers : [...initContainers, ...containers, ...ephemeralContainers];
+  const hasOnlyAppContainers = initContainers.length + ephemeralContainers.length === 0;
+  return hasOnlyAppContainers ? containers : [...initContainers, ...containers, ...ephemeralContainers];
 }
 
-/** Init containers and app containers: those that a pod has for its whole life. */
-export function lastingContainers({ initContainers = [], containers }: PodSpec): readonly Container[] {
+/** Init containers and app containers, which a pod has from the start. */
+export function nonEphemeralContainers({ initContainers = [], containers }: PodSpec): readonly Container[] {
   return [...initContainers, ...containers];
 }
 
-/** The container of that name, whichever kind it is. */
+/** The container of that name, of any kind. */
 export function containerNamed(
   { spec }: Pick<Pod, "spec">,
   name: string,
@@ -27,13 +27,14 @@ export function containerNamed(
   return allContainers(spec).find((container) => container.name === name);
 }
 
-/** True for an init container of the pod, sidecars among them. */
+/** Whether the name is that of an init container, including sidecars. */
 export function isInitContainer({ spec }: Pick<Pod, "spec">, name: string): boolean {
   return (spec.initContainers ?? []).some((container) => container.name === name);
 }
 
 /**
- * True for a container that somebody has added to the running pod, to look into it: it runs once, and the pod lives and ends without it.
+ * Whether the name is that of an ephemeral container, which a user adds to a running pod for debugging. It never
+ * restarts, and the pod's phase ignores it.
  * https://kubernetes.io/docs/concepts/workloads/pods/ephemeral-containers/
  */
 export function isEphemeral({ spec }: Pick<Pod, "spec">, name: string): boolean {
@@ -41,19 +42,22 @@ export function isEphemeral({ spec }: Pick<Pod, "spec">, name: string): boolean 
 }
 
 /**
- * The init containers that stay: they begin in their turn among the init containers, and run until the app containers have ended.
+ * The sidecars: init containers that start in their order and keep running until the app containers have exited.
  * https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
  */
 export function sidecarsOf({ initContainers = [] }: PodSpec): readonly Container[] {
   return initContainers.filter(isSidecar);
 }
 
-/** True for an init container that runs to its end, before others begin; false for sidecars and app containers. */
-export function runsToItsEnd(pod: Pick<Pod, "spec">, container: Pick<Container, "name" | "restartPolicy">): boolean {
+/** Whether the container is an init container that must complete before later containers start. False for sidecars. */
+export function isRunToCompletion(
+  pod: Pick<Pod, "spec">,
+  container: Pick<Container, "name" | "restartPolicy">,
+): boolean {
   return isInitContainer(pod, container.name) && !isSidecar(container);
 }
 
-/** What is told of all containers of those kinds, in the order of {@link allContainers}. */
+/** The statuses of all containers, in the order of {@link allContainers}. */
 export function allContainerStatuses(status: PodStatus | undefined): readonly ContainerStatus[] {
   return [
     ...(status?.initContainerStatuses ?? []),
@@ -62,17 +66,17 @@ export function allContainerStatuses(status: PodStatus | undefined): readonly Co
   ];
 }
 
-/** What is told of the container of that name, whichever kind it is. */
+/** The status of the container of that name, of any kind. */
 export function statusNamed(status: PodStatus | undefined, name: string): ContainerStatus | undefined {
   return allContainerStatuses(status).find((each) => each.name === name);
 }
 
-/** What is told of that very instance, whichever runtime it is said to be of. */
+/** The status of exactly this instance, whatever runtime prefix its id has. */
 export function statusOfInstance(status: PodStatus | undefined, id: ContainerId): ContainerStatus | undefined {
   return allContainerStatuses(status).find(({ containerID = "" }) => containerID.endsWith(`://${id}`));
 }
 
-/** Of an init container: whether it stays. */
+/** Whether an init container is a sidecar. */
 export function isSidecar({ restartPolicy }: Pick<Container, "restartPolicy">): boolean {
   return restartPolicy === "Always";
 }

@@ -1,11 +1,11 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { DurationError, formatDuration, parseDurationMs } from "./duration.ts";
+import { DurationError, formatDuration, formatGoDuration, parseDurationMs } from "./duration.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const timeoutMs = 5_000 + numRuns;
 
-describe("a duration is what Go reads", () => {
+describe("parseDurationMs reads what Go reads:", () => {
   const rows: readonly (readonly [text: string, ms: number])[] = [
     ["0", 0],
     ["-0", 0],
@@ -33,7 +33,7 @@ describe("a duration is what Go reads", () => {
     });
 });
 
-describe("everything else is refused, with the reason", () => {
+describe("parseDurationMs rejects everything else with the reason:", () => {
   const rows: readonly (readonly [text: string, message: string])[] = [
     ["", '"" is not a duration such as 1m30s or 500ms'],
     ["-", '"-" is not a duration'],
@@ -58,7 +58,7 @@ describe("everything else is refused, with the reason", () => {
     });
 });
 
-test("a duration is written as Go writes it", () => {
+test("formatDuration formats as Go does", () => {
   const rows: readonly (readonly [ms: number, text: string])[] = [
     [0, "0s"],
     [0.000001, "1ns"],
@@ -77,7 +77,7 @@ test("a duration is written as Go writes it", () => {
 });
 
 test(
-  "what is written reads back, for all whole numbers of microseconds in ten years",
+  "a formatted duration parses to itself, for all microseconds in ten years",
   () => {
     const tenYears = 10 * 366 * 86_400_000_000;
     fc.assert(
@@ -91,7 +91,7 @@ test(
 );
 
 test(
-  "any text is a duration or a DurationError",
+  "any text parses or throws a DurationError",
   () => {
     const nearly = fc.stringMatching(/^[+-]?([0-9.]{0,5}[a-zµ]{0,2}){0,4}$/);
     fc.assert(
@@ -107,3 +107,17 @@ test(
   },
   timeoutMs,
 );
+
+const durations: readonly [ms: number, text: string][] = [
+  [0, "0s"],
+  [345, "345ms"],
+  [1500, "1.5s"],
+  [59_999, "59.999s"],
+  [130_250, "2m10.25s"],
+  [3_605_000, "1h0m5s"],
+  [-5, "0s"],
+];
+for (const [ms, text] of durations)
+  test(`${ms} ms is ${text}`, () => {
+    expect(formatGoDuration(ms)).toBe(text);
+  });

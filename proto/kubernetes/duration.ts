@@ -1,4 +1,4 @@
-/** A text that is no duration. */
+/** A text is not a duration. */
 export class DurationError extends Error {
   override readonly name = "DurationError";
 }
@@ -17,37 +17,37 @@ const unitNanos: ReadonlyMap<string, bigint> = new Map([
 const nanosPerMs = 1_000_000n;
 
 /** Go counts nanoseconds in an int64. */
-const longestNanos = 2n ** 63n - 1n;
-const longestText = 128;
+const MAX_NANOS = 2n ** 63n - 1n;
+const MAX_TEXT_LENGTH = 128;
 
 /**
- * Milliseconds of a duration as Go writes it, and as flags, KubeletConfiguration and the API use it: `1h2m3.5s`, `300ms`,
- * `-1.5h`, `0`. Microseconds and nanoseconds come back as fractions of a millisecond. Throws DurationError for everything
- * else, a number without a unit included, and for more than 292 years. Rule: Go, time.ParseDuration.
+ * Parses a duration as Go, flags, KubeletConfiguration and the API write it (`1h2m3.5s`, `300ms`, `-1.5h`, `0`) to
+ * milliseconds. Microseconds and nanoseconds become fractions. Throws DurationError for anything else, including a
+ * number without a unit and more than 292 years. Rule: Go, time.ParseDuration.
  */
 export function parseDurationMs(text: string): number {
   const [, sign, rest = ""] = /^([+-]?)(.*)$/s.exec(text) ?? [];
   if (rest === "0") return 0;
-  if (rest === "" || rest.length > longestText) throw notADuration(text, "");
-  const nanos = rest.split(/(?<=[^\d.])(?=[\d.])/).reduce((sum, term) => sum + readTerm(text, term), 0n);
-  if (nanos > longestNanos) throw notADuration(text, ": it is longer than 292 years");
+  if (rest === "" || rest.length > MAX_TEXT_LENGTH) throw durationError(text, "");
+  const nanos = rest.split(/(?<=[^\d.])(?=[\d.])/).reduce((sum, term) => sum + parseTerm(text, term), 0n);
+  if (nanos > MAX_NANOS) throw durationError(text, ": it is longer than 292 years");
   const ms = Number(nanos / nanosPerMs) + Number(nanos % nanosPerMs) / 1_000_000;
   return sign === "-" && ms !== 0 ? -ms : ms;
 }
 
-/** Nanoseconds of one number with its unit, such as `3.5s`. */
-function readTerm(text: string, term: string): bigint {
-  const [, whole = "", , fraction = "", unit = ""] = /^(\d*)(\.(\d*))?([^\d.]*)$/.exec(term) ?? [];
-  if (whole === "" && fraction === "") throw notADuration(text, "");
+/** Parses one number with its unit, such as `3.5s`, to nanoseconds. */
+function parseTerm(text: string, term: string): bigint {
+  const [, integer = "", , fraction = "", unit = ""] = /^(\d*)(\.(\d*))?([^\d.]*)$/.exec(term) ?? [];
+  if (integer === "" && fraction === "") throw durationError(text, "");
   const nanos = unitNanos.get(unit);
-  if (nanos !== undefined) return (BigInt(whole + fraction) * nanos) / 10n ** BigInt(fraction.length);
-  throw notADuration(
+  if (nanos !== undefined) return (BigInt(integer + fraction) * nanos) / 10n ** BigInt(fraction.length);
+  throw durationError(
     text,
     unit === "" ? ": it lacks a unit, such as s" : `: ${quote(unit)} is none of the units ns, us, ms, s, m, h`,
   );
 }
 
-/** Milliseconds as Go writes a duration: `1h2m3.5s`, `1m0s`, `300ms`, `0s`. Rule: Go, Duration.String. */
+/** Formats milliseconds as Go formats a duration: `1h2m3.5s`, `1m0s`, `300ms`, `0s`. Rule: Go, Duration.String. */
 export function formatDuration(durationMs: number): string {
   const ms = Math.abs(durationMs);
   const nanos = BigInt(Math.trunc(ms)) * nanosPerMs + BigInt(Math.round((ms % 1) * 1_000_000));
@@ -62,13 +62,18 @@ export function formatDuration(durationMs: number): string {
   return minutes < 60n ? `${sign}${minutes}m${seconds}` : `${sign}${minutes / 60n}h${minutes % 60n}m${seconds}`;
 }
 
-/** The number divided by 10 ^ places, without closing zeros. */
+/** Like formatDuration, but to the millisecond, and `0s` for a negative duration. */
+export function formatGoDuration(durationMs: number): string {
+  return formatDuration(Math.max(0, Math.trunc(durationMs)));
+}
+
+/** The value divided by 10 ^ places, without trailing zeros. */
 function decimal(value: bigint, places: number): string {
   const digits = value.toString().padStart(places + 1, "0");
   return `${digits.slice(0, -places)}.${digits.slice(-places)}`.replace(/\.?0+$/, "");
 }
 
-function notADuration(text: string, problem: string): DurationError {
+function durationError(text: string, problem: string): DurationError {
   return new DurationError(`${quote(text)} is not a duration such as 1m30s or 500ms${problem}`);
 }
 

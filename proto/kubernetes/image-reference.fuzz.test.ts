@@ -25,7 +25,7 @@ const soup = fc
   .map((parts) => parts.join(""));
 
 test(
-  "any text is an image's name, whose parts are the text again, or none, and soon",
+  "any text is rejected or splits into parts that join to it, in linear time",
   () => {
     const property = fc.property(fc.oneof(soup, fc.string({ unit: "binary", maxLength: 300 })), (text) => {
       const started = performance.now();
@@ -59,7 +59,7 @@ const reference = fc.record({
 });
 
 test(
-  "a name that is put together of right parts is taken apart into them",
+  "a name joined from valid parts splits into them",
   () => {
     fc.assert(
       fc.property(reference, (parts) => expect(parseImageReference(written(parts))).toEqual(parts)),

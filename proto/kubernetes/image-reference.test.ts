@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
-import { parseImageReference, whyNoReference } from "./image-reference.ts";
+import { describeInvalidReference, parseImageReference } from "./image-reference.ts";
 
 const sha = `sha256:${"0123456789abcdef".repeat(4)}`;
 
-test("an image's name is taken apart at its tag and digest", () => {
+test("parseImageReference splits a name at tag and digest", () => {
   const rows: readonly (readonly [text: string, name: string, tag?: string | undefined, digest?: string])[] = [
     ["busybox", "busybox"],
     ["busybox:1.36", "busybox", "1.36"],
@@ -17,7 +17,7 @@ test("an image's name is taken apart at its tag and digest", () => {
   for (const [text, name, tag, digest] of rows) expect(parseImageReference(text)).toEqual({ name, tag, digest });
 });
 
-test("what is no image's name is undefined", () => {
+test("parseImageReference rejects an invalid name", () => {
   const rows = [
     "",
     "Upper",
@@ -45,6 +45,6 @@ const refusals: readonly [text: string, why: string][] = [
   ["registry.test/team/app:", wrong],
 ];
 for (const [text, why] of refusals)
-  test(`${text} is refused as the kubelet does it`, () => {
-    expect(whyNoReference(text)).toBe(why);
+  test(`${text} is rejected with the kubelet's message`, () => {
+    expect(describeInvalidReference(text)).toBe(why);
   });

@@ -1,53 +1,103 @@
-import { isSidecar, sidecarsOf } from "./containers.ts";
-import type { Container, Pod, Quantity as QuantityText } from "./gen/types.ts";
-import { parseQuantity, QuantityError, toScaled } from "./quantity.ts";
+import { isSidecar, nonEphemeralContainers, sidecarsOf } from "./containers.ts";
+import type { Container, PodSpec, ResourceRequirements } from "./gen/types.ts";
+import { addQuantities, compareQuantities, type ParsedQuantity } from "./quantity.ts";
+import { isPodLevelResource, parseResourceList, type ResourceQuantities } from "./resource-list.ts";
 
-/** Amounts by resource, in the units in which nodes are counted: thousandths of a CPU, and whole numbers of all else. */
-export type Amounts = ReadonlyMap<string, bigint>;
-
-type ResourceList = Readonly<Record<string, QuantityText>>;
-
-/** Resources that a pod as a whole may ask for, over the sum of its containers. */
-const OF_WHOLE_PODS = /^(?:cpu|memory|hugepages-.*)$/;
-
-/**
- * What a pod asks of its node: what its containers ask together, or an init container beside the sidecars before it, if that is more,
- * and what its runtime class adds. Rule: component-helpers, resource.PodRequests.
+/*
+ * The resources of a whole pod. Its init containers run one after the other, each beside the sidecars before it; then
+ * the app containers run beside all sidecars. The pod needs the most that any of these steps needs:
+ *
+ *   init 1         │ sidecar 2  │ sidecar 2 + init 3 │ sidecar 2 + app containers
+ *   ───────────────┴────────────┴────────────────────┴───────────────────────────► time
+ *
+ * `spec.resources` replaces the sum of the containers, and the overhead of the runtime class comes on top.
+ * Rule: component-helpers, resource.PodRequests and resource.PodLimits (KEP-753, KEP-2837, KEP-688).
  */
-export function podRequests({ spec }: Pod): Amounts {
-  const { initContainers = [], containers, resources, overhead } = spec;
-  const moments = initContainers.map((container, index) => [
+
+/** Where Kubernetes itself counts in several ways. Without options: as the scheduler does. */
+export interface PodRequestsOptions {
+  /** Without `spec.overhead`: a CRI sandbox has a field of its own for it. Rule: ExcludeOverhead. */
+  readonly excludesOverhead?: boolean;
+  /** Only the containers count, whatever `spec.resources` says. Rule: SkipPodLevelResources. */
+  readonly skipsPodLevel?: boolean;
+  /**
+   * A container without a request for a resource counts with its limit. The API server writes the limit there
+   * (SetDefaults_Pod); the kubelet repeats the rule for the cgroups of older pods (calculateLinuxResources).
+   */
+  readonly defaultsToLimits?: boolean;
+}
+
+export interface PodLimitsOptions extends Pick<PodRequestsOptions, "excludesOverhead" | "skipsPodLevel"> {
+  /**
+   * Leaves out a resource for which any container has no limit: such a container may use all of the node's, so that a
+   * limit of the pod would stop it too early. Rule: the kubelet's ResourceConfigForPod, which sets up the pod's cgroup.
+   * Without this option the limits that are set are summed.
+   */
+  readonly requiresAllContainers?: boolean;
+}
+
+/** The requests of a pod by resource. */
+export function podRequests(spec: PodSpec, options: PodRequestsOptions = {}): ResourceQuantities {
+  const requestsOf = ({ requests, limits }: ResourceRequirements) =>
+    parseResourceList(options.defaultsToLimits === true ? { ...limits, ...requests } : requests);
+  const total = new Map(maximumOfSteps(spec, requestsOf));
+  if (options.skipsPodLevel !== true) replacePodLevel(total, spec.resources?.requests);
+  if (options.excludesOverhead !== true)
+    for (const [name, amount] of parseResourceList(spec.overhead)) add(total, name, amount);
+  return total;
+}
+
+/** The limits of a pod by resource. Overhead is added only to a resource that has a limit. */
+export function podLimits(spec: PodSpec, options: PodLimitsOptions = {}): ResourceQuantities {
+  const limitsOf = ({ limits }: ResourceRequirements) => parseResourceList(limits);
+  const total = new Map(maximumOfSteps(spec, limitsOf));
+  if (options.requiresAllContainers === true)
+    for (const name of total.keys()) if (!haveAllLimit(spec, name)) total.delete(name);
+  if (options.skipsPodLevel !== true) replacePodLevel(total, spec.resources?.limits);
+  if (options.excludesOverhead === true) return total;
+  for (const [name, amount] of parseResourceList(spec.overhead))
+    if ((total.get(name)?.mantissa ?? 0n) !== 0n) add(total, name, amount);
+  return total;
+}
+
+/** The most that any step of the pod needs of each resource. */
+function maximumOfSteps(
+  spec: PodSpec,
+  amountsOf: (resources: ResourceRequirements) => ResourceQuantities,
+): ResourceQuantities {
+  const { initContainers = [], containers } = spec;
+  const initSteps = initContainers.map((container, index) => [
     ...initContainers.slice(0, index).filter(isSidecar),
     container,
   ]);
-  const most = new Map<string, bigint>();
-  for (const moment of [...moments, [...sidecarsOf(spec), ...containers]])
-    for (const [name, amount] of sumOf(moment)) if (amount > (most.get(name) ?? 0n)) most.set(name, amount);
-  for (const [name, amount] of amountsOf(resources?.requests)) if (OF_WHOLE_PODS.test(name)) most.set(name, amount);
-  add(most, amountsOf(overhead));
-  return most;
+  const maximum = new Map<string, ParsedQuantity>();
+  for (const step of [...initSteps, [...sidecarsOf(spec), ...containers]])
+    for (const [name, amount] of sumOf(step, amountsOf)) {
+      const known = maximum.get(name);
+      if (known === undefined || compareQuantities(amount, known) > 0) maximum.set(name, amount);
+    }
+  return maximum;
 }
 
-function sumOf(containers: readonly Container[]): Amounts {
-  const sum = new Map<string, bigint>();
-  for (const { resources } of containers) add(sum, amountsOf(resources?.requests));
+function sumOf(
+  containers: readonly Container[],
+  amountsOf: (resources: ResourceRequirements) => ResourceQuantities,
+): ResourceQuantities {
+  const sum = new Map<string, ParsedQuantity>();
+  for (const { resources = {} } of containers)
+    for (const [name, amount] of amountsOf(resources)) add(sum, name, amount);
   return sum;
 }
 
-/** Amounts as they are written in the API. What cannot be read counts as nothing: whoever wrote it down has checked it. */
-export function amountsOf(resources: ResourceList = {}): Amounts {
-  return new Map(Object.entries(resources).map(([name, text]) => [name, read(text, name === "cpu" ? -3 : 0)]));
+function haveAllLimit(spec: PodSpec, name: string): boolean {
+  return nonEphemeralContainers(spec).every(({ resources }) => resources?.limits?.[name] !== undefined);
 }
 
-function read(text: QuantityText, unitExponent: number): bigint {
-  try {
-    return toScaled(parseQuantity(text), unitExponent);
-  } catch (error) {
-    if (error instanceof QuantityError) return 0n;
-    throw error;
-  }
+function replacePodLevel(total: Map<string, ParsedQuantity>, podLevel: ResourceRequirements["limits"]): void {
+  for (const [name, amount] of parseResourceList(podLevel)) if (isPodLevelResource(name)) total.set(name, amount);
 }
 
-function add(sum: Map<string, bigint>, amounts: Amounts): void {
-  for (const [name, amount] of amounts) sum.set(name, (sum.get(name) ?? 0n) + amount);
+function add(sum: Map<string, ParsedQuantity>, name: string, amount: ParsedQuantity): void {
+  const known = sum.get(name);
+  sum.set(name, known === undefined ? amount : addQuantities(known, amount));
 }

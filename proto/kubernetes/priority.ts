@@ -1,25 +1,27 @@
 import type { Pod } from "./gen/types.ts";
+import { sourceAnnotation } from "./well-known-names.ts";
 
-/** The two classes that every cluster has; a pod that no API server has seen may name them. */
-const BUILT_IN: Readonly<Record<string, number>> = {
+/** The lowest priority of critical pods: that of `system-cluster-critical`. Rule: SystemCriticalPriority. */
+export const CRITICAL_PRIORITY = 2_000_000_000;
+
+/** The two built-in PriorityClasses of every cluster. Static pods may name them too. */
+const BUILT_IN_CLASSES: Readonly<Record<string, number>> = {
   "system-node-critical": 2_000_001_000,
-  "system-cluster-critical": 2_000_000_000,
+  "system-cluster-critical": CRITICAL_PRIORITY,
 };
 
 /** The pod's priority, from `spec.priority` or from a built-in class by name. */
 export function priorityOf({ spec: { priority, priorityClassName = "" } }: Pod): number {
-  return priority ?? BUILT_IN[priorityClassName] ?? 0;
+  return priority ?? BUILT_IN_CLASSES[priorityClassName] ?? 0;
 }
 
-const CRITICAL_PRIORITY = 2_000_000_000;
-
-/** Pods that must run, whatever else does; static ones are, whatever they say. Rule: the kubelet's IsCriticalPod. */
+/** Whether a pod is critical: static, or with a critical priority. Rule: the kubelet's IsCriticalPod. */
 export function isCritical(pod: Pod): boolean {
-  const source = pod.metadata.annotations?.["kubernetes.io/config.source"] ?? "api";
+  const source = pod.metadata.annotations?.[sourceAnnotation] ?? "api";
   return source !== "api" || priorityOf(pod) >= CRITICAL_PRIORITY;
 }
 
-/** Pods without which the node is none: the kernel spares them, as it spares Guaranteed ones. */
+/** Whether the node depends on the pod. The OOM killer spares it like a Guaranteed pod. */
 export function isNodeCritical(pod: Pod): boolean {
-  return priorityOf(pod) >= (BUILT_IN["system-node-critical"] ?? Number.POSITIVE_INFINITY);
+  return priorityOf(pod) >= (BUILT_IN_CLASSES["system-node-critical"] ?? Number.POSITIVE_INFINITY);
 }

@@ -5,8 +5,8 @@ import {
   addQuantities,
   compareQuantities,
   formatQuantity,
+  type ParsedQuantity,
   parseQuantity,
-  type Quantity,
   QuantityError,
   subtractQuantities,
   toMilli,
@@ -26,18 +26,18 @@ interface GoldenRow {
   readonly milli?: string;
 }
 
-/** Texts that Kubernetes takes as zero, although they hold no number; we say that they are wrong. */
+/** Kubernetes parses these texts without a digit as zero; Berth rejects them. */
 const withoutDigits = [".", "+", "-", "m", "Ki"];
 
-/** Decimals above 999E, which Kubernetes writes without their suffix. */
+/** Decimals above 999E, which Kubernetes formats without their suffix. */
 const beyondSuffixes = ["1000E", "1000000000000000000000"];
 
-/** Go's Value() and MilliValue() wrap around beyond int64, and round negative numbers one way or the other. */
-function isWithinGo(quantity: Quantity, exponent: number): boolean {
+/** Go's Value() and MilliValue() overflow beyond int64 and round negative numbers inconsistently. */
+function isWithinGo(quantity: ParsedQuantity, exponent: number): boolean {
   return quantity.mantissa >= 0n && toScaled(quantity, exponent) < 2n ** 63n;
 }
 
-describe("a quantity is what Kubernetes makes of it", () => {
+describe("a quantity has Kubernetes' value and canonical form:", () => {
   for (const row of golden as readonly GoldenRow[])
     test(JSON.stringify(row.input), () => {
       if (!row.accepted || withoutDigits.includes(row.input)) {
@@ -51,30 +51,30 @@ describe("a quantity is what Kubernetes makes of it", () => {
       if (isWithinGo(quantity, -3)) expect(toMilli(quantity)).toBe(Number(row.milli));
     });
 
-  test("the table holds what it should", () => {
+  test("the golden table has the expected rows", () => {
     expect(golden.length).toBeGreaterThan(300);
     expect(golden.filter(({ accepted }) => !accepted).length).toBeGreaterThan(25);
   });
 });
 
-describe("where we differ from Kubernetes", () => {
+describe("differences from Kubernetes:", () => {
   test("a decimal above 1000E keeps its suffix", () => {
     expect(formatQuantity(parseQuantity("1000E"))).toBe("1000E");
   });
 
-  test("a negative fraction is rounded away from zero, always", () => {
+  test("a negative fraction is always rounded away from zero", () => {
     expect([toNumber(parseQuantity("-0.1n")), toNumber(parseQuantity("-1500m"))]).toEqual([-1, -2]);
     expect(toNumber(parseQuantity("-1Pi"))).toBe(-(1024 ** 5));
   });
 
-  test("a text that would cost much to work with is refused", () => {
+  test("a text that would be expensive to compute with is rejected", () => {
     expect(() => parseQuantity("9".repeat(1_000_000))).toThrow("it is longer than 128 characters");
     expect(() => parseQuantity("1e1000000000")).toThrow("its exponent is larger than 100");
     expect(formatQuantity(parseQuantity("1e-1000000000"))).toBe("1e-9");
   });
 });
 
-describe("an error says what is wrong", () => {
+describe("an error states the problem:", () => {
   const rows: readonly (readonly [text: string, message: string])[] = [
     ["", '"" is not a quantity: it does not begin with a number'],
     ["abc", '"abc" is not a quantity: it does not begin with a number'],
@@ -87,7 +87,7 @@ describe("an error says what is wrong", () => {
     });
 });
 
-test("a JSON number is a quantity", () => {
+test("parseQuantity accepts a JSON number", () => {
   expect([0.5, 2, 1e21, 1.5e-7].map((number) => formatQuantity(parseQuantity(number)))).toEqual([
     "500m",
     "2",
@@ -125,10 +125,10 @@ describe("for all quantities", () => {
     )
     .map((parts) => parts.join(""));
   const quantity = text.map(parseQuantity);
-  const isEqual = (a: Quantity, b: Quantity) => compareQuantities(a, b) === 0;
+  const isEqual = (a: ParsedQuantity, b: ParsedQuantity) => compareQuantities(a, b) === 0;
 
   test(
-    "the canonical form reads back as the same number, and is its own canonical form",
+    "the canonical form parses to the same number and is its own canonical form",
     () => {
       fc.assert(
         fc.property(quantity, (a) => {
@@ -143,7 +143,7 @@ describe("for all quantities", () => {
   );
 
   test(
-    "sums do not depend on the order, and subtraction undoes them",
+    "addition is commutative and subtraction reverses it",
     () => {
       fc.assert(
         fc.property(quantity, quantity, quantity, (a, b, c) => {
@@ -158,7 +158,7 @@ describe("for all quantities", () => {
   );
 
   test(
-    "the order is total and agrees with subtraction",
+    "comparison is a total order and agrees with subtraction",
     () => {
       fc.assert(
         fc.property(quantity, quantity, (a, b) => {
@@ -172,7 +172,7 @@ describe("for all quantities", () => {
   );
 
   test(
-    "rounding goes away from zero, by less than one",
+    "rounding goes away from zero by less than one",
     () => {
       fc.assert(
         fc.property(quantity, fc.integer({ min: -12, max: 6 }), (a, exponent) => {
@@ -190,7 +190,7 @@ describe("for all quantities", () => {
 });
 
 test(
-  "any text is a quantity or a QuantityError, whatever is in it",
+  "any text parses or throws a QuantityError",
   () => {
     const nearly = fc.stringMatching(/^[+-]?[0-9.]{0,40}[eEinumkKMGTP]{0,3}[-+]?[0-9]{0,12}$/);
     fc.assert(

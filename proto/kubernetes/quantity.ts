@@ -1,16 +1,16 @@
 import type { Quantity as QuantityText } from "./gen/types.ts";
 
-/** How a quantity was written, and so how it is written again: `12M`, `12Mi` or `12e6`. */
+/** The notation of a quantity, which formatting preserves: `12M`, `12Mi` or `12e6`. */
 export type QuantityFormat = "DecimalSI" | "BinarySI" | "DecimalExponent";
 
 /** An exact number: `mantissa` × 10 ^ `exponent`. The mantissa never ends in a decimal zero; zero is 0 × 10 ^ 0. */
-export interface Quantity {
+export interface ParsedQuantity {
   readonly mantissa: bigint;
   readonly exponent: number;
   readonly format: QuantityFormat;
 }
 
-/** A text that is no quantity. The message names the text and what is wrong with it. */
+/** A text is not a quantity. The message contains the text and the problem. */
 export class QuantityError extends Error {
   override readonly name = "QuantityError";
 
@@ -37,36 +37,37 @@ const decimalSuffixes: ReadonlyMap<string, number> = new Map([
   ["E", 18],
 ]);
 const binarySuffixes: readonly string[] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
-const finestExponent = -9;
-const largestBinary: Quantity = { mantissa: 2n ** 63n - 1n, exponent: 0, format: "BinarySI" };
+const MIN_EXPONENT = -9;
+const MAX_BINARY: ParsedQuantity = { mantissa: 2n ** 63n - 1n, exponent: 0, format: "BinarySI" };
 
 /**
- * Kubernetes takes texts and exponents of any length. Nothing real is this large, and arithmetic on a number with a
- * million digits would stop the agent.
+ * Kubernetes accepts texts and exponents of any length. No real quantity is this large, and arithmetic on a number with
+ * a million digits would block the agent.
  */
-const longestText = 128;
-const largestExponent = 100;
+const MAX_TEXT_LENGTH = 128;
+const MAX_WRITTEN_EXPONENT = 100;
 
-/** Whatever number of `longestText` digits stands before it, the result is less than a nano. */
-const smallestExponent = -2 * longestText;
+/** With any number of `longestText` digits before it, the result is below one nano. */
+const MIN_WRITTEN_EXPONENT = -2 * MAX_TEXT_LENGTH;
 
-const one: Quantity = { mantissa: 1n, exponent: 0, format: "DecimalSI" };
-const kibi: Quantity = { mantissa: 1024n, exponent: 0, format: "DecimalSI" };
+const one: ParsedQuantity = { mantissa: 1n, exponent: 0, format: "DecimalSI" };
+const kibi: ParsedQuantity = { mantissa: 1024n, exponent: 0, format: "DecimalSI" };
 
 /**
- * Reads a quantity as the API does: `0.5`, `500m`, `1Gi`, `1e3`, `-2`, and the JSON numbers of a manifest. What is finer
- * than a nano is rounded away from zero, so that whoever asks for little gets something; binary quantities end at 2^63-1.
- * Throws QuantityError. Rule: apimachinery, resource.ParseQuantity, but for texts without a digit, which it takes as zero.
+ * Parses a quantity as the API does: `0.5`, `500m`, `1Gi`, `1e3`, `-2`, and the JSON numbers of a manifest. Rounds away
+ * from zero to a nano, so that a small request does not become nothing; clamps binary quantities to 2^63-1. Throws
+ * QuantityError. Rule: apimachinery, resource.ParseQuantity, except that a text without a digit is invalid and not
+ * zero.
  */
-export function parseQuantity(input: QuantityText | number): Quantity {
+export function parseQuantity(input: QuantityText | number): ParsedQuantity {
   const text = String(input);
-  if (text.length > longestText) throw new QuantityError(text, `it is longer than ${longestText} characters`);
-  const [, sign, whole = "", , fraction = "", suffix = ""] = /^([+-]?)(\d*)(\.(\d*))?(.*)$/s.exec(text) ?? [];
-  if (whole === "" && fraction === "") throw new QuantityError(text, "it does not begin with a number");
+  if (text.length > MAX_TEXT_LENGTH) throw new QuantityError(text, `it is longer than ${MAX_TEXT_LENGTH} characters`);
+  const [, sign, integer = "", , fraction = "", suffix = ""] = /^([+-]?)(\d*)(\.(\d*))?(.*)$/s.exec(text) ?? [];
+  if (integer === "" && fraction === "") throw new QuantityError(text, "it does not begin with a number");
   const unit = readSuffix(text, suffix);
-  const exact = normalize(BigInt(whole + fraction) * unit.factor, unit.exponent - fraction.length, unit.format);
+  const exact = normalize(BigInt(integer + fraction) * unit.factor, unit.exponent - fraction.length, unit.format);
   const rounded =
-    exact.exponent < finestExponent ? normalize(toScaled(exact, finestExponent), finestExponent, unit.format) : exact;
+    exact.exponent < MIN_EXPONENT ? normalize(toScaled(exact, MIN_EXPONENT), MIN_EXPONENT, unit.format) : exact;
   const limited = unit.format === "BinarySI" ? limitBinary(rounded) : rounded;
   return sign === "-" ? negateQuantity(limited) : limited;
 }
@@ -78,8 +79,9 @@ function readSuffix(text: string, suffix: string): { factor: bigint; exponent: n
   if (binary !== -1) return { factor: 1024n ** BigInt(binary), exponent: 0, format: "BinarySI" };
   const exponent = Number(/^[eE]([+-]?\d+)$/.exec(suffix)?.[1]);
   if (Number.isNaN(exponent)) throw new QuantityError(text, unknownSuffix(suffix));
-  if (exponent > largestExponent) throw new QuantityError(text, `its exponent is larger than ${largestExponent}`);
-  return { factor: 1n, exponent: Math.max(exponent, smallestExponent), format: "DecimalExponent" };
+  if (exponent > MAX_WRITTEN_EXPONENT)
+    throw new QuantityError(text, `its exponent is larger than ${MAX_WRITTEN_EXPONENT}`);
+  return { factor: 1n, exponent: Math.max(exponent, MIN_WRITTEN_EXPONENT), format: "DecimalExponent" };
 }
 
 function unknownSuffix(suffix: string): string {
@@ -87,20 +89,20 @@ function unknownSuffix(suffix: string): string {
   return `${JSON.stringify(shorten(suffix))} is none of the suffixes ${suffixes.join(", ")} and no exponent such as e3`;
 }
 
-/** Binary quantities end at 2^63-1; below one they have no binary form. The quantity is not negative. */
-function limitBinary(quantity: Quantity): Quantity {
-  if (compareQuantities(quantity, largestBinary) > 0) return largestBinary;
+/** Clamps a non-negative binary quantity to 2^63-1. Below one it has no binary notation, so it becomes decimal. */
+function limitBinary(quantity: ParsedQuantity): ParsedQuantity {
+  if (compareQuantities(quantity, MAX_BINARY) > 0) return MAX_BINARY;
   return quantity.mantissa > 0n && compareQuantities(quantity, one) < 0
     ? { ...quantity, format: "DecimalSI" }
     : quantity;
 }
 
 /**
- * The canonical form: no fraction, no exponent where a suffix exists, the largest suffix that keeps the number whole.
- * `0.5` → `500m`, `1024Mi` → `1Gi`, `1000` → `1k`. Rule: apimachinery, Quantity.CanonicalizeBytes; above `E`, where that
- * loses the suffix, the number grows instead.
+ * Formats a quantity canonically: no fraction, no exponent where a suffix exists, the largest suffix with a whole
+ * number. `0.5` → `500m`, `1024Mi` → `1Gi`, `1000` → `1k`. Rule: apimachinery, Quantity.CanonicalizeBytes, except above
+ * `E`: there it loses the suffix, and here the number grows.
  */
-export function formatQuantity(quantity: Quantity): QuantityText {
+export function formatQuantity(quantity: ParsedQuantity): QuantityText {
   if (quantity.mantissa === 0n) return "0";
   const isSmall = compareQuantities(magnitude(quantity), kibi) < 0;
   if (quantity.format === "BinarySI" && !isSmall && quantity.exponent >= 0) return formatBinary(toScaled(quantity, 0));
@@ -118,30 +120,30 @@ function formatBinary(value: bigint): QuantityText {
   return `${number}${binarySuffixes[step]}`;
 }
 
-/** The sum, written like `a` unless `a` is zero. */
-export function addQuantities(a: Quantity, b: Quantity): Quantity {
+/** The sum, in the notation of `a` unless `a` is zero. */
+export function addQuantities(a: ParsedQuantity, b: ParsedQuantity): ParsedQuantity {
   const exponent = Math.min(a.exponent, b.exponent);
   return normalize(toScaled(a, exponent) + toScaled(b, exponent), exponent, a.mantissa === 0n ? b.format : a.format);
 }
 
-/** `a` less `b`, written like `a` unless `a` is zero. */
-export function subtractQuantities(a: Quantity, b: Quantity): Quantity {
+/** The difference, in the notation of `a` unless `a` is zero. */
+export function subtractQuantities(a: ParsedQuantity, b: ParsedQuantity): ParsedQuantity {
   return addQuantities(a, negateQuantity(b));
 }
 
-function negateQuantity(quantity: Quantity): Quantity {
+function negateQuantity(quantity: ParsedQuantity): ParsedQuantity {
   return { ...quantity, mantissa: -quantity.mantissa };
 }
 
-/** Below zero when `a` is less than `b`, zero when they are equal, above zero otherwise. */
-export function compareQuantities(a: Quantity, b: Quantity): number {
+/** Negative when `a` is less than `b`, zero when equal, positive otherwise. */
+export function compareQuantities(a: ParsedQuantity, b: ParsedQuantity): number {
   const exponent = Math.min(a.exponent, b.exponent);
   const difference = toScaled(a, exponent) - toScaled(b, exponent);
   return difference === 0n ? 0 : difference < 0n ? -1 : 1;
 }
 
 /** The quantity in units of 10 ^ `exponent`, rounded away from zero: `toScaled(parseQuantity("1.5"), 0)` is 2n. */
-export function toScaled({ mantissa, exponent }: Quantity, unitExponent: number): bigint {
+export function toScaled({ mantissa, exponent }: ParsedQuantity, unitExponent: number): bigint {
   if (exponent >= unitExponent) return mantissa * 10n ** BigInt(exponent - unitExponent);
   const divisor = 10n ** BigInt(unitExponent - exponent);
   const quotient = mantissa / divisor;
@@ -150,20 +152,20 @@ export function toScaled({ mantissa, exponent }: Quantity, unitExponent: number)
 }
 
 /** Thousandths, rounded away from zero: millicores of a cpu quantity. Above 2^53 the nearest number. */
-export function toMilli(quantity: Quantity): number {
+export function toMilli(quantity: ParsedQuantity): number {
   return Number(toScaled(quantity, -3));
 }
 
 /** The whole number, rounded away from zero: bytes of a memory quantity. Above 2^53 the nearest number. */
-export function toNumber(quantity: Quantity): number {
+export function toNumber(quantity: ParsedQuantity): number {
   return Number(toScaled(quantity, 0));
 }
 
-function magnitude(quantity: Quantity): Quantity {
+function magnitude(quantity: ParsedQuantity): ParsedQuantity {
   return quantity.mantissa < 0n ? negateQuantity(quantity) : quantity;
 }
 
-function normalize(mantissa: bigint, exponent: number, format: QuantityFormat): Quantity {
+function normalize(mantissa: bigint, exponent: number, format: QuantityFormat): ParsedQuantity {
   if (mantissa === 0n) return { mantissa, exponent: 0, format };
   let [shortest, raised] = [mantissa, exponent];
   for (; shortest % 10n === 0n; raised += 1) shortest /= 10n;

@@ -1,31 +1,31 @@
 import { allContainers } from "./containers.ts";
 import type { Container, Pod } from "./gen/types.ts";
 
-/** A Secret or a ConfigMap that a pod refers to; it is always one of its own namespace. */
+/** A reference of a pod to a Secret or a ConfigMap, which is always in the pod's namespace. */
 export interface Reference {
-  /** As the API server words it: `secret "x" not found`. */
+  /** As in the API server's messages: `secret "x" not found`. */
   readonly kind: "secret" | "configmap";
   readonly namespace: string;
   readonly name: string;
 }
 
-/** As much of the object as pods are told, the values of a Secret in base64. */
-export interface Referent {
+/** The part of a Secret or ConfigMap that pods use. The values of a Secret are in base64. */
+export interface ReferencedObject {
   readonly uid: string;
-  /** Of a Secret, such as `kubernetes.io/dockerconfigjson`. */
+  /** The type of a Secret, such as `kubernetes.io/dockerconfigjson`. */
   readonly type: string;
   readonly data: Readonly<Record<string, string>>;
 }
 
-/** What is known of the objects that pods refer to, by {@link referenceKey}; what is missing was not read yet. */
-export type Referents = ReadonlyMap<string, Referent | "absent">;
+/** The known objects by {@link referenceKey}. A missing entry has not been read yet. */
+export type ReferencedObjects = ReadonlyMap<string, ReferencedObject | "absent">;
 
-/** `secret shop/login`: equal for two references to the same object. */
+/** For example `secret shop/login`: equal for two references to the same object. */
 export function referenceKey({ kind, namespace, name }: Reference): string {
   return `${kind} ${namespace}/${name}`;
 }
 
-/** What the environment of a container is made of, optional or not. */
+/** The references in the environment of a container, optional or not. */
 export function environmentReferences(pod: Pod, { env = [], envFrom = [] }: Container): readonly Reference[] {
   const refer = (kind: Reference["kind"], reference: { readonly name?: string } | undefined) =>
     reference === undefined ? [] : [referenceOf(pod, kind, reference)];
@@ -41,18 +41,18 @@ export function environmentReferences(pod: Pod, { env = [], envFrom = [] }: Cont
   ];
 }
 
-/** The Secrets by which images of the pod are pulled. One without a name, which the API lets through, is none. */
+/** The pod's imagePullSecrets. Entries without a name, which the API accepts, are skipped. */
 export function pullSecretReferences(pod: Pod): readonly Reference[] {
   return (pod.spec.imagePullSecrets ?? []).filter(({ name }) => name).map((each) => referenceOf(pod, "secret", each));
 }
 
-/** Everything that the pod refers to, each once. */
+/** All references of the pod, each once. */
 export function referencesOf(pod: Pod): ReadonlyMap<string, Reference> {
   const ofContainers = allContainers(pod.spec).flatMap((container) => environmentReferences(pod, container));
   return new Map([...ofContainers, ...pullSecretReferences(pod)].map((each) => [referenceKey(each), each]));
 }
 
-/** What a reference in the pod, by a name alone, refers to: it is always in the namespace of the pod. */
+/** Resolves a name in the pod spec to a reference in the pod's namespace. */
 export function referenceOf(
   { metadata }: Pod,
   kind: Reference["kind"],

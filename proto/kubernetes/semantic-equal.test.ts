@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { isSameValue } from "./semantic-equal.ts";
+import { isSemanticallyEqual } from "./semantic-equal.ts";
 
-test("what does not survive the way to the server and back is no difference", () => {
+test("values that the API server normalises are equal", () => {
   const rows: readonly (readonly [unknown, unknown, boolean])[] = [
     [{ a: [] }, {}, true],
     [{ a: "" }, undefined, true],
@@ -17,5 +17,10 @@ test("what does not survive the way to the server and back is no difference", ()
     [[1], { 0: 1 }, false],
   ];
   for (const [one, other, same] of rows)
-    expect([one, other, isSameValue(one, other), isSameValue(other, one)]).toEqual([one, other, same, same]);
+    expect([one, other, isSemanticallyEqual(one, other), isSemanticallyEqual(other, one)]).toEqual([
+      one,
+      other,
+      same,
+      same,
+    ]);
 });

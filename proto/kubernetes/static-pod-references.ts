@@ -2,17 +2,16 @@ import type { Container, EphemeralContainer, Pod, Volume, VolumeProjection } fro
 import { type FieldError, forbidden } from "./validation/field-error.ts";
 
 /**
- * Everything in a pod that points to another API object. A static pod may have none, since the node may run it without an
- * API server, and nobody has asked one whether this node may read that object.
- * Rule: the kubelet's PreventStaticPodAPIReferences.
+ * All references of a pod to other API objects. A static pod must have none: the node may run it without an API server,
+ * and no server has authorized the node to read these objects. Rule: the kubelet's PreventStaticPodAPIReferences.
  */
 export function staticPodReferences({ spec }: Pod): readonly FieldError[] {
   return [
-    ...refuse("spec.serviceAccountName", spec.serviceAccountName || spec.serviceAccount, "serviceaccounts"),
+    ...forbidReference("spec.serviceAccountName", spec.serviceAccountName || spec.serviceAccount, "serviceaccounts"),
     ...(spec.imagePullSecrets ?? []).flatMap((secret, index) =>
-      refuse(`spec.imagePullSecrets[${index}]`, secret.name, "secrets"),
+      forbidReference(`spec.imagePullSecrets[${index}]`, secret.name, "secrets"),
     ),
-    ...refuse("spec.resourceClaims", spec.resourceClaims?.length, "resourceclaims"),
+    ...forbidReference("spec.resourceClaims", spec.resourceClaims?.length, "resourceclaims"),
     ...(["initContainers", "containers", "ephemeralContainers"] as const).flatMap((list) =>
       (spec[list] ?? []).flatMap((container, index) => containerReferences(`spec.${list}[${index}]`, container)),
     ),
@@ -20,7 +19,7 @@ export function staticPodReferences({ spec }: Pod): readonly FieldError[] {
   ];
 }
 
-function refuse(field: string, reference: unknown, resource: string): readonly FieldError[] {
+function forbidReference(field: string, reference: unknown, resource: string): readonly FieldError[] {
   return reference ? [forbidden(field, `static pods may not reference ${resource}`)] : [];
 }
 
@@ -30,27 +29,27 @@ function containerReferences(
 ): readonly FieldError[] {
   return [
     ...env.flatMap(({ valueFrom }, index) => [
-      ...refuse(`${path}.env[${index}].valueFrom.secretKeyRef`, valueFrom?.secretKeyRef, "secrets"),
-      ...refuse(`${path}.env[${index}].valueFrom.configMapKeyRef`, valueFrom?.configMapKeyRef, "configmaps"),
+      ...forbidReference(`${path}.env[${index}].valueFrom.secretKeyRef`, valueFrom?.secretKeyRef, "secrets"),
+      ...forbidReference(`${path}.env[${index}].valueFrom.configMapKeyRef`, valueFrom?.configMapKeyRef, "configmaps"),
     ]),
     ...envFrom.flatMap(({ configMapRef, secretRef }, index) => [
-      ...refuse(`${path}.envFrom[${index}].secretRef`, secretRef, "secrets"),
-      ...refuse(`${path}.envFrom[${index}].configMapRef`, configMapRef, "configmaps"),
+      ...forbidReference(`${path}.envFrom[${index}].secretRef`, secretRef, "secrets"),
+      ...forbidReference(`${path}.envFrom[${index}].configMapRef`, configMapRef, "configmaps"),
     ]),
   ];
 }
 
 function volumeReferences(path: string, volume: Volume): readonly FieldError[] {
   return [
-    ...refuse(`${path}.azureFile`, volume.azureFile, "secrets (via azureFile volumes)"),
-    ...refuse(`${path}.configMap`, volume.configMap, "configmaps (via configmap volumes)"),
-    ...refuse(`${path}.csi`, volume.csi, "csidrivers (via CSI volumes)"),
-    ...refuse(`${path}.ephemeral`, volume.ephemeral, "persistentvolumeclaims (via ephemeral volumes)"),
-    ...refuse(`${path}.glusterfs`, volume.glusterfs, "endpoints (via glusterFS volumes)"),
-    ...refuse(`${path}.persistentVolumeClaim`, volume.persistentVolumeClaim, "persistentvolumeclaims"),
-    ...refuse(`${path}.secret`, volume.secret, "secrets (via secret volumes)"),
+    ...forbidReference(`${path}.azureFile`, volume.azureFile, "secrets (via azureFile volumes)"),
+    ...forbidReference(`${path}.configMap`, volume.configMap, "configmaps (via configmap volumes)"),
+    ...forbidReference(`${path}.csi`, volume.csi, "csidrivers (via CSI volumes)"),
+    ...forbidReference(`${path}.ephemeral`, volume.ephemeral, "persistentvolumeclaims (via ephemeral volumes)"),
+    ...forbidReference(`${path}.glusterfs`, volume.glusterfs, "endpoints (via glusterFS volumes)"),
+    ...forbidReference(`${path}.persistentVolumeClaim`, volume.persistentVolumeClaim, "persistentvolumeclaims"),
+    ...forbidReference(`${path}.secret`, volume.secret, "secrets (via secret volumes)"),
     ...(["cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos"] as const).flatMap((kind) =>
-      refuse(`${path}.${kind}.secretRef`, volume[kind]?.secretRef, "secrets"),
+      forbidReference(`${path}.${kind}.secretRef`, volume[kind]?.secretRef, "secrets"),
     ),
     ...(volume.projected?.sources ?? []).flatMap((source, index) =>
       projectionReferences(`${path}.projected.sources[${index}]`, source),
@@ -60,10 +59,14 @@ function volumeReferences(path: string, volume: Volume): readonly FieldError[] {
 
 function projectionReferences(path: string, source: VolumeProjection): readonly FieldError[] {
   return [
-    ...refuse(`${path}.clusterTrustBundle`, source.clusterTrustBundle, "clustertrustbundles"),
-    ...refuse(`${path}.configMap`, source.configMap, "configmaps (via projected volumes)"),
-    ...refuse(`${path}.podCertificate`, source.podCertificate, "podcertificates"),
-    ...refuse(`${path}.secret`, source.secret, "secrets (via projected volumes)"),
-    ...refuse(`${path}.serviceAccountToken`, source.serviceAccountToken, "serviceaccounts (via projected volumes)"),
+    ...forbidReference(`${path}.clusterTrustBundle`, source.clusterTrustBundle, "clustertrustbundles"),
+    ...forbidReference(`${path}.configMap`, source.configMap, "configmaps (via projected volumes)"),
+    ...forbidReference(`${path}.podCertificate`, source.podCertificate, "podcertificates"),
+    ...forbidReference(`${path}.secret`, source.secret, "secrets (via projected volumes)"),
+    ...forbidReference(
+      `${path}.serviceAccountToken`,
+      source.serviceAccountToken,
+      "serviceaccounts (via projected volumes)",
+    ),
   ];
 }

@@ -11,11 +11,11 @@ const manifest: Pod = {
 };
 const file = { kind: "file", path: "/etc/kubernetes/manifests/web.yaml" } as const;
 const http = { kind: "http", url: "http://127.0.0.1/pod" } as const;
-const place = { nodeName: "Node-1", source: file } as const;
-const uidOf = (pod: Pod, at = {}) => staticPod(pod, { ...place, ...at }).metadata.uid;
+const origin = { nodeName: "Node-1", source: file } as const;
+const uidOf = (pod: Pod, at = {}) => staticPod(pod, { ...origin, ...at }).metadata.uid;
 
-test("a pod from a file is bound to its node, named after it and stays when the node is not well", () => {
-  const { metadata, spec, status } = staticPod(manifest, place);
+test("a pod from a file is bound to its node, named after it and tolerates NoExecute", () => {
+  const { metadata, spec, status } = staticPod(manifest, origin);
   expect(metadata.uid).toMatch(/^[0-9a-f]{32}$/);
   expect(metadata).toEqual({
     name: "web-node-1",
@@ -36,7 +36,7 @@ test("a pod from a URL gets no toleration", () => {
   expect(spec.tolerations).toBeUndefined();
 });
 
-test("what the manifest says stays: UID, namespace, annotations, other tolerations", () => {
+test("UID, namespace, annotations and other tolerations of the manifest are kept", () => {
   const pod = staticPod(
     {
       ...manifest,
@@ -49,7 +49,7 @@ test("what the manifest says stays: UID, namespace, annotations, other toleratio
         ],
       },
     },
-    place,
+    origin,
   );
   expect(pod.metadata.uid).toBe("mine");
   expect(pod.metadata.namespace).toBe("apps");
@@ -60,8 +60,8 @@ test("what the manifest says stays: UID, namespace, annotations, other toleratio
   ]);
 });
 
-describe("the UID", () => {
-  test("is the same after a restart, whatever the order of the keys", () => {
+describe("the UID of a static pod", () => {
+  test("does not change with a restart or with the order of the keys", () => {
     const reordered: Pod = {
       spec: { containers: [{ image: "busybox:1", name: "main" }] },
       metadata: { labels: { app: "web" }, name: "web" },
@@ -76,7 +76,7 @@ describe("the UID", () => {
     expect(uidOf({ ...manifest, status: { phase: "Running" } })).toBe(uidOf(manifest) ?? "");
   });
 
-  test("is another one for another content, file, node or source", () => {
+  test("depends on content, file, node and source", () => {
     const uids = [
       uidOf(manifest),
       uidOf({ ...manifest, spec: { containers: [{ name: "main", image: "busybox:2" }] } }),
@@ -89,7 +89,7 @@ describe("the UID", () => {
   });
 });
 
-describe("a static pod refers to no API object", () => {
+describe("a static pod may not refer to API objects:", () => {
   const containers = [{ name: "main", image: "busybox:1" }];
   const env = (valueFrom: object) => ({ containers: [{ ...containers[0], env: [{ name: "A", valueFrom }] }] });
   const volume = (source: object) => ({ containers, volumes: [{ name: "v", ...source }] });
@@ -124,14 +124,14 @@ describe("a static pod refers to no API object", () => {
     ],
   ];
   for (const [field, resource, spec] of rows)
-    test(`not by ${field}`, () => {
+    test(`${field} is rejected`, () => {
       const errors = staticPodReferences({ metadata: {}, spec: spec as PodSpec });
       expect(errors).toEqual([
         { field, reason: "FieldValueForbidden", message: `Forbidden: static pods may not reference ${resource}` },
       ]);
     });
 
-  test("what the node itself has is allowed", () => {
+  test("references to the node itself are accepted", () => {
     const spec = {
       containers: [{ name: "main", env: [{ name: "A", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } }] }],
       volumes: [

@@ -1,32 +1,30 @@
 import { fnv128a } from "../fnv.ts";
 import { defaultPod } from "./defaults/pod.ts";
 import type { Pod, Toleration } from "./gen/types.ts";
+import { hashAnnotation, sourceAnnotation } from "./well-known-names.ts";
 
 /** Where a static pod was read from. */
 export type StaticPodSource =
   | { readonly kind: "file"; readonly path: string }
   | { readonly kind: "http"; readonly url: string };
 
-export interface StaticPodPlace {
+export interface StaticPodOrigin {
   readonly nodeName: string;
   readonly source: StaticPodSource;
 }
 
-const hashAnnotation = "kubernetes.io/config.hash";
-const sourceAnnotation = "kubernetes.io/config.source";
-
-/** Pods from files stay when the node is not well. */
-const toleratesNoExecute: Toleration = { operator: "Exists", effect: "NoExecute" };
+/** The NoExecute toleration with which static pods from files stay on an unhealthy node. */
+const noExecuteToleration: Toleration = { operator: "Exists", effect: "NoExecute" };
 
 /**
- * The pod that a manifest asks for on this node: defaults filled in, UID made of content and place, the node's name behind
- * its own, bound to the node. The manifest's shape has been checked (checkPodShape); validatePod comes after this. The
- * annotation `kubernetes.io/config.seen` is for the caller, who knows the time.
+ * Converts a manifest to the pod of this node: with defaults, with a UID derived from content and source, with the
+ * node's name as suffix, bound to the node. The manifest must have been decoded (decodeStrict); validate the result
+ * with validatePod. The caller, which knows the time, adds the annotation `kubernetes.io/config.seen`.
  *
- * The UID is that of the manifest as it was written, not of the pod with its defaults: a release of the agent with other
- * defaults must not replace every static pod of the node. Rule: the kubelet's pkg/kubelet/config/common.go.
+ * The UID is that of the manifest before defaulting, so that an agent release with other defaults does not replace
+ * every static pod of the node. Rule: the kubelet's pkg/kubelet/config/common.go.
  */
-export function staticPod(manifest: Pod, { nodeName, source }: StaticPodPlace): Pod {
+export function staticPod(manifest: Pod, { nodeName, source }: StaticPodOrigin): Pod {
   const uid = manifest.metadata.uid || hashStaticPod(manifest, { nodeName, source });
   const { metadata, spec } = defaultPod(manifest);
   return {
@@ -47,13 +45,13 @@ export function staticPod(manifest: Pod, { nodeName, source }: StaticPodPlace): 
   };
 }
 
-/** Stable over restarts and over the order of the manifest's keys; another file or node is another pod. */
-function hashStaticPod({ metadata, spec }: Pod, { nodeName, source }: StaticPodPlace): string {
-  const place = source.kind === "file" ? `host:${nodeName}file:${source.path}` : `url:${source.url}`;
-  return fnv128a(`${stableJson({ metadata, spec })}${place}`);
+/** Independent of restarts and of the key order of the manifest; a different file or node gives a different UID. */
+function hashStaticPod({ metadata, spec }: Pod, { nodeName, source }: StaticPodOrigin): string {
+  const origin = source.kind === "file" ? `host:${nodeName}file:${source.path}` : `url:${source.url}`;
+  return fnv128a(`${stableJson({ metadata, spec })}${origin}`);
 }
 
-/** JSON with sorted keys, so that equal objects have equal texts. */
+/** JSON with sorted keys, so that equal objects give equal text. */
 function stableJson(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(stableJson).join(",")}]`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
@@ -64,10 +62,10 @@ function stableJson(value: unknown): string {
   return `{${fields.join(",")}}`;
 }
 
-/** Replaces the toleration that says the same but for its duration, or adds one. */
+/** Replaces an equal toleration with any duration, or adds one. */
 function withNoExecute(tolerations: readonly Toleration[]): readonly Toleration[] {
-  const isSame = ({ key, operator, value, effect }: Toleration) =>
-    !key && !value && operator === toleratesNoExecute.operator && effect === toleratesNoExecute.effect;
-  if (!tolerations.some(isSame)) return [...tolerations, toleratesNoExecute];
-  return tolerations.map((toleration) => (isSame(toleration) ? toleratesNoExecute : toleration));
+  const isEqual = ({ key, operator, value, effect }: Toleration) =>
+    !key && !value && operator === noExecuteToleration.operator && effect === noExecuteToleration.effect;
+  if (!tolerations.some(isEqual)) return [...tolerations, noExecuteToleration];
+  return tolerations.map((toleration) => (isEqual(toleration) ? noExecuteToleration : toleration));
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { dottedSysctl, readSysctlPattern } from "./sysctl.ts";
+import { normalizeSysctl, parseSysctlPattern } from "./sysctl.ts";
 
 const names: readonly [written: string, dotted: string][] = [
   ["kernel.shm_rmid_forced", "kernel.shm_rmid_forced"],
@@ -10,8 +10,8 @@ const names: readonly [written: string, dotted: string][] = [
   ["", ""],
 ];
 for (const [written, dotted] of names)
-  test(`the sysctl ${JSON.stringify(written)} is ${JSON.stringify(dotted)}`, () => {
-    expect(dottedSysctl(written)).toBe(dotted);
+  test(`dottedSysctl converts ${JSON.stringify(written)} to ${JSON.stringify(dotted)}`, () => {
+    expect(normalizeSysctl(written)).toBe(dotted);
   });
 
 const patterns: readonly [text: string, meaning: string | undefined][] = [
@@ -46,7 +46,7 @@ const patterns: readonly [text: string, meaning: string | undefined][] = [
   [`net.${"a".repeat(250)}`, undefined],
 ];
 for (const [text, meaning] of patterns)
-  test(`the pattern ${JSON.stringify(text).slice(0, 40)} means ${meaning?.slice(0, 40) ?? "no sysctl of a pod"}`, () => {
-    const { name, isPrefix, namespace } = readSysctlPattern(text) ?? {};
+  test(`the pattern ${JSON.stringify(text).slice(0, 40)} means ${meaning?.slice(0, 40) ?? "no namespaced sysctl"}`, () => {
+    const { name, isPrefix, namespace } = parseSysctlPattern(text) ?? {};
     expect(name && `${namespace} ${name}${isPrefix ? " and more" : ""}`).toBe(meaning);
   });

@@ -6,7 +6,7 @@ const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const timeoutMs = 5_000 + numRuns;
 const noon = Date.UTC(2026, 0, 2, 12, 0, 0);
 
-describe("a time in any form of RFC 3339 is the same moment", () => {
+describe("parseTime accepts every form of RFC 3339:", () => {
   const rows: readonly (readonly [text: string, epochMs: number])[] = [
     ["2026-01-02T12:00:00Z", noon],
     ["2026-01-02T12:00:00.5Z", noon + 500],
@@ -26,7 +26,7 @@ describe("a time in any form of RFC 3339 is the same moment", () => {
     });
 });
 
-describe("everything else is refused", () => {
+describe("parseTime rejects everything else:", () => {
   const rows = [
     "",
     "now",
@@ -54,7 +54,7 @@ describe("everything else is refused", () => {
     });
 });
 
-test("a Time has whole seconds, a MicroTime always six digits, config.seen as many as it needs", () => {
+test("a Time has whole seconds, a MicroTime six digits, config.seen as many as needed", () => {
   expect(formatTime(noon + 999)).toBe("2026-01-02T12:00:00Z");
   expect(formatMicroTime(noon + 999)).toBe("2026-01-02T12:00:00.999000Z");
   expect(formatMicroTime(noon + 0.25)).toBe("2026-01-02T12:00:00.000250Z");
@@ -63,7 +63,7 @@ test("a Time has whole seconds, a MicroTime always six digits, config.seen as ma
 });
 
 test(
-  "what is written reads back, for every moment of the years 0 to 9999",
+  "a formatted time parses to itself, in the years 0 to 9999",
   () => {
     const moment = fc.integer({ min: Date.UTC(0, 0, 1) - 1900 * 365 * 86_400_000, max: Date.UTC(9999, 11, 31) });
     fc.assert(
@@ -79,7 +79,7 @@ test(
 );
 
 test(
-  "any text is a time or a TimeError",
+  "any text parses or throws a TimeError",
   () => {
     const nearly = fc.stringMatching(
       /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})$/,

@@ -1,6 +1,6 @@
 import type { MicroTime, Time } from "./gen/types.ts";
 
-/** A text that is no RFC 3339 time. */
+/** A text is not an RFC 3339 time. */
 export class TimeError extends Error {
   override readonly name = "TimeError";
 }
@@ -9,8 +9,8 @@ const rfc3339 = /^(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:Z|([+
 const minuteMs = 60_000;
 
 /**
- * Milliseconds since 1970 of a time such as `2026-01-02T03:04:05Z`, `…05.123456789Z` or `…05+02:00`. What is finer than a
- * millisecond is cut off. Throws TimeError for everything else, days and hours that do not exist included.
+ * Parses a time such as `2026-01-02T03:04:05Z`, `…05.123456789Z` or `…05+02:00` to milliseconds since 1970, truncated.
+ * Throws TimeError for anything else, including days and hours that do not exist.
  */
 export function parseTime(text: Time | MicroTime): number {
   const parts = rfc3339.exec(text);
@@ -29,18 +29,18 @@ export function parseTime(text: Time | MicroTime): number {
   return date.getTime() + (parts[8] === "-" ? offset : -offset);
 }
 
-/** The API's `Time`: whole seconds in UTC, such as `2026-01-02T03:04:05Z`; what is finer is cut off. */
+/** Formats the API's `Time`: whole seconds in UTC, truncated, such as `2026-01-02T03:04:05Z`. */
 export function formatTime(epochMs: number): Time {
   return `${new Date(epochMs).toISOString().slice(0, -5)}Z`;
 }
 
-/** The API's `MicroTime`: always six digits after the second, such as `2026-01-02T03:04:05.678000Z`. */
+/** Formats the API's `MicroTime`: always six digits after the second, such as `2026-01-02T03:04:05.678000Z`. */
 export function formatMicroTime(epochMs: number): MicroTime {
   const text = new Date(Math.floor(epochMs)).toISOString().slice(0, -1);
   return `${text}${String(Math.floor((epochMs - Math.floor(epochMs)) * 1000)).padStart(3, "0")}Z`;
 }
 
-/** RFC 3339 as the `kubernetes.io/config.seen` annotation has it: with the fraction, without its last zeros. */
+/** Formats the annotation `kubernetes.io/config.seen`: RFC 3339 with a fraction, without trailing zeros. */
 export function formatNanoTime(epochMs: number): string {
   return formatMicroTime(epochMs).replace(/\.?0*Z$/, "Z");
 }

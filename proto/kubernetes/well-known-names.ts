@@ -1,11 +1,58 @@
-/** The labels by which sandboxes and containers belong to pods. `crictl`, log collectors and cAdvisor read them too. */
+/*
+ * The keys of labels, annotations and taints that Kubernetes, its clients and Berth agree on.
+ * https://kubernetes.io/docs/reference/labels-annotations-taints/
+ */
+
+/** The static pod that a mirror pod represents: its hash. */
+export const mirrorAnnotation = "kubernetes.io/config.mirror";
+/** The hash of a static pod's manifest, which is also its uid. */
+export const hashAnnotation = "kubernetes.io/config.hash";
+/** Where the pod comes from: `file`, `http` or `api`. */
+export const sourceAnnotation = "kubernetes.io/config.source";
+/** When this node accepted the pod. */
+export const seenAnnotation = "kubernetes.io/config.seen";
+/**
+ * Named a container's AppArmor profile before there were fields, with the container's name behind it. The API server
+ * converts it; static pods may still have it.
+ */
+export const appArmorAnnotationPrefix = "container.apparmor.security.beta.kubernetes.io/";
+
+/** On nodes: the attach-detach controller attaches their volumes. */
+export const attachDetachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach";
+/** On nodes: `--node-ip`, for the cloud controller. */
+export const nodeIPAnnotation = "alpha.kubernetes.io/provided-node-ip";
+/** The taint of a node that the cloud controller has yet to complete. */
+export const uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized";
+
+export const hostnameLabel = "kubernetes.io/hostname";
+export const osLabel = "kubernetes.io/os";
+export const archLabel = "kubernetes.io/arch";
+export const betaOsLabel = "beta.kubernetes.io/os";
+export const betaArchLabel = "beta.kubernetes.io/arch";
+
+/** The labels of Kubernetes' own that a kubelet may set on its Node. */
+export const ownNodeLabels: readonly string[] = [
+  hostnameLabel,
+  "topology.kubernetes.io/zone",
+  "topology.kubernetes.io/region",
+  "failure-domain.beta.kubernetes.io/zone",
+  "failure-domain.beta.kubernetes.io/region",
+  "node.kubernetes.io/instance-type",
+  "beta.kubernetes.io/instance-type",
+  osLabel,
+  archLabel,
+  betaOsLabel,
+  betaArchLabel,
+];
+
+/** The labels that tie sandboxes and containers to pods. `crictl`, log collectors and cAdvisor read them too. */
 export const podNameLabel = "io.kubernetes.pod.name";
 export const podNamespaceLabel = "io.kubernetes.pod.namespace";
 export const podUidLabel = "io.kubernetes.pod.uid";
 /** On containers only. */
 export const containerNameLabel = "io.kubernetes.container.name";
 
-/** The annotations of containers, in the kubelet's words, so that either agent understands what the other has left. */
+/** The kubelet's annotations of containers, so that Berth and the kubelet can take over each other's containers. */
 export const containerHashAnnotation = "io.kubernetes.container.hash";
 export const restartCountAnnotation = "io.kubernetes.container.restartCount";
 export const terminationMessagePathAnnotation = "io.kubernetes.container.terminationMessagePath";
@@ -14,5 +61,5 @@ export const portsAnnotation = "io.kubernetes.container.ports";
 export const preStopAnnotation = "io.kubernetes.container.preStopHandler";
 export const podDeletionGracePeriodAnnotation = "io.kubernetes.pod.deletionGracePeriod";
 export const podTerminationGracePeriodAnnotation = "io.kubernetes.pod.terminationGracePeriod";
-/** Ours: how often the container's predecessors crashed in a row, so that the back-off survives the agent. */
+/** Berth's own: how often previous instances crashed in a row, so that the back-off survives a restart of the agent. */
 export const crashesAnnotation = "berth.dev/crashes";

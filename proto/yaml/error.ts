@@ -1,11 +1,11 @@
-/** One thing that keeps a text from being read as YAML. */
+/** One reason why a text cannot be read as YAML. */
 export interface YamlProblem {
-  /** `file:line`, or the file alone where no line is to blame. */
+  /** `file:line`, or the file alone when no line is known. */
   readonly where: string;
   readonly message: string;
 }
 
-/** A text that is not YAML, or not such as Go's library reads, or beyond a bound. */
+/** A text is not YAML, is not accepted by Go's library, or exceeds a limit. */
 export class YamlError extends Error {
   override readonly name = "YamlError";
   readonly problems: readonly YamlProblem[];

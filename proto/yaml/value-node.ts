@@ -1,8 +1,8 @@
 export type Scalar = string | number | boolean | null;
 export type Json = Scalar | readonly Json[] | { readonly [key: string]: Json };
 
-/** A JSON value that remembers who said it: `file:line`, `--flag`, or `default`. */
-export type Node = ScalarNode | ListNode | MapNode;
+/** A JSON value with its origin: `file:line`, `--flag`, or `default`. */
+export type ValueNode = ScalarNode | ListNode | MapNode;
 export interface ScalarNode {
   readonly kind: "scalar";
   readonly value: Scalar;
@@ -10,57 +10,57 @@ export interface ScalarNode {
 }
 export interface ListNode {
   readonly kind: "list";
-  readonly items: readonly Node[];
+  readonly items: readonly ValueNode[];
   readonly where: string;
 }
 export interface MapNode {
   readonly kind: "map";
-  readonly entries: ReadonlyMap<string, Node>;
+  readonly entries: ReadonlyMap<string, ValueNode>;
   readonly where: string;
 }
 
-/** How deep lists and maps may be nested in each other. */
-export const deepest = 50;
+/** The maximum nesting depth of lists and maps. */
+export const MAX_DEPTH = 50;
 
-export const defaultOrigin = "default";
+export const DEFAULT_ORIGIN = "default";
 
-/** A map without entries, said by `where`. */
+/** A map without entries, with the given origin. */
 export function emptyMap(where: string): MapNode {
   return { kind: "map", entries: new Map(), where };
 }
 
-/** The node of a JSON value, all of it said by `where`. */
-export function nodeOf(json: Json, where: string): Node {
+/** Converts a JSON value to a node with the given origin. */
+export function toNode(json: Json, where: string): ValueNode {
   if (json === null || typeof json !== "object") return { kind: "scalar", value: json, where };
-  if (isList(json)) return { kind: "list", items: json.map((item) => nodeOf(item, where)), where };
+  if (isList(json)) return { kind: "list", items: json.map((item) => toNode(item, where)), where };
   return {
     kind: "map",
-    entries: new Map(Object.entries(json).map(([key, value]) => [key, nodeOf(value, where)])),
+    entries: new Map(Object.entries(json).map(([key, value]) => [key, toNode(value, where)])),
     where,
   };
 }
 
-/** The JSON value of a node; a key such as `__proto__` becomes a property like any other. */
-export function jsonOf(node: Node): Json {
+/** Converts a node to its JSON value. A key such as `__proto__` becomes an ordinary property. */
+export function toJson(node: ValueNode): Json {
   switch (node.kind) {
     case "scalar":
       return node.value;
     case "list":
-      return node.items.map(jsonOf);
+      return node.items.map(toJson);
     case "map":
-      return Object.fromEntries([...node.entries].map(([key, value]) => [key, jsonOf(value)]));
+      return Object.fromEntries([...node.entries].map(([key, value]) => [key, toJson(value)]));
   }
 }
 
 /** The node at a path of map keys, or undefined. */
-export function getAt(node: Node | undefined, keys: readonly string[]): Node | undefined {
+export function getAt(node: ValueNode | undefined, keys: readonly string[]): ValueNode | undefined {
   let found = node;
   for (const key of keys) found = found?.kind === "map" ? found.entries.get(key) : undefined;
   return found;
 }
 
-/** A copy of the map with the node at a path of keys replaced; maps on the way are made where they are missing. */
-export function setAt(map: MapNode, [key, ...rest]: readonly string[], value: Node): MapNode {
+/** Copies the map with the node at a path of keys replaced. Creates missing maps on the way. */
+export function setAt(map: MapNode, [key, ...rest]: readonly string[], value: ValueNode): MapNode {
   if (key === undefined) return map;
   const below = map.entries.get(key);
   const inner = rest.length === 0 ? value : setAt(below?.kind === "map" ? below : emptyMap(value.where), rest, value);
@@ -68,10 +68,10 @@ export function setAt(map: MapNode, [key, ...rest]: readonly string[], value: No
 }
 
 /**
- * RFC 7386: maps are merged key by key, null removes, everything else (lists among it) replaces. What the patch says
- * keeps the patch's origin.
+ * Applies a JSON Merge Patch (RFC 7386): maps are merged, null removes a key, everything else replaces, lists included.
+ * Patched values keep the origin of the patch.
  */
-export function mergePatch(target: Node | undefined, patch: Node): Node {
+export function mergePatch(target: ValueNode | undefined, patch: ValueNode): ValueNode {
   if (patch.kind !== "map") return patch;
   const entries = new Map(target?.kind === "map" ? target.entries : []);
   for (const [key, value] of patch.entries) {
@@ -81,8 +81,8 @@ export function mergePatch(target: Node | undefined, patch: Node): Node {
   return { kind: "map", entries, where: target?.kind === "map" ? target.where : patch.where };
 }
 
-/** The value as a message shows it: short, on one line. */
-export function showNode(node: Node): string {
+/** Formats a value for a message: short, on one line. */
+export function describeNode(node: ValueNode): string {
   switch (node.kind) {
     case "scalar":
       return shorten(JSON.stringify(node.value));
@@ -93,11 +93,11 @@ export function showNode(node: Node): string {
   }
 }
 
-const longestShown = 60;
+const MAX_SHOWN_LENGTH = 60;
 
-/** A text cut to what fits into a message. */
+/** Truncates a text to the length that messages show. */
 export function shorten(text: string): string {
-  return text.length <= longestShown ? text : `${text.slice(0, longestShown - 1)}…`;
+  return text.length <= MAX_SHOWN_LENGTH ? text : `${text.slice(0, MAX_SHOWN_LENGTH - 1)}…`;
 }
 
 function isList(json: readonly Json[] | { readonly [key: string]: Json }): json is readonly Json[] {

@@ -3,10 +3,10 @@ import { closeSync, openSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { localSocket } from "../../agent/config/local-socket.ts";
+import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
 import type { PodListing } from "../../agent/serve/local/pod-list.ts";
 import { bedPaths } from "./cleanup/bed-record.ts";
-import { apart } from "./cleanup/processes.ts";
+import { ownProcessGroup } from "./cleanup/processes.ts";
 
 export interface AgentOptions {
   /** The compiled program, `dist/berth`. */
@@ -14,61 +14,64 @@ export interface AgentOptions {
   readonly stateDir: string;
   /** The container runtime's socket with its scheme. */
   readonly endpoint: string;
-  /** Fields of KubeletConfiguration on top of those the test bed needs. */
+  /** Fields of KubeletConfiguration in addition to those that the test bed sets. */
   readonly configuration?: Readonly<Record<string, unknown>>;
-  /** Where its pods come from besides the manifests; the agent stands alone if not given. */
+  /** The cluster that the agent joins; without it the agent runs static pods only. */
   readonly cluster?: JoinedCluster;
-  /** More of the command line. */
+  /** Further command-line arguments. */
   readonly flags?: readonly string[];
 }
 
-/** A cluster to be a node of. */
+/** A cluster for the agent to join. */
 export interface JoinedCluster {
-  /** The file that says where it is, and who the node is to it. */
+  /** The path of the kubeconfig, with the node's credentials. */
   readonly kubeconfig: string;
   readonly nodeName: string;
 }
 
-/** The name of a node that stands alone. */
-export const aloneName = "berth";
+/** The name of a node without a cluster. */
+export const standaloneNodeName = "berth";
 
-/** An agent that runs the manifests of its folder, and the pods of its cluster if it has one. */
+/** A running agent of a test bed. */
 export interface Agent {
   readonly pid: number;
-  /** When its process was begun, in milliseconds since the epoch. */
+  /** The start time of its process, in milliseconds since the epoch. */
   readonly startedAt: number;
   /** The folder of manifests it watches. */
   readonly manifests: string;
   readonly logFile: string;
   readonly isRunning: boolean;
-  /** Resolves when it has ended, with how: `was ended by SIGKILL`, `exited with code 1`. */
+  /** Resolves when the process ends, with how it ended: `was ended by SIGKILL`, `exited with code 1`. */
   readonly ended: Promise<string>;
   /** The command that shows its pods, ready for more options. */
   readonly podsArgv: readonly string[];
-  /** What the agent shows now; rejects while none answers. */
+  /** The current pods; rejects while no agent answers on the socket. */
   pods(): Promise<PodListing>;
-  /** What `berth pods --watch` prints: the pods now, and again after every change, until `signal` or the agent's end. */
+  /**
+   * The output of `berth pods --watch`: the current pods, and again after each change, until `signal` or the agent's
+   * end.
+   */
   watch(signal: AbortSignal): AsyncGenerator<PodListing>;
   kill9(): Promise<void>;
-  /** Ends the agent; its pods go on. */
+  /** Stops the agent; its pods keep running. */
   stop(): Promise<void>;
 }
 
-/** Starts the compiled agent below `stateDir`, with its output in a file. Returns at once: ask for its pods to see it up. */
+/** Starts the compiled agent below `stateDir` and logs to a file there. Returns before the agent answers. */
 export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { binary, stateDir, endpoint, configuration, cluster, flags = [] } = options;
   const paths = bedPaths(stateDir);
   for (const folder of [paths.manifests, paths.agentRoot, paths.podLogs]) await mkdir(folder, { recursive: true });
   await writeFile(paths.agentConfig, kubeletConfiguration({ ...paths, endpoint }, configuration));
   const log = openSync(paths.agentLog, "a");
-  const places = ["--config", paths.agentConfig, "--root-dir", paths.agentRoot];
-  const argv = ["run", ...places, "--hostname-override", cluster?.nodeName ?? aloneName, ...flags];
+  const pathFlags = ["--config", paths.agentConfig, "--root-dir", paths.agentRoot];
+  const argv = ["run", ...pathFlags, "--hostname-override", cluster?.nodeName ?? standaloneNodeName, ...flags];
   if (cluster !== undefined) argv.push("--kubeconfig", cluster.kubeconfig);
   const startedAt = Date.now();
-  const child = spawn(binary, argv, { ...apart, stdio: ["ignore", log, log] });
+  const child = spawn(binary, argv, { ...ownProcessGroup, stdio: ["ignore", log, log] });
   closeSync(log);
   const ended = new Promise<string>((resolve) => {
-    // A program that cannot be started shows as an agent that has ended.
+    // A failure to start the program is reported as the end of the agent.
     child.once("error", ({ message }) => resolve(`could not be started: ${message}`));
     child.once("exit", (code, signal) =>
       resolve(signal === null ? `exited with code ${code}` : `was ended by ${signal}`),
@@ -86,20 +89,20 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
     },
     ended,
     async pods() {
-      const answer = await fetch("http://berth/pods", { unix: join(paths.agentRoot, localSocket) });
+      const answer = await fetch("http://berth/pods", { unix: join(paths.agentRoot, LOCAL_SOCKET) });
       return (await answer.json()) as PodListing;
     },
     async *watch(signal) {
       const [program, ...args] = [...podsArgv, "--output", "json", "--watch"] as const;
-      // Apart, since a Ctrl-C that ended it too would look like the agent's own end.
-      const command = spawn(program, args, { ...apart, stdio: ["ignore", "pipe", "ignore"] });
-      const leave = () => command.kill();
-      signal.addEventListener("abort", leave);
+      // In its own process group: a Ctrl-C that ended this command would look like the end of the agent.
+      const command = spawn(program, args, { ...ownProcessGroup, stdio: ["ignore", "pipe", "ignore"] });
+      const stopCommand = () => command.kill();
+      signal.addEventListener("abort", stopCommand);
       try {
         for await (const line of createInterface({ input: command.stdout })) yield JSON.parse(line) as PodListing;
       } finally {
-        signal.removeEventListener("abort", leave);
-        leave();
+        signal.removeEventListener("abort", stopCommand);
+        stopCommand();
       }
     },
     kill9: () => end(child, "SIGKILL"),
@@ -108,29 +111,29 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
 }
 
 /**
- * The configuration of an agent in a test bed, as JSON, which is YAML. A sandboxed machine has no cgroup v2 controllers
- * to give, so the agent writes no cgroups.
+ * The KubeletConfiguration of a test bed's agent, as JSON, which is valid YAML. `cgroupsPerQOS` is off because a
+ * sandboxed machine has no cgroup v2 controllers to delegate.
  */
 export function kubeletConfiguration(
-  places: { readonly manifests: string; readonly podLogs: string; readonly endpoint: string },
-  more: Readonly<Record<string, unknown>> = {},
+  paths: { readonly manifests: string; readonly podLogs: string; readonly endpoint: string },
+  overrides: Readonly<Record<string, unknown>> = {},
 ): string {
   const configuration = {
     apiVersion: "kubelet.config.k8s.io/v1beta1",
     kind: "KubeletConfiguration",
-    staticPodPath: places.manifests,
-    containerRuntimeEndpoint: places.endpoint,
-    podLogsDir: places.podLogs,
+    staticPodPath: paths.manifests,
+    containerRuntimeEndpoint: paths.endpoint,
+    podLogsDir: paths.podLogs,
     cgroupsPerQOS: false,
     enforceNodeAllocatable: [],
     failCgroupV1: false,
     failSwapOn: false,
-    ...more,
+    ...overrides,
   };
   return `${JSON.stringify(configuration, null, 2)}\n`;
 }
 
-/** Where the program is that `npm run build` makes. */
+/** The program that `npm run build` creates. */
 export const builtBinary = join(import.meta.dirname, "..", "..", "dist", "berth");
 
 const isRunning = (child: ChildProcess) =>
@@ -140,7 +143,7 @@ async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
   if (!isRunning(child)) return;
   const exited = new Promise((resolve) => child.once("exit", resolve));
   child.kill(signal);
-  const giveUp = setTimeout(() => child.kill("SIGKILL"), 10_000);
+  const killTimer = setTimeout(() => child.kill("SIGKILL"), 10_000);
   await exited;
-  clearTimeout(giveUp);
+  clearTimeout(killTimer);
 }

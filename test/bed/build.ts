@@ -2,18 +2,18 @@ import { stat } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { builtBinary } from "./agent.ts";
-import { apart } from "./cleanup/processes.ts";
+import { ownProcessGroup } from "./cleanup/processes.ts";
 
 const repository = join(import.meta.dirname, "..", "..");
 
 /**
- * Builds the program if a source file is newer than it, and returns what the build said, or that nothing had changed. Throws with
- * what the build said of its failure.
+ * Builds the program if a source file is newer than it. Returns the output of the build, or a line that says that the
+ * program is up to date. Throws with the build's error output.
  */
 export async function buildIfStale(): Promise<string> {
-  if (await isFresh()) return "dist/berth is up to date";
+  if (await isUpToDate()) return "dist/berth is up to date";
   const { failed, stdout, stderr } = await execa(process.execPath, ["cli/build.ts"], {
-    ...apart,
+    ...ownProcessGroup,
     cwd: repository,
     reject: false,
   });
@@ -21,9 +21,12 @@ export async function buildIfStale(): Promise<string> {
   return stdout;
 }
 
-async function isFresh(): Promise<boolean> {
+async function isUpToDate(): Promise<boolean> {
   const builtAt = await modifiedAt(builtBinary);
-  const sources = new Bun.Glob("{proto,host,cri,kube,agent,cli}/**/*.ts").scanSync({ cwd: repository, absolute: true });
+  const sources = new Bun.Glob("{proto,host,probe-net,cri,kube,agent,cli}/**/*.ts").scanSync({
+    cwd: repository,
+    absolute: true,
+  });
   const times = await Promise.all([...sources, join(repository, "package-lock.json")].map(modifiedAt));
   return times.every((time) => time <= builtAt);
 }

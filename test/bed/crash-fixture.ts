@@ -1,4 +1,4 @@
-// Makes a bed with one pod, says so, and waits to be killed: what the test of the reset needs.
+// Creates a test bed with one pod, prints `ready`, and waits until the test of `npm run reset` kills it.
 import { startContainerd } from "./containerd/containerd.ts";
 import { runWebPod } from "./containerd/web-pod.ts";
 import { importImages } from "./images/images.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
-import { createScreen } from "./live-table.ts";
+import { createLiveTable } from "./live-table.ts";
 
 const noon = new Date(2026, 0, 1, 12, 0, 0).getTime();
 const web: PodSummary = {
@@ -20,14 +20,14 @@ const web: PodSummary = {
 const failed: PodSummary = { ...web, reason: "ErrImagePull", message: `no such image ${"x".repeat(280)} refused` };
 const waiting: PodSummary = { ...web, reason: "ImagePullBackOff", message: `back-off ${"x".repeat(280)}` };
 
-/** What was written, each call a piece. */
+/** An output that records each write. */
 function fake(terminal: { readonly isTTY?: boolean; columns?: number; rows?: number } = {}) {
   const written: string[] = [];
   const output = Object.assign(terminal, { write: (text: string) => written.push(text) });
-  return { written, screen: createScreen(output, () => noon), terminal };
+  return { written, screen: createLiveTable(output, () => noon), terminal };
 }
 
-test("in a file a table is written whole, and again only when a row has changed", () => {
+test("a file gets the full table, and another one only when a row changes", () => {
   const { written, screen } = fake();
   screen.show({ pods: [failed] });
   screen.show({ pods: [{ ...failed, message: "back-off 20s" }] });
@@ -39,7 +39,7 @@ test("in a file a table is written whole, and again only when a row has changed"
   expect(written[1]).not.toContain("\u001b");
 });
 
-test("on a terminal a table takes the place of the one before, and what is too wide is cut", () => {
+test("on a terminal a table replaces the one before, and lines are cut to the width", () => {
   const { written, screen } = fake({ isTTY: true, columns: 60, rows: 24 });
   screen.show({ pods: [failed] });
   screen.show({ pods: [waiting] });
@@ -63,7 +63,7 @@ test("on a terminal a table takes the place of the one before, and what is too w
   ]);
 });
 
-test("a terminal that was made narrower has wrapped what is shown", () => {
+test("a narrower terminal has wrapped the shown lines, so the cursor moves up further", () => {
   const { written, screen, terminal } = fake({ isTTY: true, columns: 60, rows: 24 });
   screen.show({ pods: [failed] });
   terminal.columns = 30;
@@ -72,14 +72,14 @@ test("a terminal that was made narrower has wrapped what is shown", () => {
   expect(written[1]).toStartWith("\r\u001b[8A\u001b[J12:00:00\n");
 });
 
-test("a terminal that is too low for all pods is told how much is missing", () => {
+test("a terminal with too few rows shows how many lines are missing", () => {
   const { written, screen } = fake({ isTTY: true, columns: 80, rows: 5 });
   screen.show({ pods: Array.from({ length: 10 }, () => web) });
   const lines = written[0]!.split("\n");
   expect(lines.slice(3)).toEqual(["… and 9 more lines", ""]);
 });
 
-test("what a pod says cannot move the cursor", () => {
+test("control characters in a pod's message cannot move the cursor", () => {
   const { written, screen } = fake({ isTTY: true, columns: 80, rows: 24 });
   screen.show({ pods: [{ ...web, message: "a\u001b[2Jb" }] });
   expect(written[0]).toContain(String.raw`web-node: a\u001b[2Jb`);

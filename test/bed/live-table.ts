@@ -1,7 +1,7 @@
 import type { PodListing } from "../../agent/serve/local/pod-list.ts";
-import { podTable } from "../../cli/pod-table.ts";
+import { formatPods } from "../../cli/pod-table.ts";
 
-/** Where a table is shown: standard output, or a fake. */
+/** The output for the table: standard output, or a fake. */
 export interface Output {
   readonly isTTY?: boolean;
   readonly columns?: number;
@@ -9,44 +9,47 @@ export interface Output {
   write(text: string): unknown;
 }
 
-/** Shows pods, and shows them again when they have changed. */
-export interface Screen {
+/** Shows the table of pods, and updates it when they change. */
+export interface LiveTable {
   show(listing: PodListing): void;
 }
 
 /**
- * On a terminal each table takes the place of the one before and keeps to the terminal's size; elsewhere they follow one
- * another, one for each change of a row: the words below the rows change with every try.
+ * On a terminal each table replaces the one before and fits the terminal's size. Elsewhere the tables follow one
+ * another, one for each change of a row; messages below the rows change too often to be a reason for a new table.
  */
-export function createScreen(output: Output, now: () => number = Date.now): Screen {
-  let before: string | undefined;
-  let shown: readonly string[] = [];
+export function createLiveTable(output: Output, now: () => number = Date.now): LiveTable {
+  let lastRows: string | undefined;
+  let shownLines: readonly string[] = [];
   return {
     show(listing) {
-      const text = `${new Date(now()).toLocaleTimeString("en-GB")}\n${podTable(listing, now())}`;
+      const text = `${new Date(now()).toLocaleTimeString("en-GB")}\n${formatPods(listing, now())}`;
       if (output.isTTY) {
         const { columns, rows } = sizeOf(output);
         const lines = fit(text, columns, rows);
-        output.write(`${backOver(shown, columns)}${lines.join("\n")}\n`);
-        shown = lines;
+        output.write(`${cursorToStart(shownLines, columns)}${lines.join("\n")}\n`);
+        shownLines = lines;
         return;
       }
-      const state = rowsOf(listing);
-      if (state !== before) output.write(`${text}\n`);
-      before = state;
+      const state = stableRows(listing);
+      if (state !== lastRows) output.write(`${text}\n`);
+      lastRows = state;
     },
   };
 }
 
-/** The table without ages, which change by themselves, and without what is said of single pods. */
-const rowsOf = ({ pods, ...rest }: PodListing) =>
-  podTable({ ...rest, pods: pods.map((pod) => ({ ...pod, message: "" })) }, 0);
+/** The table without ages, which change by themselves, and without the messages of pods. */
+const stableRows = ({ pods, ...rest }: PodListing) =>
+  formatPods({ ...rest, pods: pods.map((pod) => ({ ...pod, message: "" })) }, 0);
 
-/** A terminal that does not know its size says 0. */
+/** A terminal that does not know its size reports 0. */
 const sizeOf = ({ columns, rows }: Output) => ({ columns: columns || 80, rows: rows || 24 });
 
-/** Brings the cursor to the beginning of what was shown and clears from there on. A narrower terminal has wrapped it. */
-function backOver(lines: readonly string[], columns: number): string {
+/**
+ * The control sequence that moves the cursor to the first shown line and clears from there. Counts lines that a narrow
+ * terminal wraps.
+ */
+function cursorToStart(lines: readonly string[], columns: number): string {
   if (lines.length === 0) return "";
   const height = lines.reduce((sum, line) => sum + Math.max(1, Math.ceil([...line].length / columns)), 0);
   return `\r\u001b[${height}A\u001b[J`;
@@ -54,17 +57,20 @@ function backOver(lines: readonly string[], columns: number): string {
 
 function fit(text: string, columns: number, rows: number): readonly string[] {
   const all = text.trimEnd().split("\n");
-  const notesBegin = all.indexOf("");
+  const firstMessageLine = all.indexOf("");
   const lines = all.map((line, at) =>
-    cut(line.replace(/\p{Cc}/gu, " "), columns, notesBegin >= 0 && at > notesBegin ? "middle" : "end"),
+    cut(line.replace(/\p{Cc}/gu, " "), columns, firstMessageLine >= 0 && at > firstMessageLine ? "middle" : "end"),
   );
-  // The cursor stands below the last line, and cannot go back beyond the first row.
-  const room = Math.max(2, rows - 1);
-  if (lines.length <= room) return lines;
-  return [...lines.slice(0, room - 1), cut(`… and ${lines.length - room + 1} more lines`, columns, "end")];
+  // The cursor is below the last line, and cannot move up beyond the first row.
+  const maxLines = Math.max(2, rows - 1);
+  if (lines.length <= maxLines) return lines;
+  return [...lines.slice(0, maxLines - 1), cut(`… and ${lines.length - maxLines + 1} more lines`, columns, "end")];
 }
 
-/** A row ends with what matters least, a note with the cause of all that it says before. */
+/**
+ * Cuts a line to the width: a row at its end, which matters least; a message in the middle, since its end names the
+ * cause.
+ */
 function cut(line: string, columns: number, where: "middle" | "end"): string {
   const characters = [...line];
   if (characters.length <= columns) return line;

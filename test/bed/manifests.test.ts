@@ -21,7 +21,7 @@ afterEach(() => rm(root, { recursive: true }));
 
 const own = (name: string) => readFile(join(folder, name), "utf8");
 
-test("the first time the folder is filled with the examples", async () => {
+test("an absent folder is filled with the examples", async () => {
   expect(await prepareManifests(folder, examples, false)).toEqual({
     names: ["crash.yaml", "web.yaml"],
     unchanged: new Set(["crash.yaml", "web.yaml"]),
@@ -30,7 +30,7 @@ test("the first time the folder is filled with the examples", async () => {
   expect(await own("web.yaml")).toBe("web");
 });
 
-test("what the user has edited, added and removed stays so, whatever the examples are", async () => {
+test("an existing folder keeps the user's edited, added and removed files", async () => {
   await prepareManifests(folder, examples, false);
   await writeFile(join(folder, "web.yaml"), "mine");
   await writeFile(join(folder, "web.yaml~"), "an editor's copy is read too");
@@ -49,7 +49,7 @@ test("a folder that was emptied stays empty", async () => {
   expect(await prepareManifests(folder, examples, false)).toEqual({ names: [], unchanged: new Set(), isKept: true });
 });
 
-test("whoever asks for it gets the examples again, and nothing else; what was there is put aside", async () => {
+test("isFresh replaces the folder by the examples and puts the user's files aside", async () => {
   await prepareManifests(folder, examples, false);
   await writeFile(join(folder, "web.yaml"), "mine");
   await writeFile(join(folder, "more.yaml"), "more");
@@ -57,6 +57,6 @@ test("whoever asks for it gets the examples again, and nothing else; what was th
   expect([names, isKept, before]).toEqual([["crash.yaml", "web.yaml"], false, `${folder}.before`]);
   expect(await own("web.yaml")).toBe("web");
   expect(await readFile(join(`${folder}.before`, "more.yaml"), "utf8")).toBe("more");
-  // Nobody has touched these.
+  // These are still equal to the examples, so nothing is put aside.
   expect((await prepareManifests(folder, examples, true)).before).toBeUndefined();
 });

@@ -1,35 +1,36 @@
 import { copyFile, mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 
-/** A folder of manifests that is ready for an agent. */
+/** A manifest folder that is ready for an agent. */
 export interface ManifestFolder {
-  /** The files that an agent reads there, sorted. */
+  /** The files that an agent reads, sorted by name. */
   readonly names: readonly string[];
-  /** Those that are still as the examples have them. */
+  /** The files that are equal to the example of the same name. */
   readonly unchanged: ReadonlySet<string>;
-  /** Whether the folder is as its user left it; otherwise it has just been filled with the examples. */
+  /** True if the folder existed and was left as it is; false if it has just been filled with the examples. */
   readonly isKept: boolean;
-  /** Where what its user had there is now, if the examples have taken its place. */
+  /** The folder with the user's earlier files, if the examples have replaced them. */
   readonly before?: string;
 }
 
 /**
- * Fills `folder` with the manifests of the folder `examples` if it is absent or `isFresh`; one that is there is its user's, and
- * stays as it is, or is put aside if it has other files than the examples. The folder comes whole or not at all.
+ * Fills `folder` with the manifests of the folder `examples` if it is absent. An existing folder belongs to its user
+ * and stays as it is; with `isFresh` it is replaced, and put aside if it differs from the examples. A new folder
+ * appears complete, by rename.
  */
 export async function prepareManifests(folder: string, examples: string, isFresh: boolean): Promise<ManifestFolder> {
   const before = isFresh ? await putAside(folder, examples) : undefined;
-  const kept = await listManifests(folder);
-  if (kept === undefined) await fill(folder, examples);
-  const names = kept ?? (await listManifests(folder)) ?? [];
-  const unchanged = await sameIn(names, folder, examples);
-  return { names, unchanged, isKept: kept !== undefined, ...(before !== undefined && { before }) };
+  const existing = await listManifests(folder);
+  if (existing === undefined) await fillFolder(folder, examples);
+  const names = existing ?? (await listManifests(folder)) ?? [];
+  const unchanged = await unchangedFiles(names, folder, examples);
+  return { names, unchanged, isKept: existing !== undefined, ...(before !== undefined && { before }) };
 }
 
-/** Takes the folder away. Returns where its files are now, if any of them is not as the examples have it. */
+/** Removes the folder, or renames it if a file differs from the examples. Returns the new path in that case. */
 async function putAside(folder: string, examples: string): Promise<string | undefined> {
   const names = (await listManifests(folder)) ?? [];
-  const isOwn = (await sameIn(names, folder, examples)).size < names.length;
+  const isOwn = (await unchangedFiles(names, folder, examples)).size < names.length;
   if (!isOwn) {
     await rm(folder, { recursive: true, force: true });
     return undefined;
@@ -40,12 +41,16 @@ async function putAside(folder: string, examples: string): Promise<string | unde
   return aside;
 }
 
-async function sameIn(names: readonly string[], folder: string, examples: string): Promise<ReadonlySet<string>> {
+async function unchangedFiles(
+  names: readonly string[],
+  folder: string,
+  examples: string,
+): Promise<ReadonlySet<string>> {
   const same = await Promise.all(names.map((name) => hasSameText(join(folder, name), join(examples, name))));
   return new Set(names.filter((_, at) => same[at]));
 }
 
-async function fill(folder: string, examples: string): Promise<void> {
+async function fillFolder(folder: string, examples: string): Promise<void> {
   const work = `${folder}.new`;
   await rm(work, { recursive: true, force: true });
   await mkdir(work, { recursive: true });
@@ -53,7 +58,7 @@ async function fill(folder: string, examples: string): Promise<void> {
   await rename(work, folder);
 }
 
-/** What an agent takes for manifests: each file, whatever its ending, whose name begins with no dot. */
+/** The manifests by the agent's rule: all files, whatever their extension, except names that begin with a dot. */
 async function listManifests(folder: string): Promise<readonly string[] | undefined> {
   try {
     const entries = await readdir(folder, { withFileTypes: true });
@@ -66,7 +71,7 @@ async function listManifests(folder: string): Promise<readonly string[] | undefi
 }
 
 async function hasSameText(path: string, other: string): Promise<boolean> {
-  // A file that is not there, or a link that leads nowhere, is no example.
+  // A missing file or a dangling symlink is equal to no example.
   const [one, two] = await Promise.all([path, other].map((file) => readFile(file, "utf8").catch(() => undefined)));
   return one !== undefined && one === two;
 }

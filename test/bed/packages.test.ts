@@ -8,14 +8,19 @@ http://mirror.test/debian/ bookworm main
 `;
 
 test.each([
-  ["the release itself, not its updates or another component", targets, "bookworm", "http://mirror.test/debian/"],
-  ["nothing where apt knows only other releases", targets, "trixie", undefined],
-  ["nothing where apt has no sources", "", "bookworm", undefined],
-])("the mirror is that of %s", (_, listed, codename, mirror) => {
+  [
+    "the mirror of the release, not of its updates or another component",
+    targets,
+    "bookworm",
+    "http://mirror.test/debian/",
+  ],
+  ["no mirror when apt knows only other releases", targets, "trixie", undefined],
+  ["no mirror when apt has no sources", "", "bookworm", undefined],
+])("pickMirror picks %s", (_, listed, codename, mirror) => {
   expect(pickMirror(listed, codename)).toBe(mirror);
 });
 
-test("the cache is where XDG says", () => {
+test("the cache folder follows XDG_CACHE_HOME", () => {
   expect(cacheFolder({ XDG_CACHE_HOME: "/var/cache/me" })).toBe("/var/cache/me/berth");
   expect(cacheFolder({})).toEndWith("/.cache/berth");
 });

@@ -1,10 +1,10 @@
 import { setTimeout as pause } from "node:timers/promises";
 
 /**
- * Asks `condition` again and again until its answer is neither false nor undefined, and returns that answer. For outside
- * things that send no event, `everyMs` apart. Throws with `what` in the message once `timeoutMs` have passed.
+ * Polls `condition` every `everyMs` until its result is neither false nor undefined, and returns that result. For
+ * outside systems that send no event. Throws with `what` in the message after `timeoutMs`.
  */
-export async function until<T>(
+export async function pollUntil<T>(
   what: string,
   timeoutMs: number,
   condition: () => Promise<T | false | undefined> | T | false | undefined,
@@ -12,8 +12,8 @@ export async function until<T>(
 ): Promise<T> {
   const deadline = performance.now() + timeoutMs;
   for (;;) {
-    const answer = await condition();
-    if (answer !== false && answer !== undefined) return answer;
+    const result = await condition();
+    if (result !== false && result !== undefined) return result;
     if (performance.now() > deadline) throw new Error(`gave up after ${timeoutMs} ms waiting for: ${what}`);
     await pause(everyMs);
   }

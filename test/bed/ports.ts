@@ -1,8 +1,8 @@
 import { createServer } from "node:net";
 
 /**
- * Ports of 127.0.0.1 where nobody listens now. They lie below those that the kernel gives to outgoing connections, so that
- * a server that was away for a while finds its port still free.
+ * Picks free ports of 127.0.0.1. They lie below the kernel's range for outgoing connections, so that a server that
+ * restarts later finds its port still free.
  */
 export async function pickPorts(count: number): Promise<readonly number[]> {
   const [first, end] = [20_000, 32_000];

@@ -12,18 +12,18 @@ const scripts: readonly (readonly [script: string, program: string, itsOptions: 
   ["build", "cli/build.ts", ["--arch"]],
 ];
 
-for (const [script, program, itsOptions] of scripts) {
-  test(`npm run ${script} refuses an option that it does not know in one line, and shows its own`, async () => {
+for (const [script, program, flagNames] of scripts) {
+  test(`npm run ${script} refuses an unknown option in one line and shows its usage`, async () => {
     const { exitCode, stdout, stderr } = await run(program, "--arhc");
     expect([exitCode, stdout]).toEqual([2, ""]);
     const [problem, blank, ...usage] = stderr.split("\n");
     expect([problem, blank]).toEqual([`${script}: Unknown option '--arhc'`, ""]);
-    for (const option of itsOptions) expect(usage.join("\n")).toContain(option);
+    for (const option of flagNames) expect(usage.join("\n")).toContain(option);
   });
 
-  test(`npm run ${script} shows its options when it is asked for help`, async () => {
+  test(`npm run ${script} --help shows its options`, async () => {
     const { exitCode, stdout, stderr } = await run(program, "--help");
     expect([exitCode, stderr]).toEqual([0, ""]);
-    for (const option of itsOptions) expect(stdout).toContain(option);
+    for (const option of flagNames) expect(stdout).toContain(option);
   });
 }

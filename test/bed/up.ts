@@ -1,4 +1,4 @@
-// The main job on this machine: pods from files on a private containerd, by the compiled agent, without an API server.
+// `npm run up`: runs static pods with the compiled agent on a private containerd, without an API server.
 import { once } from "node:events";
 import { rm } from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
@@ -6,22 +6,22 @@ import { setTimeout as pause } from "node:timers/promises";
 import { type Agent, builtBinary, startAgent } from "./agent.ts";
 import { buildIfStale } from "./build.ts";
 import { bedPaths } from "./cleanup/bed-record.ts";
-import { countLeftovers } from "./cleanup/bed-resources.ts";
+import { countBedResources } from "./cleanup/bed-resources.ts";
 import { type Containerd, startContainerd } from "./containerd/containerd.ts";
 import { busyboxImage, importImages, pauseImage, webImage } from "./images/images.ts";
-import { createScreen, type Screen } from "./live-table.ts";
+import { createLiveTable, type LiveTable } from "./live-table.ts";
 import { type ManifestFolder, prepareManifests } from "./manifests.ts";
-import { unpackSuite } from "./packages.ts";
-import { until } from "./poll-until.ts";
-import { readSwitches } from "./script-flags.ts";
-import { type ComeUp, comeUp, describePods, whyEnded } from "./wait-for-pods.ts";
+import { unpackPackages } from "./packages.ts";
+import { pollUntil } from "./poll-until.ts";
+import { readScriptFlags } from "./script-flags.ts";
+import { agentEndError, describePods, type PodsOutcome, waitForPods } from "./wait-for-pods.ts";
 
 const usage = `npm run up -- [--fresh] [--once]
 
 Runs the pods of a folder of manifests on a private containerd until Ctrl-C. The first time the folder is filled with examples/.
 
-  --fresh    fill it with examples/ again, and put aside what is in it
-  --once     end after the first look instead of waiting for Ctrl-C
+  --fresh    fill it with examples/ again, and put its files aside
+  --once     exit as soon as the pods have come up, instead of waiting for Ctrl-C
 
 The environment variable BERTH_STATE names the folder for manifests, logs and volumes (default: state, in the clone).
 `;
@@ -30,10 +30,10 @@ const repository = join(import.meta.dirname, "..", "..");
 const stopping = new AbortController();
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, () => stopping.abort());
 
-/** Stops the way up between two steps, so that nothing is half made when the end begins. */
+/** Ends the start between two steps, so that the clean-up finds no half-finished step. */
 class Interrupted extends Error {}
 
-interface Running {
+interface StartedParts {
   containerd?: Containerd;
   agent?: Agent;
 }
@@ -42,29 +42,29 @@ async function step<T>(title: string, work: () => Promise<T>, describe: (result:
   if (stopping.signal.aborted) throw new Interrupted();
   const started = performance.now();
   const result = await work();
-  say(title, describe(result), performance.now() - started);
+  printStep(title, describe(result), performance.now() - started);
   return result;
 }
 
-function say(title: string, text: string, durationMs?: number): void {
+function printStep(title: string, text: string, durationMs?: number): void {
   const short = durationMs !== undefined && durationMs < 1000;
   const time =
     durationMs === undefined ? "" : short ? `${durationMs.toFixed(0)} ms` : `${(durationMs / 1000).toFixed(1)} s`;
   console.log(`${title.padEnd(12)} ${time.padStart(8)}   ${text}`);
 }
 
-/** A path as one may type it here. */
-function shown(path: string): string {
+/** A path relative to the working directory, if it is below that. */
+function displayPath(path: string): string {
   const short = relative(process.cwd(), path);
   return short.startsWith("..") ? path : short;
 }
 
-/** Everything up to the first answer, one step a line. */
-async function bringUp(stateDir: string, isFresh: boolean, running: Running): Promise<ComeUp> {
-  await step("berth", buildIfStale, (said) => said);
+/** Starts everything up to the first request to the example; prints one line for each step. */
+async function startAll(stateDir: string, isFresh: boolean, running: StartedParts): Promise<PodsOutcome> {
+  await step("berth", buildIfStale, (output) => output);
   await step(
     "packages",
-    () => unpackSuite("bookworm", console.log),
+    () => unpackPackages("bookworm", console.log),
     ({ root, versions }) => `containerd ${versions["containerd"]} and runc ${versions["runc"]} of Debian in ${root}`,
   );
   const containerd = await step(
@@ -77,21 +77,21 @@ async function bringUp(stateDir: string, isFresh: boolean, running: Running): Pr
   await step(
     "images",
     () => importImages(containerd),
-    () => `${pauseImage}, ${busyboxImage} and ${webImage} made and imported`,
+    () => `${pauseImage}, ${busyboxImage} and ${webImage} built and imported`,
   );
   const folder = await step("manifests", () => prepareFiles(stateDir, isFresh), describeFolder);
   const agent = await step(
     "agent",
     () => startAgent({ binary: builtBinary, stateDir, endpoint: containerd.endpoint }),
-    ({ pid, logFile }) => `process ${pid}; its log is ${shown(logFile)}`,
+    ({ pid, logFile }) => `process ${pid}; its log is ${displayPath(logFile)}`,
   );
   running.agent = agent;
-  const up = await step("pods", () => allUp(agent, folder), describeComeUp(folder));
+  const up = await step("pods", () => waitForAllPods(agent, folder), describeOutcome(folder));
   if (folder.unchanged.has("web.yaml")) await request(up);
   return up;
 }
 
-/** The agent's files of an earlier run belong to a runtime that is gone; the manifests are the user's. */
+/** Removes the agent's files of an earlier run, whose runtime is gone. Keeps the manifests: they belong to the user. */
 async function prepareFiles(stateDir: string, isFresh: boolean): Promise<ManifestFolder> {
   const { manifests, agentRoot, podLogs, agentLog } = bedPaths(stateDir);
   for (const path of [agentRoot, podLogs, agentLog]) await rm(path, { recursive: true, force: true });
@@ -100,93 +100,93 @@ async function prepareFiles(stateDir: string, isFresh: boolean): Promise<Manifes
 
 function describeFolder({ names, isKept, before }: ManifestFolder): string {
   const files = names.join(", ") || "none";
-  if (isKept) return `${files}: kept from last time; \`npm run up -- --fresh\` takes the examples again`;
+  if (isKept) return `${files}: kept from last time; \`npm run up -- --fresh\` copies the examples again`;
   return `${files} from examples/${before === undefined ? "" : `; those of last time are in ${before}`}`;
 }
 
-async function allUp(agent: Agent, folder: ManifestFolder): Promise<ComeUp> {
-  const up = await comeUp(agent, folder, stopping.signal);
+async function waitForAllPods(agent: Agent, folder: ManifestFolder): Promise<PodsOutcome> {
+  const up = await waitForPods(agent, folder, stopping.signal);
   if (stopping.signal.aborted) throw new Interrupted();
   return up;
 }
 
-const describeComeUp =
+const describeOutcome =
   (folder: ManifestFolder) =>
-  ({ listing, isSettled }: ComeUp) =>
+  ({ listing, isSettled }: PodsOutcome) =>
     `${describePods(listing, folder)}${isSettled ? "" : "; not all have come up"}`;
 
-/** Asks the example for its page. The web server may need a moment after its start. */
-async function request({ listing }: ComeUp): Promise<void> {
+/** Requests the page of the example pod. Retries, since the web server listens a moment after its container starts. */
+async function request({ listing }: PodsOutcome): Promise<void> {
   const web = listing.pods.find(({ name, ip }) => name === "web-berth" && ip !== "");
   if (web === undefined) return;
   const url = `http://${web.ip}:8080/`;
-  const ask = () =>
+  const sendRequest = () =>
     fetch(url).then(
       async (answer) => `${answer.status} ${JSON.stringify((await answer.text()).trim())}`,
       () => undefined,
     );
   await step(
     "request",
-    () => until(`an answer of ${url}`, 10_000, ask),
+    () => pollUntil(`an answer of ${url}`, 10_000, sendRequest),
     (answer) => `GET ${url} → ${answer}`,
   );
 }
 
-/** What one may do now, in words that can be pasted. */
-function sayWhatNow(stateDir: string, { containerd }: Running): void {
+/** Prints the commands for a user to copy. */
+function printCommands(stateDir: string, { containerd }: StartedParts): void {
   const { manifests, agentRoot, podLogs } = bedPaths(stateDir);
-  const [ctr = "", ...address] = (containerd?.ctrArgv ?? []).map(shown);
-  say("show pods", `${shown(builtBinary)} pods --root-dir ${shown(agentRoot)}`);
-  say("read logs", `${shown(podLogs)}/NAMESPACE_POD_UID/CONTAINER/0.log, 1.log …`);
-  say("look inside", `${[ctr, ...address].join(" ")} --namespace k8s.io containers list`);
-  console.log(`\nEdit, add or remove a file in ${manifests} to change the pods. Ctrl-C ends it all.\n`);
+  const [ctr = "", ...address] = (containerd?.ctrArgv ?? []).map(displayPath);
+  printStep("show pods", `${displayPath(builtBinary)} pods --root-dir ${displayPath(agentRoot)}`);
+  printStep("read logs", `${displayPath(podLogs)}/NAMESPACE_POD_UID/CONTAINER/0.log, 1.log …`);
+  printStep("look inside", `${[ctr, ...address].join(" ")} --namespace k8s.io containers list`);
+  console.log(`\nEdit, add or remove a file in ${manifests} to change the pods. Ctrl-C ends everything.\n`);
 }
 
-/** Shows the pods again whenever one changes, until Ctrl-C. Throws if the agent ends before that. */
-async function watch(agent: Agent, screen: Screen): Promise<void> {
-  for await (const listing of agent.watch(stopping.signal)) screen.show(listing);
-  if (!stopping.signal.aborted) throw await whyEnded(agent);
+/** Shows the pods after each change, until Ctrl-C. Throws if the agent ends before. */
+async function watch(agent: Agent, table: LiveTable): Promise<void> {
+  for await (const listing of agent.watch(stopping.signal)) table.show(listing);
+  if (!stopping.signal.aborted) throw await agentEndError(agent);
 }
 
-/** Ends agent and runtime and says what was removed. The clean-up does not return before it has seen nothing left. */
-async function takeDown({ containerd, agent }: Running): Promise<void> {
+/** Stops agent and runtime and prints what was removed. The clean-up returns only when a check finds nothing left. */
+async function stopAll({ containerd, agent }: StartedParts): Promise<void> {
   console.log();
   const started = performance.now();
   await agent?.stop();
   const removed = await containerd?.stop();
   if (removed === undefined) return;
-  const counts = countLeftovers(removed).join(", ") || "nothing";
-  say("clean end", `removed ${counts}; looked again: nothing is left`, performance.now() - started);
+  const counts = countBedResources(removed).join(", ") || "nothing";
+  printStep("clean end", `removed ${counts}; checked again: nothing is left`, performance.now() - started);
 }
 
-/** Ctrl-C ends the programs of a step too, and the news of that may come before the signal does. */
+/** Ctrl-C also ends the programs of a step, and a step's error may arrive before the signal does. */
 async function isInterrupted(error: unknown): Promise<boolean> {
   if (!(error instanceof Interrupted)) await Promise.race([once(stopping.signal, "abort"), pause(100)]);
   return stopping.signal.aborted;
 }
 
 async function main(): Promise<number> {
-  const switches = readSwitches("up", usage, ["fresh", "once"]);
-  if (typeof switches === "number") return switches;
+  const flags = readScriptFlags("up", usage, ["fresh", "once"]);
+  if (typeof flags === "number") return flags;
   const stateDir = resolve(process.env["BERTH_STATE"] ?? join(repository, "state"));
-  const running: Running = {};
+  const running: StartedParts = {};
   console.log(`Berth runs pods from files. Manifests, logs and volumes are below ${stateDir}.\n`);
   try {
-    const { listing, isSettled } = await bringUp(stateDir, switches.has("fresh"), running);
-    const isOnce = switches.has("once");
+    const { listing, isSettled } = await startAll(stateDir, flags.has("fresh"), running);
+    const isOnce = flags.has("once");
     console.log();
-    if (!isOnce) sayWhatNow(stateDir, running);
-    const screen = createScreen(process.stdout);
-    screen.show(listing);
+    if (!isOnce) printCommands(stateDir, running);
+    const table = createLiveTable(process.stdout);
+    table.show(listing);
     if (isOnce) return isSettled ? 0 : 1;
-    if (running.agent !== undefined) await watch(running.agent, screen);
+    if (running.agent !== undefined) await watch(running.agent, table);
     return 0;
   } catch (error) {
     if (await isInterrupted(error)) return 130;
     console.error(`berth: ${error instanceof Error ? error.message : String(error)}`);
     return 1;
   } finally {
-    await takeDown(running);
+    await stopAll(running);
   }
 }
 

@@ -3,46 +3,49 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { PodListing, PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Agent } from "./agent.ts";
 import type { ManifestFolder } from "./manifests.ts";
-import { until } from "./poll-until.ts";
+import { pollUntil } from "./poll-until.ts";
 
-/** What the pods of a folder of manifests have come to. */
-export interface ComeUp {
+/** The result of waiting for the pods of a manifest folder. */
+export interface PodsOutcome {
   readonly listing: PodListing;
-  /** Whether each manifest has become what it should, in time. */
+  /** Whether each manifest was accepted and each pod reached its expected state in time. */
   readonly isSettled: boolean;
 }
 
-/** Somebody's own pods may wait for a registry that nobody here knows. */
-const patienceMs = ({ isKept }: ManifestFolder) => (isKept ? 20_000 : 60_000);
+/** The examples need no registry. A user's own pods may wait for one that does not answer, so the limit is shorter. */
+const timeLimitMs = ({ isKept }: ManifestFolder) => (isKept ? 20_000 : 60_000);
 
 /**
- * Waits until all pods of `folder` are what they should come to, or patience or `signal` is at an end. Throws
- * {@link AgentEnded} if the agent ends before that.
+ * Waits until all pods of `folder` have reached their expected state, the time limit has passed, or `signal` aborts.
+ * Throws {@link AgentEndedError} if the agent ends before.
  */
-export async function comeUp(agent: Agent, folder: ManifestFolder, signal: AbortSignal): Promise<ComeUp> {
-  await until("the agent to answer", 10_000, async () => {
-    if (!agent.isRunning) throw await whyEnded(agent);
+export async function waitForPods(agent: Agent, folder: ManifestFolder, signal: AbortSignal): Promise<PodsOutcome> {
+  await pollUntil("the agent to answer", 10_000, async () => {
+    if (!agent.isRunning) throw await agentEndError(agent);
     return await agent.pods().catch(() => undefined);
   });
-  const patience = AbortSignal.timeout(patienceMs(folder));
+  const timeLimit = AbortSignal.timeout(timeLimitMs(folder));
   let listing: PodListing = { pods: [] };
-  for await (listing of agent.watch(AbortSignal.any([signal, patience]))) {
+  for await (listing of agent.watch(AbortSignal.any([signal, timeLimit]))) {
     const { pods, refused = [] } = listing;
-    // A file that is refused has no pod, or the pod of its last good version.
+    // A refused manifest has no pod, or the pod of its last good version.
     const isComplete = pods.length + refused.length >= folder.names.length;
     if (isComplete && pods.every((pod) => isSettled(pod, folder))) return { listing, isSettled: refused.length === 0 };
   }
-  if (!signal.aborted && !patience.aborted) throw await whyEnded(agent);
+  if (!signal.aborted && !timeLimit.aborted) throw await agentEndError(agent);
   return { listing, isSettled: false };
 }
 
-/** What those examples come to that do not run for ever. */
+/** The expected states of the examples that do not keep running. */
 const expected: Readonly<Record<string, (pod: PodSummary) => boolean>> = {
   "crash.yaml": ({ reason }) => reason === "CrashLoopBackOff",
   "once.yaml": ({ phase }) => phase === "Succeeded",
 };
 
-/** An example is what it is made for. Any other pod is ready or done, or says why it is not. */
+/**
+ * An unchanged example has its expected state. Any other pod is ready, has ended, or has a reason that is no start
+ * phase.
+ */
 function isSettled(pod: PodSummary, { unchanged }: ManifestFolder): boolean {
   const file = `${pod.name.replace(/-berth$/, "")}.yaml`;
   const isAsExpected = unchanged.has(file) ? expected[file] : undefined;
@@ -52,7 +55,7 @@ function isSettled(pod: PodSummary, { unchanged }: ManifestFolder): boolean {
   return ready === all || pod.phase === "Succeeded" || pod.phase === "Failed" || !isUnderWay;
 }
 
-/** How many pods are in which state, and why one of the examples never is well. */
+/** The number of pods in each state, with a remark on the example that crashes on purpose. */
 export function describePods({ pods }: PodListing, { unchanged }: ManifestFolder): string {
   const byState = Map.groupBy(pods, ({ phase, reason }) => (["", "Completed"].includes(reason) ? phase : reason));
   const counts = [...byState].map(([state, all]) => `${all.length} ${state}`);
@@ -61,17 +64,19 @@ export function describePods({ pods }: PodListing, { unchanged }: ManifestFolder
   return `${counts.join(", ") || "none"}${purpose}`;
 }
 
-/** The agent has ended by itself, or was ended by somebody else. */
-export class AgentEnded extends Error {
+/** The agent's process has ended unexpectedly. */
+export class AgentEndedError extends Error {
   override readonly name = "AgentEnded";
 }
 
-/** How the agent has ended, and the last that it said, once the end of its answers has been seen. */
-export async function whyEnded(agent: Agent): Promise<AgentEnded> {
-  // The news of the end of a process may come after the end of what it sent.
+/**
+ * Returns an error that says how the agent ended, with its last log lines. Call it when the agent's watch has ended.
+ */
+export async function agentEndError(agent: Agent): Promise<AgentEndedError> {
+  // The exit event of a process may arrive after the end of its output.
   const how = await Promise.race([agent.ended, pause(2000, undefined, { ref: false })]);
-  if (how === undefined) return new AgentEnded("`berth pods --watch` has ended, although the agent runs");
+  if (how === undefined) return new AgentEndedError("`berth pods --watch` ended although the agent is running");
   const log = await readFile(agent.logFile, "utf8");
   const last = log.trimEnd().split("\n").slice(-3);
-  return new AgentEnded([`the agent ${how}; the end of ${agent.logFile}:`, ...last].join("\n  "));
+  return new AgentEndedError([`the agent ${how}; the end of ${agent.logFile}:`, ...last].join("\n  "));
 }

@@ -1,10 +1,10 @@
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../bed/images/images.ts";
 
-/** The node's name in the test bed, which static pods carry at the end of theirs. */
+/** The node's name in the test bed, which is the suffix of static pods' names. */
 export const nodeName = "berth";
 
-/** A pod that costs the machine nothing while it runs, and whose one container exits at once on SIGTERM. */
+/** A pod that uses no CPU while it runs and whose container exits at once on SIGTERM. */
 export function benchPod(name: string): Pod {
   return {
     apiVersion: "v1",
@@ -14,7 +14,7 @@ export function benchPod(name: string): Pod {
   };
 }
 
-/** Names that no round has used before: a pod that comes back under its old name is another case. */
+/** Creates pod names that no earlier round has used, because reusing a pod's name would measure another case. */
 export function createPodNames(): (count: number) => readonly string[] {
   let used = 0;
   return (count) => Array.from({ length: count }, () => `bench-${used++}`);

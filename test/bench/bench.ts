@@ -1,5 +1,5 @@
 // Measures the agent beside the floor, which is what the runtime's own calls take, and beside the reference kubelet; a table each:
-//   bun test/bench/bench.ts [--quick] [--only floor|kubelet|probes] [--containerd 1.6|2.1] [--readme] [--binary PATH]
+//   bun test/bench/bench.ts [--quick] [--only floor|kubelet|probes] [--containerd 1.6|2.1] [--write] [--binary PATH]
 // A missed target is shown and fails nothing: figures depend on the machine.
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -8,15 +8,20 @@ import { parseArgs } from "node:util";
 import { builtBinary } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
 import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
-import { whyUnavailable } from "../upstream/programs.ts";
+import { unavailableReason } from "../upstream/programs.ts";
 import { withFigures } from "./benchmarks-document.ts";
 import { benchCluster, type ClusterResult } from "./cluster/cluster-bench.ts";
 import { clusterFigures } from "./cluster/cluster-figures.ts";
 import { describeClusterEffort, fullClusterEffort, quickClusterEffort } from "./cluster/cluster-rounds.ts";
 import { type Conditions, describeConditions, loadNow, readConditions } from "./conditions.ts";
-import { type Figure, figuresOf, isReached } from "./figures.ts";
+import { type Figure, floorFigures, isTargetReached } from "./figures.ts";
 import { benchFloor } from "./floor/floor-bench.ts";
-import { describeEffort, fullEffort, type Measurements, quickEffort } from "./floor/floor-rounds.ts";
+import {
+  describeFloorEffort,
+  type FloorMeasurements,
+  fullFloorEffort,
+  quickFloorEffort,
+} from "./floor/floor-rounds.ts";
 import {
   benchProbes,
   describeProbeEffort,
@@ -25,23 +30,23 @@ import {
   quickProbeEffort,
 } from "./probes/probe-bench.ts";
 import { probeFigures } from "./probes/probe-figures.ts";
-import { markdownTable, type Part, textTable } from "./table.ts";
+import { type BenchPart, markdownTable, textTable } from "./table.ts";
 
-const usage = `npm run bench -- [--quick] [--only floor|kubelet|probes] [--containerd 1.6|2.1] [--readme] [--binary PATH]
+const usage = `npm run bench -- [--quick] [--only floor|kubelet|probes] [--containerd 1.6|2.1] [--write] [--binary PATH]
 
   --quick              fewer repetitions: about fourteen minutes instead of fifty-five
-  --only floor         beside the raw calls to the runtime alone: a third of the time
-  --only kubelet       beside the reference kubelet alone
-  --only probes        probes and what comes of them alone, beside the reference kubelet too
+  --only floor         only the comparison with raw CRI calls: a third of the time
+  --only kubelet       only the comparison with the reference kubelet
+  --only probes        only probes, readiness and statuses, compared with the reference kubelet
   --containerd         the release of the runtime (default 1.6)
-  --readme             put the figures into README.md
+  --write              write the figures into docs/benchmarks.md
   --binary PATH        measure this program instead of dist/berth
 `;
 
-const titles: Readonly<Record<Part, string>> = {
-  floor: "Beside the floor",
-  kubelet: "Beside the kubelet",
-  probes: "Probes, beside the kubelet",
+const titles: Readonly<Record<BenchPart, string>> = {
+  floor: "Compared with raw CRI calls (the floor)",
+  kubelet: "Compared with the kubelet",
+  probes: "Probes, compared with the kubelet",
 };
 
 const repository = join(import.meta.dirname, "..", "..");
@@ -49,9 +54,9 @@ const repository = join(import.meta.dirname, "..", "..");
 interface Options {
   readonly isQuick: boolean;
   readonly version: ContainerdVersion;
-  readonly writesReadme: boolean;
+  readonly writesDocument: boolean;
   /** All parts if undefined. */
-  readonly only: Part | undefined;
+  readonly only: BenchPart | undefined;
   readonly binary: string | undefined;
 }
 
@@ -61,38 +66,38 @@ function readOptions(): Options {
       quick: { type: "boolean", default: false },
       only: { type: "string" },
       containerd: { type: "string", default: "1.6" },
-      readme: { type: "boolean", default: false },
+      write: { type: "boolean", default: false },
       binary: { type: "string" },
     },
   });
-  const { quick: isQuick, containerd: version, readme: writesReadme, binary, only } = values;
+  const { quick: isQuick, containerd: version, write: writesDocument, binary, only } = values;
   if (version !== "1.6" && version !== "2.1") throw new Error(`--containerd takes 1.6 or 2.1, found ${version}`);
   if (only !== undefined && only !== "floor" && only !== "kubelet" && only !== "probes")
     throw new Error(`--only takes floor, kubelet or probes, found ${only}`);
-  return { isQuick, version, writesReadme, binary, only };
+  return { isQuick, version, writesDocument, binary, only };
 }
 
-async function bench({ isQuick, version, binary: given, only }: Options): Promise<readonly Result[]> {
+async function bench({ isQuick, version, binary: givenBinary, only }: Options): Promise<readonly Result[]> {
   const before = loadNow();
-  const interruption = interrupted();
-  if (given === undefined) console.log(await buildIfStale());
+  const interruption = createInterruption();
+  if (givenBinary === undefined) console.log(await buildIfStale());
   const folder = await mkdtemp(join(tmpdir(), "berth-bench-"));
   try {
-    // A copy, so that a build in between does not change what is measured.
+    // A copy, so that a concurrent build does not change the measured binary.
     const binary = join(folder, "berth");
-    await copyFile(given ?? builtBinary, binary);
+    await copyFile(givenBinary ?? builtBinary, binary);
     const results: Result[] = [];
-    const add = async (part: Part, half: Half) => {
+    const add = async (part: BenchPart, partResult: PartResult) => {
       const load = { before, after: loadNow() };
-      results.push({ part, ...half, conditions: await readConditions(binary, version, half.how, load) });
+      results.push({ part, ...partResult, conditions: await readConditions(binary, version, partResult.how, load) });
     };
     const common = { binary, version, folder, interruption };
     if (only === undefined || only === "floor") {
-      const effort = isQuick ? quickEffort : fullEffort;
+      const effort = isQuick ? quickFloorEffort : fullFloorEffort;
       const measurements = await benchFloor({ ...common, effort });
-      await add("floor", { measurements, figures: figuresOf(measurements), how: describeEffort(effort) });
+      await add("floor", { measurements, figures: floorFigures(measurements), how: describeFloorEffort(effort) });
     }
-    if (only === "floor" || !(await canHaveKubelet())) return results;
+    if (only === "floor" || !(await isKubeletAvailable())) return results;
     if (only !== "probes") {
       const effort = isQuick ? quickClusterEffort : fullClusterEffort;
       const measurements = await benchCluster({ ...common, effort });
@@ -109,32 +114,32 @@ async function bench({ isQuick, version, binary: given, only }: Options): Promis
   }
 }
 
-/** Says it where it cannot be had: its rows are left out then. */
-async function canHaveKubelet(): Promise<boolean> {
-  const reason = await whyUnavailable();
-  if (reason !== undefined) console.warn(`left out: the figures beside the reference kubelet, since ${reason}`);
+/** Whether the reference kubelet is available here. If not, prints the reason, and its rows are left out. */
+async function isKubeletAvailable(): Promise<boolean> {
+  const reason = await unavailableReason();
+  if (reason !== undefined) console.warn(`left out: the comparison with the reference kubelet, because ${reason}`);
   return reason === undefined;
 }
 
-/** Rejects when the user has had enough, so that the clean-up comes before the end. */
-function interrupted(): Promise<never> {
+/** Rejects on a termination signal, so that the clean-up runs before the process ends. */
+function createInterruption(): Promise<never> {
   const interruption = new Promise<never>((_, reject) => {
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
       process.once(signal, () => reject(new Error(`ended by ${signal}`)));
   });
-  // During the set-up nobody listens yet; whoever measures hears of it at once.
+  // During the set-up nothing awaits the promise yet, which must not count as an unhandled rejection.
   interruption.catch(() => undefined);
   return interruption;
 }
 
-interface Half {
+interface PartResult {
   readonly figures: readonly Figure[];
-  readonly measurements: Measurements | ClusterResult | ProbeResult;
+  readonly measurements: FloorMeasurements | ClusterResult | ProbeResult;
   readonly how: string;
 }
 
-interface Result extends Omit<Half, "how"> {
-  readonly part: Part;
+interface Result extends Omit<PartResult, "how"> {
+  readonly part: BenchPart;
   readonly conditions: Conditions;
 }
 
@@ -145,27 +150,29 @@ async function main(options: Options): Promise<void> {
     console.log(`\n${titles[part]}:\n\n${textTable(figures, part)}\n`);
     for (const line of describeConditions(conditions)) console.log(line);
   }
-  console.log("\nIn brackets the lowest and the highest sample; the floor of pods at once works on four at a time.");
-  const verdicts = results.flatMap(({ figures }) => figures.map(isReached));
+  console.log(
+    "\nIn brackets: the lowest and the highest sample. For pods at once the floor runs four calls in parallel.",
+  );
+  const verdicts = results.flatMap(({ figures }) => figures.map(isTargetReached));
   const count = (verdict: boolean) => verdicts.filter((one) => one === verdict).length;
   if (results.some(({ conditions }) => conditions.load.before > conditions.cores / 2))
-    console.log("The machine was busy with other things before: the figures say little.");
-  const file = await keep(results, options);
+    console.log("The machine was busy before the run, so the figures are not reliable.");
+  const file = await writeResults(results, options);
   const minutes = ((performance.now() - started) / 60_000).toFixed(1);
   console.log(`\n${count(true)} targets reached, ${count(false)} missed, in ${minutes} minutes; all samples: ${file}`);
 }
 
-/** Writes the JSON file, and README.md if it is asked for. Returns the file's path. */
-async function keep(results: readonly Result[], { writesReadme }: Options): Promise<string> {
+/** Writes the JSON file, and docs/benchmarks.md with `--write`. Returns the path of the JSON file. */
+async function writeResults(results: readonly Result[], { writesDocument }: Options): Promise<string> {
   const folder = join(repository, "state");
   const file = join(folder, "bench.json");
   await mkdir(folder, { recursive: true });
   await writeFile(file, `${JSON.stringify(results, null, 2)}\n`);
-  if (writesReadme) {
-    const readme = join(repository, "README.md");
+  if (writesDocument) {
+    const document = join(repository, "docs", "benchmarks.md");
     const write = (text: string, { part, figures, conditions }: Result) =>
       withFigures(text, part, `${markdownTable(figures, part)}\n\n${describeConditions(conditions).join(" ")}`);
-    await writeFile(readme, results.reduce(write, await readFile(readme, "utf8")));
+    await writeFile(document, results.reduce(write, await readFile(document, "utf8")));
   }
   return relative(process.cwd(), file);
 }
@@ -187,5 +194,5 @@ async function run(): Promise<number> {
   }
 }
 
-// Whatever was under way when it was interrupted is not waited for.
+// After an interruption, exits without waiting for calls under way.
 process.exit(await run());

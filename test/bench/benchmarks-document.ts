@@ -1,19 +1,19 @@
-import type { Part } from "./table.ts";
+import type { BenchPart } from "./table.ts";
 
-const titles: Readonly<Record<Part, string>> = {
+const titles: Readonly<Record<BenchPart, string>> = {
   floor: "beside the floor",
   kubelet: "beside the kubelet",
   probes: "of probes",
 };
-const begin = (part: Part) => `<!-- figures ${titles[part]}: npm run bench -- --readme -->`;
-const END = "<!-- end of figures -->";
+const startMark = (part: BenchPart) => `<!-- figures ${titles[part]}: npm run bench -- --write -->`;
+const END_MARK = "<!-- end of figures -->";
 
-/** The text with what stands between one pair of marks replaced. Throws where it has no such place. */
-export function withFigures(readme: string, part: Part, figures: string): string {
-  const mark = begin(part);
-  const [before, rest, ...others] = readme.split(mark);
-  const at = rest?.indexOf(END) ?? -1;
+/** Replaces the figures of `part` in the text of docs/benchmarks.md. Throws unless the text has exactly one place for them. */
+export function withFigures(text: string, part: BenchPart, figures: string): string {
+  const mark = startMark(part);
+  const [before, rest, ...others] = text.split(mark);
+  const at = rest?.indexOf(END_MARK) ?? -1;
   if (before === undefined || rest === undefined || at < 0 || others.length > 0)
-    throw new Error(`README.md needs one place between the lines ${mark} and ${END}`);
+    throw new Error(`docs/benchmarks.md needs one place between the lines ${mark} and ${END_MARK}`);
   return `${before}${mark}\n\n${figures}\n\n${rest.slice(at)}`;
 }

@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 import { cpus, release, totalmem } from "node:os";
 import { describeConditions, readMachine } from "./conditions.ts";
-import { describeEffort } from "./floor/floor-rounds.ts";
+import { describeFloorEffort } from "./floor/floor-rounds.ts";
 
-test("the machine is described as it describes itself", async () => {
+test("reads the machine's kernel, cores and memory", async () => {
   const machine = await readMachine();
   expect(machine).toMatchObject({
     kernel: release(),
@@ -13,7 +13,7 @@ test("the machine is described as it describes itself", async () => {
   expect([machine.system, machine.cpu]).not.toContain("");
 });
 
-test("conditions are four sentences", () => {
+test("describes the conditions in four sentences", () => {
   const lines = describeConditions({
     date: "2026-01-02 03:04",
     berth: "0.1.0 (abc)",
@@ -24,13 +24,13 @@ test("conditions are four sentences", () => {
     cpu: "ARM Cortex-A76",
     cores: 4,
     memoryGB: 8,
-    how: describeEffort({ singles: 100, batches: 4, idleMs: 60_000, starts: 7 }),
+    how: describeFloorEffort({ singles: 100, batches: 4, idleMs: 60_000, starts: 7 }),
     load: { before: 0.123, after: 1 },
   });
   expect(lines).toEqual([
     "Measured 2026-01-02 03:04 UTC: berth 0.1.0 (abc), containerd 1.6.20, runc, bridge and portmap.",
     "Debian GNU/Linux 12, Linux 6.6, 4 cores of ARM Cortex-A76, 8 GB (Raspberry Pi 5).",
-    "One pod 100 times, a hundred 4 times, idle for 60 s; floor and agent took turns.",
+    "One pod 100 times, 100 pods 4 times, idle for 60 s; floor and agent alternated.",
     "Load of the machine in the minute before: 0.12; at the end: 1.00.",
   ]);
 });

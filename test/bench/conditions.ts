@@ -2,9 +2,9 @@ import { loadavg } from "node:os";
 import { execa } from "execa";
 import { cpu, mem, osInfo, system } from "systeminformation";
 
-/** The machine and its system, for the eye. */
+/** A description of the machine and its operating system, for readers. */
 export interface Machine {
-  /** A board, a virtual machine, a container. */
+  /** The board, virtual machine or container. */
   readonly model: string;
   readonly system: string;
   readonly kernel: string;
@@ -13,18 +13,18 @@ export interface Machine {
   readonly memoryGB: number;
 }
 
-/** What figures depend on and must be read with. */
+/** The conditions of a measurement, on which its figures depend. */
 export interface Conditions extends Machine {
   readonly date: string;
-  /** As `berth version` says it. */
+  /** As printed by `berth version`. */
   readonly berth: string;
   readonly containerd: string;
-  /** What was measured how often, as a sentence. */
+  /** A sentence about the number of repetitions. */
   readonly how: string;
   readonly load: { readonly before: number; readonly after: number };
 }
 
-/** The load of the last minute: how many others wanted a core. */
+/** The load average of the last minute. */
 export const loadNow = (): number => loadavg()[0] ?? Number.NaN;
 
 export async function readConditions(
@@ -61,7 +61,7 @@ export async function readMachine(): Promise<Machine> {
   };
 }
 
-/** One sentence a line. */
+/** One sentence per line. */
 export function describeConditions(conditions: Conditions): readonly string[] {
   const { date, berth, containerd, how, load } = conditions;
   return [

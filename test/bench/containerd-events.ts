@@ -6,21 +6,28 @@ import {
   TaskExit,
   TaskStart,
 } from "../../proto/cri/gen/containerd-events.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 
-/** What the runtime itself says, and when, in milliseconds since the epoch by its own stamp. */
-export interface ContainerEvent {
-  readonly what: "started" | "deleted" | "exited";
-  /** Of a sandbox or of a container. */
+/** An event of the runtime, with the runtime's own timestamp in milliseconds since the epoch. */
+export interface ContainerdEvent {
+  readonly kind: "started" | "deleted" | "exited";
+  /** The id of a sandbox or a container. */
   readonly id: string;
-  /** Its first process, of one that was started. */
+  /** For `started`: the id of the first process. */
   readonly pid?: number;
   readonly at: number;
 }
 
-export interface ContainerEvents {
-  /** Resolves with the next `count` events of one kind, of `id` alone if it is given. Rejects when they have not come in time. */
-  next(what: ContainerEvent["what"], count: number, timeoutMs: number, id?: string): Promise<readonly ContainerEvent[]>;
+export interface ContainerdEvents {
+  /**
+   * Resolves with the next `count` events of one kind, only those of `id` if it is given. Rejects after the timeout.
+   */
+  next(
+    kind: ContainerdEvent["kind"],
+    count: number,
+    timeoutMs: number,
+    id?: string,
+  ): Promise<readonly ContainerdEvent[]>;
   stop(): void;
 }
 
@@ -32,45 +39,48 @@ const filters = [
 ];
 
 /**
- * Listens to containerd's own events, which all its releases have, so that nobody has to poll while something is measured.
- * `provoke` makes any event happen: servers do not say when a subscription stands.
+ * Subscribes to containerd's own events, which all its releases have, so that nothing polls during a measurement.
+ * `provoke` causes some event: a server does not acknowledge a subscription.
  */
-export async function followContainers(endpoint: string, provoke: () => Promise<unknown>): Promise<ContainerEvents> {
+export async function subscribeToContainerd(
+  endpoint: string,
+  causeEvent: () => Promise<unknown>,
+): Promise<ContainerdEvents> {
   const client = new Client(endpoint, credentials.createInsecure());
-  const listeners = new Set<(event: ContainerEvent) => void>();
-  let hasBegun = false;
+  const listeners = new Set<(event: ContainerdEvent) => void>();
+  let isSubscribed = false;
   const stream = client.makeServerStreamRequest<SubscribeRequest, Envelope>(
     "/containerd.services.events.v1.Events/Subscribe",
     (request) => Buffer.from(SubscribeRequest.encode(request).finish()),
     (bytes) => Envelope.decode(bytes),
     { filters },
   );
-  // A stream that breaks shows as events that do not come.
+  // If the stream breaks, the callers' timeouts report the missing events.
   stream.on("error", () => undefined);
   stream.on("data", (envelope: Envelope) => {
-    hasBegun = true;
+    isSubscribed = true;
     const event = readEvent(envelope);
-    if (event !== undefined) for (const hear of listeners) hear(event);
+    if (event !== undefined) for (const onEvent of listeners) onEvent(event);
   });
-  await until("an event of containerd", 10_000, async () => {
-    await provoke();
-    return hasBegun;
+  await pollUntil("an event of containerd", 10_000, async () => {
+    await causeEvent();
+    return isSubscribed;
   });
   return {
-    next: (what, count, timeoutMs, id) =>
+    next: (kind, count, timeoutMs, id) =>
       new Promise((resolve, reject) => {
-        const events: ContainerEvent[] = [];
-        const giveUp = setTimeout(() => {
-          listeners.delete(hear);
-          reject(new Error(`${events.length} of ${count} containers were ${what} within ${timeoutMs} ms`));
+        const events: ContainerdEvent[] = [];
+        const timer = setTimeout(() => {
+          listeners.delete(onEvent);
+          reject(new Error(`${events.length} of ${count} containers were ${kind} within ${timeoutMs} ms`));
         }, timeoutMs);
-        function hear(event: ContainerEvent): void {
-          if (event.what !== what || (id !== undefined && event.id !== id) || events.push(event) < count) return;
-          clearTimeout(giveUp);
-          listeners.delete(hear);
+        function onEvent(event: ContainerdEvent): void {
+          if (event.kind !== kind || (id !== undefined && event.id !== id) || events.push(event) < count) return;
+          clearTimeout(timer);
+          listeners.delete(onEvent);
           resolve(events);
         }
-        listeners.add(hear);
+        listeners.add(onEvent);
       }),
     stop() {
       stream.cancel();
@@ -79,20 +89,20 @@ export async function followContainers(endpoint: string, provoke: () => Promise<
   };
 }
 
-function readEvent({ topic, event, timestamp }: Envelope): ContainerEvent | undefined {
+function readEvent({ topic, event, timestamp }: Envelope): ContainerdEvent | undefined {
   const bytes = event?.value ?? new Uint8Array();
   const at = millisecondsOf(timestamp);
   switch (topic) {
     case "/tasks/start": {
       const { containerId: id, pid } = TaskStart.decode(bytes);
-      return { what: "started", id, pid, at };
+      return { kind: "started", id, pid, at };
     }
     case "/tasks/exit": {
       const { containerId: id, exitedAt } = TaskExit.decode(bytes);
-      return { what: "exited", id, at: millisecondsOf(exitedAt) };
+      return { kind: "exited", id, at: millisecondsOf(exitedAt) };
     }
     case "/containers/delete":
-      return { what: "deleted", id: ContainerDelete.decode(bytes).id, at };
+      return { kind: "deleted", id: ContainerDelete.decode(bytes).id, at };
     default:
       return undefined;
   }

@@ -1,49 +1,52 @@
-import { BATCH, type Idle, type Measurements, type StartAndRemoval } from "./floor/floor-rounds.ts";
+import { type AgentIdle, BATCH_SIZE, type FloorMeasurements, type StartAndRemoval } from "./floor/floor-rounds.ts";
 import type { Round } from "./measure-rounds.ts";
 import { type Measured, medianOf, percentile, percentileOf } from "./statistics.ts";
 
-/** One row of the result. Everything is in `unit`. */
+/** One row of the result. All its values are in `unit`. */
 export interface Figure {
   readonly what: string;
   /** Empty for a plain number. */
   readonly unit: "ms" | "s" | "MB" | "%" | "B" | "";
-  /** The raw calls to the runtime, where there are any. */
+  /** The raw runtime calls, if they were measured. */
   readonly floor?: Measured;
-  /** The reference kubelet, where it was measured in the same run. */
+  /** The reference kubelet, if it was measured in the same run. */
   readonly peer?: Measured;
   readonly berth?: Measured;
-  /** What is to be reached: in words, and as a number that holds for the floor, or the kubelet, of this very run. */
+  /** The target: as text, and as the number that follows from the floor or the kubelet of the same run. */
   readonly target?: { readonly words: string; readonly atMost: number };
 }
 
-/** Whether a figure is as it should be; undefined where nothing is asked for. Judged as it is shown, after rounding. */
-export function isReached({ unit, berth, target }: Figure): boolean | undefined {
+/** Whether a figure reaches its target, compared after rounding as shown; undefined for a figure without a target. */
+export function isTargetReached({ unit, berth, target }: Figure): boolean | undefined {
   if (berth === undefined || target === undefined) return undefined;
-  return Number(inUnit(berth.value, unit)) <= Number(inUnit(target.atMost, unit));
+  return Number(formatValue(berth.value, unit)) <= Number(formatValue(target.atMost, unit));
 }
 
 const digits = { ms: 0, s: 2, MB: 1, "%": 2, B: 0, "": 0 } as const;
 
-/** A number as it is shown, without its unit. */
-export const inUnit = (value: number, unit: Figure["unit"]): string => value.toFixed(digits[unit]);
+/** Formats a number without its unit. */
+export const formatValue = (value: number, unit: Figure["unit"]): string => value.toFixed(digits[unit]);
 
-/** All that is measured, in the order of the issue that asks for it: starts, ends, what the agent itself uses. */
-export function figuresOf(measurements: Measurements): readonly Figure[] {
+/**
+ * All figures of the comparison with the floor, in the order of the requirements: starts, removals, the agent's own
+ * usage.
+ */
+export function floorFigures(measurements: FloorMeasurements): readonly Figure[] {
   return [...startFigures(measurements), ...removalFigures(measurements), ...agentFigures(measurements)];
 }
 
-type Pairs = Measurements["singles"];
+type Pairs = FloorMeasurements["singles"];
 
-/** What one of the two says in each round. */
-const ofBoth = (pairs: Pairs, read: (one: StartAndRemoval) => number) => ({
+/** One value of each round, for the floor and for the agent. */
+const perRound = (pairs: Pairs, read: (one: StartAndRemoval) => number) => ({
   floor: pairs.map(({ floor }) => read(floor)),
   berth: pairs.map(({ agent }) => read(agent)),
 });
 
 const seconds = (ms: number) => ms / 1000;
 
-function startFigures({ singles, batches, oneAtATime, fromNothing }: Measurements): readonly Figure[] {
-  const one = ofBoth(singles, ({ start }) => start.wall);
+function startFigures({ singles, batches, oneAtATime, fromNothing }: FloorMeasurements): readonly Figure[] {
+  const one = perRound(singles, ({ start }) => start.wall);
   const p50 = { floor: percentileOf(one.floor, 0.5), berth: percentileOf(one.berth, 0.5) };
   return [
     { what: "one pod, p50", unit: "ms", ...p50, target: floorPlus(p50.floor, 10) },
@@ -51,13 +54,13 @@ function startFigures({ singles, batches, oneAtATime, fromNothing }: Measurement
     batchFigure("wall", batches, ({ start }) => start.wall, 1.1),
     batchFigure("p50", batches, ({ start }) => percentile(start.each, 0.5), 1.1),
     batchFigure("p99", batches, ({ start }) => percentile(start.each, 0.99)),
-    { what: `${BATCH} pods, one at a time: wall`, unit: "s", floor: medianOf([seconds(oneAtATime.start.wall)]) },
+    { what: `${BATCH_SIZE} pods, one at a time: wall`, unit: "s", floor: medianOf([seconds(oneAtATime.start.wall)]) },
     { what: "process start → first container", unit: "ms", floor: p50.floor, berth: medianOf(fromNothing) },
   ];
 }
 
-function removalFigures({ singles, batches, oneAtATime }: Measurements): readonly Figure[] {
-  const one = ofBoth(singles, ({ removal }) => removal.wall);
+function removalFigures({ singles, batches, oneAtATime }: FloorMeasurements): readonly Figure[] {
+  const one = perRound(singles, ({ removal }) => removal.wall);
   const p50 = { floor: percentileOf(one.floor, 0.5), berth: percentileOf(one.berth, 0.5) };
   const both = (what: string, read: (removal: Round) => number): Figure =>
     batchFigure(what, batches, ({ removal }) => read(removal));
@@ -73,40 +76,45 @@ function removalFigures({ singles, batches, oneAtATime }: Measurements): readonl
     both("removal, p50", ({ each }) => percentile(each, 0.5)),
     both("removal, p99", ({ each }) => percentile(each, 0.99)),
     {
-      what: `${BATCH} pods removed one at a time: wall`,
+      what: `${BATCH_SIZE} pods removed one at a time: wall`,
       unit: "s",
       floor: medianOf([seconds(oneAtATime.removal.wall)]),
     },
   ];
 }
 
-/** A figure of the rounds with many pods at once, whose floor works on four of them at a time. */
+/** A figure of the rounds with many pods at once, where the floor runs four calls in parallel. */
 function batchFigure(what: string, batches: Pairs, read: (one: StartAndRemoval) => number, most?: number): Figure {
-  const { floor, berth } = ofBoth(batches, (one) => seconds(read(one)));
+  const { floor, berth } = perRound(batches, (one) => seconds(read(one)));
   const ofFloor = medianOf(floor);
-  const figure = { what: `${BATCH} pods at once, ${what}`, unit: "s", floor: ofFloor, berth: medianOf(berth) } as const;
+  const figure = {
+    what: `${BATCH_SIZE} pods at once, ${what}`,
+    unit: "s",
+    floor: ofFloor,
+    berth: medianOf(berth),
+  } as const;
   if (most === undefined) return figure;
   return { ...figure, target: { words: `${most} × the floor`, atMost: most * ofFloor.value } };
 }
 
 const floorPlus = (floor: Measured, ms: number) => ({ words: `floor + ${ms} ms`, atMost: floor.value + ms });
 
-function agentFigures({ idleEmpty, idleFull, memoryAfter, batches, version }: Measurements): readonly Figure[] {
+function agentFigures({ idleEmpty, idleFull, memoryAfter, batches, version }: FloorMeasurements): readonly Figure[] {
   const startCpu = medianOf(batches.map(({ agent }) => seconds(agent.startCpuMs)));
   const removalCpu = medianOf(batches.map(({ agent }) => seconds(agent.removalCpuMs)));
   return [
     ...idleFigures("without pods", idleEmpty, { cpu: 0.1, pss: 60 }),
-    ...idleFigures(`with ${BATCH} pods`, idleFull, { cpu: 0.15, pss: 75 }),
+    ...idleFigures(`with ${BATCH_SIZE} pods`, idleFull, { cpu: 0.15, pss: 75 }),
     { what: "PSS after all pods are gone", unit: "MB", berth: medianOf([megabytes(memoryAfter.pssBytes)]) },
-    { what: `CPU for ${BATCH} starts`, unit: "s", berth: startCpu, target: atMost(1.5, "s") },
-    { what: `CPU for ${BATCH} removals`, unit: "s", berth: removalCpu },
+    { what: `CPU for ${BATCH_SIZE} starts`, unit: "s", berth: startCpu, target: atMost(1.5, "s") },
+    { what: `CPU for ${BATCH_SIZE} removals`, unit: "s", berth: removalCpu },
     { what: "`berth version`", unit: "ms", berth: medianOf(version), target: atMost(30, "ms") },
   ];
 }
 
 function idleFigures(
   when: string,
-  { cpuMs, lastedMs, diskBytes, logBytes, memory }: Idle,
+  { cpuMs, lastedMs, diskBytes, logBytes, memory }: AgentIdle,
   most: { readonly cpu: number; readonly pss: number },
 ): readonly Figure[] {
   const perMinute = (bytes: number) => medianOf([(bytes * 60_000) / lastedMs]);

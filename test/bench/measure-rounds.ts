@@ -1,48 +1,53 @@
 import type { MeasuredRuntime } from "./measured-runtime.ts";
 
-/** Whoever starts and removes pods: the agent, or the raw calls that are the floor. */
+/** A program under measurement that starts and removes pods: the agent, or the floor with its raw calls. */
 export interface Subject {
   readonly runtime: MeasuredRuntime;
-  /** Asks for pods; resolves with when each was asked for, in milliseconds since the epoch, by the name the runtime has. */
+  /**
+   * Requests pods. Resolves with the time of each request, in milliseconds since the epoch, by the pod's name in the
+   * runtime.
+   */
   start(names: readonly string[]): Promise<ReadonlyMap<string, number>>;
-  /** Asks for the end of all its pods; the answer as above. */
+  /** Requests the removal of all its pods; resolves as `start`. */
   removeAll(): Promise<ReadonlyMap<string, number>>;
-  /** Resolves when nothing of what was asked for is left to do. */
+  /** Resolves when all requested work is done. */
   settled(): Promise<void>;
 }
 
-/** The pods of one round: for each how long it took, and how long all took, in milliseconds. */
+/** The durations of one round in milliseconds: of each pod, and of all together. */
 export interface Round {
   readonly each: readonly number[];
   readonly wall: number;
 }
 
-const PATIENCE_MS = 120_000;
+const TIMEOUT_MS = 120_000;
 
-/** Asked for → all its containers run, by the `startedAt` of the runtime's own status. */
+/** Measures from the request of each pod to the start of its container, by the runtime's `startedAt`. */
 export async function measureStarts(subject: Subject, names: readonly string[]): Promise<Round> {
   const { runtime } = subject;
   // The sandbox's own process and the container's.
-  const started = runtime.events.next("started", 2 * names.length, PATIENCE_MS);
-  const [asked] = await Promise.all([subject.start(names), started]);
+  const started = runtime.events.next("started", 2 * names.length, TIMEOUT_MS);
+  const [requestTimes] = await Promise.all([subject.start(names), started]);
   await subject.settled();
   const pods = await runtime.pods();
   return roundOf(
-    asked,
+    requestTimes,
     pods.map(({ name, runningAt }) => [name, runningAt]),
   );
 }
 
-/** Asked to end → the sandbox is removed, by the stamp of the runtime's own event. */
+/**
+ * Measures from the request of each removal to the deletion of the sandbox, by the timestamp of the runtime's event.
+ */
 export async function measureRemovals(subject: Subject): Promise<Round> {
   const { runtime } = subject;
   const pods = await runtime.pods();
-  const deleted = runtime.events.next("deleted", 2 * pods.length, PATIENCE_MS);
-  const [asked, events] = await Promise.all([subject.removeAll(), deleted]);
+  const deleted = runtime.events.next("deleted", 2 * pods.length, TIMEOUT_MS);
+  const [requestTimes, events] = await Promise.all([subject.removeAll(), deleted]);
   await subject.settled();
   const nameOf = new Map(pods.map(({ name, sandboxId }) => [sandboxId, name]));
   return roundOf(
-    asked,
+    requestTimes,
     events.flatMap(({ id, at }) => {
       const name = nameOf.get(id);
       return name === undefined ? [] : [[name, at]];
@@ -50,13 +55,14 @@ export async function measureRemovals(subject: Subject): Promise<Round> {
   );
 }
 
-function roundOf(asked: ReadonlyMap<string, number>, done: readonly (readonly [string, number])[]): Round {
-  if (done.length !== asked.size) throw new Error(`${asked.size} pods were asked for, and ${done.length} seen`);
+function roundOf(requestTimes: ReadonlyMap<string, number>, done: readonly (readonly [string, number])[]): Round {
+  if (done.length !== requestTimes.size)
+    throw new Error(`${requestTimes.size} pods were requested, but ${done.length} observed`);
   const each = done.map(([name, at]) => {
-    const askedAt = asked.get(name);
-    if (askedAt === undefined) throw new Error(`nobody asked for pod ${name}`);
-    return at - askedAt;
+    const requestedAt = requestTimes.get(name);
+    if (requestedAt === undefined) throw new Error(`pod ${name} was not requested`);
+    return at - requestedAt;
   });
-  const wall = Math.max(...done.map(([, at]) => at)) - Math.min(...asked.values());
+  const wall = Math.max(...done.map(([, at]) => at)) - Math.min(...requestTimes.values());
   return { each, wall };
 }

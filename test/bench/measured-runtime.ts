@@ -7,41 +7,41 @@ import type { ContainerId } from "../../proto/ids.ts";
 import { podNameLabel } from "../../proto/kubernetes/well-known-names.ts";
 import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
 import { importImages } from "../bed/images/images.ts";
-import { type ContainerEvents, followContainers } from "./containerd-events.ts";
+import { type ContainerdEvents, subscribeToContainerd } from "./containerd-events.ts";
 
-/** One pod as the runtime has it. */
+/** One pod with a running container, as the runtime reports it. */
 export interface RunningPod {
   readonly name: string;
   readonly sandboxId: string;
   readonly containerId: string;
-  /** When its last container was started, by the runtime's own word, in milliseconds since the epoch. */
+  /** The start time of its container, as the runtime reports it, in milliseconds since the epoch. */
   readonly runningAt: number;
 }
 
-/** A private containerd with the test images, and the means to see what happens in it. */
+/** A private containerd with the test images, its events and its pods. */
 export interface MeasuredRuntime {
   readonly containerd: Containerd;
-  readonly events: ContainerEvents;
-  /** All pods, whoever made them. Throws if a container does not run. */
+  readonly events: ContainerdEvents;
+  /** All pods of the runtime. Throws if a container was never started. */
   pods(): Promise<readonly RunningPod[]>;
   stop(): Promise<void>;
 }
 
-/** A client that says nothing and waits for two minutes at most. */
-export function connectRuntime(endpoint: string) {
-  const log = createLog({ format: "json", level: "error", write: () => undefined });
+/** A client without a log and with a timeout of two minutes. */
+export async function connectRuntime(endpoint: string) {
+  const log = await createLog({ format: "json", level: "error", write: () => undefined });
   return createRuntime({ endpoint, requestTimeoutMs: 120_000, clock: createClock(), log, random: Math.random });
 }
 
 export async function startMeasuredRuntime(version: ContainerdVersion, stateDir: string): Promise<MeasuredRuntime> {
   await mkdir(stateDir, { recursive: true });
-  const containerd = await startContainerd({ version, stateDir, say: console.log });
+  const containerd = await startContainerd({ version, stateDir, print: console.log });
   try {
     await importImages(containerd);
-    const runtime = connectRuntime(containerd.endpoint);
-    const events = await followContainers(containerd.endpoint, async () => {
-      await containerd.ctr(["namespaces", "create", "heard"]);
-      await containerd.ctr(["namespaces", "remove", "heard"]);
+    const runtime = await connectRuntime(containerd.endpoint);
+    const events = await subscribeToContainerd(containerd.endpoint, async () => {
+      await containerd.ctr(["namespaces", "create", "subscription-test"]);
+      await containerd.ctr(["namespaces", "remove", "subscription-test"]);
     });
     return {
       containerd,

@@ -1,29 +1,29 @@
 import { readFile } from "node:fs/promises";
 
-/** What one process has used since its start. */
+/** The usage of one process since its start. */
 export interface Usage {
-  /** All its threads, those that have ended too; in steps of 10 ms. */
+  /** CPU time of all threads, including ended ones, in steps of 10 ms. */
   readonly cpuMs: number;
-  /** What it caused to be written to disks. */
+  /** Bytes that it caused to be written to disks. */
   readonly diskBytes: number;
-  /** What it wrote to files, pipes and the like, whether or not that reached a disk. */
+  /** Bytes that it wrote to files, pipes and sockets, whether or not they reached a disk. */
   readonly writtenBytes: number;
 }
 
 export interface Memory {
   readonly rssBytes: number;
-  /** Each page counted in parts, one for each process that has it: the sum over all processes is what the machine uses. */
+  /** Proportional set size: shared pages are divided among the processes that map them. */
   readonly pssBytes: number;
-  /** Pages that no file stands for: heaps and stacks. */
+  /** Pages without a file: heaps and stacks. */
   readonly anonymousBytes: number;
 }
 
-/** The kernel tells times to user space in hundredths of a second, whatever it counts in itself (times(2)). */
+/** The kernel reports CPU times to user space in hundredths of a second, whatever its own tick is (times(2)). */
 const TICK_MS = 10;
 
 export async function usageOf(pid: number): Promise<Usage> {
   const [stat, io] = await Promise.all([readFile(`/proc/${pid}/stat`, "utf8"), readFile(`/proc/${pid}/io`, "utf8")]);
-  // From the state on: the program's name before it may hold anything (proc_pid_stat(5)).
+  // Fields from the state on: the program's name before it may contain any character (proc_pid_stat(5)).
   const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
   const [userTicks, systemTicks] = fields.slice(11, 13).map(Number);
   return {
@@ -42,7 +42,7 @@ export async function memoryOf(pid: number): Promise<Memory> {
   };
 }
 
-/** The number after `key:`, whatever its unit. */
+/** The number after `key:`, without its unit. */
 export function numberOf(text: string, key: string): number {
   return Number(new RegExp(`^${key}:\\s+(\\d+)`, "m").exec(text)?.[1] ?? Number.NaN);
 }

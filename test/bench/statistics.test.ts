@@ -8,7 +8,7 @@ describe("percentile", () => {
     { samples: [3, 1, 2, 4], share: 0.99, gives: 4 },
     { samples: [3, 1, 2, 4], share: 0, gives: 1 },
     { samples: Array.from({ length: 200 }, (_, index) => 200 - index), share: 0.99, gives: 198 },
-  ])("of $share of the samples is one of them: $gives", ({ samples, share, gives }) => {
+  ])("the percentile of $share of the samples is one of them: $gives", ({ samples, share, gives }) => {
     expect(percentile(samples, share)).toBe(gives);
   });
 });

@@ -1,13 +1,13 @@
-/** One measured value, with the lowest and the highest of what it was made of. */
+/** One measured value, with the lowest and the highest of its samples. */
 export interface Measured {
   readonly value: number;
   readonly low: number;
   readonly high: number;
-  /** In the order in which they were measured; none is left out. */
+  /** All samples in the order of their measurement. */
   readonly samples: readonly number[];
 }
 
-/** The sample that `share` (0 to 1) of all samples do not exceed: always one that was measured. */
+/** The sample that `share` (0 to 1) of all samples do not exceed: always one of the samples. */
 export function percentile(samples: readonly number[], share: number): number {
   const sorted = samples.toSorted((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil(share * sorted.length) - 1)] ?? Number.NaN;
@@ -24,7 +24,7 @@ export function median(samples: readonly number[]): number {
 export const percentileOf = (samples: readonly number[], share: number): Measured =>
   measured(percentile(samples, share), samples);
 
-/** The median of what each round gave. */
+/** The median of the rounds' values. */
 export const medianOf = (rounds: readonly number[]): Measured => measured(median(rounds), rounds);
 
 function measured(value: number, samples: readonly number[]): Measured {

@@ -19,7 +19,7 @@ const count: Figure = {
   target: { words: "0", atMost: 0 },
 };
 
-test("beside the kubelet a row is judged by it, and shows the floor too", () => {
+test("a row of the kubelet's table is compared with the kubelet and also shows the floor", () => {
   expect(markdownTable([ratio, count], "kubelet").split("\n")).toEqual([
     "| what | floor | kubelet | berth | against the kubelet | to reach |  |",
     "| --- | --- | --- | --- | --- | --- | --- |",
@@ -28,12 +28,12 @@ test("beside the kubelet a row is judged by it, and shows the floor too", () => 
   ]);
 });
 
-test("beside the floor the kubelet is not mentioned", () => {
+test("a row of the floor's table does not show the kubelet", () => {
   expect(markdownTable([ratio], "floor").split("\n")[2]).toBe(
     "| a pod | 100 ms | 150 ms | +50 ms, 1.50 × | ≤ 0.70 × the kubelet's | missed |",
   );
 });
 
-test("on a terminal the lowest and the highest of several samples stand behind the value", () => {
+test("the terminal table shows the lowest and the highest of several samples after the value", () => {
   expect(textTable([ratio], "kubelet")).toContain("200 ms (190–210)");
 });

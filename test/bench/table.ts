@@ -1,19 +1,21 @@
-import { type Figure, inUnit, isReached } from "./figures.ts";
+import { type Figure, formatValue, isTargetReached } from "./figures.ts";
 import type { Measured } from "./statistics.ts";
 
-/** A table: beside the floor, beside the kubelet, and what has to do with probes, beside the kubelet too. */
-export type Part = "floor" | "kubelet" | "probes";
+/**
+ * One of the three tables: compared with the floor, compared with the kubelet, and probes compared with the kubelet.
+ */
+export type BenchPart = "floor" | "kubelet" | "probes";
 
-const besideKubelet = ["what", "floor", "kubelet", "berth", "against the kubelet", "to reach", ""];
+const kubeletHeader = ["what", "floor", "kubelet", "berth", "against the kubelet", "to reach", ""];
 
-const headers: Readonly<Record<Part, readonly string[]>> = {
+const headers: Readonly<Record<BenchPart, readonly string[]>> = {
   floor: ["what", "floor", "berth", "against the floor", "to reach", ""],
-  kubelet: besideKubelet,
-  probes: besideKubelet,
+  kubelet: kubeletHeader,
+  probes: kubeletHeader,
 };
 
-/** The figures for a terminal, with the lowest and highest sample behind each value that was made of several. */
-export function textTable(figures: readonly Figure[], part: Part): string {
+/** The table for a terminal, with the lowest and highest sample after each value that has several samples. */
+export function textTable(figures: readonly Figure[], part: BenchPart): string {
   const header = headers[part];
   const rows = [header, ...figures.map((figure) => cellsOf(figure, part, withRange))];
   const widths = header.map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
@@ -25,45 +27,45 @@ export function textTable(figures: readonly Figure[], part: Part): string {
   return rows.map(lineOf).join("\n");
 }
 
-/** The same for a README, values alone. */
-export function markdownTable(figures: readonly Figure[], part: Part): string {
+/** The figures as a Markdown table, without the ranges. */
+export function markdownTable(figures: readonly Figure[], part: BenchPart): string {
   const header = headers[part];
   const rows = figures.map((figure) => cellsOf(figure, part, plain));
   return [header, header.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n");
 }
 
-type Show = (measured: Measured | undefined, unit: Figure["unit"]) => string;
+type FormatMeasured = (measured: Measured | undefined, unit: Figure["unit"]) => string;
 
-function cellsOf(figure: Figure, part: Part, show: Show): readonly string[] {
+function cellsOf(figure: Figure, part: BenchPart, show: FormatMeasured): readonly string[] {
   const { what, unit, floor, peer, berth, target } = figure;
   const verdicts = new Map([
     [true, "reached"],
     [false, "missed"],
   ]);
-  const reached = isReached(figure);
+  const reached = isTargetReached(figure);
   const other = part === "floor" ? floor : peer;
   return [
     what,
     show(floor, unit),
     ...(part === "floor" ? [] : [show(peer, unit)]),
     show(berth, unit),
-    other === undefined || berth === undefined ? "" : against(berth.value, other.value, unit),
+    other === undefined || berth === undefined ? "" : compareWith(berth.value, other.value, unit),
     target === undefined ? "" : `≤ ${target.words}`,
     reached === undefined ? "" : (verdicts.get(reached) ?? ""),
   ];
 }
 
-const inWords = (value: number, unit: Figure["unit"]) => `${inUnit(value, unit)} ${unit}`.trimEnd();
+const withUnit = (value: number, unit: Figure["unit"]) => `${formatValue(value, unit)} ${unit}`.trimEnd();
 
-const plain: Show = (measured, unit) => (measured === undefined ? "" : inWords(measured.value, unit));
+const plain: FormatMeasured = (measured, unit) => (measured === undefined ? "" : withUnit(measured.value, unit));
 
-const withRange: Show = (measured, unit) => {
+const withRange: FormatMeasured = (measured, unit) => {
   if (measured === undefined || measured.samples.length < 2) return plain(measured, unit);
-  return `${plain(measured, unit)} (${inUnit(measured.low, unit)}–${inUnit(measured.high, unit)})`;
+  return `${plain(measured, unit)} (${formatValue(measured.low, unit)}–${formatValue(measured.high, unit)})`;
 };
 
-/** `+12 ms, 1.09 ×`; of nothing there is no multiple. */
-function against(value: number, other: number, unit: Figure["unit"]): string {
-  const difference = `${value < other ? "−" : "+"}${inWords(Math.abs(value - other), unit)}`;
+/** The difference and the ratio: `+12 ms, 1.09 ×`. There is no ratio to 0. */
+function compareWith(value: number, other: number, unit: Figure["unit"]): string {
+  const difference = `${value < other ? "−" : "+"}${withUnit(Math.abs(value - other), unit)}`;
   return other === 0 ? difference : `${difference}, ${(value / other).toFixed(2)} ×`;
 }

@@ -2,12 +2,12 @@ import { createClock, sleep } from "../../host/clock.ts";
 import { FakeClock } from "../fakes/clock.ts";
 import { clockContract } from "./clock.ts";
 
-clockContract("the machine's", () => {
+clockContract("the machine's clock", () => {
   const clock = createClock();
-  return { clock, pass: (ms) => sleep(clock, ms) };
+  return { clock, advance: (ms) => sleep(clock, ms) };
 });
 
-clockContract("the one of tests", () => {
+clockContract("the fake clock", () => {
   const clock = new FakeClock();
-  return { clock, pass: clock.advance.bind(clock) };
+  return { clock, advance: clock.advance.bind(clock) };
 });

@@ -1,98 +1,104 @@
 import { beforeEach, describe, expect, test } from "bun:test";
 import type { Clock } from "../../host/clock.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 
-interface Bed {
+interface ClockFixture {
   readonly clock: Clock;
-  /** Resolves when so much time has passed on the clock. */
-  readonly pass: (ms: number) => Promise<void>;
+  /** Resolves when this much time has passed on the clock. */
+  readonly advance: (ms: number) => Promise<void>;
 }
 
-/** What every maker of `Clock` has to keep. Times lie 20 ms apart: what a machine does within one is its own affair. */
-export function clockContract(name: string, make: () => Bed): void {
+/**
+ * The contract of `Clock`, for the machine's clock and the fake. Wakes are at least 20 ms apart, since a machine may
+ * fire closer ones late.
+ */
+export function clockContract(name: string, make: () => ClockFixture): void {
   describe(`clock: ${name}`, () => {
-    let bed: Bed;
-    let began: number;
-    let woken: string[];
+    let fixture: ClockFixture;
+    let startedAt: number;
+    let fired: string[];
     beforeEach(() => {
-      bed = make();
-      began = bed.clock.now();
-      woken = [];
+      fixture = make();
+      startedAt = fixture.clock.now();
+      fired = [];
     });
-    /** Counted from the beginning of the test, so that the order stays where a machine stands still between two of them. */
-    const wakeIn = (ms: number, who: string, andThen = () => {}) =>
-      bed.clock.wakeAt(began + ms, () => {
-        woken.push(who);
-        andThen();
+    /**
+     * Sets a wake relative to the start of the test, so that the order holds even if the machine stalls between two
+     * calls.
+     */
+    const wakeIn = (ms: number, label: string, onWake = () => {}) =>
+      fixture.clock.wakeAt(startedAt + ms, () => {
+        fired.push(label);
+        onWake();
       });
-    /** Of a machine that stood still what is asked for within a wake may come late. */
-    const passUntil = async (ms: number, wakes: number) => {
-      await bed.pass(ms);
-      await until(`${wakes} wakes`, 5_000, () => woken.length >= wakes);
+    /** Waits longer if needed: after a stall of the machine a wake that was set within a wake may be late. */
+    const advanceUntil = async (ms: number, wakes: number) => {
+      await fixture.advance(ms);
+      await pollUntil(`${wakes} wakes`, 5_000, () => fired.length >= wakes);
     };
 
-    test("time goes on", async () => {
-      const before = bed.clock.now();
-      await bed.pass(20);
-      expect(bed.clock.now()).toBeGreaterThanOrEqual(before + 20);
+    test("now() advances with the time that passes", async () => {
+      const before = fixture.clock.now();
+      await fixture.advance(20);
+      expect(fixture.clock.now()).toBeGreaterThanOrEqual(before + 20);
     });
 
-    test("wakes come in the order of their times, whatever the order in which they were asked for, each once", async () => {
+    test("wakes fire once each, in the order of their times, not of the calls", async () => {
       wakeIn(60, "third");
       wakeIn(20, "first");
       wakeIn(40, "second");
-      await bed.pass(100);
-      expect(woken).toEqual(["first", "second", "third"]);
+      await fixture.advance(100);
+      expect(fired).toEqual(["first", "second", "third"]);
     });
 
-    test("no wake comes before its time", async () => {
-      const at = bed.clock.now() + 30;
+    test("a wake never fires before its time", async () => {
+      const at = fixture.clock.now() + 30;
       const { promise, resolve } = Promise.withResolvers<number>();
-      bed.clock.wakeAt(at, () => resolve(bed.clock.now()));
-      await bed.pass(60);
+      fixture.clock.wakeAt(at, () => resolve(fixture.clock.now()));
+      await fixture.advance(60);
       expect(await promise).toBeGreaterThanOrEqual(at);
     });
 
-    test("a time that has passed is now, after the call has returned; of several, in the order in which they were asked for", async () => {
+    test("wakes in the past fire at once after the call returns, in the order of the calls", async () => {
       wakeIn(-10, "a little late");
       wakeIn(-1_000_000, "very late");
       wakeIn(0, "now");
-      expect(woken).toEqual([]);
-      await bed.pass(20);
-      expect(woken).toEqual(["a little late", "very late", "now"]);
+      expect(fired).toEqual([]);
+      await fixture.advance(20);
+      expect(fired).toEqual(["a little late", "very late", "now"]);
     });
 
-    test("a wake that was taken back does not come, and one that is taken back twice or too late is no matter", async () => {
-      const takeBack = wakeIn(20, "taken back");
-      const tooLate = wakeIn(20, "in time");
-      takeBack();
-      takeBack();
-      await bed.pass(60);
-      tooLate();
-      expect(woken).toEqual(["in time"]);
+    test("a cancelled wake does not fire; cancelling twice or too late does nothing", async () => {
+      const cancel = wakeIn(20, "cancelled");
+      const cancelLate = wakeIn(20, "in time");
+      cancel();
+      cancel();
+      await fixture.advance(60);
+      cancelLate();
+      expect(fired).toEqual(["in time"]);
     });
 
-    test("a wake may take back a later one", async () => {
+    test("a wake can cancel a later one", async () => {
       const later = wakeIn(40, "later");
       wakeIn(20, "first", () => later());
-      await bed.pass(80);
-      expect(woken).toEqual(["first"]);
+      await fixture.advance(80);
+      expect(fired).toEqual(["first"]);
     });
 
-    test("a wake may ask for the next, which comes in its turn", async () => {
+    test("a wake can set another one, which fires at its own time", async () => {
       wakeIn(20, "first", () => wakeIn(60, "third"));
       wakeIn(40, "second");
-      await passUntil(100, 3);
-      expect(woken).toEqual(["first", "second", "third"]);
+      await advanceUntil(100, 3);
+      expect(fired).toEqual(["first", "second", "third"]);
     });
 
-    test("a wake that is asked for within one, for now, comes when that has ended", async () => {
+    test("a wake set for now within another one fires after that one returns", async () => {
       wakeIn(20, "first", () => {
         wakeIn(0, "second");
-        woken.push("first has ended");
+        fired.push("first has ended");
       });
-      await passUntil(60, 3);
-      expect(woken).toEqual(["first", "first has ended", "second"]);
+      await advanceUntil(60, 3);
+      expect(fired).toEqual(["first", "first has ended", "second"]);
     });
   });
 }

@@ -6,9 +6,9 @@ const printer = join(import.meta.dirname, "../upstream/cri-descriptor");
 
 const go = Bun.which("go");
 if (go === null)
-  console.warn("skipped: the golden descriptor against k8s.io/cri-api itself, since `go` is not installed");
+  console.warn("skipped: comparing the golden descriptor with k8s.io/cri-api, since `go` is not installed");
 test.skipIf(go === null)(
-  "the golden descriptor is what k8s.io/cri-api says",
+  "the golden descriptor equals that of k8s.io/cri-api",
   async () => {
     const child = Bun.spawn([go ?? "", "run", "."], { cwd: printer, stdout: "pipe", stderr: "inherit" });
     expect(JSON.parse(await child.stdout.text())).toEqual(golden);

@@ -5,7 +5,7 @@ import { createFiles } from "../../host/fs/files.ts";
 import { FakeDisk } from "../fakes/files.ts";
 import { filesContract } from "./files.ts";
 
-filesContract("a real folder", async () => {
+filesContract("a real directory", async () => {
   const root = await mkdtemp(join(tmpdir(), "berth-files-"));
   return { files: createFiles(root), end: () => rm(root, { recursive: true, force: true }) };
 });

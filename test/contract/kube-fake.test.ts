@@ -9,9 +9,9 @@ kubeContract("the fake API server", async () => {
   return {
     connection: fake,
     clock,
-    async forget() {
+    async compact() {
       fake.compact();
-      fake.cutWatches(new KubeError("UNREACHABLE", "the server restarts"));
+      fake.breakWatches(new KubeError("UNREACHABLE", "the server restarts"));
     },
     end: async () => fake.close(),
   };

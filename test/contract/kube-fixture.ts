@@ -1,28 +1,28 @@
 import type { Clock } from "../../host/clock.ts";
-import { createKube, type Kube } from "../../kube/client.ts";
+import { createKubeClient, type KubeClient } from "../../kube/client.ts";
 import { KubeError, type KubeErrorCode } from "../../kube/error.ts";
 import { configMaps, pathOf, pods } from "../../kube/resource.ts";
-import type { Connection } from "../../kube/transport/connection.ts";
+import type { KubeConnection } from "../../kube/transport/connection.ts";
 import type { ConfigMap, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { FakeLog } from "../fakes/log.ts";
 
-/** Where everything of the contract lives that has a namespace. */
+/** The namespace of all namespaced objects of the contract. */
 export const namespace = "contract";
 
-/** An API server to be tested, with one connection to it as an administrator. */
+/** An API server under test, with one connection to it as an administrator. */
 export interface KubeSubject {
-  readonly connection: Connection;
+  readonly connection: KubeConnection;
   readonly clock: Clock;
-  /** Makes the server forget every change until now; watches may break. */
-  readonly forget: () => Promise<void>;
+  /** Compacts the history of all changes until now; watches may break. */
+  readonly compact: () => Promise<void>;
   readonly end: () => Promise<void>;
 }
 
-/** What the parts of the contract work with, once the subject is there. */
-export type KubeScene = ReturnType<typeof createScene>;
+/** Clients and makers of objects for the suites of the contract. */
+export type KubeFixture = ReturnType<typeof createFixture>;
 
-/** The code of the error that a call ends with. */
-export const codeOf = (call: Promise<unknown>): Promise<KubeErrorCode | "none"> =>
+/** The code of the error with which a call fails; "none" if it succeeds. */
+export const errorCodeOf = (call: Promise<unknown>): Promise<KubeErrorCode | "none"> =>
   call.then(
     () => "none" as const,
     (error: unknown) => {
@@ -31,9 +31,9 @@ export const codeOf = (call: Promise<unknown>): Promise<KubeErrorCode | "none"> 
     },
   );
 
-/** `subject` is asked for with each call: tests are written down before it is there. */
-export function createScene(subject: () => KubeSubject) {
-  const connection: Connection = {
+/** Calls `subject` with each use, since tests are registered before the subject exists. */
+export function createFixture(subject: () => KubeSubject) {
+  const connection: KubeConnection = {
     request: (request) => subject().connection.request(request),
     lines: (request, onLine, opened) => subject().connection.lines(request, onLine, opened),
     state: () => subject().connection.state(),
@@ -43,12 +43,18 @@ export function createScene(subject: () => KubeSubject) {
     now: () => subject().clock.now(),
     wakeAt: (at, wake) => subject().clock.wakeAt(at, wake),
   };
-  const kubeOn = (way: Connection): Kube => createKube({ connection: way, clock, log: new FakeLog(), random: () => 0 });
+  const kubeOn = (via: KubeConnection): KubeClient =>
+    createKubeClient({ connection: via, clock, log: new FakeLog(), random: () => 0 });
   const kube = kubeOn(connection);
   let names = 0;
-  const fresh = () => `thing-${++names}`;
+  const uniqueName = () => `thing-${++names}`;
 
-  function aPod({ name = fresh(), nodeName = "contract-a", labels = {}, finalizers = [] as string[] } = {}): Pod {
+  function buildPod({
+    name = uniqueName(),
+    nodeName = "contract-a",
+    labels = {},
+    finalizers = [] as string[],
+  } = {}): Pod {
     return {
       metadata: { name, labels, finalizers },
       spec: {
@@ -63,12 +69,12 @@ export function createScene(subject: () => KubeSubject) {
     connection,
     kube,
     kubeOn,
-    forget: () => subject().forget(),
-    fresh,
-    aPod,
-    createPod: (options: Parameters<typeof aPod>[0] = {}) => kube.create(pods(namespace), aPod(options)),
-    createMap: (metadata: ConfigMap["metadata"] = {}, data: Record<string, string> = { a: "b" }) =>
-      kube.create(configMaps(namespace), { metadata: { name: fresh(), ...metadata }, data }),
+    forget: () => subject().compact(),
+    fresh: uniqueName,
+    aPod: buildPod,
+    createPod: (options: Parameters<typeof buildPod>[0] = {}) => kube.create(pods(namespace), buildPod(options)),
+    createConfigMap: (metadata: ConfigMap["metadata"] = {}, data: Record<string, string> = { a: "b" }) =>
+      kube.create(configMaps(namespace), { metadata: { name: uniqueName(), ...metadata }, data }),
     patchStatus: (pod: Pod, status: object, uid?: string) =>
       kube.patch(pods(namespace), pod.metadata.name!, {
         type: "strategic",
@@ -76,11 +82,11 @@ export function createScene(subject: () => KubeSubject) {
         ...(uid !== undefined && { uid }),
         body: { status },
       }),
-    remove: (pod: Pod, gracePeriodSeconds?: number) =>
+    deletePod: (pod: Pod, gracePeriodSeconds?: number) =>
       kube.delete(pods(namespace), pod.metadata.name!, gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds }),
-    read: (pod: Pod) => kube.get(pods(namespace), pod.metadata.name!),
-    /** As the scheduler does it. */
-    bind: (pod: Pod, nodeName: string) =>
+    readPod: (pod: Pod) => kube.get(pods(namespace), pod.metadata.name!),
+    /** Binds a pod to a node, as the scheduler does. */
+    bindPod: (pod: Pod, nodeName: string) =>
       connection.request({
         method: "POST",
         path: pathOf(pods(namespace), pod.metadata.name, "binding"),

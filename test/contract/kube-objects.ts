@@ -12,15 +12,15 @@ import {
 } from "../../kube/resource.ts";
 import type { ConfigMap, Event, Lease, Node, ServiceAccount, TokenRequest } from "../../proto/kubernetes/gen/types.ts";
 import { parseTime } from "../../proto/kubernetes/time.ts";
-import { codeOf, type KubeScene, namespace } from "./kube-fixture.ts";
+import { errorCodeOf, type KubeFixture, namespace } from "./kube-fixture.ts";
 
-/** What becomes of objects that are made, changed, listed and deleted. */
-export function objectsContract(scene: KubeScene): void {
-  const { connection, kube, fresh, aPod, createPod, createMap, patchStatus, remove, read } = scene;
+/** The contract of creating, reading, changing, listing and deleting objects. */
+export function objectsContract(fixture: KubeFixture): void {
+  const { connection, kube, fresh, aPod, createPod, createConfigMap, patchStatus, deletePod, readPod } = fixture;
 
   describe("an object", () => {
-    test("gets what the server fills in, and needs not say its kind", async () => {
-      const { apiVersion, kind, metadata, data } = await createMap();
+    test("is created without apiVersion and kind; the server fills them in with its metadata", async () => {
+      const { apiVersion, kind, metadata, data } = await createConfigMap();
       expect({ apiVersion, kind, data }).toEqual({ apiVersion: "v1", kind: "ConfigMap", data: { a: "b" } });
       expect(metadata).toMatchObject({
         namespace: namespace,
@@ -31,44 +31,44 @@ export function objectsContract(scene: KubeScene): void {
       expect(await kube.get(configMaps(namespace), metadata.name!)).toMatchObject({ metadata, data: { a: "b" } });
     });
 
-    test("is made once", async () => {
-      const { metadata } = await createMap();
-      expect(await codeOf(createMap({ name: metadata.name! }))).toBe("ALREADY_EXISTS");
+    test("cannot be created twice", async () => {
+      const { metadata } = await createConfigMap();
+      expect(await errorCodeOf(createConfigMap({ name: metadata.name! }))).toBe("ALREADY_EXISTS");
     });
 
-    test("gets a name of its own where it has only the beginning of one", async () => {
+    test("with generateName gets a unique name", async () => {
       const { metadata } = await kube.create<ConfigMap>(configMaps(namespace), {
         metadata: { generateName: "some-" },
       });
       expect(metadata.name).toMatch(/^some-.{5,}$/);
     });
 
-    test("that is not there cannot be had, changed or deleted", async () => {
+    test("that does not exist cannot be read, changed or deleted", async () => {
       const absent = aPod();
       const name = absent.metadata.name!;
-      expect(await codeOf(kube.get(pods(namespace), name))).toBe("NOT_FOUND");
-      expect(await codeOf(patchStatus(absent, { phase: "Running" }, "u1"))).toBe("NOT_FOUND");
-      expect(await codeOf(kube.replace(pods(namespace), absent))).toBe("NOT_FOUND");
-      expect(await codeOf(remove(absent))).toBe("NOT_FOUND");
+      expect(await errorCodeOf(kube.get(pods(namespace), name))).toBe("NOT_FOUND");
+      expect(await errorCodeOf(patchStatus(absent, { phase: "Running" }, "u1"))).toBe("NOT_FOUND");
+      expect(await errorCodeOf(kube.replace(pods(namespace), absent))).toBe("NOT_FOUND");
+      expect(await errorCodeOf(deletePod(absent))).toBe("NOT_FOUND");
     });
 
-    test("is replaced only in the version that is known", async () => {
-      const first = await createMap();
+    test("is replaced only if the resourceVersion matches or is left out", async () => {
+      const first = await createConfigMap();
       const second = await kube.replace(configMaps(namespace), { ...first, data: { a: "c" } });
       expect(Number(second.metadata.resourceVersion)).toBeGreaterThan(Number(first.metadata.resourceVersion));
-      expect(await codeOf(kube.replace(configMaps(namespace), { ...first, data: { a: "d" } }))).toBe("CONFLICT");
+      expect(await errorCodeOf(kube.replace(configMaps(namespace), { ...first, data: { a: "d" } }))).toBe("CONFLICT");
       const { resourceVersion: _, ...metadata } = first.metadata;
       const third = await kube.replace(configMaps(namespace), { ...first, metadata, data: { a: "e" } });
       expect(third.data).toEqual({ a: "e" });
     });
 
-    test("of another uid is not replaced", async () => {
-      const map = await createMap();
+    test("is not replaced under another uid", async () => {
+      const map = await createConfigMap();
       const { resourceVersion: _, ...metadata } = { ...map.metadata, uid: "another" };
-      expect(await codeOf(kube.replace(configMaps(namespace), { ...map, metadata }))).toBe("CONFLICT");
+      expect(await errorCodeOf(kube.replace(configMaps(namespace), { ...map, metadata }))).toBe("CONFLICT");
     });
 
-    test("that is a service account gives tokens, to who means that very one", async () => {
+    test("that is a ServiceAccount issues tokens, only if the uid matches", async () => {
       const name = fresh();
       const account = await kube.create<ServiceAccount>(serviceAccounts(namespace), { metadata: { name } });
       const request = (uid = account.metadata.uid!): TokenRequest => ({
@@ -79,31 +79,31 @@ export function objectsContract(scene: KubeScene): void {
       expect(status?.token).toMatch(/./);
       const lifetimeMs = parseTime(status?.expirationTimestamp ?? "") - Date.now();
       expect(Math.abs(lifetimeMs - 3_600_000)).toBeLessThan(60_000);
-      expect(await codeOf(kube.requestToken(namespace, name, request("another")))).toBe("CONFLICT");
-      expect(await codeOf(kube.requestToken(namespace, fresh(), { metadata: {}, spec: {} }))).toBe("NOT_FOUND");
+      expect(await errorCodeOf(kube.requestToken(namespace, name, request("another")))).toBe("CONFLICT");
+      expect(await errorCodeOf(kube.requestToken(namespace, fresh(), { metadata: {}, spec: {} }))).toBe("NOT_FOUND");
     });
 
-    test("that is written as it was stays the version that it was", async () => {
+    test("keeps its resourceVersion when a write changes nothing", async () => {
       const pod = await createPod();
       const { metadata } = await patchStatus(pod, { phase: "Pending" });
       expect(metadata.resourceVersion).toBe(pod.metadata.resourceVersion!);
     });
 
-    test("of another uid is neither patched nor deleted", async () => {
+    test("is neither patched nor deleted under another uid", async () => {
       const pod = await createPod();
       const deletion = { gracePeriodSeconds: 0, preconditions: { uid: "another" } };
-      expect(await codeOf(patchStatus(pod, { phase: "Running" }, "another"))).toBe("CONFLICT");
-      expect(await codeOf(kube.delete(pods(namespace), pod.metadata.name!, deletion))).toBe("CONFLICT");
+      expect(await errorCodeOf(patchStatus(pod, { phase: "Running" }, "another"))).toBe("CONFLICT");
+      expect(await errorCodeOf(kube.delete(pods(namespace), pod.metadata.name!, deletion))).toBe("CONFLICT");
       expect((await patchStatus(pod, { phase: "Running" }, pod.metadata.uid)).status?.phase).toBe("Running");
       await kube.delete(pods(namespace), pod.metadata.name!, {
         gracePeriodSeconds: 0,
         preconditions: { uid: pod.metadata.uid! },
       });
-      expect(await codeOf(read(pod))).toBe("NOT_FOUND");
+      expect(await errorCodeOf(readPod(pod))).toBe("NOT_FOUND");
     });
 
-    test("of another uid is refused by the server as an invalid change", async () => {
-      const { metadata } = await createMap();
+    test("answers a patch of its uid with 422 Invalid", async () => {
+      const { metadata } = await createConfigMap();
       const error = await connection
         .request({
           method: "PATCH",
@@ -117,7 +117,7 @@ export function objectsContract(scene: KubeScene): void {
       expect((error as KubeError).fields).toContain("metadata.uid");
     });
 
-    test("is patched only in the version that the patch names", async () => {
+    test("is patched only if the resourceVersion in the patch matches", async () => {
       const pod = await createPod();
       const patch = (resourceVersion: string, colour: string) =>
         kube.patch(pods(namespace), pod.metadata.name!, {
@@ -125,13 +125,13 @@ export function objectsContract(scene: KubeScene): void {
           body: { metadata: { resourceVersion, labels: { colour } } },
         });
       expect((await patch(pod.metadata.resourceVersion!, "green")).metadata.labels).toEqual({ colour: "green" });
-      expect(await codeOf(patch(pod.metadata.resourceVersion!, "red"))).toBe("CONFLICT");
+      expect(await errorCodeOf(patch(pod.metadata.resourceVersion!, "red"))).toBe("CONFLICT");
     });
   });
 
   describe("a list", () => {
-    test("has what its selector matches, and a version", async () => {
-      for (const colour of ["green", "red"]) await createMap({ name: fresh(), labels: { colour, of: "list" } });
+    test("returns the objects that match the label selector, and a resourceVersion", async () => {
+      for (const colour of ["green", "red"]) await createConfigMap({ name: fresh(), labels: { colour, of: "list" } });
       const names = async (labelSelector: string) => {
         const { items, resourceVersion } = await kube.list(configMaps(namespace), { labelSelector });
         expect(resourceVersion).toMatch(/^\d+$/);
@@ -144,19 +144,19 @@ export function objectsContract(scene: KubeScene): void {
       expect(await names("of=list,colour")).toEqual(["green", "red"]);
     });
 
-    test("has the pods of one node", async () => {
+    test("returns the pods that match a field selector on the node", async () => {
       const pod = await createPod({ nodeName: "contract-list" });
       const selector = { fieldSelector: "spec.nodeName=contract-list,status.phase!=Failed" };
       const { items } = await kube.list(pods(), selector);
       expect(items.map(({ metadata }) => metadata.uid)).toEqual([pod.metadata.uid]);
     });
 
-    test("comes in pages of one moment", async () => {
+    test("returns pages of one consistent state", async () => {
       const labels = { of: "pages" };
       const [first, second, third] = [
-        await createMap({ labels }),
-        await createMap({ labels }),
-        await createMap({ labels }),
+        await createConfigMap({ labels }),
+        await createConfigMap({ labels }),
+        await createConfigMap({ labels }),
       ];
       const page = (query: Record<string, string>) =>
         connection.request({
@@ -176,17 +176,17 @@ export function objectsContract(scene: KubeScene): void {
     });
   });
 
-  test("a deleted ConfigMap is gone at once, but for finalizers", async () => {
-    const [free, held] = [await createMap(), await createMap({ finalizers: ["berth.test/hold"] })];
+  test("a deleted ConfigMap is removed at once, unless it has finalizers", async () => {
+    const [free, held] = [await createConfigMap(), await createConfigMap({ finalizers: ["berth.test/hold"] })];
     for (const { metadata } of [free, held]) await kube.delete(configMaps(namespace), metadata.name!);
     const get = ({ metadata }: ConfigMap) => kube.get(configMaps(namespace), metadata.name!);
-    expect(await codeOf(get(free))).toBe("NOT_FOUND");
+    expect(await errorCodeOf(get(free))).toBe("NOT_FOUND");
     expect((await get(held)).metadata).toMatchObject({ deletionGracePeriodSeconds: 0 });
   });
 
   describe("a merge patch", () => {
-    test("removes by null and replaces lists", async () => {
-      const map = await createMap({ name: fresh(), labels: { a: "1", b: "2" }, finalizers: ["berth.test/a"] });
+    test("removes fields with null and replaces lists", async () => {
+      const map = await createConfigMap({ name: fresh(), labels: { a: "1", b: "2" }, finalizers: ["berth.test/a"] });
       const patched = await kube.patch(configMaps(namespace), map.metadata.name!, {
         type: "merge",
         body: { metadata: { labels: { a: null, c: "3" }, finalizers: ["berth.test/b"] }, data: null },
@@ -217,13 +217,13 @@ export function objectsContract(scene: KubeScene): void {
         body: { status: { addresses } },
       });
 
-    test("keeps the status that it was made with, and has no generation", async () => {
+    test("keeps the status from its creation and has no generation", async () => {
       const node = await kube.create(nodes, aNode());
       expect(node.status).toMatchObject({ ...aNode().status });
       expect(node.metadata.generation).toBeUndefined();
     });
 
-    test("has its addresses merged by type, or replaced by a directive", async () => {
+    test("merges the addresses of a patch by type, or replaces them with a directive", async () => {
       const node = await kube.create(nodes, aNode());
       expect(addressesOf(await patchNode(node, [{ type: "InternalIP", address: "10.0.0.2" }]))).toEqual([
         "InternalIP 10.0.0.2",
@@ -236,7 +236,7 @@ export function objectsContract(scene: KubeScene): void {
       ]);
     });
 
-    test("takes labels and annotations by way of its status, but no spec", async () => {
+    test("accepts labels and annotations in a status patch, but no spec", async () => {
       const { metadata } = await kube.create(nodes, aNode());
       const patched = await kube.patch(nodes, metadata.name!, {
         type: "strategic",
@@ -247,7 +247,7 @@ export function objectsContract(scene: KubeScene): void {
       expect(patched.spec.unschedulable).toBeUndefined();
     });
 
-    test("has its taints replaced, not merged", async () => {
+    test("replaces the taints with those of a patch", async () => {
       const { metadata } = await kube.create(nodes, aNode());
       for (const key of ["a", "b"]) {
         const taints = [{ key, effect: "NoSchedule" }];
@@ -263,32 +263,32 @@ export function objectsContract(scene: KubeScene): void {
       spec: { holderIdentity },
     });
 
-    test("is replaced in the version that is known, and in no other", async () => {
+    test("is replaced only with the current resourceVersion", async () => {
       const lease = await kube.create(leases(namespace), aLease("a"));
       const renewed = await kube.replace(leases(namespace), { ...lease, spec: { holderIdentity: "b" } });
       expect(renewed.spec.holderIdentity).toBe("b");
-      expect(await codeOf(kube.replace(leases(namespace), { ...lease, spec: { holderIdentity: "c" } }))).toBe(
+      expect(await errorCodeOf(kube.replace(leases(namespace), { ...lease, spec: { holderIdentity: "c" } }))).toBe(
         "CONFLICT",
       );
-      expect(await codeOf(kube.replace(leases(namespace), aLease("d", lease.metadata.name!)))).toBe("INVALID");
+      expect(await errorCodeOf(kube.replace(leases(namespace), aLease("d", lease.metadata.name!)))).toBe("INVALID");
     });
 
-    test("that was deleted is made anew by a renewal only where that does not name the one that was", async () => {
+    test("that was deleted is created again by a PUT, but not by one with the old uid", async () => {
       const lease = await kube.create(leases(namespace), aLease("a"));
       await kube.delete(leases(namespace), lease.metadata.name!);
-      expect(await codeOf(kube.replace(leases(namespace), lease))).toBe("CONFLICT");
+      expect(await errorCodeOf(kube.replace(leases(namespace), lease))).toBe("CONFLICT");
       const { uid: _, ...metadata } = lease.metadata;
-      const anew: Lease = await kube.replace(leases(namespace), { ...lease, metadata });
-      expect(anew.metadata.uid).not.toBe(lease.metadata.uid);
+      const again: Lease = await kube.replace(leases(namespace), { ...lease, metadata });
+      expect(again.metadata.uid).not.toBe(lease.metadata.uid);
     });
 
-    test("is made by being replaced", async () => {
+    test("is created by a PUT", async () => {
       const lease = await kube.replace(leases(namespace), aLease("a"));
       expect(lease.spec.holderIdentity).toBe("a");
     });
   });
 
-  test("an event is made, and counted by a patch", async () => {
+  test("an event is created, and a patch changes its count", async () => {
     const event: Event = {
       metadata: { name: `${fresh()}.17f`, namespace: namespace },
       involvedObject: { kind: "Pod", namespace: namespace, name: "web" },
@@ -298,17 +298,17 @@ export function objectsContract(scene: KubeScene): void {
       type: "Normal",
       count: 1,
     };
-    const { metadata } = await kube.create(events(namespace), event, { lane: "events" });
+    const { metadata } = await kube.create(events(namespace), event, { priorityLevel: "events" });
     const patched = await kube.patch(
       events(namespace),
       metadata.name!,
       { type: "strategic", body: { count: 2, message: "again" } },
-      { lane: "events" },
+      { priorityLevel: "events" },
     );
     expect(patched).toMatchObject({ count: 2, message: "again", reason: "Started" });
   });
 
-  test("in a namespace that ends nothing is made, and the refusal names the field", async () => {
+  test("nothing can be created in a terminating namespace; the error names metadata.namespace", async () => {
     const name = `contract-${fresh()}`;
     const namespaces: Resource = { group: "", version: "v1", plural: "namespaces" };
     await kube.create(namespaces, { metadata: { name } });
@@ -320,6 +320,6 @@ export function objectsContract(scene: KubeScene): void {
   });
 
   test("a call whose signal has aborted is cancelled", async () => {
-    expect(await codeOf(kube.get(nodes, "a", { signal: AbortSignal.abort() }))).toBe("CANCELLED");
+    expect(await errorCodeOf(kube.get(nodes, "a", { signal: AbortSignal.abort() }))).toBe("CANCELLED");
   });
 }

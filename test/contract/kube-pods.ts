@@ -1,14 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { pods } from "../../kube/resource.ts";
 import type { Pod, PodCondition } from "../../proto/kubernetes/gen/types.ts";
-import { codeOf, type KubeScene, namespace } from "./kube-fixture.ts";
+import { errorCodeOf, type KubeFixture, namespace } from "./kube-fixture.ts";
 
-/** What is special about pods: their status, their generation, and their end. */
-export function podsContract(scene: KubeScene): void {
-  const { kube, aPod, createPod, patchStatus, remove, read, bind } = scene;
+/** The contract of pods: their status, their generation, and their deletion. */
+export function podsContract(fixture: KubeFixture): void {
+  const { kube, aPod, createPod, patchStatus, deletePod, readPod, bindPod } = fixture;
 
   describe("a pod", () => {
-    test("begins as Pending, whatever its maker says, and in its first generation", async () => {
+    test("is created Pending with generation 1 and defaults; a given status is ignored", async () => {
       const pod = await kube.create(pods(namespace), {
         ...aPod(),
         status: { phase: "Running", podIP: "10.0.0.1" },
@@ -26,7 +26,7 @@ export function podsContract(scene: KubeScene): void {
       });
     });
 
-    test("has a status that is written by itself", async () => {
+    test("changes its status only through the subresource, and its spec only without", async () => {
       const pod = await createPod();
       const patch = (subresource: "status" | undefined, image: string, phase: string) =>
         kube.patch(pods(namespace), pod.metadata.name!, {
@@ -34,24 +34,24 @@ export function podsContract(scene: KubeScene): void {
           ...(subresource && { subresource }),
           body: { metadata: { labels: { image } }, spec: { containers: [{ name: "c", image }] }, status: { phase } },
         });
-      const seen = ({ metadata, spec, status }: Pod) => [
+      const summary = ({ metadata, spec, status }: Pod) => [
         metadata.labels?.["image"],
         spec.containers[0]?.image,
         status?.phase,
         metadata.generation,
       ];
-      expect(seen(await patch("status", "two", "Running"))).toEqual(["two", "berth.test/busybox:1", "Running", 1]);
-      expect(seen(await patch(undefined, "three", "Failed"))).toEqual(["three", "three", "Running", 2]);
+      expect(summary(await patch("status", "two", "Running"))).toEqual(["two", "berth.test/busybox:1", "Running", 1]);
+      expect(summary(await patch(undefined, "three", "Failed"))).toEqual(["three", "three", "Running", 2]);
     });
 
-    test("is replaced in its status alone, too", async () => {
+    test("accepts a PUT of its status", async () => {
       const pod = await createPod();
       const running = { ...pod, status: { phase: "Running" } } as Pod;
       const replaced = await kube.replace(pods(namespace), running, { subresource: "status" });
       expect(replaced.status?.phase).toBe("Running");
     });
 
-    test("has its containers patched by name", async () => {
+    test("merges the containers of a patch by name", async () => {
       const pod = await kube.create(pods(namespace), {
         ...aPod(),
         spec: {
@@ -71,12 +71,12 @@ export function podsContract(scene: KubeScene): void {
 
     const conditions: readonly (readonly [string, object, readonly string[]])[] = [
       [
-        "is changed by its type",
+        "is merged by type",
         { conditions: [{ type: "Initialized", status: "False" }] },
         ["Ready True", "Initialized False"],
       ],
       [
-        "that is new stands where the patch has it",
+        "that is new keeps its position in the patch",
         {
           conditions: [
             { type: "New", status: "True" },
@@ -86,30 +86,30 @@ export function podsContract(scene: KubeScene): void {
         ["New True", "Ready True", "Initialized True"],
       ],
       [
-        "that is new alone comes first",
+        "that is new and alone in the patch comes first",
         { conditions: [{ type: "New", status: "True" }] },
         ["New True", "Ready True", "Initialized True"],
       ],
-      ["is removed by a directive", { conditions: [{ type: "Ready", $patch: "delete" }] }, ["Initialized True"]],
+      ["is removed by a $patch directive", { conditions: [{ type: "Ready", $patch: "delete" }] }, ["Initialized True"]],
       [
-        "takes the place of all by a directive",
+        "replaces all others with a $patch directive",
         { conditions: [{ type: "New", status: "True" }, { $patch: "replace" }] },
         ["New True"],
       ],
       [
-        "is put in order by a directive",
+        "is moved by $setElementOrder",
         { "$setElementOrder/conditions": [{ type: "Initialized" }, { type: "Ready" }] },
         ["Initialized True", "Ready True"],
       ],
       [
-        "is added in an order by a directive",
+        "is added at the position of $setElementOrder",
         {
           "$setElementOrder/conditions": [{ type: "Ready" }, { type: "New" }, { type: "Initialized" }],
           conditions: [{ type: "New", status: "False" }],
         },
         ["Ready True", "New False", "Initialized True"],
       ],
-      ["is gone with all by null", { conditions: null }, []],
+      ["is removed with all others by null", { conditions: null }, []],
     ];
     for (const [what, status, expected] of conditions)
       test(`has conditions, one of which ${what}`, async () => {
@@ -121,34 +121,34 @@ export function podsContract(scene: KubeScene): void {
           ],
         });
         const changed = await patchStatus(pod, status);
-        const told = (changed.status?.conditions ?? []).map((each: PodCondition) => `${each.type} ${each.status}`);
-        expect(told).toEqual([...expected]);
+        const actual = (changed.status?.conditions ?? []).map((each: PodCondition) => `${each.type} ${each.status}`);
+        expect(actual).toEqual([...expected]);
       });
 
-    test("is bound once; that is no new generation", async () => {
+    test("can be bound once, which does not change the generation", async () => {
       const pod = await createPod({ nodeName: "" });
-      await bind(pod, "contract-a");
-      const bound = await read(pod);
+      await bindPod(pod, "contract-a");
+      const bound = await readPod(pod);
       expect(bound.spec.nodeName).toBe("contract-a");
       expect(bound.status?.conditions).toMatchObject([{ type: "PodScheduled", status: "True" }]);
       expect(bound.metadata.generation).toBe(1);
-      expect(await codeOf(bind(pod, "contract-b"))).toBe("CONFLICT");
+      expect(await errorCodeOf(bindPod(pod, "contract-b"))).toBe("CONFLICT");
     });
   });
 
   describe("the deletion of a pod", () => {
     const graceOf = async (pod: Pod) => {
-      const { deletionTimestamp, deletionGracePeriodSeconds, generation } = (await read(pod)).metadata;
+      const { deletionTimestamp, deletionGracePeriodSeconds, generation } = (await readPod(pod)).metadata;
       return [deletionTimestamp !== undefined, deletionGracePeriodSeconds, generation];
     };
 
-    test("begins with its own grace", async () => {
+    test("uses the pod's own grace period by default", async () => {
       const pod = await createPod();
-      await remove(pod);
+      await deletePod(pod);
       expect(await graceOf(pod)).toEqual([true, 30, 2]);
     });
 
-    test("can be brought nearer, not put off", async () => {
+    test("can be shortened by a second deletion, not extended", async () => {
       const pod = await createPod();
       for (const [requested, grace] of [
         [20, 20],
@@ -156,51 +156,51 @@ export function podsContract(scene: KubeScene): void {
         [undefined, 20],
         [5, 5],
       ] as const) {
-        await remove(pod, requested);
+        await deletePod(pod, requested);
         expect(await graceOf(pod)).toEqual([true, grace, 2]);
       }
-      await remove(pod, 0);
-      expect(await codeOf(read(pod))).toBe("NOT_FOUND");
+      await deletePod(pod, 0);
+      expect(await errorCodeOf(readPod(pod))).toBe("NOT_FOUND");
     });
 
-    test("is at once for what runs nowhere", async () => {
+    test("removes a pod without a node at once", async () => {
       const pod = await createPod({ nodeName: "" });
-      await remove(pod);
-      expect(await codeOf(read(pod))).toBe("NOT_FOUND");
+      await deletePod(pod);
+      expect(await errorCodeOf(readPod(pod))).toBe("NOT_FOUND");
     });
 
     for (const phase of ["Succeeded", "Failed"])
-      test(`is at once for what has ${phase}`, async () => {
+      test(`removes a pod whose phase is ${phase} at once`, async () => {
         const pod = await createPod();
         await patchStatus(pod, { phase });
-        await remove(pod);
-        expect(await codeOf(read(pod))).toBe("NOT_FOUND");
+        await deletePod(pod);
+        expect(await errorCodeOf(readPod(pod))).toBe("NOT_FOUND");
       });
 
-    test("waits for finalizers after its grace", async () => {
+    test("waits for finalizers after the grace period", async () => {
       const pod = await createPod({ finalizers: ["berth.test/hold"] });
-      await remove(pod, 0);
+      await deletePod(pod, 0);
       expect(await graceOf(pod)).toEqual([true, 0, 2]);
       await kube.patch(pods(namespace), pod.metadata.name!, {
         type: "merge",
         body: { metadata: { finalizers: null } },
       });
-      expect(await codeOf(read(pod))).toBe("NOT_FOUND");
+      expect(await errorCodeOf(readPod(pod))).toBe("NOT_FOUND");
     });
 
-    test("does not end when the finalizers go before its grace is over", async () => {
+    test("does not end when the finalizers are removed during the grace period", async () => {
       const pod = await createPod({ finalizers: ["berth.test/hold"] });
-      await remove(pod, 10);
+      await deletePod(pod, 10);
       const $deletion = { "$deleteFromPrimitiveList/finalizers": ["berth.test/hold"] };
       await kube.patch(pods(namespace), pod.metadata.name!, { type: "strategic", body: { metadata: $deletion } });
       expect(await graceOf(pod)).toEqual([true, 10, 2]);
-      await remove(pod, 0);
-      expect(await codeOf(read(pod))).toBe("NOT_FOUND");
+      await deletePod(pod, 0);
+      expect(await errorCodeOf(readPod(pod))).toBe("NOT_FOUND");
     });
 
-    test("leaves its status to be written", async () => {
+    test("leaves the status writable", async () => {
       const pod = await createPod();
-      await remove(pod);
+      await deletePod(pod);
       const { status, metadata } = await patchStatus(pod, { phase: "Failed" });
       expect(status?.phase).toBe("Failed");
       expect(metadata.deletionTimestamp).toBeDefined();

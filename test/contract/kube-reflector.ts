@@ -1,16 +1,16 @@
 import { describe, expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
 import { pods, type Selector } from "../../kube/resource.ts";
-import type { Connection } from "../../kube/transport/connection.ts";
+import type { KubeConnection } from "../../kube/transport/connection.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { until } from "../bed/poll-until.ts";
-import { type KubeScene, namespace } from "./kube-fixture.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import { type KubeFixture, namespace } from "./kube-fixture.ts";
 
-/** A connection with somebody in the middle, who may cut watches and change what they ask for. */
-function meddle(connection: Connection) {
+/** A connection through a proxy that can break watches and change their query. */
+function interceptWatches(connection: KubeConnection) {
   const cuts = new Set<() => void>();
   let change = (query: Readonly<Record<string, string | undefined>>) => query;
-  const meddling: Connection = {
+  const intercepted: KubeConnection = {
     request: (request) => connection.request(request),
     state: () => connection.state(),
     close: () => connection.close(),
@@ -32,72 +32,72 @@ function meddle(connection: Connection) {
     },
   };
   return {
-    connection: meddling,
-    cut: () => {
+    connection: intercepted,
+    breakWatches: () => {
       for (const cut of cuts) cut();
     },
-    askInstead: (other: typeof change) => {
+    changeQuery: (other: typeof change) => {
       change = other;
     },
   };
 }
 
-/** What a follow tells, through cuts and losses. */
-export function followContract(scene: KubeScene): void {
-  const { connection, kube, kubeOn, forget, fresh, createPod, patchStatus, remove, bind } = scene;
+/** The contract of list and watch: what a reflector reports, also after broken watches and a compaction. */
+export function reflectorContract(fixture: KubeFixture): void {
+  const { connection, kube, kubeOn, forget, fresh, createPod, patchStatus, deletePod, bindPod } = fixture;
 
-  describe("a follow", () => {
-    /** Follows until the end of the test, and keeps what is told as text. */
-    async function following(
+  describe("a reflector", () => {
+    /** Runs a reflector until the end of the test; `reported` collects its reports as text. */
+    async function withReflector(
       selector: Selector,
-      body: (scene: {
-        told: string[];
-        hear: (...lines: readonly string[]) => Promise<void>;
-        meddler: ReturnType<typeof meddle>;
+      body: (fixture: {
+        reports: string[];
+        expectReports: (...lines: readonly string[]) => Promise<void>;
+        interceptor: ReturnType<typeof interceptWatches>;
       }) => Promise<void>,
-      prepare: (meddler: ReturnType<typeof meddle>) => void = () => {},
+      prepare: (interceptor: ReturnType<typeof interceptWatches>) => void = () => {},
     ): Promise<void> {
-      const meddler = meddle(connection);
-      prepare(meddler);
-      const told: string[] = [];
+      const interceptor = interceptWatches(connection);
+      prepare(interceptor);
+      const reports: string[] = [];
       const controller = new AbortController();
       const nameOf = ({ metadata }: Pod) => metadata.name!;
       const listener = {
-        replaced: (objects: readonly Pod[]) =>
-          void told.push(`replaced: ${objects.map(nameOf).toSorted().join(" ")}`.trim()),
-        changed(kind: string, pod: Pod) {
+        onReplaced: (objects: readonly Pod[]) =>
+          void reports.push(`replaced: ${objects.map(nameOf).toSorted().join(" ")}`.trim()),
+        onChanged(kind: string, pod: Pod) {
           const { deletionTimestamp, deletionGracePeriodSeconds } = pod.metadata;
           const ending = deletionTimestamp === undefined ? "" : ` ending in ${deletionGracePeriodSeconds} s`;
-          told.push(`${kind} ${nameOf(pod)}${ending}`);
+          reports.push(`${kind} ${nameOf(pod)}${ending}`);
         },
-        away: (error: KubeError) => void told.push(`away: ${error.code}`),
-        back: () => void told.push("back"),
+        onOutage: (error: KubeError) => void reports.push(`away: ${error.code}`),
+        onRecovered: () => void reports.push("back"),
       };
-      const end = kubeOn(meddler.connection).follow(pods(namespace), selector, listener, controller.signal);
-      const hear = async (...lines: readonly string[]) => {
-        await until(`${lines} after ${told}`, 20_000, () => told.length >= lines.length);
-        expect(told.splice(0)).toEqual([...lines]);
+      const end = kubeOn(interceptor.connection).listAndWatch(pods(namespace), selector, listener, controller.signal);
+      const expectReports = async (...lines: readonly string[]) => {
+        await pollUntil(`${lines} after ${reports}`, 20_000, () => reports.length >= lines.length);
+        expect(reports.splice(0)).toEqual([...lines]);
       };
       try {
-        await body({ told, hear, meddler });
+        await body({ reports, expectReports, interceptor });
       } finally {
         controller.abort();
         await end;
       }
     }
 
-    test("tells what there is, and every change in order", async () => {
+    test("reports the existing objects, then every change in order", async () => {
       const fieldSelector = "spec.nodeName=contract-follow";
       const first = await createPod({ name: "follow-first", nodeName: "contract-follow" });
-      await following({ fieldSelector }, async ({ hear }) => {
-        await hear("replaced: follow-first");
+      await withReflector({ fieldSelector }, async ({ expectReports }) => {
+        await expectReports("replaced: follow-first");
         await createPod({ name: "follow-second", nodeName: "contract-follow" });
         await createPod({ name: "follow-stranger" });
         await patchStatus(first, { phase: "Running" });
-        await hear("added follow-second", "modified follow-first");
-        await remove(first, 10);
-        await remove(first, 0);
-        await hear(
+        await expectReports("added follow-second", "modified follow-first");
+        await deletePod(first, 10);
+        await deletePod(first, 0);
+        await expectReports(
           "modified follow-first ending in 10 s",
           "modified follow-first ending in 0 s",
           "deleted follow-first ending in 0 s",
@@ -105,33 +105,33 @@ export function followContract(scene: KubeScene): void {
       });
     });
 
-    test("tells of one object by its name, before it is there and after it is gone", async () => {
+    test("watches one object by name, before it exists and after it is deleted", async () => {
       await createPod({ name: "follow-one-other" });
-      await following({ fieldSelector: "metadata.name=follow-one" }, async ({ hear }) => {
-        await hear("replaced:");
+      await withReflector({ fieldSelector: "metadata.name=follow-one" }, async ({ expectReports }) => {
+        await expectReports("replaced:");
         const one = await createPod({ name: "follow-one", nodeName: "" });
         await createPod({ name: "follow-one-more" });
-        await hear("added follow-one");
-        await remove(one, 0);
-        await hear("modified follow-one ending in 0 s", "deleted follow-one ending in 0 s");
+        await expectReports("added follow-one");
+        await deletePod(one, 0);
+        await expectReports("modified follow-one ending in 0 s", "deleted follow-one ending in 0 s");
         await createPod({ name: "follow-one", nodeName: "" });
-        await hear("added follow-one");
+        await expectReports("added follow-one");
       });
     });
 
-    test("tells what comes under its selector as added, and what leaves it as deleted", async () => {
+    test("reports an object as added when it starts to match the selector, and as deleted when it stops", async () => {
       const labels = { of: "selector" };
       const pod = await createPod({ name: "selected", nodeName: "", labels });
       const selector = { fieldSelector: "spec.nodeName=contract-selector", labelSelector: "of=selector" };
-      await following(selector, async ({ hear }) => {
-        await hear("replaced:");
-        await bind(pod, "contract-selector");
-        await hear("added selected");
+      await withReflector(selector, async ({ expectReports }) => {
+        await expectReports("replaced:");
+        await bindPod(pod, "contract-selector");
+        await expectReports("added selected");
         await kube.patch(pods(namespace), "selected", {
           type: "merge",
           body: { metadata: { labels: { of: null } } },
         });
-        await hear("deleted selected");
+        await expectReports("deleted selected");
       });
     });
 
@@ -139,23 +139,24 @@ export function followContract(scene: KubeScene): void {
       ["with initial events", () => {}],
       [
         "with lists",
-        (meddler: ReturnType<typeof meddle>) => meddler.askInstead(({ resourceVersionMatch: _, ...query }) => query),
+        (interceptor: ReturnType<typeof interceptWatches>) =>
+          interceptor.changeQuery(({ resourceVersionMatch: _, ...query }) => query),
       ],
     ] as const)
-      test(`${how} goes on where it was cut and misses nothing`, async () => {
+      test(`${how} resumes a broken watch and misses nothing`, async () => {
         const nodeName = `contract-${fresh()}`;
         const pod = await createPod({ nodeName });
         const name = pod.metadata.name!;
-        await following(
+        await withReflector(
           { fieldSelector: `spec.nodeName=${nodeName}` },
-          async ({ hear, meddler }) => {
-            await hear(`replaced: ${name}`);
+          async ({ expectReports, interceptor }) => {
+            await expectReports(`replaced: ${name}`);
             await patchStatus(pod, { phase: "Running" });
-            await hear(`modified ${name}`);
-            meddler.cut();
+            await expectReports(`modified ${name}`);
+            interceptor.breakWatches();
             const late = await createPod({ nodeName });
-            await remove(pod, 0);
-            await hear(
+            await deletePod(pod, 0);
+            await expectReports(
               "away: UNREACHABLE",
               "back",
               `added ${late.metadata.name}`,
@@ -167,29 +168,32 @@ export function followContract(scene: KubeScene): void {
         );
       });
 
-    test("tells everything anew when its place was forgotten", async () => {
+    test("lists again when its resourceVersion was compacted", async () => {
       const nodeName = "contract-forgotten";
       const [kept, gone] = [await createPod({ nodeName }), await createPod({ nodeName })];
-      await following({ fieldSelector: `spec.nodeName=${nodeName}` }, async ({ told, hear, meddler }) => {
-        await hear(
-          `replaced: ${[kept, gone]
-            .map(({ metadata }) => metadata.name)
-            .toSorted()
-            .join(" ")}`,
-        );
-        meddler.askInstead((query) => {
-          // As after an outage in which much has happened.
-          return query["resourceVersion"] === undefined
-            ? query
-            : { ...query, resourceVersion: kept.metadata.resourceVersion };
-        });
-        meddler.cut();
-        await remove(gone, 0);
-        await forget();
-        const again = `replaced: ${kept.metadata.name}`;
-        await until(`${again} after ${told}`, 30_000, () => told.includes(again));
-        expect(told.filter((line) => !/^(away|back|replaced)/.test(line))).toEqual([]);
-      });
+      await withReflector(
+        { fieldSelector: `spec.nodeName=${nodeName}` },
+        async ({ reports, expectReports, interceptor }) => {
+          await expectReports(
+            `replaced: ${[kept, gone]
+              .map(({ metadata }) => metadata.name)
+              .toSorted()
+              .join(" ")}`,
+          );
+          interceptor.changeQuery((query) => {
+            // Resume from an old version, as after a long outage.
+            return query["resourceVersion"] === undefined
+              ? query
+              : { ...query, resourceVersion: kept.metadata.resourceVersion };
+          });
+          interceptor.breakWatches();
+          await deletePod(gone, 0);
+          await forget();
+          const again = `replaced: ${kept.metadata.name}`;
+          await pollUntil(`${again} after ${reports}`, 30_000, () => reports.includes(again));
+          expect(reports.filter((line) => !/^(away|back|replaced)/.test(line))).toEqual([]);
+        },
+      );
     });
   });
 }

@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, setDefaultTimeout } from "bun:test";
-import { createScene, type KubeSubject } from "./kube-fixture.ts";
+import { createFixture, type KubeSubject } from "./kube-fixture.ts";
 import { objectsContract } from "./kube-objects.ts";
 import { podsContract } from "./kube-pods.ts";
-import { followContract } from "./kube-reflector.ts";
+import { reflectorContract } from "./kube-reflector.ts";
 
 /**
- * What every API server does, the fake and the real one alike, as far as the agent relies on it. `make` starts one that has the
- * contract's namespace and takes pods in it.
+ * The contract of an API server, as far as the agent relies on it, for the fake and kube-apiserver. `make` starts one
+ * that has the contract's namespace and accepts pods in it.
  */
 export function kubeContract(name: string, make: () => Promise<KubeSubject>): void {
   setDefaultTimeout(60_000);
@@ -16,9 +16,9 @@ export function kubeContract(name: string, make: () => Promise<KubeSubject>): vo
       subject = await make();
     });
     afterAll(() => subject.end());
-    const scene = createScene(() => subject);
-    objectsContract(scene);
-    podsContract(scene);
-    followContract(scene);
+    const fixture = createFixture(() => subject);
+    objectsContract(fixture);
+    podsContract(fixture);
+    reflectorContract(fixture);
   });
 }

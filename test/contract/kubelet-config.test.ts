@@ -3,9 +3,9 @@ import { join } from "node:path";
 import fields from "../golden/kubelet-config.json" with { type: "json" };
 
 const go = Bun.which("go");
-if (go === null) console.warn("skipped: the golden fields against k8s.io/kubelet itself, since `go` is not installed");
+if (go === null) console.warn("skipped: comparing the golden fields with k8s.io/kubelet, since `go` is not installed");
 test.skipIf(go === null)(
-  "the golden fields are what k8s.io/kubelet says",
+  "the golden fields equal those of k8s.io/kubelet",
   async () => {
     const printer = join(import.meta.dirname, "../upstream/kubelet-config");
     const child = Bun.spawn([go ?? "", "run", "."], { cwd: printer, stdout: "pipe", stderr: "inherit" });

@@ -1,4 +1,4 @@
-import { containerdContract, containerdUsersContract } from "./runtime-containerd.ts";
+import { containerdContract, containerdUserNamespaceContract } from "./runtime-containerd.ts";
 
 containerdContract("2.1");
-containerdUsersContract();
+containerdUserNamespaceContract();

@@ -1,7 +1,7 @@
 import { createClock } from "../../host/clock.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
 import { behaviours, commands, runtimeContract } from "./runtime.ts";
-import { usersContract } from "./runtime-user-namespaces.ts";
+import { userNamespaceContract } from "./runtime-user-namespaces.ts";
 
 const image = "berth.test/busybox:1";
 
@@ -9,22 +9,22 @@ for (const source of ["cri-events", "containerd-events"] as const)
   runtimeContract(`the fake runtime with ${source}`, async () => {
     const runtime = new FakeRuntime({ clock: createClock(), source });
     runtime.addImage(image);
-    runtime.groupsInImages.set(4242n, [50_000n]);
+    runtime.imageGroups.set(4242n, [50_000n]);
     for (const [name, { program }] of Object.entries(behaviours)) runtime.programs.set(name, program);
     for (const [line, command] of commands) runtime.commands.set(line, command);
     return {
       runtime,
       image,
-      logFolder: "/logs",
-      hasSpoken: async () => true,
-      abilities: { userNamespaces: true, supplementalGroupsPolicy: true },
+      logDir: "/logs",
+      hasLoggedReady: async () => true,
+      features: { userNamespaces: true, supplementalGroupsPolicy: true },
       source,
       end: async () => {},
     };
   });
 
-usersContract("the fake runtime", async () => {
+userNamespaceContract("the fake runtime", async () => {
   const runtime = new FakeRuntime({ clock: createClock() });
   runtime.addImage(image);
-  return { runtime, image, logFolder: "/logs", end: async () => {} };
+  return { runtime, image, logDir: "/logs", end: async () => {} };
 });

@@ -10,13 +10,15 @@ import {
 import type { SandboxId } from "../../proto/ids.ts";
 import { failureOf, type RuntimeSubject } from "./runtime.ts";
 
-export type UsersSubject = Pick<RuntimeSubject, "runtime" | "image" | "logFolder" | "end">;
+export type UserNamespaceSubject = Pick<RuntimeSubject, "runtime" | "image" | "logDir" | "end">;
 
-/** What a runtime does that can give a pod users of its own. Making it may take minutes: something may have to be built. */
-export function usersContract(name: string, make: () => Promise<UsersSubject>): void {
+/**
+ * The contract of a runtime that supports user namespaces. `make` may take minutes, since it may have to build runc.
+ */
+export function userNamespaceContract(name: string, make: () => Promise<UserNamespaceSubject>): void {
   setDefaultTimeout(60_000);
-  describe(`${name}, which can give pods users of their own,`, () => {
-    let subject: UsersSubject;
+  describe(`user namespaces of ${name}`, () => {
+    let subject: UserNamespaceSubject;
     let runtime: Runtime;
     beforeAll(async () => {
       subject = await make();
@@ -27,18 +29,18 @@ export function usersContract(name: string, make: () => Promise<UsersSubject>): 
     });
     afterAll(() => subject.end());
 
-    const mapping = (place: number): IDMapping => ({ hostId: 65_536 * place, containerId: 0, length: 65_536 });
-    const namespaces = (place: number) => ({
+    const mapping = (slot: number): IDMapping => ({ hostId: 65_536 * slot, containerId: 0, length: 65_536 });
+    const namespaces = (slot: number) => ({
       pid: NamespaceMode.CONTAINER,
-      usernsOptions: { mode: NamespaceMode.POD, uids: [mapping(place)], gids: [mapping(place)] },
+      usernsOptions: { mode: NamespaceMode.POD, uids: [mapping(slot)], gids: [mapping(slot)] },
     });
-    const aSandbox = (uid: string, place: number) =>
+    const buildSandboxConfig = (uid: string, slot: number) =>
       PodSandboxConfig.fromPartial({
         metadata: { name: uid, uid, namespace: "contract" },
-        logDirectory: `${subject.logFolder}/${uid}`,
-        linux: { securityContext: { namespaceOptions: namespaces(place) } },
+        logDirectory: `${subject.logDir}/${uid}`,
+        linux: { securityContext: { namespaceOptions: namespaces(slot) } },
       });
-    const aContainer = (place: number) =>
+    const buildContainerConfig = (slot: number) =>
       ContainerConfig.fromPartial({
         metadata: { name: "main" },
         image: { image: subject.image },
@@ -48,14 +50,14 @@ export function usersContract(name: string, make: () => Promise<UsersSubject>): 
             containerPath: "/host",
             hostPath: "/usr",
             readonly: true,
-            uidMappings: [mapping(place)],
-            gidMappings: [mapping(place)],
+            uidMappings: [mapping(slot)],
+            gidMappings: [mapping(slot)],
           },
         ],
-        linux: { securityContext: { namespaceOptions: namespaces(place) } },
+        linux: { securityContext: { namespaceOptions: namespaces(slot) } },
       });
 
-    test("says so, of each of its handlers", async () => {
+    test("Status reports the feature for each runtime handler", async () => {
       const { runtimeHandlers } = await runtime.status();
       expect(runtimeHandlers.map(({ name, features }) => [name, features?.userNamespaces])).toEqual([
         ["", true],
@@ -63,12 +65,12 @@ export function usersContract(name: string, make: () => Promise<UsersSubject>): 
       ]);
     });
 
-    test("a sandbox and its container run with the ids that were asked for, and tell them", async () => {
-      const config = aSandbox("mapped", 7);
+    test("a sandbox and its container run with the requested id mappings and report them", async () => {
+      const config = buildSandboxConfig("mapped", 7);
       const sandbox = await runtime.runPodSandbox(config, "");
       const { linux } = await runtime.podSandboxStatus(sandbox);
       expect(linux?.namespaces?.options?.usernsOptions).toEqual(namespaces(7).usernsOptions);
-      const container = await runtime.createContainer(sandbox, aContainer(7), config);
+      const container = await runtime.createContainer(sandbox, buildContainerConfig(7), config);
       await runtime.startContainer(container);
       const { state, mounts } = await runtime.containerStatus(container);
       expect(state).toBe(ContainerState.CONTAINER_RUNNING);
@@ -77,10 +79,10 @@ export function usersContract(name: string, make: () => Promise<UsersSubject>): 
       ]);
     });
 
-    test("a container with other ids than its sandbox is refused", async () => {
-      const config = aSandbox("different", 7);
+    test("the runtime refuses a container whose id mappings differ from its sandbox's", async () => {
+      const config = buildSandboxConfig("different", 7);
       const sandbox = await runtime.runPodSandbox(config, "");
-      const failure = await failureOf(runtime.createContainer(sandbox, aContainer(8), config));
+      const failure = await failureOf(runtime.createContainer(sandbox, buildContainerConfig(8), config));
       expect(failure).toMatchObject({ name: "CriError", code: "UNKNOWN" });
       expect(String(failure)).toContain("user namespace config for sandbox is different from container");
     });

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
-import type { ContainerChange, EventSource, Runtime, RuntimeEvent, ToldExit } from "../../cri/runtime.ts";
+import type { ContainerChange, EventExit, Runtime, RuntimeEvent, RuntimeEventSource } from "../../cri/runtime.ts";
 import {
   ContainerConfig,
   ContainerState,
@@ -12,26 +12,26 @@ import {
 } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
-import { until } from "../bed/poll-until.ts";
-import type { Command, Program } from "../fakes/runtime.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import type { FakeCommand, Program } from "../fakes/runtime.ts";
 
 /** A runtime under test. */
 export interface RuntimeSubject {
   readonly runtime: Runtime;
-  /** An image that is on the node and has busybox' commands. */
+  /** An image on the node that has busybox' commands. */
   readonly image: string;
-  /** A folder for logs, below which the suite may write anything. */
-  readonly logFolder: string;
-  /** Whether a container has written its first line, "ready". */
-  hasSpoken(logPath: string): Promise<boolean>;
-  /** What it says that it can do; undefined: it is too old to say. */
-  readonly abilities: { readonly userNamespaces: boolean; readonly supplementalGroupsPolicy: boolean } | undefined;
-  /** Where its events come from. Only those of the CRI say which pod they are about, and tell of what was only created. */
-  readonly source: EventSource;
+  /** A directory for logs; the suite may write anything below it. */
+  readonly logDir: string;
+  /** Whether a container has written its first log line, "ready". */
+  hasLoggedReady(logPath: string): Promise<boolean>;
+  /** The features that it reports; undefined for a runtime too old to report them. */
+  readonly features: { readonly userNamespaces: boolean; readonly supplementalGroupsPolicy: boolean } | undefined;
+  /** The source of its events. Only CRI's events name the pod and include creations. */
+  readonly source: RuntimeEventSource;
   end(): Promise<void>;
 }
 
-/** What the containers of this suite do: the command for a real runtime, and the same in the fake's words. */
+/** The containers of this suite: the command for a real runtime, and the same behaviour as a program of the fake. */
 export const behaviours = {
   "exits-0": { command: ["true"], program: { exitsAfterMs: 0, exitCode: 0 } },
   "exits-3": { command: ["sh", "-c", "exit 3"], program: { exitsAfterMs: 0, exitCode: 3 } },
@@ -43,8 +43,8 @@ export const behaviours = {
   "has-no-binary": { command: ["/does-not-exist"], program: { startError: "no such file or directory" } },
 } as const satisfies Readonly<Record<string, { readonly command: readonly string[]; readonly program: Program }>>;
 
-/** What is run in a container, for the fake's sake. */
-export const commands: ReadonlyMap<string, Command> = new Map([
+/** The commands that the suite runs by ExecSync, for the fake. */
+export const commands: ReadonlyMap<string, FakeCommand> = new Map([
   ["sh -c echo out; echo err >&2; exit 4", { stdout: "out\n", stderr: "err\n", exitCode: 4 }],
   ["sleep 60", { lastsMs: 60_000 }],
 ]);
@@ -52,8 +52,8 @@ export const commands: ReadonlyMap<string, Command> = new Map([
 export type Behaviour = keyof typeof behaviours;
 
 /**
- * The error that a call ends with. Unlike `expect().rejects`, which spins Bun's event loop in place, it may be used right
- * after another answer has come over the same socket.
+ * Returns the error with which a call fails. Unlike `expect().rejects`, which spins Bun's event loop in place, it works
+ * right after another response on the same socket.
  */
 export const failureOf = (call: Promise<unknown>): Promise<unknown> =>
   call.then(
@@ -64,9 +64,9 @@ export const failureOf = (call: Promise<unknown>): Promise<unknown> =>
 type Change = Extract<RuntimeEvent, { kind: "container" }>;
 const isChange = (event: RuntimeEvent): event is Change => event.kind === "container";
 
-/** What every implementation of `Runtime` must do, the fake and the real ones alike. */
+/** The contract of `Runtime`, for the fake and containerd. */
 export function runtimeContract(name: string, make: () => Promise<RuntimeSubject>): void {
-  // When a test times out, Bun kills all children of the process, a containerd that other tests still need among them.
+  // When a test times out, Bun kills all children of the process, also the containerd that other tests still need.
   setDefaultTimeout(60_000);
   describe(name, () => {
     let subject: RuntimeSubject;
@@ -82,18 +82,18 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
     });
     afterAll(() => subject.end());
 
-    function aSandbox(overrides: Parameters<typeof PodSandboxConfig.fromPartial>[0] = {}): PodSandboxConfig {
+    function buildSandboxConfig(overrides: Parameters<typeof PodSandboxConfig.fromPartial>[0] = {}): PodSandboxConfig {
       const uid = `pod-${++pods}`;
       return PodSandboxConfig.fromPartial({
         metadata: { name: uid, uid, namespace: "contract", attempt: 2 },
-        logDirectory: `${subject.logFolder}/${uid}`,
+        logDirectory: `${subject.logDir}/${uid}`,
         labels: { [podUidLabel]: uid, colour: "green" },
         annotations: { "example.test/note": "kept verbatim: ✓" },
         linux: {},
         ...overrides,
       });
     }
-    function aContainer(behaviour: Behaviour, uid: string, image = subject.image): ContainerConfig {
+    function buildContainerConfig(behaviour: Behaviour, uid: string, image = subject.image): ContainerConfig {
       return ContainerConfig.fromPartial({
         metadata: { name: behaviour, attempt: 5 },
         image: { image },
@@ -104,44 +104,44 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
         linux: { securityContext: { namespaceOptions: { pid: NamespaceMode.CONTAINER } } },
       });
     }
-    /** A pod with one container, which is started unless it is only to be created. */
-    async function aPod(behaviour: Behaviour, { start = true } = {}) {
-      const config = aSandbox();
+    /** A pod with one container, which is started unless `start` is false. */
+    async function runPod(behaviour: Behaviour, { start = true } = {}) {
+      const config = buildSandboxConfig();
       const uid = config.metadata!.uid as PodUid;
       const sandbox = await runtime.runPodSandbox(config, "");
-      const container = await runtime.createContainer(sandbox, aContainer(behaviour, uid), config);
+      const container = await runtime.createContainer(sandbox, buildContainerConfig(behaviour, uid), config);
       if (start) await runtime.startContainer(container);
       return { config, uid, sandbox, container };
     }
     const exited = (id: ContainerId) =>
-      until("the container's end", 5_000, async () => {
+      pollUntil("the container's exit", 5_000, async () => {
         const status = await runtime.containerStatus(id);
         return status.state === ContainerState.CONTAINER_EXITED && status;
       });
-    /** A shell needs a moment until it has set its trap. */
+    /** Waits until the shell has set its trap. */
     const ready = async (id: ContainerId) => {
       const { logPath } = await runtime.containerStatus(id);
-      await until("the container's first line", 5_000, () => subject.hasSpoken(logPath));
+      await pollUntil("the container's first line", 5_000, () => subject.hasLoggedReady(logPath));
     };
     const stateOf = async (id: ContainerId) => (await runtime.containerStatus(id)).state;
 
-    test("speaks CRI v1 and says its name", async () => {
+    test("Version returns CRI v1 and the runtime's name and version", async () => {
       const { runtimeApiVersion, runtimeName, runtimeVersion } = await runtime.version();
       expect(runtimeApiVersion).toBe("v1");
       expect(runtimeName).not.toBe("");
       expect(runtimeVersion).toMatch(/\d+\.\d+/);
     });
 
-    test("is ready, its network too", async () => {
+    test("Status reports RuntimeReady and NetworkReady", async () => {
       const { status } = await runtime.status();
       const ready = status?.conditions.filter(({ status }) => status).map(({ type }) => type);
       expect(ready).toEqual(expect.arrayContaining(["RuntimeReady", "NetworkReady"]));
     });
 
-    test("says what it can do, as far as it is new enough to say", async () => {
+    test("Status reports the features of the runtime, unless it is too old", async () => {
       const { runtimeHandlers, features } = await runtime.status();
       const byDefault = runtimeHandlers.find(({ name }) => name === "")?.features;
-      const { userNamespaces, supplementalGroupsPolicy } = subject.abilities ?? {};
+      const { userNamespaces, supplementalGroupsPolicy } = subject.features ?? {};
       expect(byDefault?.userNamespaces).toBe(userNamespaces);
       expect(features?.supplementalGroupsPolicy).toBe(supplementalGroupsPolicy);
     });
@@ -150,10 +150,10 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       [SupplementalGroupsPolicy.Merge, [3000n, 5000n, 50_000n]],
       [SupplementalGroupsPolicy.Strict, [3000n, 5000n]],
     ] as const)
-      test(`tells the groups of a container, ${policy === SupplementalGroupsPolicy.Strict ? "none but those asked for" : "with those that the image gives its user"}`, async () => {
-        const config = aSandbox();
+      test(`ContainerStatus reports the groups of the user, ${policy === SupplementalGroupsPolicy.Strict ? "only the requested ones with Strict" : "those of the image included with Merge"}`, async () => {
+        const config = buildSandboxConfig();
         const sandbox = await runtime.runPodSandbox(config, "");
-        const wanted = aContainer("obeys-term", config.metadata!.uid);
+        const containerConfig = buildContainerConfig("obeys-term", config.metadata!.uid);
         const securityContext = LinuxContainerSecurityContext.fromPartial({
           namespaceOptions: { pid: NamespaceMode.CONTAINER },
           runAsUser: { value: 4242n },
@@ -161,16 +161,16 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
           supplementalGroups: [5000n],
           supplementalGroupsPolicy: policy,
         });
-        const asUser = ContainerConfig.fromPartial({ ...wanted, linux: { securityContext } });
+        const asUser = ContainerConfig.fromPartial({ ...containerConfig, linux: { securityContext } });
         const container = await runtime.createContainer(sandbox, asUser, config);
         await runtime.startContainer(container);
         const { user } = await runtime.containerStatus(container);
         const linux = { uid: 4242n, gid: 3000n, supplementalGroups: [...groups] };
-        expect(user?.linux).toEqual(subject.abilities === undefined ? undefined : linux);
+        expect(user?.linux).toEqual(subject.features === undefined ? undefined : linux);
       });
 
-    test("a sandbox runs, has an address, stops, loses it, and goes", async () => {
-      const config = aSandbox();
+    test("a sandbox runs with an address, stops without one, and is removed", async () => {
+      const config = buildSandboxConfig();
       const before = BigInt(Date.now() - 1_000) * 1_000_000n;
       const id = await runtime.runPodSandbox(config, "");
       const running = await runtime.podSandboxStatus(id);
@@ -193,34 +193,37 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect(await failureOf(runtime.podSandboxStatus(id))).toMatchObject({ name: "CriError", code: "NOT_FOUND" });
     });
 
-    test("a sandbox on the host's network has no address of its own", async () => {
+    test("a sandbox on the host network has no address of its own", async () => {
       const namespaceOptions = { network: NamespaceMode.NODE };
-      const id = await runtime.runPodSandbox(aSandbox({ linux: { securityContext: { namespaceOptions } } }), "");
+      const id = await runtime.runPodSandbox(
+        buildSandboxConfig({ linux: { securityContext: { namespaceOptions } } }),
+        "",
+      );
       const { network, linux } = await runtime.podSandboxStatus(id);
       expect(network?.ip ?? "").toBe("");
       expect(linux?.namespaces?.options?.network).toBe(NamespaceMode.NODE);
     });
 
     test("a second sandbox with the same metadata is refused", async () => {
-      const config = aSandbox();
+      const config = buildSandboxConfig();
       await runtime.runPodSandbox(config, "");
       expect(await failureOf(runtime.runPodSandbox(config, ""))).toBeInstanceOf(CriError);
       expect(await runtime.listPodSandbox({ podUid: config.metadata!.uid as PodUid })).toHaveLength(1);
     });
 
-    test("pods of the same name and another uid live side by side", async () => {
+    test("pods of the same name with different uids can run side by side", async () => {
       const sandboxes: SandboxId[] = [];
       for (const uid of ["one", "other"]) {
-        const config = aSandbox({ metadata: { name: "same", uid, namespace: "contract", attempt: 0 } });
+        const config = buildSandboxConfig({ metadata: { name: "same", uid, namespace: "contract", attempt: 0 } });
         const sandbox = await runtime.runPodSandbox(config, "");
-        await runtime.createContainer(sandbox, aContainer("obeys-term", uid), config);
+        await runtime.createContainer(sandbox, buildContainerConfig("obeys-term", uid), config);
         sandboxes.push(sandbox);
       }
       expect(new Set(sandboxes).size).toBe(2);
     });
 
-    test("stopping and removing twice, or what never was, succeeds", async () => {
-      const { sandbox, container } = await aPod("obeys-term");
+    test("stopping and removing succeed when repeated and for missing objects", async () => {
+      const { sandbox, container } = await runPod("obeys-term");
       for (const _ of ["once", "twice"]) await runtime.stopContainer(container, 5);
       for (const _ of ["once", "twice"]) await runtime.removeContainer(container);
       await runtime.stopContainer(container, 5);
@@ -230,15 +233,15 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       await runtime.removeImage("berth.test/never-was:1");
     });
 
-    test("the status of what is absent is NOT_FOUND", async () => {
-      const nobody = "0123456789abcdef";
-      expect(await failureOf(runtime.podSandboxStatus(nobody as SandboxId))).toMatchObject({ code: "NOT_FOUND" });
-      expect(await failureOf(runtime.containerStatus(nobody as ContainerId))).toMatchObject({ code: "NOT_FOUND" });
-      expect(await failureOf(runtime.startContainer(nobody as ContainerId))).toMatchObject({ code: "NOT_FOUND" });
+    test("the status and start of a missing sandbox or container are NOT_FOUND", async () => {
+      const missingId = "0123456789abcdef";
+      expect(await failureOf(runtime.podSandboxStatus(missingId as SandboxId))).toMatchObject({ code: "NOT_FOUND" });
+      expect(await failureOf(runtime.containerStatus(missingId as ContainerId))).toMatchObject({ code: "NOT_FOUND" });
+      expect(await failureOf(runtime.startContainer(missingId as ContainerId))).toMatchObject({ code: "NOT_FOUND" });
     });
 
-    test("a container is created, runs and exits, and lists show each state", async () => {
-      const { sandbox, container, uid } = await aPod("obeys-term", { start: false });
+    test("a container is created, runs and exits, and lists show each state in turn", async () => {
+      const { sandbox, container, uid } = await runPod("obeys-term", { start: false });
       const listed = async () =>
         (await runtime.listContainers({ podUid: uid })).map(({ id, state }) => ({ id, state }));
       expect(await listed()).toEqual([{ id: container, state: ContainerState.CONTAINER_CREATED }]);
@@ -258,22 +261,22 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect((await runtime.listContainers({ podSandboxId: sandbox })).map(({ id }) => id)).toEqual([container]);
     });
 
-    test("metadata, labels and annotations come back, and the log's absolute path", async () => {
-      const { config, container, sandbox } = await aPod("obeys-term");
-      const wanted = aContainer("obeys-term", config.metadata!.uid);
-      const { metadata, labels, annotations } = wanted;
+    test("the status returns metadata, labels, annotations and the log's absolute path", async () => {
+      const { config, container, sandbox } = await runPod("obeys-term");
+      const containerConfig = buildContainerConfig("obeys-term", config.metadata!.uid);
+      const { metadata, labels, annotations } = containerConfig;
       const status = await runtime.containerStatus(container);
       expect(status).toMatchObject({ metadata: metadata!, labels, annotations });
-      expect(status.logPath).toBe(`${config.logDirectory}/${wanted.logPath}`);
+      expect(status.logPath).toBe(`${config.logDirectory}/${containerConfig.logPath}`);
       const [listed] = await runtime.listContainers({ id: container });
       expect(listed).toMatchObject({ podSandboxId: sandbox, metadata: metadata!, labels, annotations });
     });
 
-    test("the image is shown by name, its reference is an id or a digest", async () => {
+    test("a container's status shows the image's name, with an id or a digest as its reference", async () => {
       const id = (await runtime.imageStatus(subject.image))!.id;
-      const config = aSandbox();
+      const config = buildSandboxConfig();
       const sandbox = await runtime.runPodSandbox(config, "");
-      const byId = aContainer("obeys-term", config.metadata!.uid, id);
+      const byId = buildContainerConfig("obeys-term", config.metadata!.uid, id);
       const container = await runtime.createContainer(sandbox, byId, config);
       const { image, imageRef } = await runtime.containerStatus(container);
       expect(image?.image).toBe(subject.image);
@@ -285,12 +288,12 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       ["exits-3", 3, "Error"],
     ] as const)
       test(`a container that exits with ${exitCode} is ${reason}`, async () => {
-        const { container } = await aPod(behaviour);
+        const { container } = await runPod(behaviour);
         expect(await exited(container)).toMatchObject({ exitCode, reason });
       });
 
-    test("a container that obeys SIGTERM ends with its own code, long before the grace period does", async () => {
-      const { container } = await aPod("obeys-term");
+    test("a container that handles SIGTERM exits with its own code, long before the grace period ends", async () => {
+      const { container } = await runPod("obeys-term");
       await ready(container);
       const started = performance.now();
       await runtime.stopContainer(container, 30);
@@ -299,7 +302,7 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
     });
 
     test("a container that ignores SIGTERM is killed after the grace period, and not before", async () => {
-      const { container } = await aPod("ignores-term");
+      const { container } = await runPod("ignores-term");
       await ready(container);
       const started = performance.now();
       await runtime.stopContainer(container, 1);
@@ -308,27 +311,27 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
     });
 
     test("without a grace period SIGKILL comes at once", async () => {
-      const { container } = await aPod("ignores-term");
+      const { container } = await runPod("ignores-term");
       const started = performance.now();
       await runtime.stopContainer(container, 0);
       expect(performance.now() - started).toBeLessThan(5_000);
       expect((await exited(container)).exitCode).toBe(137);
     });
 
-    test("two who stop the same container both succeed", async () => {
-      const { container } = await aPod("obeys-term");
+    test("two concurrent stops of the same container both succeed", async () => {
+      const { container } = await runPod("obeys-term");
       await Promise.all([runtime.stopContainer(container, 5), runtime.stopContainer(container, 5)]);
       expect(await stateOf(container)).toBe(ContainerState.CONTAINER_EXITED);
     });
 
     test("stopping a container that has never run leaves it created", async () => {
-      const { container } = await aPod("obeys-term", { start: false });
+      const { container } = await runPod("obeys-term", { start: false });
       await runtime.stopContainer(container, 5);
       expect(await stateOf(container)).toBe(ContainerState.CONTAINER_CREATED);
     });
 
     test("a container starts only once", async () => {
-      const { container } = await aPod("obeys-term");
+      const { container } = await runPod("obeys-term");
       expect(await failureOf(runtime.startContainer(container))).toBeInstanceOf(CriError);
       expect(await stateOf(container)).toBe(ContainerState.CONTAINER_RUNNING);
       await runtime.stopContainer(container, 0);
@@ -336,8 +339,8 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect(await stateOf(container)).toBe(ContainerState.CONTAINER_EXITED);
     });
 
-    test("a container without its binary fails to start and is exited with StartError and 128", async () => {
-      const { container } = await aPod("has-no-binary", { start: false });
+    test("a container whose binary is missing fails to start and has exited with StartError and 128", async () => {
+      const { container } = await runPod("has-no-binary", { start: false });
       expect(await failureOf(runtime.startContainer(container))).toMatchObject({ name: "CriError", code: "UNKNOWN" });
       const status = await exited(container);
       expect(status).toMatchObject({ exitCode: 128, reason: "StartError", startedAt: 0n });
@@ -345,8 +348,8 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect(status.finishedAt).toBeGreaterThan(status.createdAt);
     });
 
-    test("a command is run in a container that runs, and a slow one is killed", async () => {
-      const { container } = await aPod("obeys-term");
+    test("ExecSync runs a command in a running container and kills a slow one", async () => {
+      const { container } = await runPod("obeys-term");
       const text = (bytes: Uint8Array) => String(Buffer.from(bytes));
       const argv = ["sh", "-c", "echo out; echo err >&2; exit 4"];
       const { stdout, stderr, exitCode } = await runtime.execSync(container, argv, 5);
@@ -368,26 +371,26 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
     });
 
     test("a running container can be removed", async () => {
-      const { container, uid } = await aPod("ignores-term");
+      const { container, uid } = await runPod("ignores-term");
       await runtime.removeContainer(container);
       expect(await runtime.listContainers({ podUid: uid })).toEqual([]);
     });
 
-    test("stopping a sandbox kills what runs in it", async () => {
-      const { sandbox, container } = await aPod("ignores-term");
+    test("stopping a sandbox kills its containers", async () => {
+      const { sandbox, container } = await runPod("ignores-term");
       await runtime.stopPodSandbox(sandbox);
       expect(await exited(container)).toMatchObject({ exitCode: 137, reason: "Error" });
     });
 
     test("removing a running sandbox removes its containers too", async () => {
-      const { sandbox, uid } = await aPod("ignores-term");
+      const { sandbox, uid } = await runPod("ignores-term");
       await runtime.removePodSandbox(sandbox);
       expect(await runtime.listContainers({ podUid: uid })).toEqual([]);
       expect(await runtime.listPodSandbox({ podUid: uid })).toEqual([]);
     });
 
     test("lists are filtered by pod, by sandbox and by id, and all conditions must hold", async () => {
-      const [a, b] = [await aPod("obeys-term"), await aPod("obeys-term")];
+      const [a, b] = [await runPod("obeys-term"), await runPod("obeys-term")];
       const ids = async (filter: Parameters<Runtime["listContainers"]>[0]) =>
         (await runtime.listContainers(filter)).map(({ id }) => id).sort();
       expect(await ids({})).toEqual([a.container, b.container].sort());
@@ -400,21 +403,25 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect(await runtime.listPodSandbox({ id: a.sandbox, podUid: b.uid })).toEqual([]);
     });
 
-    test("a container of an image that is not there is NOT_FOUND", async () => {
-      const config = aSandbox();
+    test("creating a container of a missing image is NOT_FOUND", async () => {
+      const config = buildSandboxConfig();
       const sandbox = await runtime.runPodSandbox(config, "");
-      const container = aContainer("obeys-term", config.metadata!.uid, "berth.test/never-was:1");
+      const container = buildContainerConfig("obeys-term", config.metadata!.uid, "berth.test/never-was:1");
       const creation = runtime.createContainer(sandbox, container, config);
       expect(await failureOf(creation)).toMatchObject({ code: "NOT_FOUND" });
     });
 
-    test("a container in a sandbox that is not there is NOT_FOUND", async () => {
-      const config = aSandbox();
-      const creation = runtime.createContainer("0123abcd" as SandboxId, aContainer("obeys-term", "u"), config);
+    test("creating a container in a missing sandbox is NOT_FOUND", async () => {
+      const config = buildSandboxConfig();
+      const creation = runtime.createContainer(
+        "0123abcd" as SandboxId,
+        buildContainerConfig("obeys-term", "u"),
+        config,
+      );
       expect(await failureOf(creation)).toMatchObject({ code: "NOT_FOUND" });
     });
 
-    test("an image is found by name and by id, or is undefined", async () => {
+    test("imageStatus finds an image by name and by id, and returns undefined for a missing one", async () => {
       const image = await runtime.imageStatus(subject.image);
       expect(image?.repoTags).toContain(subject.image);
       expect(image?.size).toBeGreaterThan(0n);
@@ -423,12 +430,12 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect((await runtime.listImages()).map(({ id }) => id)).toContain(image!.id);
     });
 
-    test("images live on a file system of this machine", async () => {
+    test("imageFsInfo names the mount point of the images", async () => {
       const { imageFilesystems } = await runtime.imageFsInfo();
       expect(imageFilesystems[0]?.fsId?.mountpoint).toStartWith("/");
     });
 
-    test("pulling an image that nobody has fails, and soon", async () => {
+    test("pulling from an unreachable registry fails soon", async () => {
       const started = performance.now();
       const pull = runtime.pullImage("127.0.0.1:1/never-was:1", undefined, undefined);
       expect(await failureOf(pull)).toBeInstanceOf(CriError);
@@ -436,7 +443,7 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
     });
 
     test("a call that outlives its deadline is DEADLINE_EXCEEDED", async () => {
-      const { container } = await aPod("ignores-term");
+      const { container } = await runPod("ignores-term");
       await ready(container);
       const stop = runtime.stopContainer(container, 60, { deadlineMs: 300 });
       expect(await failureOf(stop)).toMatchObject({
@@ -447,8 +454,8 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect(await stateOf(container)).toBe(ContainerState.CONTAINER_RUNNING);
     });
 
-    test("a call that the caller gives up is CANCELLED, whether it was sent or not", async () => {
-      const { container } = await aPod("ignores-term");
+    test("a call that the caller aborts is CANCELLED, whether it was sent or not", async () => {
+      const { container } = await runPod("ignores-term");
       await ready(container);
       const caller = new AbortController();
       const stop = runtime.stopContainer(container, 60, { signal: caller.signal });
@@ -458,25 +465,30 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect(await stateOf(container)).toBe(ContainerState.CONTAINER_RUNNING);
     });
 
-    test("events tell of sandboxes and containers until their removal, and until the listener leaves", async () => {
-      const heard: RuntimeEvent[] = [];
+    test("events report sandboxes and containers until they are removed or the listener aborts", async () => {
+      const received: RuntimeEvent[] = [];
       const listener = new AbortController();
-      const following = runtime.events((event) => heard.push(event), listener.signal);
-      await until("the connection", 5_000, () => heard.length > 0);
-      expect(heard[0]).toMatchObject({ kind: "connected" });
-      const { sandbox, container, uid } = await aPod("ignores-term");
+      const following = runtime.events((event) => received.push(event), listener.signal);
+      await pollUntil("the connection", 5_000, () => received.length > 0);
+      expect(received[0]).toMatchObject({ kind: "connected" });
+      const { sandbox, container, uid } = await runPod("ignores-term");
       await runtime.stopContainer(container, 0);
       await runtime.removeContainer(container);
       await runtime.stopPodSandbox(sandbox);
       await runtime.removePodSandbox(sandbox);
-      const about = (id: string) => heard.filter(isChange).filter(({ containerId }) => containerId === id);
-      // Some runtimes tell of an end twice.
+      const about = (id: string) => received.filter(isChange).filter(({ containerId }) => containerId === id);
+      // Some runtimes report an exit twice.
       const changes = (id: string) => [...new Set(about(id).map(({ change }) => change))];
       const isOfCri = subject.source === "cri-events";
-      const life: ContainerChange[] = [...(isOfCri ? ["created" as const] : []), "started", "stopped", "deleted"];
-      await until("the last event", 5_000, () => changes(sandbox).includes("deleted"));
-      expect(changes(container)).toEqual(life);
-      expect(changes(sandbox)).toEqual(life);
+      const expectedChanges: ContainerChange[] = [
+        ...(isOfCri ? ["created" as const] : []),
+        "started",
+        "stopped",
+        "deleted",
+      ];
+      await pollUntil("the last event", 5_000, () => changes(sandbox).includes("deleted"));
+      expect(changes(container)).toEqual(expectedChanges);
+      expect(changes(sandbox)).toEqual(expectedChanges);
       if (isOfCri)
         for (const [id, isSandbox] of [
           [sandbox, true],
@@ -485,13 +497,13 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
           expect(about(id)[0]).toMatchObject({ podUid: uid, podSandboxId: sandbox, isSandbox });
       listener.abort();
       await following;
-      const count = heard.length;
-      await runtime.removePodSandbox((await aPod("exits-0")).sandbox);
-      expect(heard).toHaveLength(count);
+      const count = received.length;
+      await runtime.removePodSandbox((await runPod("exits-0")).sandbox);
+      expect(received).toHaveLength(count);
     });
 
-    test("an end is told within a second, and by containerd's own events as the status will have it", async () => {
-      const stopped = Promise.withResolvers<{ readonly at: number; readonly exit: ToldExit | undefined }>();
+    test("an exit is reported within a second; containerd's own event carries the status's exit code and time", async () => {
+      const stopped = Promise.withResolvers<{ readonly at: number; readonly exit: EventExit | undefined }>();
       const connected = Promise.withResolvers<void>();
       const listener = new AbortController();
       let container: ContainerId | undefined;
@@ -501,7 +513,7 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
           stopped.resolve({ at: Date.now(), exit: event.exit });
       }, listener.signal);
       await connected.promise;
-      container = (await aPod("obeys-term")).container;
+      container = (await runPod("obeys-term")).container;
       await runtime.stopContainer(container, 0);
       const { finishedAt, exitCode } = await runtime.containerStatus(container);
       const { at, exit } = await stopped.promise;

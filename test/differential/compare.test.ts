@@ -1,55 +1,62 @@
 import { expect, test } from "bun:test";
-import { compare, type Entry, fieldsOf, isBoundless, stale, tell } from "./compare.ts";
-import { ORDER, type Rows } from "./comparison-rows.ts";
-import { lists } from "./known-differences.ts";
+import {
+  acceptsAnyValue,
+  compareRuns,
+  fieldsOf,
+  findStaleEntries,
+  formatFindings,
+  type KnownDifference,
+} from "./compare.ts";
+import { EVENT_ORDER, type Rows } from "./comparison-rows.ts";
+import { knownDifferences } from "./known-differences.ts";
 
 const rows = (entries: Readonly<Record<string, string>>): Rows => new Map(Object.entries(entries));
 const kinds = (
   a: Readonly<Record<string, string>>,
   b: Readonly<Record<string, string>>,
   berth: Readonly<Record<string, string>>,
-  deliberate: readonly Entry[] = [],
-  momentary: readonly Entry[] = [],
+  deliberate: readonly KnownDifference[] = [],
+  timingDependent: readonly KnownDifference[] = [],
 ) =>
-  compare({ pod: "p", kubelet: [rows(a), rows(b)], berth: rows(berth) }, { deliberate, momentary }).map(
+  compareRuns({ pod: "p", kubelet: [rows(a), rows(b)], berth: rows(berth) }, { deliberate, timingDependent }).map(
     ({ field, kind }) => `${kind} ${field}`,
   );
-const entry: Entry = { pod: "p", field: "x", kubelet: "1", berth: "2", reason: "so" };
+const entry: KnownDifference = { pod: "p", field: "x", kubelet: "1", berth: "2", reason: "so" };
 
-test("what all three show alike is no finding", () => {
+test("reports no finding when all three runs agree", () => {
   expect(kinds({ x: "1" }, { x: "1" }, { x: "1" })).toEqual([]);
 });
 
-test("what Berth alone shows otherwise is a difference, also where a side shows nothing", () => {
+test("reports a difference when only Berth deviates, also when a side lacks the field", () => {
   expect(kinds({ x: "1" }, { x: "1" }, { x: "2" })).toEqual(["difference x"]);
   expect(kinds({ x: "1" }, { x: "1" }, {})).toEqual(["difference x"]);
   expect(kinds({}, {}, { x: "1" })).toEqual(["difference x"]);
 });
 
-test("where the kubelet shows otherwise than itself, what Berth shows is noise if one of the runs shows it", () => {
+test("reports noise when the kubelet's runs disagree and Berth equals one of them", () => {
   expect(kinds({ x: "1" }, { x: "2" }, { x: "1" })).toEqual(["noise x"]);
   expect(kinds({ x: "1" }, {}, {})).toEqual(["noise x"]);
   expect(kinds({ x: "1" }, {}, { x: "3" })).toEqual(["difference x"]);
   expect(kinds({ x: "1" }, { x: "2" }, {})).toEqual(["difference x"]);
 });
 
-test("what depends on moments is noise as far as the list says", () => {
-  const list: readonly Entry[] = [{ ...entry, kubelet: ["1", undefined], berth: ["2", "3"] }];
+test("reports listed timing-dependent values as noise, and other values as a difference", () => {
+  const list: readonly KnownDifference[] = [{ ...entry, kubelet: ["1", undefined], berth: ["2", "3"] }];
   expect(kinds({ x: "1" }, {}, { x: "3" }, [], list)).toEqual(["noise x"]);
   expect(kinds({ x: "1" }, { x: "1" }, { x: "2" }, [], list)).toEqual(["noise x"]);
   expect(kinds({ x: "1" }, { x: "4" }, { x: "2" }, [], list)).toEqual(["difference x"]);
   expect(kinds({ x: "1" }, {}, { x: "4" }, [], list)).toEqual(["difference x"]);
 });
 
-test("numbers may be apart as far as the list says", () => {
-  const list: readonly Entry[] = [{ ...entry, kubelet: /^×\d$/, berth: /^×\d+$/, within: 2 }];
+test("accepts numbers within the listed distance only", () => {
+  const list: readonly KnownDifference[] = [{ ...entry, kubelet: /^×\d$/, berth: /^×\d+$/, within: 2 }];
   expect(kinds({ x: "×1" }, { x: "×2" }, { x: "×3" }, [], list)).toEqual(["noise x"]);
   expect(kinds({ x: "×1" }, { x: "×2" }, { x: "×4" }, [], list)).toEqual(["difference x"]);
   expect(kinds({ x: "×1" }, { x: "×1" }, { x: "×50" }, [], list)).toEqual(["difference x"]);
   expect(kinds({ x: "×1" }, { x: "×1" }, {}, [], list)).toEqual(["difference x"]);
 });
 
-test("a difference that is listed is deliberate, where both sides are as the list says", () => {
+test("reports a listed difference as deliberate only when both sides match the entry", () => {
   expect(kinds({ x: "1" }, { x: "1" }, { x: "2" }, [entry])).toEqual(["deliberate x"]);
   expect(kinds({ x: "1" }, { x: "1" }, { x: "3" }, [entry])).toEqual(["difference x"]);
   expect(kinds({ x: "4" }, { x: "4" }, { x: "2" }, [entry])).toEqual(["difference x"]);
@@ -62,12 +69,12 @@ test("a difference that is listed is deliberate, where both sides are as the lis
   ]);
 });
 
-test("no pattern is about what is not there", () => {
+test("a pattern does not match a missing field", () => {
   const pattern = { ...entry, kubelet: /\d/, berth: /^/ };
   expect(kinds({ x: "1" }, { x: "1" }, {}, [pattern])).toEqual(["difference x"]);
 });
 
-/** Two runs of the kubelet that agree, and what would be wrong of Berth. */
+/** A value on which both kubelet runs agree, and a wrong value of Berth. */
 const wrong: readonly (readonly [
   pod: string,
   field: string,
@@ -94,7 +101,7 @@ const wrong: readonly (readonly [
   ["host-path-no-file", "event Warning FailedMount: /x is not a file", "×3", "×3000"],
   [
     "runs",
-    ORDER,
+    EVENT_ORDER,
     "event Normal Created x: y\nevent Normal Started x: z",
     "event Normal Started x: z\nevent Normal Created x: y",
   ],
@@ -103,28 +110,28 @@ for (const [pod, field, kubelet, berth] of wrong)
   test(`the lists do not excuse ${pod}: ${field} as ${berth}`, () => {
     const side = (value: string | undefined) => rows(value === undefined ? {} : { [field]: value });
     const runs = { pod, kubelet: [side(kubelet), side(kubelet)], berth: side(berth) } as const;
-    expect(compare(runs, lists).map(({ kind }) => kind)).toEqual(["difference"]);
+    expect(compareRuns(runs, knownDifferences).map(({ kind }) => kind)).toEqual(["difference"]);
   });
 
-test("of a crash loop's second wait one run of the kubelet may show nothing, and the other the wait that comes next", () => {
+test("accepts that one kubelet run misses a crash loop's second wait and the other shows the next wait", () => {
   const wait = (seconds: number) => ({
     "later initContainerStatuses[first].state.waiting.message": `back-off ${seconds}s restarting failed container=first pod=P`,
   });
   const found = (a: Rows, b: Rows, berth: Rows) =>
-    compare({ pod: "init-loop", kubelet: [a, b], berth }, lists).map(({ kind }) => kind);
+    compareRuns({ pod: "init-loop", kubelet: [a, b], berth }, knownDifferences).map(({ kind }) => kind);
   expect(found(rows({}), rows(wait(40)), rows(wait(20)))).toEqual(["noise"]);
   expect(found(rows(wait(20)), rows(wait(20)), rows(wait(10)))).toEqual(["difference"]);
   expect(found(rows({}), rows(wait(40)), rows(wait(80)))).toEqual(["difference"]);
 });
 
-test("no entry of the lists takes whatever both sides show", () => {
-  expect([...lists.deliberate, ...lists.momentary].filter(isBoundless)).toEqual([]);
-  expect(isBoundless({ ...entry, kubelet: /^/, berth: [/^/, undefined] })).toBe(true);
-  expect(isBoundless({ ...entry, kubelet: /^/ })).toBe(false);
-  expect(isBoundless({ ...entry, kubelet: /^/, berth: /^×\d$/ })).toBe(false);
+test("no entry of the lists matches any value of both sides", () => {
+  expect([...knownDifferences.deliberate, ...knownDifferences.timingDependent].filter(acceptsAnyValue)).toEqual([]);
+  expect(acceptsAnyValue({ ...entry, kubelet: /^/, berth: [/^/, undefined] })).toBe(true);
+  expect(acceptsAnyValue({ ...entry, kubelet: /^/ })).toBe(false);
+  expect(acceptsAnyValue({ ...entry, kubelet: /^/, berth: /^×\d$/ })).toBe(false);
 });
 
-test("the fields of a pod are those that any run has", () => {
+test("compares the fields of all runs of a pod", () => {
   expect([...fieldsOf({ pod: "p", kubelet: [rows({ x: "1" }), rows({ y: "1" })], berth: rows({ z: "1" }) })]).toEqual([
     "x",
     "y",
@@ -132,28 +139,32 @@ test("the fields of a pod are those that any run has", () => {
   ]);
 });
 
-test("of the order of events only those count that all sides tell", () => {
-  expect(kinds({ [ORDER]: "a\nb\nc" }, { [ORDER]: "a\nb" }, { [ORDER]: "a\nx\nb" })).toEqual([]);
-  expect(kinds({ [ORDER]: "a\nb" }, { [ORDER]: "a\nb" }, { [ORDER]: "b\na" })).toEqual([`difference ${ORDER}`]);
-  expect(kinds({ [ORDER]: "a\nb" }, { [ORDER]: "b\na" }, { [ORDER]: "b\na" })).toEqual([`noise ${ORDER}`]);
+test("compares the order of only those events that all sides have", () => {
+  expect(kinds({ [EVENT_ORDER]: "a\nb\nc" }, { [EVENT_ORDER]: "a\nb" }, { [EVENT_ORDER]: "a\nx\nb" })).toEqual([]);
+  expect(kinds({ [EVENT_ORDER]: "a\nb" }, { [EVENT_ORDER]: "a\nb" }, { [EVENT_ORDER]: "b\na" })).toEqual([
+    `difference ${EVENT_ORDER}`,
+  ]);
+  expect(kinds({ [EVENT_ORDER]: "a\nb" }, { [EVENT_ORDER]: "b\na" }, { [EVENT_ORDER]: "b\na" })).toEqual([
+    `noise ${EVENT_ORDER}`,
+  ]);
 });
 
-test("an entry is stale when nothing is found that it is about", () => {
+test("an entry is stale when no finding matches it", () => {
   const found = (a: string, b: string, berth: string) =>
-    compare(
+    compareRuns(
       { pod: "p", kubelet: [rows({ x: a }), rows({ x: b })], berth: rows({ x: berth }) },
-      { deliberate: [entry], momentary: [] },
+      { deliberate: [entry], timingDependent: [] },
     );
-  expect(stale([entry], found("1", "1", "2"))).toEqual([]);
-  expect(stale([entry], found("0", "1", "2"))).toEqual([]);
-  expect(stale([entry], found("1", "1", "3"))).toEqual([entry]);
-  expect(stale([entry], [])).toEqual([entry]);
+  expect(findStaleEntries([entry], found("1", "1", "2"))).toEqual([]);
+  expect(findStaleEntries([entry], found("0", "1", "2"))).toEqual([]);
+  expect(findStaleEntries([entry], found("1", "1", "3"))).toEqual([entry]);
+  expect(findStaleEntries([entry], [])).toEqual([entry]);
 });
 
-test("a finding is told with each side", () => {
-  const found = compare(
+test("formats a finding with the value of each side", () => {
+  const found = compareRuns(
     { pod: "p", kubelet: [rows({ x: "1" }), rows({ x: "1" })], berth: rows({}) },
-    { deliberate: [], momentary: [] },
+    { deliberate: [], timingDependent: [] },
   );
-  expect(tell(found)).toBe("difference: p: x\n    kubelet        1\n    berth          (nothing)");
+  expect(formatFindings(found)).toBe("difference: p: x\n    kubelet        1\n    berth          (nothing)");
 });

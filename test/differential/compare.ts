@@ -1,6 +1,6 @@
-import { ORDER, type Rows } from "./comparison-rows.ts";
+import { EVENT_ORDER, type Rows } from "./comparison-rows.ts";
 
-/** A field in which not all three runs are the same; undefined is a side that does not have it. */
+/** A field whose value is not the same in all three runs; undefined means that the run lacks the field. */
 export interface Finding {
   readonly pod: string;
   readonly field: string;
@@ -8,33 +8,36 @@ export interface Finding {
   readonly kubelet: readonly [string | undefined, string | undefined];
   readonly berth: string | undefined;
   /**
-   * `noise`: the kubelet differs from itself, and Berth shows what one of its runs shows, or it is in the list of what depends on
-   * moments. `deliberate`: it is in the list of what we do otherwise. `reason` says why, of what is listed. `difference`: anything else.
+   * `noise`: the kubelet's runs differ and Berth equals one of them, or the field is listed as timing-dependent.
+   * `deliberate`: it is listed as a deliberate difference. `difference`: anything else. `reason` comes from the list.
    */
   readonly kind: "noise" | "deliberate" | "difference";
   readonly reason?: string;
 }
 
-type Shown = string | RegExp | undefined;
+type ExpectedValue = string | RegExp | undefined;
 
-/** A field in which runs need not be the same. */
-export interface Entry {
-  /** The name of the pod, those of several, or a pattern for them. */
+/** A listed field in which runs may differ. */
+export interface KnownDifference {
+  /** The name of one pod, the names of several, or a pattern. */
   readonly pod: string | RegExp | readonly string[];
   readonly field: string | RegExp;
-  /** What each side shows, of several one; left out where the side does not have the field, which no pattern is about. */
-  readonly kubelet?: Shown | readonly Shown[];
-  readonly berth?: Shown | readonly Shown[];
-  /** How far what Berth shows may be from each run of the kubelet, where these are numbers. */
+  /**
+   * The value of each side; an array allows any of its values. Omitted: the side lacks the field. Patterns match
+   * present values only.
+   */
+  readonly kubelet?: ExpectedValue | readonly ExpectedValue[];
+  readonly berth?: ExpectedValue | readonly ExpectedValue[];
+  /** For numbers: the maximum distance of Berth's value from each kubelet run. */
   readonly within?: number;
   readonly reason: string;
 }
 
-export interface Lists {
-  /** What Berth does otherwise on purpose. */
-  readonly deliberate: readonly Entry[];
-  /** What depends on the moment at which somebody looked, on all sides. */
-  readonly momentary: readonly Entry[];
+export interface KnownDifferences {
+  /** Deliberate differences of Berth. */
+  readonly deliberate: readonly KnownDifference[];
+  /** Fields that depend on timing, on all sides. */
+  readonly timingDependent: readonly KnownDifference[];
 }
 
 /** The three runs of one pod. */
@@ -44,39 +47,41 @@ export interface Runs {
   readonly berth: Rows;
 }
 
-type Seen = Pick<Finding, "pod" | "field" | "kubelet" | "berth">;
+type FieldValues = Pick<Finding, "pod" | "field" | "kubelet" | "berth">;
 
-/** The fields that any run of a pod has. */
+/** The fields that at least one run of a pod has. */
 export function fieldsOf({ kubelet: [first, second], berth }: Runs): ReadonlySet<string> {
   return new Set([...first.keys(), ...second.keys(), ...berth.keys()]);
 }
 
-/** All fields in which the runs of a pod are not the same, with what each of them is. */
-export function compare(runs: Runs, { deliberate, momentary }: Lists): readonly Finding[] {
+/** All fields in which the runs of a pod differ, classified. */
+export function compareRuns(runs: Runs, { deliberate, timingDependent }: KnownDifferences): readonly Finding[] {
   const { pod, kubelet, berth } = runs;
   const [first, second] = kubelet;
   return [...fieldsOf(runs)].flatMap((field): readonly Finding[] => {
     const [a, b, own] =
-      field === ORDER ? commonOrders({ kubelet, berth }) : [first.get(field), second.get(field), berth.get(field)];
+      field === EVENT_ORDER
+        ? commonEventOrders({ kubelet, berth })
+        : [first.get(field), second.get(field), berth.get(field)];
     if (a === b && b === own) return [];
-    const seen = { pod, field, kubelet: [a, b], berth: own } as const;
-    const purpose = deliberate.find((each) => isAbout(each, seen));
-    if (purpose !== undefined && own !== a && own !== b)
-      return [{ ...seen, kind: "deliberate", reason: purpose.reason }];
-    const moment = momentary.find((each) => isAbout(each, seen));
-    if (moment !== undefined) return [{ ...seen, kind: "noise", reason: moment.reason }];
-    return [{ ...seen, kind: own === a || own === b ? "noise" : "difference" }];
+    const values = { pod, field, kubelet: [a, b], berth: own } as const;
+    const deliberateEntry = deliberate.find((each) => matchesEntry(each, values));
+    if (deliberateEntry !== undefined && own !== a && own !== b)
+      return [{ ...values, kind: "deliberate", reason: deliberateEntry.reason }];
+    const timingEntry = timingDependent.find((each) => matchesEntry(each, values));
+    if (timingEntry !== undefined) return [{ ...values, kind: "noise", reason: timingEntry.reason }];
+    return [{ ...values, kind: own === a || own === b ? "noise" : "difference" }];
   });
 }
 
-/** Of events that only one side tells, their own rows tell already: what is compared is the order of the others. */
-function commonOrders({ kubelet: [first, second], berth }: Pick<Runs, "kubelet" | "berth">): readonly string[] {
-  const told = [first, second, berth].map((rows) => (rows.get(ORDER) ?? "").split("\n"));
-  const isCommon = (line: string) => told.every((others) => others.includes(line));
-  return told.map((lines) => lines.filter(isCommon).join("\n"));
+/** Compares the order of the events that all sides have. Each missing event shows up in a row of its own. */
+function commonEventOrders({ kubelet: [first, second], berth }: Pick<Runs, "kubelet" | "berth">): readonly string[] {
+  const orders = [first, second, berth].map((rows) => (rows.get(EVENT_ORDER) ?? "").split("\n"));
+  const isCommon = (line: string) => orders.every((others) => others.includes(line));
+  return orders.map((lines) => lines.filter(isCommon).join("\n"));
 }
 
-function isAbout(entry: Entry, { pod, field, kubelet, berth }: Seen): boolean {
+function matchesEntry(entry: KnownDifference, { pod, field, kubelet, berth }: FieldValues): boolean {
   const isNear = (side: string | undefined) => {
     const distance = Math.abs(numberOf(side) - numberOf(berth));
     return entry.within === undefined || distance <= entry.within;
@@ -89,53 +94,56 @@ function isAbout(entry: Entry, { pod, field, kubelet, berth }: Seen): boolean {
   );
 }
 
-/** A count of events, or a number as the API shows it. What is not there has been told no time. */
+/** Parses an event count (`×3`) or a number of the API. A missing event counts as 0. */
 function numberOf(text = "0"): number {
   return Number(text.replace(/^×/, ""));
 }
 
-function matches(wanted: Entry["kubelet"], seen: string | undefined): boolean {
-  if (Array.isArray(wanted)) return wanted.some((each: Shown) => matches(each, seen));
-  return wanted instanceof RegExp ? seen !== undefined && wanted.test(seen) : wanted === seen;
+function matches(expected: KnownDifference["kubelet"], actual: string | undefined): boolean {
+  if (Array.isArray(expected)) return expected.some((each: ExpectedValue) => matches(each, actual));
+  return expected instanceof RegExp ? actual !== undefined && expected.test(actual) : expected === actual;
 }
 
-/** Whether an entry takes whatever either side shows, so that it would hide what nobody has thought of. */
-export function isBoundless({ kubelet, berth, within }: Entry): boolean {
-  const takesAnything = (side: Entry["kubelet"]) =>
+/** Whether an entry matches any value of both sides, so that it would hide unexpected differences. */
+export function acceptsAnyValue({ kubelet, berth, within }: KnownDifference): boolean {
+  const acceptsAnything = (side: KnownDifference["kubelet"]) =>
     ["-", "×99", "any other\ntext"].every((text) => matches(side, text));
-  return within === undefined && takesAnything(kubelet) && takesAnything(berth);
+  return within === undefined && acceptsAnything(kubelet) && acceptsAnything(berth);
 }
 
 /**
- * The entries of the list that no finding is about: what they excused has gone. What depends on moments may show as noise alone in one
- * run; then one of the kubelet's two sides is enough.
+ * The entries of the list that match no finding, because the difference is gone. A timing-dependent field may match in
+ * only one of the kubelet's runs; that is enough.
  */
-export function stale(deliberate: readonly Entry[], findings: readonly Finding[]): readonly Entry[] {
+export function findStaleEntries(
+  deliberate: readonly KnownDifference[],
+  findings: readonly Finding[],
+): readonly KnownDifference[] {
   const sides = findings.flatMap((finding) =>
     finding.kubelet.map((side) => ({ ...finding, kubelet: [side, side] as const })),
   );
-  return deliberate.filter((entry) => !sides.some((side) => isAbout(entry, side)));
+  return deliberate.filter((entry) => !sides.some((side) => matchesEntry(entry, side)));
 }
 
-/** Findings as a reader wants them: a line for the field, and one for each side. */
-export function tell(findings: readonly Finding[]): string {
+/** Formats findings for a reader: one line for the field and one for each side. */
+export function formatFindings(findings: readonly Finding[]): string {
   return findings
     .map(({ pod, field, kubelet: [a, b], berth, kind, reason }) => {
       const kubelet =
         a === b
           ? [["kubelet", a] as const]
           : ([
-              ["kubelet once", a],
-              ["kubelet again", b],
+              ["kubelet run 1", a],
+              ["kubelet run 2", b],
             ] as const);
       const sides = [...kubelet, ["berth", berth] as const].map(
-        ([who, value]) => `    ${who.padEnd(14)} ${shown(value)}`,
+        ([label, value]) => `    ${label.padEnd(14)} ${formatValue(value)}`,
       );
-      const why = reason === undefined ? [] : [`    ${"because".padEnd(14)} ${reason}`];
-      return [`${kind}: ${pod}: ${field}`, ...sides, ...why].join("\n");
+      const reasonLine = reason === undefined ? [] : [`    ${"because".padEnd(14)} ${reason}`];
+      return [`${kind}: ${pod}: ${field}`, ...sides, ...reasonLine].join("\n");
     })
     .join("\n");
 }
 
-const shown = (value: string | undefined) =>
+const formatValue = (value: string | undefined) =>
   value === undefined ? "(nothing)" : value.replaceAll("\n", `\n${" ".repeat(19)}`);

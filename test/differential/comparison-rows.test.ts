@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Event, Pod } from "../../proto/kubernetes/gen/types.ts";
-import { missed, normalise, ORDER, rowsOf, unseen } from "./comparison-rows.ts";
+import { EVENT_ORDER, emptyViewParts, missedSnapshots, normalise, toRows } from "./comparison-rows.ts";
 
 const id = "0123456789abcdef".repeat(4);
 const texts: readonly [sentence: string, text: string, expected: string][] = [
@@ -8,16 +8,16 @@ const texts: readonly [sentence: string, text: string, expected: string][] = [
   ["ids of containers", `containerd://${id}`, "containerd://ID"],
   ["times", "2026-01-01T10:00:00Z and 2026-01-01T10:00:00.123456Z", "TIME and TIME"],
   [
-    "how long a pull has taken",
+    "the duration of a pull",
     'pulled image "a" in 1.2s (12.5ms including waiting).',
     'pulled image "a" in A WHILE (A WHILE including waiting).',
   ],
-  ["namespaces of its own", "net:[4026531840]", "OWN"],
-  ["what others have taken", "requested: 5, used: 340, capacity: 2", "requested: 5, used: SOME, capacity: 2"],
-  ["digits that are no id", "0123456789abcdef", "0123456789abcdef"],
+  ["namespaces of the pod", "net:[4026531840]", "OWN"],
+  ["resources used by other pods", "requested: 5, used: 340, capacity: 2", "requested: 5, used: SOME, capacity: 2"],
+  ["digits that are not an id", "0123456789abcdef", "0123456789abcdef"],
 ];
 for (const [sentence, text, expected] of texts)
-  test(`alike on all sides: ${sentence}`, () => {
+  test(`normalises text to be equal on all sides: ${sentence}`, () => {
     const names = [
       ["node-a", "NODE"],
       ["node-a-1", "OTHER"],
@@ -55,9 +55,9 @@ const event = (reason: string, nanos: string, count = 1, component = "kubelet"):
   count,
 });
 
-test("a row for each thing that a user sees, by where it is found", () => {
+test("makes a row for each status field, view fact, annotation and event", () => {
   const events = [event("Started", "1f", 2), event("Pulled", "a"), event("Scheduled", "1", 1, "default-scheduler")];
-  expect(Object.fromEntries(rowsOf([{ name: "settled", pod }], events, []))).toEqual({
+  expect(Object.fromEntries(toRows([{ name: "settled", pod }], events, []))).toEqual({
     "settled hostIPs[0].ip": "HOST-IP",
     "settled podIPs[0].ip": "POD-IP",
     "settled conditions[Ready].type": "Ready",
@@ -75,11 +75,12 @@ test("a row for each thing that a user sees, by where it is found", () => {
     "settled annotation kubernetes.io/config.source": "file",
     "event Normal Pulled spec.containers{main}: of UID": "×1",
     "event Normal Started spec.containers{main}: of UID": "×2",
-    [ORDER]: "event Normal Pulled spec.containers{main}: of UID\nevent Normal Started spec.containers{main}: of UID",
+    [EVENT_ORDER]:
+      "event Normal Pulled spec.containers{main}: of UID\nevent Normal Started spec.containers{main}: of UID",
   });
 });
 
-test("of a pod that was deleted it is told whether its containers have taken all the time that they had", () => {
+test("reports whether the containers of a deleted pod have used up their grace period", () => {
   const terminated = { exitCode: 137, finishedAt: "2026-01-01T10:00:03Z" };
   const ended = (deletionTimestamp?: string, deletionGracePeriodSeconds = 2) => {
     const [own] = pod.status?.containerStatuses ?? [];
@@ -88,14 +89,14 @@ test("of a pod that was deleted it is told whether its containers have taken all
       name: "p",
       ...(deletionTimestamp !== undefined && { deletionTimestamp, deletionGracePeriodSeconds }),
     };
-    return rowsOf([{ name: "gone", pod: { ...pod, metadata, status } }], [], []).get("gone end of main");
+    return toRows([{ name: "gone", pod: { ...pod, metadata, status } }], [], []).get("gone end of main");
   };
-  expect(ended("2026-01-01T10:00:03Z")).toBe("when its grace was over");
-  expect(ended("2026-01-01T10:00:04Z")).toBe("within its grace");
+  expect(ended("2026-01-01T10:00:03Z")).toBe("after its grace period");
+  expect(ended("2026-01-01T10:00:04Z")).toBe("within its grace period");
   expect([ended(), ended("2026-01-01T10:00:03Z", 0)]).toEqual([undefined, undefined]);
 });
 
-test("stops have no order among themselves", () => {
+test("ignores the order of container stops", () => {
   const stop = (container: string, nanos: string): Event => ({
     ...event("Killing", nanos),
     involvedObject: { fieldPath: `spec.containers{${container}}` },
@@ -103,11 +104,11 @@ test("stops have no order among themselves", () => {
   const orders = [
     [stop("a", "1"), stop("b", "2")],
     [stop("b", "1"), stop("a", "2")],
-  ].map((events) => rowsOf([{ name: "gone", pod }], events, []).get(ORDER));
+  ].map((events) => toRows([{ name: "gone", pod }], events, []).get(EVENT_ORDER));
   expect(orders[0]).toBe(orders[1]!);
 });
 
-test("a part of a view that says nothing is known", () => {
+test("finds the empty parts of a view", () => {
   const rows = new Map([
     ["settled inside main: limit cpu.max", ""],
     ["settled inside main: env A", ""],
@@ -115,13 +116,13 @@ test("a part of a view that says nothing is known", () => {
     ["settled inside main: mount /proc", "proc rw"],
     ["gone inside main: oom", "1000"],
   ]);
-  expect(unseen(["limits", "env", "mounts", "oom", "args"], rows)).toEqual(["limits", "oom", "args"]);
-  expect(unseen(["limits"], new Map([["settled inside main: limit cpu.max", "max 100000"]]))).toEqual([]);
+  expect(emptyViewParts(["limits", "env", "mounts", "oom", "args"], rows)).toEqual(["limits", "oom", "args"]);
+  expect(emptyViewParts(["limits"], new Map([["settled inside main: limit cpu.max", "max 100000"]]))).toEqual([]);
 });
 
-test("what did not come about in time is known", () => {
+test("finds the snapshots that were not reached in time", () => {
   expect(
-    missed(
+    missedSnapshots(
       new Map([
         ["later in time", "no"],
         ["settled phase", "Running"],

@@ -1,97 +1,100 @@
 import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { Event, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { kindOf, readView, type ViewPart } from "./container-view.ts";
+import { factKindOf, readView, type ViewPart } from "./container-view.ts";
 
-/** What a user sees of one pod, as text by field, with what cannot be the same twice (times, ids, addresses) replaced by its name. */
+/**
+ * What a user sees of one pod, as text by field. Values that differ in each run (times, ids, addresses) are replaced by
+ * placeholders.
+ */
 export type Rows = ReadonlyMap<string, string>;
 
-/** What is called otherwise on each side, and what stands for it: `["node-a", "NODE"]`. */
-export type Names = readonly (readonly [own: string, common: string])[];
+/** A side's own names with their common placeholders: `["node-a", "NODE"]`. */
+export type Placeholders = readonly (readonly [own: string, common: string])[];
 
-/** A pod at one moment of its life: `settled`, `gone`. */
-export interface Moment {
+/** A snapshot of a pod: `settled`, `later` or `gone`. */
+export interface Snapshot {
   readonly name: string;
   readonly pod: Pod;
 }
 
-/** The name of the row that tells in which order events came. */
-export const ORDER = "order of events";
+/** The name of the row with the order of events. */
+export const EVENT_ORDER = "order of events";
 
-/** How the name of a row ends that tells of a moment that did not come. */
-export const MISSED = " in time";
+/** Suffix of the row name for a snapshot whose condition was not reached in time. */
+export const MISSED_SUFFIX = " in time";
 
 const patterns: readonly (readonly [RegExp, string])[] = [
   [/\b[0-9a-f]{64}\b/g, "ID"],
   [/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "TIME"],
   [/\b(net|pid|ipc|uts):\[\d+\]/g, "OWN"],
-  // How much others have taken at that moment.
+  // The resources that other pods use at that moment.
   [/, used: \d+,/g, ", used: SOME,"],
   [/ in \d[\d.a-zµ]* \(\d[\d.a-zµ]* including waiting\)/g, " in A WHILE (A WHILE including waiting)"],
 ];
 
-/** The text with names that both sides share. Longer names go first, since one may be a part of another. */
-export function normalise(text: string, names: Names): string {
+/** Replaces a side's own names by placeholders. Longer names go first, because one may be part of another. */
+export function normalise(text: string, names: Placeholders): string {
   const own = names.filter(([name]) => name !== "").toSorted(([a], [b]) => b.length - a.length);
   const named = own.reduce((before, [name, common]) => before.replaceAll(name, common), text);
   return patterns.reduce((before, [pattern, common]) => before.replaceAll(pattern, common), named);
 }
 
-/** All that is compared of one pod. */
-export function rowsOf(moments: readonly Moment[], events: readonly Event[], names: Names): Rows {
-  const all = names.concat(moments.flatMap(({ pod }) => ownNames(pod)));
+/** The rows of one pod, which are compared. */
+export function toRows(snapshots: readonly Snapshot[], events: readonly Event[], names: Placeholders): Rows {
+  const all = names.concat(snapshots.flatMap(({ pod }) => podPlaceholders(pod)));
   const rows = new Map<string, string>();
-  for (const { name, pod } of moments)
+  for (const { name, pod } of snapshots)
     for (const [field, value] of statusRows(pod)) rows.set(normalise(`${name} ${field}`, all), normalise(value, all));
-  const told = events.filter(({ source }) => source?.component === "kubelet").toSorted(byMoment);
-  const lines = told.map((event) => normalise(sentence(event), all));
+  const kubeletEvents = events.filter(({ source }) => source?.component === "kubelet").toSorted(byCreation);
+  const lines = kubeletEvents.map((event) => normalise(describeEvent(event), all));
   for (const [index, line] of lines.entries()) {
-    const count = told[index]?.count ?? 1;
+    const count = kubeletEvents[index]?.count ?? 1;
     const before = Number(rows.get(line)?.slice(1) ?? 0);
     rows.set(line, `×${before + count}`);
   }
-  rows.set(ORDER, inOrder([...new Set(lines)]).join("\n"));
+  rows.set(EVENT_ORDER, sortStops([...new Set(lines)]).join("\n"));
   return rows;
 }
 
-/** Which of these parts of a view a side shows nothing of. */
-export function unseen(wanted: readonly ViewPart[], rows: Rows): readonly ViewPart[] {
-  const said = [...rows].filter(([, value]) => value.trim() !== "");
-  const kinds = new Set(said.map(([field]) => /^settled inside .*?: (\S+)/.exec(field)?.[1]));
-  return wanted.filter((part) => !kinds.has(kindOf(part)));
+/** The requested parts of a view for which the container wrote nothing. */
+export function emptyViewParts(requested: readonly ViewPart[], rows: Rows): readonly ViewPart[] {
+  const filled = [...rows].filter(([, value]) => value.trim() !== "");
+  const kinds = new Set(filled.map(([field]) => /^settled inside .*?: (\S+)/.exec(field)?.[1]));
+  return requested.filter((part) => !kinds.has(factKindOf(part)));
 }
 
-/** What did not come about in time: of such a run nothing can be told. */
-export function missed(rows: Rows): readonly string[] {
-  return [...rows.keys()].filter((field) => field.endsWith(MISSED));
+/** The rows of snapshots that were not reached in time. Such a run cannot be compared. */
+export function missedSnapshots(rows: Rows): readonly string[] {
+  return [...rows.keys()].filter((field) => field.endsWith(MISSED_SUFFIX));
 }
 
-/** Containers are stopped all at once, so that the order of their stops is nobody's. */
-function inOrder(lines: readonly string[]): readonly string[] {
+/** Sorts consecutive stops: containers stop at the same time, so the order of their events has no meaning. */
+function sortStops(lines: readonly string[]): readonly string[] {
   const isStop = (line: string | undefined) => line?.startsWith("event Normal Killing ") ?? false;
   const stops = lines.filter(isStop).toSorted();
   const first = lines.findIndex(isStop);
   return lines.flatMap((line, index) => (index === first ? stops : isStop(line) ? [] : [line]));
 }
 
-function ownNames({ metadata, status }: Pod): Names {
+function podPlaceholders({ metadata, status }: Pod): Placeholders {
   const ips = (status?.podIPs ?? []).map(({ ip = "" }) => ip);
   const hosts = (status?.hostIPs ?? []).map(({ ip = "" }) => ip);
   return [
     [metadata.uid ?? "", "UID"],
-    // The uid of a static pod, which is not that of its mirror.
+    // The uid of a static pod, which differs from its mirror's.
     [metadata.annotations?.["kubernetes.io/config.mirror"] ?? "", "UID"],
     ...hosts.map((ip) => [ip, "HOST-IP"] as const),
     ...ips.filter((ip) => !hosts.includes(ip)).map((ip) => [ip, "POD-IP"] as const),
   ];
 }
 
-/** Names of events end in the nanosecond, as hexadecimal, in which they were told first; their times have only seconds. */
-function byMoment(a: Event, b: Event): number {
+/** Event names end with their creation time in hexadecimal nanoseconds; their timestamps have only seconds. */
+function byCreation(a: Event, b: Event): number {
   const nanos = ({ metadata: { name = "" } }: Event) => BigInt(`0x${/\.([0-9a-f]+)$/.exec(name)?.[1] ?? "0"}`);
   return nanos(a) < nanos(b) ? -1 : 1;
 }
 
-function sentence({ type, reason, message, involvedObject: { fieldPath } }: Event): string {
+function describeEvent({ type, reason, message, involvedObject: { fieldPath } }: Event): string {
   const container = fieldPath === undefined ? "" : ` ${fieldPath}`;
   return `event ${type} ${reason}${container}: ${message}`;
 }
@@ -102,13 +105,13 @@ function statusRows({ metadata, status }: Pod): readonly (readonly [string, stri
   );
   return [
     ...flatten(status ?? {}, ""),
-    ...(mirrors.length > 0 ? [] : ends(metadata, status)),
+    ...(mirrors.length > 0 ? [] : graceRows(metadata, status)),
     ...mirrors.map(([name, value]) => [`annotation ${name}`, name.endsWith("source") ? value : "a value"] as const),
   ];
 }
 
-/** Of a pod that was deleted, and granted some time: whether its containers have used it up. */
-function ends(
+/** For a pod that was deleted with a grace period: whether its containers have used it up. */
+function graceRows(
   { deletionTimestamp: deadline, deletionGracePeriodSeconds = 0 }: Pod["metadata"],
   status: PodStatus | undefined,
 ): readonly (readonly [string, string])[] {
@@ -117,11 +120,11 @@ function ends(
     const { finishedAt } = state?.terminated ?? {};
     if (finishedAt === undefined) return [];
     const isLate = Date.parse(finishedAt) >= Date.parse(deadline);
-    return [[`end of ${name}`, isLate ? "when its grace was over" : "within its grace"] as const];
+    return [[`end of ${name}`, isLate ? "after its grace period" : "within its grace period"] as const];
   });
 }
 
-/** Every leaf of an object with the way to it: `containerStatuses[main].state.waiting.reason`. */
+/** Every leaf of an object with its path: `containerStatuses[main].state.waiting.reason`. */
 function flatten(value: unknown, path: string): readonly (readonly [string, string])[] {
   if (Array.isArray(value))
     return value.flatMap((each: unknown, index) => flatten(each, `${path}[${keyOf(each) ?? index}]`));
@@ -131,10 +134,10 @@ function flatten(value: unknown, path: string): readonly (readonly [string, stri
   const view = path.endsWith("terminated.message") ? readView(text) : undefined;
   if (view === undefined) return [[path, text]];
   const container = /containerStatuses\[(.*?)\]/i.exec(path)?.[1] ?? "";
-  return [...view].map(([fact, said]) => [`inside ${container}: ${fact}`, said] as const);
+  return [...view].map(([fact, shown]) => [`inside ${container}: ${fact}`, shown] as const);
 }
 
-/** By which Kubernetes tells the items of a list apart. */
+/** The merge key of a list item: its `type` or `name`. */
 function keyOf(item: unknown): string | undefined {
   if (typeof item !== "object" || item === null) return undefined;
   if ("type" in item) return String(item.type);

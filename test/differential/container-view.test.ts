@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { execa } from "execa";
 import { readView, viewScript } from "./container-view.ts";
 
-test("what a script writes is read back, fact by fact", async () => {
+test("parses the facts that a view script writes", async () => {
   const script = viewScript("env", "args", "cwd").replace("> /dev/termination-log 2>&1", "2>&1");
   const { stdout } = await execa("sh", ["-c", script, "sh", "one", "two"], {
     env: { NAME: "a = b", PATH: process.env["PATH"] },
@@ -15,12 +15,12 @@ test("what a script writes is read back, fact by fact", async () => {
   expect(view?.get("cwd")).toBe("/");
 });
 
-test("a message that is no view, or was cut, is none", () => {
+test("returns undefined for a message that is not a view or was truncated", () => {
   expect(readView("no licence")).toBeUndefined();
   expect(readView("ew\nenv A=1")).toBeUndefined();
 });
 
-test("facts of one kind are told apart by name, or are one", () => {
+test("keeps facts of a kind apart by name, or joins them to one", () => {
   const view = readView("view\nmount /a ext4 rw\nstatus CapEff: 00\nlimit cpu \nresolv x\nresolv y\n");
   expect([...(view ?? [])]).toEqual([
     ["mount /a", "ext4 rw"],
@@ -30,10 +30,10 @@ test("facts of one kind are told apart by name, or are one", () => {
   ]);
 });
 
-test("options of DNS are the same in any order, and what they are searched in is not", () => {
-  const said = (...lines: readonly string[]) =>
+test("ignores the order of DNS options but not that of search domains", () => {
+  const resolvFact = (...lines: readonly string[]) =>
     readView(`view\n${lines.map((line) => `resolv ${line}\n`).join("")}`)?.get("resolv");
-  expect(said("search b a", "options ndots:2 edns0")).toBe("search b a\noptions edns0 ndots:2");
-  expect(said("options edns0 ndots:2")).toBe(said("options ndots:2 edns0"));
-  expect(said("options edns0 ndots:2")).not.toBe(said("options edns0 ndots:5"));
+  expect(resolvFact("search b a", "options ndots:2 edns0")).toBe("search b a\noptions edns0 ndots:2");
+  expect(resolvFact("options edns0 ndots:2")).toBe(resolvFact("options ndots:2 edns0"));
+  expect(resolvFact("options edns0 ndots:2")).not.toBe(resolvFact("options edns0 ndots:5"));
 });

@@ -1,12 +1,12 @@
 /*
- * What a container sees of itself, as it writes it to its termination log: one line a fact, with what it is of as its first word. The
- * log is cut at 4096 bytes from its end, so a view has only the parts that its pod is about, and a first line by which one that was cut is
- * known.
+ * A container's view of itself, which it writes to its termination log: one fact per line, starting with its kind. The
+ * kubelet keeps only the last 4096 bytes, so a view has only the parts that its pod is about, and a first line whose
+ * absence shows that it was truncated.
  */
 
 const FIRST_LINE = "view";
 
-const parts = {
+const viewScripts = {
   env: "env | sort | sed 's/^/env /'",
   hostname: 'echo "hostname $(hostname)"',
   hosts: "sed 's/^/hosts /' /etc/hosts",
@@ -14,33 +14,33 @@ const parts = {
   id: 'echo "id $(id)"',
   cwd: 'echo "cwd $(pwd)"',
   args: 'echo "args $#: $*"',
-  // Of a file system's options only those that say what may be done with it.
+  // Only the mount options that restrict the use of a file system.
   mounts:
     'awk \'{n = split($4, o, ","); s = ""; for (i = 1; i <= n; i++) if (o[i] ~ /^(ro|rw|nosuid|nodev|noexec)$/) s = s " " o[i]; print "mount", $2, $3 s}\' /proc/mounts | grep -v \' /sys/fs/cgroup/\'',
   status: "grep -E '^(Cap|Seccomp:|NoNewPrivs|Groups)' /proc/self/status | tr -s '\\t ' ' ' | sed 's/^/status /'",
   oom: 'echo "oom $(cat /proc/self/oom_score_adj)"',
   first: 'echo "first $(cat /proc/1/comm)"',
   namespaces: 'for ns in net pid ipc uts; do echo "namespace $ns $(readlink /proc/self/ns/$ns)"; done',
-  // The first names are those of cgroup v1, the others those of v2.
+  // The names with a folder are those of cgroup v1, the others those of v2.
   limits:
     'for f in cpu/cpu.shares cpu/cpu.cfs_quota_us memory/memory.limit_in_bytes pids/pids.max cpu.weight cpu.max memory.max pids.max; do if [ -e /sys/fs/cgroup/$f ]; then echo "limit $f $(cat /sys/fs/cgroup/$f)"; fi; done',
 } as const;
 
-export type ViewPart = keyof typeof parts;
+export type ViewPart = keyof typeof viewScripts;
 
-/** How the facts of a part begin. */
-export function kindOf(part: ViewPart): string {
+/** The first word of each fact of a part. */
+export function factKindOf(part: ViewPart): string {
   const several: Partial<Record<ViewPart, string>> = { mounts: "mount", limits: "limit", namespaces: "namespace" };
   return several[part] ?? part;
 }
 
-/** The script that writes these parts of the view, for busybox' shell. */
-export function viewScript(...wanted: readonly ViewPart[]): string {
-  return `{ echo ${FIRST_LINE}; ${wanted.map((part) => parts[part]).join("; ")}; } > /dev/termination-log 2>&1`;
+/** The script for busybox' shell that writes these parts of the view. */
+export function viewScript(...requested: readonly ViewPart[]): string {
+  return `{ echo ${FIRST_LINE}; ${requested.map((part) => viewScripts[part]).join("; ")}; } > /dev/termination-log 2>&1`;
 }
 
-/** Of which there is one fact for each name; of the others, all lines are one. */
-const namedBy: Readonly<Record<string, RegExp>> = {
+/** Kinds with one fact per name. All lines of any other kind form one fact. */
+const factNamePatterns: Readonly<Record<string, RegExp>> = {
   env: /^([^=]*)=(.*)$/s,
   mount: /^(\S+) (.*)$/s,
   status: /^([^:]*): ?(.*)$/s,
@@ -48,24 +48,24 @@ const namedBy: Readonly<Record<string, RegExp>> = {
   namespace: /^(\S+) ?(.*)$/s,
 };
 
-/** Reads a message back: what of the view is called how, and what it says. Undefined for a message that is no view. */
+/** Parses a termination message into facts by name. Returns undefined for a message that is not a complete view. */
 export function readView(message: string): ReadonlyMap<string, string> | undefined {
   const [first, ...lines] = message.replace(/\n$/, "").split("\n");
   if (first !== FIRST_LINE) return undefined;
   const facts = new Map<string, string>();
   for (const line of lines) {
     const [, kind = "", rest = ""] = /^(\S+) ?(.*)$/.exec(line) ?? [];
-    const [, name, value = ""] = namedBy[kind]?.exec(rest) ?? [];
+    const [, name, value = ""] = factNamePatterns[kind]?.exec(rest) ?? [];
     const key = name === undefined ? kind : `${kind} ${name}`;
     const before = facts.get(key);
-    const said = name === undefined ? inOrder(rest) : value;
-    facts.set(key, before === undefined ? said : `${before}\n${said}`);
+    const text = name === undefined ? withSortedOptions(rest) : value;
+    facts.set(key, before === undefined ? text : `${before}\n${text}`);
   }
   return facts;
 }
 
-/** The options of DNS have no order: the kubelet merges them in one of Go's maps. */
-function inOrder(line: string): string {
-  const [first, ...words] = line.split(" ");
-  return first === "options" ? [first, ...words.toSorted()].join(" ") : line;
+/** Sorts DNS options: the kubelet merges them in a Go map, which has no order. */
+function withSortedOptions(line: string): string {
+  const [first, ...values] = line.split(" ");
+  return first === "options" ? [first, ...values.toSorted()].join(" ") : line;
 }

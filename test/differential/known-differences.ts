@@ -1,31 +1,31 @@
-import { plays } from "./cases/all.ts";
+import { allCases } from "./cases/all.ts";
 import { hasEnded } from "./cases/pod-case.ts";
-import type { Entry, Lists } from "./compare.ts";
-import { ORDER } from "./comparison-rows.ts";
+import type { KnownDifference, KnownDifferences } from "./compare.ts";
+import { EVENT_ORDER } from "./comparison-rows.ts";
 
 const fewTimes = /^×[1-9]$/;
 const crashing = /-loop$|-crashes$/;
 const TERMINATED = String.raw`terminated\.(exitCode|reason|startedAt|finishedAt|containerID)$`;
 
-const looksAgain =
-  "the kubelet tells it at each of its looks while nothing changes, and Berth when it happens (decisions 6 and 7)";
-/** These are told once by Berth. */
-const toldOnce: readonly (readonly [pod: RegExp, event: RegExp])[] = [
+const repeatedBySync =
+  "the kubelet repeats the event at each sync while nothing changes, Berth only when it happens (decisions 6 and 7)";
+/** Events that Berth reports once. */
+const reportedOnce: readonly (readonly [pod: RegExp, event: RegExp])[] = [
   [/^deadline/, /^event Normal DeadlineExceeded\b/],
   [/^(init-)?image-(name-invalid|never-there)$/, /^event Warning (InspectFailed|ErrImageNeverPull|Failed)\b/],
-  [/^root-(against-the-rule|by-number|by-name)$/, /^event (Normal Pulled|Warning Failed)\b/],
+  [/^root-(with-run-as-non-root|by-number|by-name)$/, /^event (Normal Pulled|Warning Failed)\b/],
   [/^dns-too-many$/, /^event Warning DNSConfigForming\b/],
   [/^pull-secret-missing$/, /^event Warning FailedToRetrieveImagePullSecret\b/],
 ];
 
-const takenAway =
-  "the mirror of a static pod that is taken away shows how the pod has ended before it goes; the kubelet's goes at once";
-const mirror = (field: string, kubelet: string | undefined, berth: string | undefined): Entry => ({
+const manifestRemoved =
+  "the mirror of a removed static pod shows its final status before it is deleted; the kubelet deletes it at once";
+const mirror = (field: string, kubelet: string | undefined, berth: string | undefined): KnownDifference => ({
   pod: "static",
   field: `gone ${field}`,
   ...(kubelet === undefined ? {} : { kubelet }),
   ...(berth === undefined ? {} : { berth }),
-  reason: takenAway,
+  reason: manifestRemoved,
 });
 const unready = ["Ready", "ContainersReady"].flatMap((type) => [
   mirror(`conditions[${type}].status`, "True", "False"),
@@ -34,52 +34,50 @@ const unready = ["Ready", "ContainersReady"].flatMap((type) => [
 ]);
 const main = "containerStatuses[main]";
 
-const showsWait =
-  "that a container waits for its restart is shown while it waits; the kubelet shows it at its next look, when the wait is over";
+const showsBackOff =
+  "CrashLoopBackOff is shown during the back-off; the kubelet shows it at its next sync, when the back-off is over";
 
-const saysWhy =
-  "a container whose probe has failed is said to be stopped for that; the kubelet does not say it where the whole pod ends with it";
+const namesProbe =
+  "the event names the failed probe; the kubelet omits the event where the whole pod ends with the container";
 
-const saysPort =
-  "a port that the container does not have is called by its name; the kubelet tells how its parser failed";
+const namesPort = "the message names the port that the container lacks; the kubelet reports the error of its parser";
 
-const isNotTriedAgain =
-  "an ephemeral container that could not be started has ended, since nobody starts it again; the kubelet shows it as waiting";
+const isNotRetried =
+  "an ephemeral container that cannot start is terminated, because it is never retried; the kubelet shows it as waiting";
 
-const deliberate: readonly Entry[] = [
-  ...toldOnce.map(([pod, field]) => ({ pod, field, kubelet: fewTimes, berth: "×1", reason: looksAgain })),
+const deliberate: readonly KnownDifference[] = [
+  ...reportedOnce.map(([pod, field]) => ({ pod, field, kubelet: fewTimes, berth: "×1", reason: repeatedBySync })),
   {
-    pod: /^(secret|key|config-map)-missing$|^environment-(from-no-|of-a-file-without)/,
+    pod: /^(secret|key|config-map)-missing$|^environment-(from-no-|from-file-missing)/,
     field: /^event (Normal Pulled|Warning Failed)\b/,
     kubelet: fewTimes,
     berth: fewTimes,
-    reason: looksAgain,
+    reason: repeatedBySync,
   },
   {
     pod: crashing,
     field: new RegExp(String.raw`^(settled|later) \w+Statuses\[\w+\]\.state\.${TERMINATED}`),
     kubelet: /./,
-    reason: showsWait,
+    reason: showsBackOff,
   },
   {
     pod: crashing,
     field: /^(settled|later) \w+Statuses\[\w+\]\.state\.waiting\.(reason|message)$/,
     berth: /^(CrashLoopBackOff$|back-off [12]0s restarting failed container=)/,
-    reason: showsWait,
+    reason: showsBackOff,
   },
   {
     pod: crashing,
     field: new RegExp(String.raw`^gone \w+Statuses\[\w+\]\.lastState\.${TERMINATED}`),
     kubelet: /./,
-    reason:
-      "of the instances that have ended one is kept, at once; the kubelet removes the others when a minute has passed",
+    reason: "Berth keeps one dead instance and removes the others at once; the kubelet removes them after a minute",
   },
   {
     pod: /^deadline/,
-    field: ORDER,
+    field: EVENT_ORDER,
     kubelet: / DeadlineExceeded: .*\nevent Normal Killing [^\n]*$/,
     berth: / Killing .*\nevent Normal DeadlineExceeded: [^\n]*$/,
-    reason: "that a pod has run too long is told when its status says so, which is when its containers have stopped",
+    reason: "DeadlineExceeded is reported together with the status, which is when the containers have stopped",
   },
   ...unready,
   mirror(`${main}.ready`, "true", "false"),
@@ -94,114 +92,114 @@ const deliberate: readonly Entry[] = [
     pod: ["startup-fails", "liveness-ends-it"],
     field: "event Normal Killing spec.containers{main}: Stopping container main",
     kubelet: "×1",
-    reason: saysWhy,
+    reason: namesProbe,
   },
   {
     pod: ["startup-fails", "liveness-ends-it"],
     field: /^event Normal Killing spec.containers\{main\}: Container main failed (startup|liveness) probe$/,
     berth: "×1",
-    reason: saysWhy,
+    reason: namesProbe,
   },
   {
-    pod: "debugged-in-vain",
-    field: /^(later|gone) ephemeralContainerStatuses\[look\]\.(state\.waiting|lastState\.terminated)\./,
+    pod: "debug-command-missing",
+    field: /^(later|gone) ephemeralContainerStatuses\[debugger\]\.(state\.waiting|lastState\.terminated)\./,
     kubelet: /./,
-    reason: isNotTriedAgain,
+    reason: isNotRetried,
   },
   {
-    pod: "debugged-in-vain",
-    field: /^later ephemeralContainerStatuses\[look\]\.state\.terminated\./,
+    pod: "debug-command-missing",
+    field: /^later ephemeralContainerStatuses\[debugger\]\.state\.terminated\./,
     berth: /./,
-    reason: isNotTriedAgain,
+    reason: isNotRetried,
   },
   {
     pod: "unready-by-name",
     field: /^event Warning Unhealthy\b.*: strconv\.Atoi: parsing "none": invalid syntax$/,
     kubelet: fewTimes,
-    reason: saysPort,
+    reason: namesPort,
   },
   {
     pod: "unready-by-name",
     field: /^event Warning Unhealthy\b.*: container main has no port "none"$/,
     berth: fewTimes,
-    reason: saysPort,
+    reason: namesPort,
   },
   {
-    pod: /^host-path-no-|unknown-handler$|-too-long-a-domain$|^users-of-its-own$/,
+    pod: /^host-path-no-|unknown-handler$|-fqdn-too-long$|^user-namespace$/,
     field: `settled ${main}.state.waiting.message`,
     berth: /^(MountVolume\.SetUp failed|Failed to create pod sandbox)/,
-    reason: "a container that waits says for what",
+    reason: "a waiting container names the cause in its message",
   },
   {
     pod: /^host-path-no-/,
     field: /^event Warning FailedMount: .* is not a (directory|file|socket file|block device)$/,
     kubelet: fewTimes,
-    reason: "what is there instead is said behind the kubelet's words",
+    reason: "the actual type of the file follows the kubelet's message",
   },
   {
     pod: /^host-path-no-/,
     field: /^event Warning FailedMount: .* is not a (directory|file|socket file|block device): it (is|does) /,
     berth: /^×[1-3]$/,
-    reason: "what is there instead is said behind the kubelet's words",
+    reason: "the actual type of the file follows the kubelet's message",
   },
   {
-    pod: /^(out-of-memory|environment-of-resources|burstable|guaranteed|limit-of-cpu|request-of-memory|little-of-a-cpu|runtime-class)$/,
+    pod: /^(out-of-memory|environment-of-resources|burstable|guaranteed|limit-of-cpu|request-of-memory|cpu-below-minimum|runtime-class)$/,
     field: /^(settled|gone) (allocatedResources|resources\.(limits|requests))\.(cpu|memory)$/,
     kubelet: /./,
-    reason: "resources of a pod as a whole (beta) come with their resize",
+    reason: "pod-level resources in the status (beta) come with pod resize",
   },
 ];
 
-const ended = plays.filter(({ until }) => until === hasEnded).map(({ name }) => name);
+const ended = allCases.filter(({ until }) => until === hasEnded).map(({ name }) => name);
 
 const endsTwice =
-  "the kubelet says that the pod has failed before or after its container has ended; when it goes both have";
+  "the kubelet reports the pod as failed before or after its container has ended; both hold when it is deleted";
 
-const untilDeleted = "it is told again and again until the pod is deleted, and how often depends on when it is";
+const untilDeleted = "the event repeats until the pod is deleted, so its count depends on the time of the deletion";
 
-const momentary: readonly Entry[] = [
+const timingDependent: readonly KnownDifference[] = [
   {
-    // A run of the kubelet may show the second wait when it is over, which it calls by the next one's name.
+    // A kubelet run may show the second back-off when it is over, with the duration of the next one.
     pod: crashing,
     field: /^later \w+Statuses\[\w+\]\.state\.waiting\.message$/,
     kubelet: [/^back-off 40s restarting failed container=/, undefined],
     berth: /^back-off 20s restarting failed container=/,
-    reason: showsWait,
+    reason: showsBackOff,
   },
   {
     pod: /^post-start-(by-http-fails|without-command|fails)$/,
     field: /^(settled|gone) containerStatuses\[main\]\.state\.terminated\.exitCode$/,
-    // With 2 ends what runs ahead of its command, runc's own process, on SIGTERM.
+    // runc's own init process, which precedes the command, exits with 2 on SIGTERM.
     kubelet: ["143", "137", "2"],
     berth: ["143", "137", "2"],
-    reason: "a hook that fails at once ends its container before that may have set up a handler for SIGTERM, or begun",
+    reason: "a hook that fails at once stops its container, perhaps before it has started or handles SIGTERM",
   },
   {
-    // Whether its network is gone by then depends on the moment, on either side.
+    // On all sides it depends on timing whether the network is already removed.
     pod: /^static(-crash-loop)?$/,
     field: "gone conditions[PodReadyToStartContainers].status",
     kubelet: ["True", "False"],
     berth: ["True", "False"],
-    reason: takenAway,
+    reason: manifestRemoved,
   },
   {
     pod: "static-crash-loop",
     field: `gone ${main}.state.waiting.reason`,
     kubelet: ["CrashLoopBackOff", undefined],
-    reason: takenAway,
+    reason: manifestRemoved,
   },
   {
     pod: "static-crash-loop",
     field: `gone ${main}.state.waiting.message`,
     kubelet: [/^back-off 20s restarting failed container=/, undefined],
-    reason: takenAway,
+    reason: manifestRemoved,
   },
   {
     pod: "static-crash-loop",
     field: new RegExp(String.raw`^gone containerStatuses\[main\]\.state\.${TERMINATED}`),
     kubelet: [/./, undefined],
     berth: /^(1|Error|TIME|containerd:\/\/ID)$/,
-    reason: takenAway,
+    reason: manifestRemoved,
   },
   {
     pod: /^deadline/,
@@ -223,7 +221,7 @@ const momentary: readonly Entry[] = [
     field: /^(settled|gone) conditions\[PodReadyToStartContainers\]\.status$/,
     kubelet: ["True", "False"],
     berth: "False",
-    reason: "a pod that has ended has no network any more; whether the kubelet says so depends on when it looked last",
+    reason: "a finished pod has no network; whether the kubelet's status shows that depends on its last sync",
   },
   {
     pod: crashing,
@@ -254,7 +252,7 @@ const momentary: readonly Entry[] = [
     field: /^event Warning Unhealthy\b.*: connection (refused|reset by peer)$/,
     kubelet: [/^×[1-3]$/, undefined],
     berth: [/^×[1-3]$/, undefined],
-    reason: "its server may not listen yet when it is asked first, or no more when it is asked last",
+    reason: "the server may not listen yet at the first probe, or no longer at the last one",
   },
   {
     pod: /^(seccomp-missing|group-without-user)$/,
@@ -266,17 +264,17 @@ const momentary: readonly Entry[] = [
   },
   ...[
     /^event Warning Unhealthy\b.* errored and resulted in unknown state: (?!.*no\/such\/command)/,
-    // The command ends with its container, without a word.
+    // The command dies with its container and leaves no output.
     /^event Warning Unhealthy\b.*: (Readiness|Liveness) probe failed: $/,
   ].map((field) => ({
     pod: /ready-by-(exec|delay|no-command)$|^liveness-(fails-once|ends-it)$/,
     field,
     kubelet: [/^×\d\d?$/, undefined],
     berth: ["×1", undefined],
-    reason: "its container may be stopped while it is asked, and the kubelet asks again and again then",
+    reason: "the container may be stopped during a probe, and the kubelet then repeats the probe",
   })),
   {
-    pod: /-unknown-handler$|-too-long-a-domain$|^users-of-its-own$/,
+    pod: /-unknown-handler$|-fqdn-too-long$|^user-namespace$/,
     field: /^event Warning FailedCreatePodSandBox\b/,
     kubelet: fewTimes,
     berth: fewTimes,
@@ -285,5 +283,5 @@ const momentary: readonly Entry[] = [
   },
 ];
 
-/** In what runs need not be the same, and why. A deliberate entry that nothing is found for any more fails the suite. */
-export const lists: Lists = { deliberate, momentary };
+/** Known differences between runs, with their reasons. A deliberate entry without a finding fails the suite. */
+export const knownDifferences: KnownDifferences = { deliberate, timingDependent };

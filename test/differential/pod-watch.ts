@@ -1,20 +1,22 @@
-import type { Kube } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client.ts";
 import { events, type KubeObject, pods, type Resource } from "../../kube/resource.ts";
 import type { Event, Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { Side } from "./three-node-bed.ts";
 
-/** What the API server shows of the pods of one namespace, from the first moment to the last. */
-export interface Watched {
-  /** The last that was seen of a pod, also after it has gone. */
+/** The pods and events of one namespace, as the API server reports them. */
+export interface PodWatch {
+  /** The latest version of a pod, also after its deletion. */
   pod(name: string): Pod | undefined;
   isThere(name: string): boolean;
-  /** The events about it, each as it stands now. */
+  /** The latest version of each event of the pod. */
   events(name: string): readonly Event[];
-  /** Resolves to true once the condition holds, and to false if it did not within the time. */
+  /** Resolves to true once the condition holds, or to false after the timeout. */
   until(holds: () => boolean, timeoutMs: number): Promise<boolean>;
 }
 
-/** The last request for a deletion, which the node itself makes when nothing is left, grants no time: what was granted is the first one's. */
+/**
+ * Keeps the deadline of the first deletion: the node's own final delete has a grace period of 0 and would overwrite it.
+ */
 function withFirstDeadline(pod: Pod, before: Pod | undefined): Pod {
   const { deletionTimestamp, deletionGracePeriodSeconds, uid } = before?.metadata ?? {};
   if (deletionTimestamp === undefined || uid !== pod.metadata.uid) return pod;
@@ -22,53 +24,56 @@ function withFirstDeadline(pod: Pod, before: Pod | undefined): Pod {
   return { ...pod, metadata: { ...pod.metadata, deletionTimestamp, ...granted } };
 }
 
-/** Watches until the signal aborts. Returns once everything that is there has been read. */
-export async function watch(kube: Kube, { namespace }: Side, signal: AbortSignal): Promise<Watched> {
+/** Watches until the signal aborts. Returns after the first list of pods and events. */
+export async function watchPods(kube: KubeClient, { namespace }: Side, signal: AbortSignal): Promise<PodWatch> {
   const latest = new Map<string, Pod>();
   const present = new Set<string>();
-  const told = new Map<string, Event>();
+  const latestEvents = new Map<string, Event>();
   const waiting = new Set<() => void>();
   const changed = () => {
-    for (const look of waiting) look();
+    for (const check of waiting) check();
   };
-  const follow = async <T extends KubeObject>(resource: Resource<T>, see: (object: T, isGone: boolean) => void) => {
+  const watchResource = async <T extends KubeObject>(
+    resource: Resource<T>,
+    onObject: (object: T, isGone: boolean) => void,
+  ) => {
     const listed = Promise.withResolvers<void>();
     const listener = {
-      replaced(all: readonly T[]) {
-        for (const each of all) see(each, false);
+      onReplaced(all: readonly T[]) {
+        for (const each of all) onObject(each, false);
         changed();
         listed.resolve();
       },
-      changed(kind: "added" | "modified" | "deleted", object: T) {
-        see(object, kind === "deleted");
+      onChanged(kind: "added" | "modified" | "deleted", object: T) {
+        onObject(object, kind === "deleted");
         changed();
       },
-      away: () => undefined,
-      back: () => undefined,
+      onOutage: () => undefined,
+      onRecovered: () => undefined,
     };
-    void kube.follow(resource, {}, listener, signal);
+    void kube.listAndWatch(resource, {}, listener, signal);
     await listed.promise;
   };
-  await follow(pods(namespace), (pod, isGone) => {
+  await watchResource(pods(namespace), (pod, isGone) => {
     const { name = "" } = pod.metadata;
     latest.set(name, withFirstDeadline(pod, latest.get(name)));
     if (isGone) present.delete(name);
     else present.add(name);
   });
-  await follow(events(namespace), (event) => void told.set(event.metadata.name ?? "", event));
+  await watchResource(events(namespace), (event) => void latestEvents.set(event.metadata.name ?? "", event));
   return {
     pod: (name) => latest.get(name),
     isThere: (name) => present.has(name),
-    events: (name) => [...told.values()].filter(({ involvedObject }) => involvedObject.name === name),
+    events: (name) => [...latestEvents.values()].filter(({ involvedObject }) => involvedObject.name === name),
     async until(holds, timeoutMs) {
       const done = Promise.withResolvers<boolean>();
-      const look = () => (holds() ? done.resolve(true) : undefined);
-      const giveUp = setTimeout(() => done.resolve(false), timeoutMs);
-      waiting.add(look);
-      look();
+      const check = () => (holds() ? done.resolve(true) : undefined);
+      const timer = setTimeout(() => done.resolve(false), timeoutMs);
+      waiting.add(check);
+      check();
       const result = await done.promise;
-      clearTimeout(giveUp);
-      waiting.delete(look);
+      clearTimeout(timer);
+      waiting.delete(check);
       return result;
     },
   };

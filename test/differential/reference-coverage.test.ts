@@ -1,20 +1,20 @@
 import { expect, test } from "bun:test";
-import { plays } from "./cases/all.ts";
-import { FIRST_ROW, LAST_ROW, reference } from "./reference-coverage.ts";
+import { allCases } from "./cases/all.ts";
+import { FIRST_ROW, LAST_ROW, referenceCoverage } from "./reference-coverage.ts";
 
-const names = plays.map(({ name }) => name);
+const names = allCases.map(({ name }) => name);
 
-test("no two pods have one name", () => {
+test("each pod has a unique name", () => {
   expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([]);
 });
 
-test("each row of the reference is there once, in its order", () => {
+test("covers each row of the reference once, in order", () => {
   const all = Array.from({ length: LAST_ROW - FIRST_ROW + 1 }, (_, index) => FIRST_ROW + index);
-  expect(reference.map(([row]) => row)).toEqual(all);
+  expect(referenceCoverage.map(([row]) => row)).toEqual(all);
 });
 
-test.each(reference)(
-  "row %d, %s, is shown by pods that there are, or it is said why it cannot be",
+test.each(referenceCoverage)(
+  "row %d (%s) of the reference names the test pods that show its behaviour, or says why no pod can",
   (_row, _what, shown) => {
     if (typeof shown === "string") expect(shown).toMatch(/^[A-Z].*\.$/);
     else {

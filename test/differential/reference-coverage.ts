@@ -1,65 +1,65 @@
 /**
- * A row of what the kubelet of Kubernetes 1.36 does, by its number in this project's reference of it: the pods that show it beside that
- * kubelet, or in one sentence why none can.
+ * A row of this project's reference of the 1.36 kubelet, by its number: the pods that show it beside that kubelet, or
+ * one sentence with the reason why no pod can.
  */
 export type ReferenceRow = readonly [row: number, what: string, shown: readonly string[] | string];
 
 export const FIRST_ROW = 53;
 export const LAST_ROW = 137;
 
-const ofNode =
-  "It is about what the node has left at that moment, which three nodes on one machine cannot be given alike.";
-const inside = "It is how the kubelet does its work inside; what comes of it is what all pods show.";
-const overRestart =
-  "A restart of the agent is what it is about; both kubelets would lose their back-off by it, and e2e shows it.";
-const noResize = "Resources of a pod that runs are not changed in place by this release.";
+const dependsOnNode =
+  "It depends on the node's free resources, which cannot be made equal for three nodes on one machine.";
+const internal = "It is an internal mechanism of the kubelet; all pods show its effect.";
+const needsRestart =
+  "It needs a restart of the agent, by which both kubelets would lose their back-off; the e2e tests show it.";
+const noResize = "This release does not resize the resources of running pods.";
 
 const admission: readonly ReferenceRow[] = [
-  [53, "chain and order", ["out-of-cpu", "unsafe-sysctl", "unconfinable", "of-another-system"]],
-  [54, "eviction", ofNode],
+  [53, "chain and order", ["out-of-cpu", "unsafe-sysctl", "apparmor-unsupported", "other-operating-system"]],
+  [54, "eviction", dependsOnNode],
   [55, "sysctls", ["unsafe-sysctl", "safe-sysctl", "sysctls-with-slashes"]],
-  [56, "predicates", ["of-another-system"]],
+  [56, "predicates", ["other-operating-system"]],
   [57, "resource fit", ["out-of-cpu", "out-of-memory-of-the-node"]],
   [58, "other fits", ["no-such-disk"]],
-  [59, "other handlers", ["unconfinable"]],
-  [60, "preemption", ofNode],
+  [59, "other handlers", ["apparmor-unsupported"]],
+  [60, "preemption", dependsOnNode],
 ];
 
-const lifeOfPods: readonly ReferenceRow[] = [
-  [61, "the loop", inside],
-  [62, "states of a pod", ["runs", "succeeds", "deleted-in-init", "tainted-away"]],
-  [63, "grace period", ["deaf-to-sigterm", "deaf-for-the-grace-of-its-pod", "deleted-by-force"]],
+const podLifecycle: readonly ReferenceRow[] = [
+  [61, "the loop", internal],
+  [62, "states of a pod", ["runs", "succeeds", "deleted-in-init", "evicted-by-taint"]],
+  [63, "grace period", ["ignores-sigterm", "ignores-sigterm-for-pod-grace", "deleted-by-force"]],
   [64, "static pods", ["static", "static-once", "static-crash-loop"]],
-  [65, "looks anew", ["host-path-no-file", "runtime-class-unknown-handler"]],
+  [65, "retries", ["host-path-no-file", "runtime-class-unknown-handler"]],
   [
     66,
     "killing with a limit",
-    "Only an eviction or a preemption waits like that, and neither can be brought about on three nodes alike.",
+    "Only evictions and preemptions wait like that, and neither can be caused equally on three nodes.",
   ],
-  [67, "what is known after a restart", overRestart],
+  [67, "knowledge after a restart", needsRestart],
   [68, "order of a sync", ["runs", "host-path-no-file", "pull-secret-missing", "init-order"]],
-  [69, "order of an end", ["deaf-to-sigterm", "pre-stop", "sidecars-stop-last"]],
-  [70, "order of what is left", ["succeeds", "group-of-volumes"]],
+  [69, "order of a termination", ["ignores-sigterm", "pre-stop", "sidecars-stop-last"]],
+  [70, "order of the clean-up", ["succeeds", "group-of-volumes"]],
   [71, "deadline", ["deadline", "deadline-ignored", "deadline-in-init"]],
-  [72, "relists", inside],
-  [73, "relists on demand", inside],
-  [74, "events of the runtime", inside],
-  [75, "cache of pods", inside],
+  [72, "relists", internal],
+  [73, "relists on demand", internal],
+  [74, "events of the runtime", internal],
+  [75, "cache of pods", internal],
   [
     76,
     "housekeeping",
-    "What it ends is a pod that nobody wants, of which the API has nothing to compare; e2e looks at the node.",
+    "It stops pods that are not desired, for which the API has nothing to compare; the e2e tests check the node.",
   ],
-  [77, "folders of orphans", "The API shows nothing of a node's folders; e2e looks at them."],
-  [78, "state over a restart", overRestart],
-  [79, "status over a restart", overRestart],
+  [77, "directories of orphaned pods", "The API does not show a node's directories; the e2e tests check them."],
+  [78, "state over a restart", needsRestart],
+  [79, "status over a restart", needsRestart],
 ];
 
 const statuses: readonly ReferenceRow[] = [
-  [80, "transport of statuses", inside],
-  [81, "the last delete", ["runs", "deleted-by-force", "tainted-away"]],
+  [80, "transport of statuses", internal],
+  [81, "the final delete", ["runs", "deleted-by-force", "evicted-by-taint"]],
   [82, "merging", ["gate-opened", "deadline"]],
-  [83, "guards", ["last-words-of-four", "rule-restarts", "deadline"]],
+  [83, "guards", ["termination-messages-of-four-containers", "rule-restarts", "deadline"]],
   [84, "observed generation", ["runs", "image-changed", "debugged"]],
   [85, "phase", ["both-end", "one-of-two-fails", "init-container-fails", "own-policy-never", "static-once"]],
   [86, "conditions", ["runs", "gate-closed", "gate-opened", "init-loop", "unready-by-exec", "succeeds"]],
@@ -80,51 +80,47 @@ const images: readonly ReferenceRow[] = [
     ["image-never-there", "image-always-pulled", "image-pulled-once", "image-never-pulled", "pull-latest"],
   ],
   [92, "back-off", ["pull-refused", "pull-not-found", "pull-digest"]],
-  [
-    93,
-    "parallel pulls",
-    "How many are under way at once shows in times alone; contract and scenario tests count them.",
-  ],
+  [93, "parallel pulls", "The number of parallel pulls shows in times only; contract and scenario tests count them."],
   [
     94,
     "reasons of the runtime",
-    "No runtime that is at hand says RegistryUnavailable or SignatureValidationFailed; unit tests do.",
+    "No available runtime returns RegistryUnavailable or SignatureValidationFailed; unit tests cover them.",
   ],
   [
     95,
     "credentials",
     [
       "private-image",
-      "private-image-by-an-older-secret",
+      "private-image-by-dockercfg-secret",
       "private-image-by-the-second-secret",
-      "pull-by-a-wrong-login",
+      "pull-with-wrong-credentials",
     ],
   ],
   [
     96,
     "credential providers",
-    "Their programs are flags of a whole node, which the bed's other pods would be asked for too; e2e has them.",
+    "Providers are flags of a whole node and would apply to the bed's other pods too; the e2e tests cover them.",
   ],
-  [97, "records of pulls", ["private-image", "pull-without-a-login"]],
-  [98, "volumes of images", "Volumes of images are not mounted by this release."],
-  [99, "collection of images", ofNode],
+  [97, "records of pulls", ["private-image", "pull-without-credentials"]],
+  [98, "image volumes", "This release does not mount image volumes."],
+  [99, "collection of images", dependsOnNode],
   [100, "collection of containers", ["crash-loop", "job-that-fails-once"]],
 ];
 
 const sandboxes: readonly ReferenceRow[] = [
-  [101, "connection", inside],
-  [102, "when it is made anew", ["sandbox-ends", "sandbox-ends-after-init", "sandbox-ends-once"]],
+  [101, "connection", internal],
+  [102, "re-creation", ["sandbox-ends", "sandbox-ends-after-init", "sandbox-ends-once"]],
   [
     103,
     "configuration",
-    ["hostname", "name-with-domain", "name-with-too-long-a-domain", "ports", "safe-sysctl", "runtime-class"],
+    ["hostname", "hostname-as-fqdn", "hostname-as-fqdn-too-long", "ports", "safe-sysctl", "runtime-class"],
   ],
   [
     104,
     "namespaces",
-    ["host-pid", "host-ipc", "host-everything", "shared-processes", "debugged-inside", "users-of-its-own"],
+    ["host-pid", "host-ipc", "host-everything", "shared-processes", "debugged-inside", "user-namespace"],
   ],
-  [105, "failure", ["runtime-class-unknown-handler", "users-of-its-own"]],
+  [105, "failure", ["runtime-class-unknown-handler", "user-namespace"]],
 ];
 
 const containers: readonly ReferenceRow[] = [
@@ -146,54 +142,60 @@ const containers: readonly ReferenceRow[] = [
   [
     113,
     "labels and annotations",
-    "They are the runtime's to show, not the API's; unit tests hold each of them, and the hash to the kubelet's.",
+    "The runtime shows them, not the API; unit tests compare each of them, and the hash, with the kubelet's.",
   ],
   [
     114,
     "environment",
     [
       "environment",
-      "environment-of-references",
-      "environment-in-circles",
-      "environment-of-a-file",
-      "environment-of-odd-names",
+      "environment-from-references",
+      "environment-cycle",
+      "environment-from-file",
+      "environment-unusual-names",
     ],
   ],
   [115, "variables of Services", ["services", "services-unlinked", "environment-over-services"]],
   [116, "fields of the pod", ["environment-of-fields", "environment-of-resources", "environment-without-limits"]],
-  [117, "mounts", ["sees-itself", "empty-dir", "host-path", "hosts-of-its-own"]],
+  [117, "mounts", ["default-view", "empty-dir", "host-path", "hosts-of-its-own"]],
   [118, "/etc/hosts", ["hosts", "hosts-of-the-host", "aliases-on-the-host", "hosts-of-its-own"]],
-  [119, "hostname", ["hostname", "hostname-of-its-own", "name-with-domain"]],
+  [119, "hostname", ["hostname", "hostname-override", "hostname-as-fqdn"]],
   [120, "DNS", ["dns-cluster-first", "dns-default", "dns-none", "dns-merged", "dns-too-many", "dns-on-host-network"]],
   [
     121,
-    "last words",
-    ["last-words", "last-words-in-log", "last-words-in-a-long-log", "last-words-in-both", "last-words-too-many"],
+    "termination messages",
+    [
+      "termination-message",
+      "termination-message-from-log",
+      "termination-message-from-long-log",
+      "termination-message-file-and-log",
+      "termination-message-too-long",
+    ],
   ],
-  [122, "devices", "There is no device plugin on either side, and no volume of blocks."],
-  [123, "resources", ["burstable", "guaranteed", "limit-of-cpu", "request-of-memory", "little-of-a-cpu"]],
+  [122, "devices", "No side has a device plugin or a block volume."],
+  [123, "resources", ["burstable", "guaranteed", "limit-of-cpu", "request-of-memory", "cpu-below-minimum"]],
   [
     124,
     "security",
     [
       "privileged",
       "privileged-mounts",
-      "sees-itself",
-      "root-against-the-rule",
+      "default-view",
+      "root-with-run-as-non-root",
       "root-by-name",
-      "label-of-the-pod",
-      "no-more-privileges",
+      "selinux-label",
+      "no-privilege-escalation",
     ],
   ],
   [
     125,
     "seccomp and AppArmor",
-    ["seccomp-of-the-runtime", "seccomp-missing", "seccomp-off", "apparmor-off", "unconfinable"],
+    ["seccomp-of-the-runtime", "seccomp-missing", "seccomp-off", "apparmor-off", "apparmor-unsupported"],
   ],
-  [126, "ids of users", ["users-of-its-own"]],
+  [126, "ids of users", ["user-namespace"]],
 ];
 
-const endings: readonly ReferenceRow[] = [
+const terminations: readonly ReferenceRow[] = [
   [
     127,
     "hooks",
@@ -206,16 +208,20 @@ const endings: readonly ReferenceRow[] = [
       "pre-stop-outlasts-its-grace",
     ],
   ],
-  [128, "order of stops", ["sidecars-stop-last", "sidecar-deaf", "liveness-ends-it", "pre-stop-outlasts-its-grace"]],
-  [129, "how it has ended", ["out-of-memory", "exits-137", "kills-itself", "ends-by-signal"]],
-  [130, "decision of a resize", noResize],
-  [131, "carrying it out", noResize],
+  [
+    128,
+    "order of stops",
+    ["sidecars-stop-last", "sidecar-ignores-sigterm", "liveness-ends-it", "pre-stop-outlasts-its-grace"],
+  ],
+  [129, "exit codes and reasons", ["out-of-memory", "exits-137", "kills-itself", "ends-by-signal"]],
+  [130, "admission of a resize", noResize],
+  [131, "execution of a resize", noResize],
 ];
 
 const probes: readonly ReferenceRow[] = [
   [132, "times", ["ready-by-exec", "ready-by-http", "unready-by-delay"]],
   [133, "first results", ["unready-by-exec", "startup"]],
-  [134, "what they do", ["startup-fails", "liveness-fails-once", "liveness-ends-it", "unready-by-no-command"]],
+  [134, "effects", ["startup-fails", "liveness-fails-once", "liveness-ends-it", "unready-by-no-command"]],
   [
     135,
     "HTTP",
@@ -225,14 +231,14 @@ const probes: readonly ReferenceRow[] = [
   [137, "events", ["unready-by-name", "unready-by-closed-port", "ready-by-redirect-elsewhere"]],
 ];
 
-/** Each row in its order. */
-export const reference: readonly ReferenceRow[] = [
+/** All rows in order. */
+export const referenceCoverage: readonly ReferenceRow[] = [
   ...admission,
-  ...lifeOfPods,
+  ...podLifecycle,
   ...statuses,
   ...images,
   ...sandboxes,
   ...containers,
-  ...endings,
+  ...terminations,
   ...probes,
 ];

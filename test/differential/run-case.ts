@@ -3,104 +3,113 @@ import { nodes, pods } from "../../kube/resource.ts";
 import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { barePod } from "../e2e/cluster/api-objects.ts";
-import { NODE_NAME, OF_NUMBER, type Play, PRIVATE_REGISTRY, REGISTRY } from "./cases/pod-case.ts";
-import { MISSED, type Moment, type Rows, rowsOf } from "./comparison-rows.ts";
-import type { Watched } from "./pod-watch.ts";
-import { type Bed, putManifest, type Side } from "./three-node-bed.ts";
+import { NODE_NAME, NUMERIC_USER_IMAGE, type PodCase, PRIVATE_REGISTRY, REGISTRY } from "./cases/pod-case.ts";
+import { MISSED_SUFFIX, type Rows, type Snapshot, toRows } from "./comparison-rows.ts";
+import type { PodWatch } from "./pod-watch.ts";
+import { type DifferentialBed, putManifest, type Side } from "./three-node-bed.ts";
 
-const PATIENCE_MS = 90_000;
-const HANDLERS_MS = 2_000;
-/** Who does not tolerate this one leaves a node that has it. */
+const SETTLE_TIMEOUT_MS = 90_000;
+const SIGNAL_HANDLER_SETUP_MS = 2_000;
+/** A NoExecute taint: a pod without the toleration is evicted from the node. */
 const taint = { key: "berth.test/away", effect: "NoExecute" } as const;
 
-export interface Stage {
-  readonly bed: Pick<Bed, "kube" | "plane">;
+export interface CaseRun {
+  readonly bed: Pick<DifferentialBed, "kube" | "plane">;
   readonly side: Side;
-  readonly watched: Watched;
+  readonly watched: PodWatch;
 }
 
 /**
- * Runs a pod on one side from its beginning to its end. Returns what can be told once everybody is done, since events come when they
- * come. What does not come about in time is part of it.
+ * Runs one pod on one side from its creation to its removal. Returns a function that makes the rows, to be called after
+ * all pods are done, since events may arrive late. A state that was not reached in time becomes a row too.
  */
-export async function live(stage: Stage, play: Play): Promise<() => Rows> {
-  const { side, watched } = stage;
-  const name = play.isStatic === true ? `${play.name}-${side.nodeName}` : play.name;
-  const moments: Moment[] = [];
-  const keep = (moment: string) =>
-    moments.push({ name: moment, pod: watched.pod(name) ?? { metadata: {}, spec: { containers: [] } } });
-  const told = () => watched.events(name).flatMap(({ reason = "", count = 1 }) => Array<string>(count).fill(reason));
+export async function runCase(run: CaseRun, podCase: PodCase): Promise<() => Rows> {
+  const { side, watched } = run;
+  const name = podCase.isStatic === true ? `${podCase.name}-${side.nodeName}` : podCase.name;
+  const snapshots: Snapshot[] = [];
+  const takeSnapshot = (snapshotName: string) =>
+    snapshots.push({ name: snapshotName, pod: watched.pod(name) ?? { metadata: {}, spec: { containers: [] } } });
+  const eventReasons = () =>
+    watched.events(name).flatMap(({ reason = "", count = 1 }) => Array<string>(count).fill(reason));
   const missed: string[] = [];
-  const reach = async (what: string, holds: () => boolean) => {
-    if (!(await watched.until(holds, PATIENCE_MS))) missed.push(what);
-    keep(what);
+  const waitAndRecord = async (what: string, holds: () => boolean) => {
+    if (!(await watched.until(holds, SETTLE_TIMEOUT_MS))) missed.push(what);
+    takeSnapshot(what);
   };
-  await begin(stage, play);
-  await reach("settled", () => {
+  await createPod(run, podCase);
+  await waitAndRecord("settled", () => {
     const pod = watched.pod(name);
-    return pod !== undefined && play.until(pod, told());
+    return pod !== undefined && podCase.until(pod, eventReasons());
   });
-  const { afterwards } = play;
+  const { afterwards } = podCase;
   if (afterwards !== undefined) {
-    if (afterwards.kind !== "wait") await setUp(watched.pod(name));
-    await intervene(stage, play);
-    await reach("later", () => afterwards.until(watched.isThere(name) ? watched.pod(name) : undefined));
+    if (afterwards.kind !== "wait") await waitForSignalHandlers(watched.pod(name));
+    await applyChange(run, podCase);
+    await waitAndRecord("later", () => afterwards.until(watched.isThere(name) ? watched.pod(name) : undefined));
   }
-  await setUp(watched.pod(name));
-  await finish(stage, play);
-  await reach("gone", () => !watched.isThere(name));
+  await waitForSignalHandlers(watched.pod(name));
+  await removePod(run, podCase);
+  await waitAndRecord("gone", () => !watched.isThere(name));
   return () => {
-    const rows = rowsOf(moments, watched.events(name), side.names);
-    return new Map([...rows, ...missed.map((what) => [`${what}${MISSED}`, "no"] as const)]);
+    const rows = toRows(snapshots, watched.events(name), side.names);
+    return new Map([...rows, ...missed.map((what) => [`${what}${MISSED_SUFFIX}`, "no"] as const)]);
   };
 }
 
-/** A first process that has set up no handler yet loses its SIGTERM, which the kernel drops; nothing tells when it has. */
-async function setUp(pod: Pod | undefined): Promise<void> {
-  if (allContainerStatuses(pod?.status).some(({ state }) => state?.running)) await pause(HANDLERS_MS);
+/**
+ * Waits until running containers have set up their signal handlers: the kernel drops a SIGTERM for a first process
+ * without a handler. Nothing reports when the handler is set up.
+ */
+async function waitForSignalHandlers(pod: Pod | undefined): Promise<void> {
+  if (allContainerStatuses(pod?.status).some(({ state }) => state?.running)) await pause(SIGNAL_HANDLER_SETUP_MS);
 }
 
-function manifestOf({ registry, privateRegistry, nodeName, namespace }: Side, play: Play): Pod {
-  const { metadata, spec, ...rest } = barePod(play.name, play.container, {
-    // More than a busy machine needs to end a container that hears SIGTERM.
+function manifestOf({ registry, privateRegistry, nodeName, namespace }: Side, podCase: PodCase): Pod {
+  const { metadata, spec, ...rest } = barePod(podCase.name, podCase.container, {
+    // More than a busy machine needs to stop a container that handles SIGTERM.
     terminationGracePeriodSeconds: 30,
-    ...play.spec,
+    ...podCase.spec,
   });
   const text = JSON.stringify({
     ...rest,
-    // A name may be longer than the value of a label.
+    // The label is a constant, because a pod's name may be longer than a label value.
     metadata: { ...metadata, namespace, labels: { app: "differential" } },
     spec: {
       ...spec,
-      ...(play.isStatic === true || spec.nodeName !== undefined
+      ...(podCase.isStatic === true || spec.nodeName !== undefined
         ? {}
         : { nodeSelector: { "kubernetes.io/hostname": nodeName } }),
-      ...(play.afterwards?.kind === "taint the node" ? {} : { tolerations: [{ key: taint.key, operator: "Exists" }] }),
+      ...(podCase.afterwards?.kind === "taint the node"
+        ? {}
+        : { tolerations: [{ key: taint.key, operator: "Exists" }] }),
     },
   });
-  const own = [
+  const replacements = [
     [REGISTRY, registry],
     [PRIVATE_REGISTRY, privateRegistry],
     [NODE_NAME, nodeName],
   ] as const;
-  return JSON.parse(own.reduce((before, [common, name]) => before.replaceAll(common, name), text)) as Pod;
+  return JSON.parse(replacements.reduce((before, [common, name]) => before.replaceAll(common, name), text)) as Pod;
 }
 
-async function begin({ bed, side }: Stage, play: Play): Promise<void> {
-  const pod = manifestOf(side, play);
-  if (play.isStatic === true) await putManifest(side, play.name, JSON.stringify(pod));
+async function createPod({ bed, side }: CaseRun, podCase: PodCase): Promise<void> {
+  const pod = manifestOf(side, podCase);
+  if (podCase.isStatic === true) await putManifest(side, podCase.name, JSON.stringify(pod));
   else await bed.kube.create(pods(side.namespace), pod);
 }
 
-async function intervene({ bed: { kube, plane }, side, watched }: Stage, { name, afterwards }: Play): Promise<void> {
+async function applyChange(
+  { bed: { kube, plane }, side, watched }: CaseRun,
+  { name, afterwards }: PodCase,
+): Promise<void> {
   if (afterwards?.kind === "wait") return;
   if (afterwards?.kind === "debug") {
     await plane.kubectl(["debug", name, `--namespace=${side.namespace}`, ...(afterwards.debug ?? [])]);
     return;
   }
-  if (afterwards?.kind === "end the sandbox") return await side.endSandbox(watched.pod(name)?.metadata.uid ?? "");
+  if (afterwards?.kind === "end the sandbox") return await side.killSandbox(watched.pod(name)?.metadata.uid ?? "");
   if (afterwards?.kind === "change the image") {
-    const body = { spec: { containers: [{ name: "main", image: OF_NUMBER }] } };
+    const body = { spec: { containers: [{ name: "main", image: NUMERIC_USER_IMAGE }] } };
     await kube.patch(pods(side.namespace), name, { type: "strategic", body });
     return;
   }
@@ -119,9 +128,9 @@ async function intervene({ bed: { kube, plane }, side, watched }: Stage, { name,
   });
 }
 
-async function finish({ bed: { kube }, side, watched }: Stage, play: Play): Promise<void> {
-  if (play.isStatic === true) return await putManifest(side, play.name, undefined);
-  if (!watched.isThere(play.name)) return;
-  const { gracePeriodSeconds } = play;
-  await kube.delete(pods(side.namespace), play.name, gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds });
+async function removePod({ bed: { kube }, side, watched }: CaseRun, podCase: PodCase): Promise<void> {
+  if (podCase.isStatic === true) return await putManifest(side, podCase.name, undefined);
+  if (!watched.isThere(podCase.name)) return;
+  const { gracePeriodSeconds } = podCase;
+  await kube.delete(pods(side.namespace), podCase.name, gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds });
 }

@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readlink, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Kube } from "../../kube/client.ts";
+import type { KubeClient } from "../../kube/client.ts";
 import { nodes, services } from "../../kube/resource.ts";
 import { ListPodSandboxRequest, ListPodSandboxResponse } from "../../proto/cri/gen/api.ts";
 import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
@@ -11,58 +11,58 @@ import { callCri } from "../bed/containerd/cri-call.ts";
 import { startRegistry } from "../bed/containerd/registry.ts";
 import { buildTestImages, busyboxImage, importImages } from "../bed/images/images.ts";
 import { copyImage } from "../bed/images/oci-layout.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { startNodeWithoutAgent } from "../e2e/node.ts";
-import { administrator } from "../upstream/admin-client.ts";
+import { createAdminClient } from "../upstream/admin-client.ts";
 import { type ControlPlane, startControlPlane } from "../upstream/control-plane.ts";
 import { startReferenceKubelet } from "../upstream/reference-kubelet.ts";
-import { OF_NUMBER, OF_SAILOR, PRIVATE_REGISTRY, REGISTRY } from "./cases/pod-case.ts";
-import type { Names } from "./comparison-rows.ts";
+import { NAMED_USER_IMAGE, NUMERIC_USER_IMAGE, PRIVATE_REGISTRY, REGISTRY } from "./cases/pod-case.ts";
+import type { Placeholders } from "./comparison-rows.ts";
 
-/** One of the three nodes that run the same pods, each in a namespace of its own. */
+/** One of the three nodes that run the same pods, with its own namespace. */
 export interface Side {
   readonly nodeName: string;
   readonly namespace: string;
-  /** `HOST:PORT` of a registry that this side's runtime may pull from. */
+  /** `HOST:PORT` of an anonymous registry for this side's runtime. */
   readonly registry: string;
-  /** The same of one that asks who its runtime is. */
+  /** `HOST:PORT` of a registry that requires credentials. */
   readonly privateRegistry: string;
   /** The folder of its static pods. */
   readonly manifests: string;
-  /** What it calls otherwise than the others. */
-  readonly names: Names;
-  /** Kills what holds the sandbox of a pod, by its uid, as the kernel may do. */
-  endSandbox(podUid: string): Promise<void>;
+  /** The names and addresses that differ between the sides, with their common placeholders. */
+  readonly names: Placeholders;
+  /** Kills the pause process of a pod's sandbox, by the pod's uid, as the kernel may do. */
+  killSandbox(podUid: string): Promise<void>;
   end(): Promise<void>;
 }
 
-export interface Bed {
+export interface DifferentialBed {
   readonly plane: ControlPlane;
-  /** The API server, to an administrator. */
-  readonly kube: Kube;
-  /** The kubelet, the kubelet again, and Berth. */
+  /** An administrator's client of the API server. */
+  readonly kube: KubeClient;
+  /** Two reference kubelets, then Berth. */
   readonly sides: readonly [Side, Side, Side];
-  /** Ends everything and removes every trace. */
+  /** Stops everything and removes all files, processes and network links. */
   end(): Promise<void>;
 }
 
-/** What the pods of every node are told of the cluster's DNS; nobody listens there. */
+/** The cluster DNS settings of every node. No server listens at the address. */
 const dns = { clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
-/** The images that are in the registries, and on no node. */
-const pulled = ["berth.test/always:1", "berth.test/once:1"];
-const guarded = ["private", "older", "second", "kept"].map((name) => `berth.test/${name}:1`);
-const login = { username: "captain", password: "hunter2-let-me-in" };
+/** Images that are in the registries but on no node. */
+const anonymousImages = ["berth.test/always:1", "berth.test/once:1"];
+const privateImages = ["private", "older", "second", "kept"].map((name) => `berth.test/${name}:1`);
+const registryLogin = { username: "captain", password: "hunter2-let-me-in" };
 const letters = ["a", "b", "c"] as const;
 type Letter = (typeof letters)[number];
 
 const nodeNameOf = (letter: Letter) => `node-${letter}`;
 const namespaceOf = (letter: Letter) => `space-${letter}`;
 
-/** Returns once all three nodes are Ready. */
-export async function startBed(say: (line: string) => void): Promise<Bed> {
+/** Starts a control plane with three nodes and returns once all nodes are Ready. */
+export async function startDifferentialBed(print: (line: string) => void): Promise<DifferentialBed> {
   const folder = await mkdtemp(join(tmpdir(), "berth-differential-"));
-  const plane = await startControlPlane({ stateDir: join(folder, "plane"), say });
-  const kube = administrator(plane, "differential");
+  const plane = await startControlPlane({ stateDir: join(folder, "plane"), print });
+  const kube = createAdminClient(plane, "differential");
   const sides: Side[] = [];
   const end = async () => {
     await Promise.all(sides.map((side) => side.end()));
@@ -71,14 +71,14 @@ export async function startBed(say: (line: string) => void): Promise<Bed> {
     await rm(folder, { recursive: true, force: true });
   };
   try {
-    await furnish(plane, kube);
+    await createClusterObjects(plane, kube);
     const [a, b, c] = await Promise.all([
       startKubeletSide(plane, kube, "a", join(folder, "a")),
       startKubeletSide(plane, kube, "b", join(folder, "b")),
       startBerthSide(plane, kube, "c"),
     ]);
     sides.push(a, b, c);
-    await Promise.all(sides.map(({ nodeName }) => becomesReady(kube, nodeName)));
+    await Promise.all(sides.map(({ nodeName }) => waitUntilNodeReady(kube, nodeName)));
     return { plane, kube, sides: [a, b, c], end };
   } catch (error) {
     await end();
@@ -86,8 +86,11 @@ export async function startBed(say: (line: string) => void): Promise<Bed> {
   }
 }
 
-/** What pods find in their cluster: it is there before the nodes are, so that they have read it before the first pod. */
-async function furnish(plane: ControlPlane, kube: Kube): Promise<void> {
+/**
+ * Creates the API objects that pods refer to. This happens before the nodes start, so that they read them before the
+ * first pod.
+ */
+async function createClusterObjects(plane: ControlPlane, kube: KubeClient): Promise<void> {
   const objects = letters.flatMap((letter) => {
     const namespace = namespaceOf(letter);
     return [
@@ -116,9 +119,9 @@ async function furnish(plane: ControlPlane, kube: Kube): Promise<void> {
   ];
   const input = JSON.stringify({ apiVersion: "v1", kind: "List", items: [...objects, ...classes] });
   await plane.kubectl(["apply", "--filename=-"], { input });
-  // Without its account a namespace takes no pods.
+  // A namespace without its default service account rejects pods.
   for (const letter of letters)
-    await until("the account of a namespace", 30_000, () =>
+    await pollUntil("the account of a namespace", 30_000, () =>
       plane.kubectl(["get", "serviceaccount", "default", `--namespace=${namespaceOf(letter)}`]).then(
         () => true,
         () => false,
@@ -140,7 +143,12 @@ const runtimeClass = (name: string, handler: string) => ({
   handler,
 });
 
-async function startKubeletSide(plane: ControlPlane, kube: Kube, letter: Letter, stateDir: string): Promise<Side> {
+async function startKubeletSide(
+  plane: ControlPlane,
+  kube: KubeClient,
+  letter: Letter,
+  stateDir: string,
+): Promise<Side> {
   const containerd = await startContainerd({ stateDir });
   const { manifests, kubeletRoot } = bedPaths(stateDir);
   try {
@@ -159,14 +167,14 @@ async function startKubeletSide(plane: ControlPlane, kube: Kube, letter: Letter,
       await supply.stop();
       await containerd.stop();
     };
-    return await sideOf(kube, letter, { ...supply, containerd, stateDir, root: kubeletRoot, manifests, end });
+    return await createSide(kube, letter, { ...supply, containerd, stateDir, root: kubeletRoot, manifests, end });
   } catch (error) {
     await containerd.stop();
     throw error;
   }
 }
 
-async function startBerthSide(plane: ControlPlane, kube: Kube, letter: Letter): Promise<Side> {
+async function startBerthSide(plane: ControlPlane, kube: KubeClient, letter: Letter): Promise<Side> {
   const nodeName = nodeNameOf(letter);
   const node = await startNodeWithoutAgent({ cluster: { kubeconfig: await plane.nodeKubeconfig(nodeName), nodeName } });
   try {
@@ -174,29 +182,29 @@ async function startBerthSide(plane: ControlPlane, kube: Kube, letter: Letter): 
     await node.startAgent(dns);
     const end = async () => {
       await supply.stop();
-      await node.end();
+      await node.tearDown();
     };
     const { containerd, folder: stateDir } = node;
     const { agentRoot: root, manifests } = node.paths;
-    return await sideOf(kube, letter, { ...supply, containerd, stateDir, root, manifests, end });
+    return await createSide(kube, letter, { ...supply, containerd, stateDir, root, manifests, end });
   } catch (error) {
-    await node.end();
+    await node.tearDown();
     throw error;
   }
 }
 
-/** What pods of one side can have beside the images of every test bed: on the node, and in registries for all and for some. */
+/** Provides one side's additional images: on the node, in the anonymous registry and in the private one. */
 async function supplyImages(plane: ControlPlane, letter: Letter, containerd: Containerd) {
   const busybox = (await buildTestImages()).find(({ name }) => name === busyboxImage);
   if (busybox === undefined) throw new Error(`${busyboxImage} is not among the images of the test bed`);
   await importImages(containerd, [
-    copyImage(busybox, OF_SAILOR, "sailor"),
-    copyImage(busybox, OF_NUMBER, "4242:50000"),
+    copyImage(busybox, NAMED_USER_IMAGE, "sailor"),
+    copyImage(busybox, NUMERIC_USER_IMAGE, "4242:50000"),
   ]);
   const registry = await startRegistry(containerd);
-  for (const name of pulled) await registry.push(copyImage(busybox, name));
-  const hub = await startRegistry(containerd, login);
-  for (const name of guarded) await hub.push(copyImage(busybox, name));
+  for (const name of anonymousImages) await registry.push(copyImage(busybox, name));
+  const hub = await startRegistry(containerd, registryLogin);
+  for (const name of privateImages) await hub.push(copyImage(busybox, name));
   const items = pullSecrets(namespaceOf(letter), hub.host);
   await plane.kubectl(["apply", "--filename=-"], { input: JSON.stringify({ apiVersion: "v1", kind: "List", items }) });
   return {
@@ -209,32 +217,32 @@ async function supplyImages(plane: ControlPlane, letter: Letter, containerd: Con
   };
 }
 
-/** The right login in the form of today and in that of old, and a wrong one. */
+/** Pull Secrets with the valid credentials as dockerconfigjson and as dockercfg, and one with a wrong password. */
 function pullSecrets(namespace: string, host: string): readonly object[] {
   const authOf = (password: string) => ({
-    [host]: { auth: Buffer.from(`${login.username}:${password}`).toString("base64") },
+    [host]: { auth: Buffer.from(`${registryLogin.username}:${password}`).toString("base64") },
   });
   const secret = (name: string, type: string, key: string, content: object) => ({
     ...{ apiVersion: "v1", kind: "Secret", metadata: { name, namespace }, type: `kubernetes.io/${type}` },
     stringData: { [key]: JSON.stringify(content) },
   });
-  const today = ["dockerconfigjson", ".dockerconfigjson"] as const;
+  const dockerConfigJson = ["dockerconfigjson", ".dockerconfigjson"] as const;
   return [
-    secret("private", ...today, { auths: authOf(login.password) }),
-    secret("private-older", "dockercfg", ".dockercfg", authOf(login.password)),
-    secret("private-wrong", ...today, { auths: authOf("hunter2-guess") }),
+    secret("private", ...dockerConfigJson, { auths: authOf(registryLogin.password) }),
+    secret("private-older", "dockercfg", ".dockercfg", authOf(registryLogin.password)),
+    secret("private-wrong", ...dockerConfigJson, { auths: authOf("hunter2-guess") }),
   ];
 }
 
-async function endSandbox({ endpoint, ctr }: Containerd, podUid: string): Promise<void> {
+async function killSandbox({ endpoint, ctr }: Containerd, podUid: string): Promise<void> {
   const filter = { labelSelector: { [podUidLabel]: podUid } };
   const request = [ListPodSandboxRequest, ListPodSandboxRequest.fromPartial({ filter })] as const;
   const { items } = await callCri(endpoint, "RuntimeService/ListPodSandbox", request, ListPodSandboxResponse);
   for (const { id } of items) await ctr(["-n", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", id]);
 }
 
-async function sideOf(
-  kube: Kube,
+async function createSide(
+  kube: KubeClient,
   letter: Letter,
   {
     containerd,
@@ -251,7 +259,7 @@ async function sideOf(
   const [nodeName, namespace] = [nodeNameOf(letter), namespaceOf(letter)];
   const { items } = await kube.list(services(namespace), {});
   const addresses = items.map(({ metadata, spec }) => [spec?.clusterIP ?? "", `IP-OF-${metadata.name}`] as const);
-  const names: Names = [
+  const names: Placeholders = [
     [nodeName, "NODE"],
     [namespace, "NAMESPACE"],
     [registry, REGISTRY],
@@ -262,29 +270,29 @@ async function sideOf(
     ...(await hostNamespaces()),
     ...addresses.filter(([address]) => address !== "None"),
   ];
-  const sandboxEnds = (podUid: string) => endSandbox(containerd, podUid);
-  return { nodeName, namespace, registry, privateRegistry, manifests, names, endSandbox: sandboxEnds, end };
+  const killPodSandbox = (podUid: string) => killSandbox(containerd, podUid);
+  return { nodeName, namespace, registry, privateRegistry, manifests, names, killSandbox: killPodSandbox, end };
 }
 
-/** What a container that shares one with the host sees of it. */
-async function hostNamespaces(): Promise<Names> {
+/** The host's namespaces, as a container that shares them sees them. */
+async function hostNamespaces(): Promise<Placeholders> {
   const kinds = ["net", "pid", "ipc", "uts"];
   return await Promise.all(kinds.map(async (kind) => [await readlink(`/proc/self/ns/${kind}`), "HOST"] as const));
 }
 
-async function becomesReady(kube: Kube, nodeName: string): Promise<void> {
-  await until(`the node ${nodeName} to be Ready`, 60_000, async () => {
+async function waitUntilNodeReady(kube: KubeClient, nodeName: string): Promise<void> {
+  await pollUntil(`the node ${nodeName} to be Ready`, 60_000, async () => {
     const node = await kube.get(nodes, nodeName).catch(() => undefined);
     return node?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
   });
 }
 
-/** Puts a manifest into the folder of static pods, whole at once; undefined takes it away. */
+/** Renames a manifest into the side's static pod folder; undefined removes it. */
 export async function putManifest({ manifests }: Side, name: string, content: string | undefined): Promise<void> {
   const path = join(manifests, `${name}.json`);
   if (content === undefined) return await rm(path);
-  // A name that begins with a dot is no manifest.
-  const unseen = join(manifests, `.${name}.json`);
-  await writeFile(unseen, content);
-  await rename(unseen, path);
+  // The kubelet ignores file names that start with a dot.
+  const hiddenPath = join(manifests, `.${name}.json`);
+  await writeFile(hiddenPath, content);
+  await rename(hiddenPath, path);
 }

@@ -1,108 +1,121 @@
 /*
  * https://kubernetes.io/docs/concepts/containers/container-lifecycle-hooks/
  *
- * What it says of others:
- *   Hook handler implementations   that a command counts against its container: the runtime, which runs it there
- *   Hook handler execution         that handlers should be light: whoever writes them
- *   Hook delivery guarantees       that a handler should bear to be called twice: whoever writes it
- * That a startup probe's failure, a preemption, and a lack of resources run a preStop hook follows from one road for all: nobody kills.
+ * Not tested here, since it concerns others:
+ *   Hook handler implementations   a command's resources count against its container: the runtime
+ *   Hook handler execution         handlers should be light: their authors
+ *   Hook delivery guarantees       handlers should tolerate a second call: their authors
+ * Every termination takes the same code path, so a preStop hook also runs after preemption and eviction.
  */
 import { describe, expect, test } from "bun:test";
 import type { Lifecycle, PodSpec } from "../../proto/kubernetes/gen/types.ts";
-import type { Stage } from "../scenarios/harness.ts";
-import { container, containerOf, happenings, runPod } from "./pod-case.ts";
+import type { AgentHarness } from "../scenarios/harness.ts";
+import { container, containerOf, formatTimeline, runPod } from "./pod-case.ts";
 
 const exec = (command: string) => ({ exec: { command: [command] } });
-const hooked = (lifecycle: Lifecycle, more: Partial<PodSpec> = {}): Partial<PodSpec> => ({
+const withHooks = (lifecycle: Lifecycle, more: Partial<PodSpec> = {}): Partial<PodSpec> => ({
   containers: [container("a", { lifecycle })],
   ...more,
 });
-const lasting = (command: string, lastsMs: number) => (stage: Stage) =>
-  void stage.runtime.commands.set(command, { lastsMs });
-const failing = (command: string) => (stage: Stage) =>
-  void stage.runtime.commands.set(command, { exitCode: 1, stderr: "a secret word" });
-/** What was asked of the runtime for container `a`: `start`, `exec warm-up`, `stop within 30s`. */
-const asked = ({ runtime }: Stage) =>
+const commandLasting = (command: string, lastsMs: number) => (harness: AgentHarness) =>
+  void harness.runtime.commands.set(command, { lastsMs });
+const commandFailing = (command: string) => (harness: AgentHarness) =>
+  void harness.runtime.commands.set(command, { exitCode: 1, stderr: "a secret value" });
+/** The runtime calls for container `a`: `start`, `exec warm-up`, `stop within 30s`. */
+const runtimeCalls = ({ runtime }: AgentHarness) =>
   runtime.calls
     .filter((call) => /^(startContainer|execSync|stopContainer) .*\/a #/.test(call))
     .map((call) => call.replace(/^(start|exec|stop)(?:Container|Sync) .*\/a #\d+:?/, "$1").trim());
 
 describe("Container hooks", () => {
-  test("PostStart is run as soon as the container was made, and nothing is handed to it", async () => {
-    const { stage } = await runPod({ spec: hooked({ postStart: exec("warm-up") }) });
-    expect(asked(stage)).toEqual(["start", "exec: warm-up".replace(":", "")]);
+  test("PostStart runs right after the start of the container, without parameters", async () => {
+    const { harness } = await runPod({ spec: withHooks({ postStart: exec("warm-up") }) });
+    expect(runtimeCalls(harness)).toEqual(["start", "exec: warm-up".replace(":", "")]);
   });
 
-  test("the container does not wait for it: its process runs meanwhile", async () => {
-    const { stage } = await runPod({ spec: hooked({ postStart: exec("warm-up") }), before: lasting("warm-up", 5000) });
-    expect(happenings(stage, / a started/)).toEqual(["0s a started"]);
+  test("the container's process runs while its PostStart hook runs", async () => {
+    const { harness } = await runPod({
+      spec: withHooks({ postStart: exec("warm-up") }),
+      before: commandLasting("warm-up", 5000),
+    });
+    expect(formatTimeline(harness, / a started/)).toEqual(["0s a started"]);
   });
 
-  test("PreStop is run before a container is ended by a request to the API", async () => {
-    const { stage } = await runPod({ spec: hooked({ preStop: exec("drain") }) });
-    await stage.remove("web");
-    await stage.advance("1m");
-    expect(asked(stage)).toEqual(["start", "exec drain", "stop within 30s"]);
+  test("PreStop runs before a container is stopped because of a deletion in the API", async () => {
+    const { harness } = await runPod({ spec: withHooks({ preStop: exec("drain") }) });
+    await harness.deletePod("web");
+    await harness.advance("1m");
+    expect(runtimeCalls(harness)).toEqual(["start", "exec drain", "stop within 30s"]);
   });
 
   test.each(["livenessProbe", "startupProbe"] as const)(
-    "and before it is ended for the failure of its %s",
+    "PreStop runs before a container is stopped because its %s failed",
     async (kind) => {
       const probe = { ...exec("alive"), periodSeconds: 1, failureThreshold: 1 };
       const containers = [container("a", { lifecycle: { preStop: exec("drain") }, [kind]: probe })];
-      const { stage } = await runPod({ spec: { containers, restartPolicy: "Never" }, before: failing("alive") });
-      await stage.advance("5s");
-      expect(asked(stage).filter((call) => call !== "exec alive")).toEqual(["start", "exec drain", "stop within 30s"]);
+      const { harness } = await runPod({
+        spec: { containers, restartPolicy: "Never" },
+        before: commandFailing("alive"),
+      });
+      await harness.advance("5s");
+      expect(runtimeCalls(harness).filter((call) => call !== "exec alive")).toEqual([
+        "start",
+        "exec drain",
+        "stop within 30s",
+      ]);
     },
   );
 
-  test("and before it is ended because the pod has run for longer than it may", async () => {
-    const { stage } = await runPod({ spec: hooked({ preStop: exec("drain") }, { activeDeadlineSeconds: 10 }) });
-    await stage.advance("1m");
-    expect(asked(stage)).toEqual(["start", "exec drain", "stop within 30s"]);
+  test("PreStop runs before a container is stopped because of activeDeadlineSeconds", async () => {
+    const { harness } = await runPod({ spec: withHooks({ preStop: exec("drain") }, { activeDeadlineSeconds: 10 }) });
+    await harness.advance("1m");
+    expect(runtimeCalls(harness)).toEqual(["start", "exec drain", "stop within 30s"]);
   });
 
-  test("of a container that has ended by itself no hook is run", async () => {
-    const { stage } = await runPod({ spec: hooked({ preStop: exec("drain") }, { restartPolicy: "Never" }) });
-    await stage.exit("a", 0);
-    await stage.remove("web");
-    await stage.advance("1m");
-    expect(asked(stage)).toEqual(["start"]);
+  test("PreStop does not run for a container that has already exited", async () => {
+    const { harness } = await runPod({ spec: withHooks({ preStop: exec("drain") }, { restartPolicy: "Never" }) });
+    await harness.exit("a", 0);
+    await harness.deletePod("web");
+    await harness.advance("1m");
+    expect(runtimeCalls(harness)).toEqual(["start"]);
   });
 
-  test("the hook has completed before the signal to stop is sent", async () => {
-    const { stage } = await runPod({ spec: hooked({ preStop: exec("drain") }), before: lasting("drain", 7000) });
-    await stage.remove("web");
-    await stage.advance("6s");
-    expect(asked(stage)).toEqual(["start", "exec drain"]);
-    await stage.advance("1s");
-    expect(happenings(stage, / a stopped/)).toEqual(["7s a stopped"]);
-  });
-
-  test("the grace is counted from before the hook: whatever becomes of it, the container ends within the grace", async () => {
-    const { stage } = await runPod({
-      spec: hooked({ preStop: exec("drain") }),
-      programs: { a: { onTerm: "ignores" } },
-      before: lasting("drain", 10_000),
+  test("the PreStop hook completes before the stop signal is sent", async () => {
+    const { harness } = await runPod({
+      spec: withHooks({ preStop: exec("drain") }),
+      before: commandLasting("drain", 7000),
     });
-    await stage.remove("web", 30);
-    await stage.advance("2m");
-    expect(asked(stage).at(-1)).toBe("stop within 20s");
-    expect(happenings(stage, / a stopped/)).toEqual(["30s a stopped"]);
+    await harness.deletePod("web");
+    await harness.advance("6s");
+    expect(runtimeCalls(harness)).toEqual(["start", "exec drain"]);
+    await harness.advance("1s");
+    expect(formatTimeline(harness, / a stopped/)).toEqual(["7s a stopped"]);
+  });
+
+  test("the grace period starts before the PreStop hook, so the container stops within it", async () => {
+    const { harness } = await runPod({
+      spec: withHooks({ preStop: exec("drain") }),
+      programs: { a: { onTerm: "ignores" } },
+      before: commandLasting("drain", 10_000),
+    });
+    await harness.deletePod("web", 30);
+    await harness.advance("2m");
+    expect(runtimeCalls(harness).at(-1)).toBe("stop within 20s");
+    expect(formatTimeline(harness, / a stopped/)).toEqual(["30s a stopped"]);
   });
 });
 
 describe("Hook handler implementations", () => {
   test("Exec runs a command in the container", async () => {
-    const { stage } = await runPod({ spec: hooked({ postStart: exec("warm-up") }) });
-    expect(stage.runtime.calls.filter((call) => call.startsWith("execSync"))).toEqual([
+    const { harness } = await runPod({ spec: withHooks({ postStart: exec("warm-up") }) });
+    expect(harness.runtime.calls.filter((call) => call.startsWith("execSync"))).toEqual([
       "execSync default/web/a #0: warm-up",
     ]);
   });
 
   test("HTTP sends a request to the container", async () => {
-    // A real server is asked in its own time: it says itself when, and if it never is, the test's own limit ends the wait.
-    const { promise: asked, resolve } = Promise.withResolvers<string>();
+    // A real server receives the request in real time; without one the test's own timeout ends the wait.
+    const { promise: request, resolve } = Promise.withResolvers<string>();
     using server = Bun.serve({
       port: 0,
       hostname: "127.0.0.1",
@@ -112,132 +125,141 @@ describe("Hook handler implementations", () => {
       },
     });
     const httpGet = { host: "127.0.0.1", port: server.port ?? 0, path: "/begin" };
-    await runPod({ spec: hooked({ postStart: { httpGet } }) });
-    expect(await asked).toBe("GET /begin kube-lifecycle");
+    await runPod({ spec: withHooks({ postStart: { httpGet } }) });
+    expect(await request).toBe("GET /begin kube-lifecycle");
   });
 
-  test("Sleep pauses for as long as it says", async () => {
-    const { stage } = await runPod({ spec: hooked({ preStop: { sleep: { seconds: 8 } } }) });
-    await stage.remove("web");
-    await stage.advance("1m");
-    expect(happenings(stage, / a stopped/)).toEqual(["8s a stopped"]);
+  test("Sleep pauses for its number of seconds", async () => {
+    const { harness } = await runPod({ spec: withHooks({ preStop: { sleep: { seconds: 8 } } }) });
+    await harness.deletePod("web");
+    await harness.advance("1m");
+    expect(formatTimeline(harness, / a stopped/)).toEqual(["8s a stopped"]);
   });
 });
 
 describe("Hook handler execution", () => {
-  test("a PostStart hook that takes long keeps the container from running", async () => {
-    const { stage } = await runPod({
-      spec: hooked({ postStart: exec("warm-up") }),
-      before: lasting("warm-up", 60_000),
+  test("a container is not Running while its PostStart hook takes long", async () => {
+    const { harness } = await runPod({
+      spec: withHooks({ postStart: exec("warm-up") }),
+      before: commandLasting("warm-up", 60_000),
     });
-    await stage.advance("59s");
-    expect((await containerOf(stage, "a")).state).toEqual({
+    await harness.advance("59s");
+    expect((await containerOf(harness, "a")).state).toEqual({
       waiting: { reason: "ContainerCreating", message: "its postStart hook has not succeeded yet" },
     });
-    await stage.advance("1s");
-    expect((await containerOf(stage, "a")).state?.running).toBeDefined();
+    await harness.advance("1s");
+    expect((await containerOf(harness, "a")).state?.running).toBeDefined();
   });
 
-  test("one that hangs does too, until it counts as failed", async () => {
-    const { stage } = await runPod({
-      spec: hooked({ postStart: exec("warm-up") }),
-      before: lasting("warm-up", 3_600_000),
+  test("a container is not Running while its PostStart hook hangs, until the hook fails", async () => {
+    const { harness } = await runPod({
+      spec: withHooks({ postStart: exec("warm-up") }),
+      before: commandLasting("warm-up", 3_600_000),
     });
-    await stage.advance("9m");
-    expect(await stage.shown()).toEqual(["web Pending: a waiting ContainerCreating"]);
-    await stage.advance("2m");
-    expect(await stage.events("web")).toContain("1x Warning FailedPostStartHook: PostStartHook failed");
+    await harness.advance("9m");
+    expect(await harness.apiPods()).toEqual(["web Pending: a waiting ContainerCreating"]);
+    await harness.advance("2m");
+    expect(await harness.events("web")).toContain("1x Warning FailedPostStartHook: PostStartHook failed");
   });
 
-  test("a PreStop hook that hangs keeps the pod terminating, until it is killed when its grace is over", async () => {
-    const { stage } = await runPod({ spec: hooked({ preStop: exec("drain") }), before: lasting("drain", 3_600_000) });
-    await stage.remove("web");
-    await stage.advance("29s");
-    expect(await stage.shown()).toEqual(["web Running, ready: a running"]);
-    await stage.advance("3s");
-    expect(await stage.shown()).toEqual([]);
+  test("a PreStop hook that hangs keeps the pod terminating until the end of its grace period", async () => {
+    const { harness } = await runPod({
+      spec: withHooks({ preStop: exec("drain") }),
+      before: commandLasting("drain", 3_600_000),
+    });
+    await harness.deletePod("web");
+    await harness.advance("29s");
+    expect(await harness.apiPods()).toEqual(["web Running, ready: a running"]);
+    await harness.advance("3s");
+    expect(await harness.apiPods()).toEqual([]);
   });
 
-  test("the grace is for the hook and the end together: of 60 seconds a hook of 55 leaves 5", async () => {
-    const { stage } = await runPod({
-      spec: hooked({ preStop: exec("drain") }, { terminationGracePeriodSeconds: 60 }),
+  test("hook and stop share the grace period: after a hook of 55 of 60 seconds 5 are left for the stop", async () => {
+    const { harness } = await runPod({
+      spec: withHooks({ preStop: exec("drain") }, { terminationGracePeriodSeconds: 60 }),
       programs: { a: { onTerm: "ignores" } },
-      before: lasting("drain", 55_000),
+      before: commandLasting("drain", 55_000),
     });
-    await stage.remove("web", 60);
-    await stage.advance("3m");
-    expect(asked(stage).at(-1)).toBe("stop within 5s");
-    expect(happenings(stage, / a stopped/)).toEqual(["60s a stopped"]);
+    await harness.deletePod("web", 60);
+    await harness.advance("3m");
+    expect(runtimeCalls(harness).at(-1)).toBe("stop within 5s");
+    expect(formatTimeline(harness, / a stopped/)).toEqual(["60s a stopped"]);
   });
 
-  test("a PostStart hook that fails ends the container", async () => {
-    const { stage } = await runPod({
-      spec: hooked({ postStart: exec("warm-up") }, { restartPolicy: "Never" }),
-      before: failing("warm-up"),
+  test("a PostStart hook that fails stops the container", async () => {
+    const { harness } = await runPod({
+      spec: withHooks({ postStart: exec("warm-up") }, { restartPolicy: "Never" }),
+      before: commandFailing("warm-up"),
     });
-    await stage.advance("5s");
-    expect(happenings(stage, / a (started|stopped)/)).toEqual(["0s a started", "0s a stopped"]);
+    await harness.advance("5s");
+    expect(formatTimeline(harness, / a (started|stopped)/)).toEqual(["0s a started", "0s a stopped"]);
   });
 
-  test("so does a PreStop hook, as one that succeeds", async () => {
-    const { stage } = await runPod({ spec: hooked({ preStop: exec("drain") }), before: failing("drain") });
-    await stage.remove("web");
-    await stage.advance("1m");
-    expect(asked(stage)).toEqual(["start", "exec drain", "stop within 30s"]);
+  test("a container is stopped also after a PreStop hook that fails", async () => {
+    const { harness } = await runPod({ spec: withHooks({ preStop: exec("drain") }), before: commandFailing("drain") });
+    await harness.deletePod("web");
+    await harness.advance("1m");
+    expect(runtimeCalls(harness)).toEqual(["start", "exec drain", "stop within 30s"]);
   });
 });
 
 describe("Hook delivery guarantees", () => {
   test("a hook is called once", async () => {
-    const { stage } = await runPod({ spec: hooked({ postStart: exec("warm-up"), preStop: exec("drain") }) });
-    await stage.advance("60m");
-    await stage.remove("web");
-    await stage.advance("1m");
-    expect(asked(stage)).toEqual(["start", "exec warm-up", "exec drain", "stop within 30s"]);
+    const { harness } = await runPod({ spec: withHooks({ postStart: exec("warm-up"), preStop: exec("drain") }) });
+    await harness.advance("60m");
+    await harness.deletePod("web");
+    await harness.advance("1m");
+    expect(runtimeCalls(harness)).toEqual(["start", "exec warm-up", "exec drain", "stop within 30s"]);
   });
 
-  test("one that could not be delivered is not sent again", async () => {
-    const { stage } = await runPod({
-      spec: hooked({ preStop: exec("drain") }),
+  test("a hook that fails is not called again", async () => {
+    const { harness } = await runPod({
+      spec: withHooks({ preStop: exec("drain") }),
       programs: { a: { onTerm: "ignores" } },
-      before: failing("drain"),
+      before: commandFailing("drain"),
     });
-    await stage.remove("web");
-    await stage.advance("1m");
-    expect(asked(stage).filter((call) => call === "exec drain")).toHaveLength(1);
+    await harness.deletePod("web");
+    await harness.advance("1m");
+    expect(runtimeCalls(harness).filter((call) => call === "exec drain")).toHaveLength(1);
   });
 
-  test("it is called at least once: an agent that is restarted in its midst calls it again", async () => {
-    const { stage } = await runPod({ spec: hooked({ postStart: exec("warm-up") }), before: lasting("warm-up", 5000) });
-    await stage.advance("2s");
-    stage.kill();
-    await stage.start();
-    await stage.advance("10s");
-    expect(asked(stage)).toEqual(["start", "exec warm-up", "exec warm-up"]);
-    expect((await containerOf(stage, "a")).restartCount).toBe(0);
+  test("a hook is called at least once: an agent that restarts during the hook calls it again", async () => {
+    const { harness } = await runPod({
+      spec: withHooks({ postStart: exec("warm-up") }),
+      before: commandLasting("warm-up", 5000),
+    });
+    await harness.advance("2s");
+    harness.kill();
+    await harness.start();
+    await harness.advance("10s");
+    expect(runtimeCalls(harness)).toEqual(["start", "exec warm-up", "exec warm-up"]);
+    expect((await containerOf(harness, "a")).restartCount).toBe(0);
   });
 });
 
 describe("Debugging Hook handlers", () => {
-  test("what a hook has said is in no event", async () => {
-    const { stage } = await runPod({ spec: hooked({ postStart: exec("warm-up") }), before: failing("warm-up") });
-    await stage.advance("1m");
-    expect((await stage.events("web")).filter((line) => line.includes("a secret word"))).toEqual([]);
-  });
-
-  test("the failure of PostStart is an event", async () => {
-    const { stage } = await runPod({
-      spec: hooked({ postStart: exec("warm-up") }, { restartPolicy: "Never" }),
-      before: failing("warm-up"),
+  test("the output of a hook appears in no event", async () => {
+    const { harness } = await runPod({
+      spec: withHooks({ postStart: exec("warm-up") }),
+      before: commandFailing("warm-up"),
     });
-    await stage.advance("5s");
-    expect(await stage.events("web")).toContain("1x Warning FailedPostStartHook: PostStartHook failed");
+    await harness.advance("1m");
+    expect((await harness.events("web")).filter((line) => line.includes("a secret value"))).toEqual([]);
   });
 
-  test("so is that of PreStop", async () => {
-    const { stage } = await runPod({ spec: hooked({ preStop: exec("drain") }), before: failing("drain") });
-    await stage.remove("web");
-    await stage.advance("1m");
-    expect(await stage.events("web")).toContain("1x Warning FailedPreStopHook: PreStopHook failed");
+  test("a failed PostStart hook causes the event FailedPostStartHook", async () => {
+    const { harness } = await runPod({
+      spec: withHooks({ postStart: exec("warm-up") }, { restartPolicy: "Never" }),
+      before: commandFailing("warm-up"),
+    });
+    await harness.advance("5s");
+    expect(await harness.events("web")).toContain("1x Warning FailedPostStartHook: PostStartHook failed");
+  });
+
+  test("a failed PreStop hook causes the event FailedPreStopHook", async () => {
+    const { harness } = await runPod({ spec: withHooks({ preStop: exec("drain") }), before: commandFailing("drain") });
+    await harness.deletePod("web");
+    await harness.advance("1m");
+    expect(await harness.events("web")).toContain("1x Warning FailedPreStopHook: PreStopHook failed");
   });
 });

@@ -1,60 +1,60 @@
 /*
- * https://kubernetes.io/docs/concepts/workloads/pods/init-containers/: how they behave in detail. What it says of others stands in
- * init-containers.test.ts.
+ * https://kubernetes.io/docs/concepts/workloads/pods/init-containers/: the section "Detailed behavior".
+ * init-containers.test.ts lists the statements that are not tested.
  */
 import { describe, expect, test } from "bun:test";
 import { pods } from "../../kube/resource.ts";
 import type { PodSpec } from "../../proto/kubernetes/gen/types.ts";
-import { rest } from "../fakes/clock.ts";
-import { conditionOf, container, containerOf, happenings, runPod, statusOf } from "./pod-case.ts";
+import { settlePromises } from "../fakes/clock.ts";
+import { conditionOf, container, containerOf, formatTimeline, runPod, statusOf } from "./pod-case.ts";
 
 const two = [container("first"), container("second")];
 const short = { first: { exitsAfterMs: 2000 }, second: { exitsAfterMs: 3000 } };
 
 describe("Detailed behavior", () => {
-  test("none runs before the network is there", async () => {
-    const { stage } = await runPod({
+  test("init containers wait for the network", async () => {
+    const { harness } = await runPod({
       spec: { initContainers: two },
       before(each) {
         each.networkProblem = "container runtime network not ready: NetworkReady=false";
       },
     });
-    await stage.advance("1m");
-    expect(stage.runtime.timeline).toEqual([]);
-    stage.networkProblem = undefined;
-    stage.agent.wakeAll();
-    await stage.advance("1s");
-    expect(happenings(stage, /first started/)).toHaveLength(1);
+    await harness.advance("1m");
+    expect(harness.runtime.timeline).toEqual([]);
+    harness.networkProblem = undefined;
+    harness.agent.wakeAll();
+    await harness.advance("1s");
+    expect(formatTimeline(harness, /first started/)).toHaveLength(1);
   });
 
-  test("nor before the volumes are", async () => {
+  test("init containers wait for the volumes", async () => {
     const volumes = [{ name: "data", hostPath: { path: "/data", type: "Directory" } }] as const;
-    const { stage } = await runPod({ spec: { initContainers: two, volumes } });
-    await stage.advance("1m");
-    expect(stage.runtime.timeline).toEqual([]);
-    await stage.disk.at("/").makeFolder("/data", 0o755);
-    await stage.advance("3m");
-    expect(happenings(stage, /first started/)).toHaveLength(1);
+    const { harness } = await runPod({ spec: { initContainers: two, volumes } });
+    await harness.advance("1m");
+    expect(harness.runtime.timeline).toEqual([]);
+    await harness.disk.at("/").makeFolder("/data", 0o755);
+    await harness.advance("3m");
+    expect(formatTimeline(harness, /first started/)).toHaveLength(1);
   });
 
-  test("they run in the order of the spec", async () => {
+  test("init containers run in the order of the spec", async () => {
     const names = ["z", "m", "b", "y"];
     const programs = Object.fromEntries(names.map((name) => [name, { exitsAfterMs: 1000 }]));
-    const { stage } = await runPod({ spec: { initContainers: names.map((name) => container(name)) }, programs });
-    await stage.advance("1m");
-    expect(happenings(stage, /started/).map((line) => line.split(" ")[1])).toEqual(["sandbox", ...names, "a"]);
+    const { harness } = await runPod({ spec: { initContainers: names.map((name) => container(name)) }, programs });
+    await harness.advance("1m");
+    expect(formatTimeline(harness, /started/).map((line) => line.split(" ")[1])).toEqual(["sandbox", ...names, "a"]);
   });
 
   test.each([
     ["fails to start", { startError: "no such file or directory" }, "RunContainerError"],
     ["exits with failure", { exitsAfterMs: 0, exitCode: 1 }, "Error"],
-  ])("one that %s is tried again as the restart policy has it", async (_, program) => {
+  ])("an init container that %s is retried according to the restart policy", async (_, program) => {
     for (const restartPolicy of ["Always", "OnFailure", "Never"] as const) {
-      const { stage } = await runPod({ spec: { restartPolicy, initContainers: two }, programs: { first: program } });
-      await stage.advance("9s");
-      stage.runtime.programs.set("first", {});
-      await stage.advance("60s");
-      const [shown] = await stage.shown();
+      const { harness } = await runPod({ spec: { restartPolicy, initContainers: two }, programs: { first: program } });
+      await harness.advance("9s");
+      harness.runtime.programs.set("first", {});
+      await harness.advance("60s");
+      const [shown] = await harness.apiPods();
       const end =
         restartPolicy === "Never"
           ? /^web Failed: init first terminated/
@@ -63,41 +63,41 @@ describe("Detailed behavior", () => {
     }
   });
 
-  test("one that has succeeded is not, even where the policy is Always", async () => {
-    const { stage } = await runPod({ spec: { restartPolicy: "Always", initContainers: two }, programs: short });
-    await stage.advance("60m");
-    expect(happenings(stage, /(first|second) started/)).toHaveLength(2);
+  test("an init container that has succeeded is not restarted, even with Always", async () => {
+    const { harness } = await runPod({ spec: { restartPolicy: "Always", initContainers: two }, programs: short });
+    await harness.advance("60m");
+    expect(formatTimeline(harness, /(first|second) started/)).toHaveLength(2);
   });
 
-  test("the pod is not Ready before all have succeeded", async () => {
-    const { stage } = await runPod({ spec: { initContainers: two } });
-    await stage.exit("first", 0);
-    await stage.advance("1m");
-    expect(await conditionOf(stage, "Ready")).toMatchObject({ status: "False", reason: "ContainersNotReady" });
-    await stage.exit("second", 0);
-    await stage.advance("1s");
-    expect(await conditionOf(stage, "Ready")).toMatchObject({ status: "True" });
+  test("the pod is not Ready before all init containers have succeeded", async () => {
+    const { harness } = await runPod({ spec: { initContainers: two } });
+    await harness.exit("first", 0);
+    await harness.advance("1m");
+    expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "False", reason: "ContainersNotReady" });
+    await harness.exit("second", 0);
+    await harness.advance("1s");
+    expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "True" });
   });
 
-  test("while it is initialized it is Pending, and its condition Initialized False", async () => {
-    const { stage } = await runPod({ spec: { initContainers: two } });
-    await stage.exit("first", 0);
-    await stage.advance("1m");
-    expect((await statusOf(stage)).phase).toBe("Pending");
-    expect(await conditionOf(stage, "Initialized")).toMatchObject({
+  test("a pod is Pending with Initialized False while its init containers run", async () => {
+    const { harness } = await runPod({ spec: { initContainers: two } });
+    await harness.exit("first", 0);
+    await harness.advance("1m");
+    expect((await statusOf(harness)).phase).toBe("Pending");
+    expect(await conditionOf(harness, "Initialized")).toMatchObject({
       status: "False",
       reason: "ContainersNotInitialized",
       message: "containers with incomplete status: [second]",
     });
   });
 
-  test("a pod that is restarted runs all of them again", async () => {
-    const { stage } = await runPod({ spec: { initContainers: two }, programs: short });
-    await stage.advance("10s");
-    const [sandbox] = stage.runtime.sandboxes.keys();
-    await stage.runtime.stopPodSandbox(sandbox!);
-    await stage.advance("1m");
-    expect(happenings(stage, /(first|second|a) started/)).toEqual([
+  test("a pod that is restarted runs all init containers again", async () => {
+    const { harness } = await runPod({ spec: { initContainers: two }, programs: short });
+    await harness.advance("10s");
+    const [sandbox] = harness.runtime.sandboxes.keys();
+    await harness.runtime.stopPodSandbox(sandbox!);
+    await harness.advance("1m");
+    expect(formatTimeline(harness, /(first|second|a) started/)).toEqual([
       "0s first started",
       "2s second started",
       "5s a started",
@@ -107,22 +107,22 @@ describe("Detailed behavior", () => {
     ]);
   });
 
-  const setImage = async (stage: Awaited<ReturnType<typeof runPod>>["stage"], name: string) => {
+  const setImage = async (harness: Awaited<ReturnType<typeof runPod>>["harness"], name: string) => {
     const body = { spec: { initContainers: [{ name, image: "busybox:2" }] } };
-    await stage.kube.user.patch(pods("default"), "web", { type: "strategic", body });
-    await rest();
+    await harness.kube.user.patch(pods("default"), "web", { type: "strategic", body });
+    await settlePromises();
   };
 
-  test("another image of one that has run restarts nothing", async () => {
-    const { stage } = await runPod({
+  test("a new image of an init container that has completed restarts nothing", async () => {
+    const { harness } = await runPod({
       spec: { initContainers: two },
       programs: short,
       before: ({ runtime }) => void runtime.addImage("busybox:2"),
     });
-    await stage.advance("10s");
-    await setImage(stage, "first");
-    await stage.advance("60m");
-    expect(happenings(stage)).toEqual([
+    await harness.advance("10s");
+    await setImage(harness, "first");
+    await harness.advance("60m");
+    expect(formatTimeline(harness)).toEqual([
       "0s sandbox started",
       "0s first started",
       "2s first stopped",
@@ -130,51 +130,51 @@ describe("Detailed behavior", () => {
       "5s second stopped",
       "5s a started",
     ]);
-    expect(await stage.shown()).toEqual([
+    expect(await harness.apiPods()).toEqual([
       "web Running, ready: init first terminated Completed 0, init second terminated Completed 0, a running",
     ]);
   });
 
-  test("nor does that of one that runs", async () => {
-    const { stage } = await runPod({
+  test("a new image of an init container that is running restarts nothing", async () => {
+    const { harness } = await runPod({
       spec: { initContainers: two },
       before: ({ runtime }) => void runtime.addImage("busybox:2"),
     });
-    await setImage(stage, "first");
-    await stage.advance("60m");
-    expect(happenings(stage)).toEqual(["0s sandbox started", "0s first started"]);
+    await setImage(harness, "first");
+    await harness.advance("60m");
+    expect(formatTimeline(harness)).toEqual(["0s sandbox started", "0s first started"]);
   });
 
-  test("another image of one that has not run yet is what it runs with", async () => {
-    const { stage } = await runPod({
+  test("an init container that has not started yet uses its new image", async () => {
+    const { harness } = await runPod({
       spec: { initContainers: two },
       before: ({ runtime }) => void runtime.addImage("busybox:2"),
     });
-    await setImage(stage, "second");
-    await stage.exit("first", 0);
-    await stage.advance("1s");
-    expect((await containerOf(stage, "second")).image).toBe("busybox:2");
+    await setImage(harness, "second");
+    await harness.exit("first", 0);
+    await harness.advance("1s");
+    expect((await containerOf(harness, "second")).image).toBe("busybox:2");
   });
 
-  test("the deadline of a pod holds for init containers that fail for ever", async () => {
+  test("activeDeadlineSeconds ends a pod whose init container keeps failing", async () => {
     const spec: Partial<PodSpec> = { activeDeadlineSeconds: 60, initContainers: two };
-    const { stage } = await runPod({ spec, programs: { first: { exitsAfterMs: 0, exitCode: 1 } } });
-    await stage.advance("2m");
-    expect(await statusOf(stage)).toMatchObject({ phase: "Failed", reason: "DeadlineExceeded" });
-    expect(Number.parseFloat(happenings(stage, /first started/).at(-1) ?? "")).toBeLessThan(60);
+    const { harness } = await runPod({ spec, programs: { first: { exitsAfterMs: 0, exitCode: 1 } } });
+    await harness.advance("2m");
+    expect(await statusOf(harness)).toMatchObject({ phase: "Failed", reason: "DeadlineExceeded" });
+    expect(Number.parseFloat(formatTimeline(harness, /first started/).at(-1) ?? "")).toBeLessThan(60);
   });
 
-  test("their time is a part of it", async () => {
+  test("activeDeadlineSeconds includes the time of init containers", async () => {
     const spec: Partial<PodSpec> = { activeDeadlineSeconds: 60, initContainers: [container("first")] };
-    const { stage } = await runPod({ spec, programs: { first: { exitsAfterMs: 50_000 } } });
-    await stage.advance("2m");
-    expect(happenings(stage, /a (started|stopped)/)).toEqual(["50s a started", "60s a stopped"]);
+    const { harness } = await runPod({ spec, programs: { first: { exitsAfterMs: 50_000 } } });
+    await harness.advance("2m");
+    expect(formatTimeline(harness, /a (started|stopped)/)).toEqual(["50s a started", "60s a stopped"]);
   });
 
-  test("it ends a pod that runs as it should, too", async () => {
-    const { stage } = await runPod({ spec: { activeDeadlineSeconds: 60, initContainers: two }, programs: short });
-    await stage.advance("2m");
-    expect(await stage.shown()).toEqual([
+  test("activeDeadlineSeconds also ends a pod that is initialized and running", async () => {
+    const { harness } = await runPod({ spec: { activeDeadlineSeconds: 60, initContainers: two }, programs: short });
+    await harness.advance("2m");
+    expect(await harness.apiPods()).toEqual([
       "web Failed (DeadlineExceeded): init first terminated Completed 0, init second terminated Completed 0, a terminated Error 143",
     ]);
   });

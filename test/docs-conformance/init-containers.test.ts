@@ -1,28 +1,30 @@
 /*
  * https://kubernetes.io/docs/concepts/workloads/pods/init-containers/
  *
- * How they behave in detail is in init-containers-behavior.test.ts. What the page says of others:
- *   Differences from regular containers   no probes and no hooks: the API server's validation, and for static pods that of manifests
- *   Using init containers                 how to make use of them: whoever writes them
- *   Detailed behavior                     that their ports belong to no Service, what of them may be changed, that names are unique:
- *                                         the EndpointSlice controller, the API server. What their code should bear: whoever writes it
+ * "Detailed behavior" is tested in init-containers-behavior.test.ts. Not tested, since it concerns others or is not
+ * implemented:
+ *   Differences from regular containers   no probes and no hooks: the API server's validation, and that of manifests
+ *                                         for static pods
+ *   Using init containers                 how to use them: their authors
+ *   Detailed behavior                     ports in Services, mutable fields, unique names: the EndpointSlice
+ *                                         controller, the API server. Idempotent code: its authors
  *   Resource sharing within containers    scheduling and quotas by effective requests: the scheduler, the API server
- *   Init containers and Linux cgroups     a pod's own cgroup comes with the hierarchy of cgroups, which is no part of this release yet
+ *   Init containers and Linux cgroups     pod cgroups are not part of this release yet
  */
 import { describe, expect, test } from "bun:test";
 import { secrets } from "../../kube/resource.ts";
 import type { Container } from "../../proto/kubernetes/gen/types.ts";
-import { container, containerOf, happenings, runPod, shownPod, statusOf } from "./pod-case.ts";
+import { apiPod, container, containerOf, formatTimeline, runPod, statusOf } from "./pod-case.ts";
 
 const two = [container("first"), container("second")];
 const short = { first: { exitsAfterMs: 2000 }, second: { exitsAfterMs: 3000 } };
 const limits = (cpu: string): Pick<Container, "resources"> => ({ resources: { requests: { cpu }, limits: { cpu } } });
 
 describe("Init Containers", () => {
-  test("they run before the containers of the application", async () => {
-    const { stage } = await runPod({ spec: { initContainers: [container("first")] }, programs: short });
-    await stage.advance("10s");
-    expect(happenings(stage, /(first|a) (started|stopped)/)).toEqual([
+  test("init containers run before the app containers", async () => {
+    const { harness } = await runPod({ spec: { initContainers: [container("first")] }, programs: short });
+    await harness.advance("10s");
+    expect(formatTimeline(harness, /(first|a) (started|stopped)/)).toEqual([
       "0s first started",
       "2s first stopped",
       "2s a started",
@@ -31,94 +33,94 @@ describe("Init Containers", () => {
 });
 
 describe("Understanding init containers", () => {
-  test("a pod may have several", async () => {
-    const { stage } = await runPod({ spec: { initContainers: two }, programs: short });
-    await stage.advance("10s");
-    expect(await stage.shown()).toEqual([
+  test("a pod can have several init containers", async () => {
+    const { harness } = await runPod({ spec: { initContainers: two }, programs: short });
+    await harness.advance("10s");
+    expect(await harness.apiPods()).toEqual([
       "web Running, ready: init first terminated Completed 0, init second terminated Completed 0, a running",
     ]);
   });
 
-  test("they run to completion", async () => {
-    const { stage } = await runPod({ spec: { initContainers: two } });
-    await stage.advance("60m");
-    expect(await stage.shown()).toEqual([
+  test("an init container that does not exit delays the pod", async () => {
+    const { harness } = await runPod({ spec: { initContainers: two } });
+    await harness.advance("60m");
+    expect(await harness.apiPods()).toEqual([
       "web Pending: init first running, init second waiting PodInitializing, a waiting PodInitializing",
     ]);
   });
 
-  test("each has to succeed before the next one starts", async () => {
-    const { stage } = await runPod({
+  test("each init container must succeed before the next one starts", async () => {
+    const { harness } = await runPod({
       spec: { initContainers: two },
       programs: { first: { exitsAfterMs: 0, exitCode: 1 } },
     });
-    await stage.advance("60m");
-    expect(happenings(stage, /(second|a) created/)).toEqual([]);
+    await harness.advance("60m");
+    expect(formatTimeline(harness, /(second|a) created/)).toEqual([]);
   });
 
-  test("one that fails is restarted until it succeeds", async () => {
-    const { stage } = await runPod({
+  test("an init container that fails is restarted until it succeeds", async () => {
+    const { harness } = await runPod({
       spec: { initContainers: two },
       programs: { first: { exitsAfterMs: 0, exitCode: 1 } },
     });
-    await stage.advance("10m");
-    stage.runtime.programs.set("first", { exitsAfterMs: 0 });
-    stage.runtime.programs.set("second", { exitsAfterMs: 0 });
-    await stage.advance("10m");
-    expect(await stage.shown()).toEqual([
+    await harness.advance("10m");
+    harness.runtime.programs.set("first", { exitsAfterMs: 0 });
+    harness.runtime.programs.set("second", { exitsAfterMs: 0 });
+    await harness.advance("10m");
+    expect(await harness.apiPods()).toEqual([
       "web Running, ready: init first terminated Completed 0 (restarts: 7), init second terminated Completed 0, a running",
     ]);
   });
 
-  test("where the pod never restarts, one that fails has failed the pod", async () => {
-    const { stage } = await runPod({
+  test("with restartPolicy Never a failed init container fails the pod", async () => {
+    const { harness } = await runPod({
       spec: { restartPolicy: "Never", initContainers: two },
       programs: { first: { exitsAfterMs: 0, exitCode: 1 } },
     });
-    await stage.advance("60m");
-    expect(await stage.shown()).toEqual([
+    await harness.advance("60m");
+    expect(await harness.apiPods()).toEqual([
       "web Failed: init first terminated Error 1, init second waiting PodInitializing, a waiting PodInitializing",
     ]);
   });
 
-  test("their status is in status.initContainerStatuses, in the order of the spec", async () => {
-    const { stage } = await runPod({ spec: { initContainers: [container("z"), container("y")] } });
-    const { initContainerStatuses, containerStatuses } = await statusOf(stage);
+  test("status.initContainerStatuses lists the init containers in the order of the spec", async () => {
+    const { harness } = await runPod({ spec: { initContainers: [container("z"), container("y")] } });
+    const { initContainerStatuses, containerStatuses } = await statusOf(harness);
     expect(initContainerStatuses?.map(({ name }) => name)).toEqual(["z", "y"]);
     expect(containerStatuses?.map(({ name }) => name)).toEqual(["a"]);
   });
 });
 
 describe("Differences from regular containers", () => {
-  test("they have the limits, volumes and security settings that they ask for", async () => {
+  test("init containers support resource limits, volumes and security settings", async () => {
     const first = container("first", {
       ...limits("500m"),
       volumeMounts: [{ name: "data", mountPath: "/data" }],
       securityContext: { runAsUser: 1234, readOnlyRootFilesystem: true },
     });
-    const { stage } = await runPod({ spec: { initContainers: [first], volumes: [{ name: "data", emptyDir: {} }] } });
-    const [made] = [...stage.runtime.containers.values()].map(({ config }) => config);
+    const { harness } = await runPod({ spec: { initContainers: [first], volumes: [{ name: "data", emptyDir: {} }] } });
+    const [made] = [...harness.runtime.containers.values()].map(({ config }) => config);
     expect(made?.linux?.resources?.cpuQuota).toBe(50_000n);
     expect(made?.mounts.map(({ containerPath }) => containerPath)).toContain("/data");
     expect(made?.linux?.securityContext).toMatchObject({ runAsUser: { value: 1234n }, readonlyRootfs: true });
   });
 
-  test("the pod is not ready before they have run to completion", async () => {
-    const { stage, told } = await runPod({ spec: { initContainers: two }, programs: short });
-    await stage.advance("10s");
-    const isReady = told.map(
+  test("the pod is not ready before its init containers have completed", async () => {
+    const { harness, statuses } = await runPod({ spec: { initContainers: two }, programs: short });
+    await harness.advance("10s");
+    const isReady = statuses.map(
       ({ conditions = [] }) => conditions.find(({ type }) => type === "Ready")?.status === "True",
     );
-    const areDone = told.map(({ initContainerStatuses = [] }) => initContainerStatuses.every(({ ready }) => ready));
+    const areDone = statuses.map(({ initContainerStatuses = [] }) => initContainerStatuses.every(({ ready }) => ready));
     expect(isReady.at(-1)).toBe(true);
     expect(isReady.some((value, index) => value && areDone[index] !== true)).toBe(false);
   });
 
-  test("they run one after the other, and then the containers of the application all begin", async () => {
+  test("init containers run one after the other, and then all app containers start", async () => {
     const spec = { initContainers: two, containers: [container("a"), container("b")] };
-    const { stage } = await runPod({ spec, programs: short });
-    await stage.advance("10s");
-    expect(happenings(stage, /(first|second|a|b) (started|stopped)/)).toEqual([
+    const { harness } = await runPod({ spec, programs: short });
+    await harness.advance("10s");
+    expect(formatTimeline(harness, /(first|second|a|b) (started|stopped)/)).toEqual([
       "0s first started",
       "2s first stopped",
       "2s second started",
@@ -130,15 +132,17 @@ describe("Differences from regular containers", () => {
 });
 
 describe("Differences from sidecar containers", () => {
-  test("they do not run beside the application", async () => {
-    const { stage } = await runPod({ spec: { initContainers: two }, programs: short });
-    await stage.advance("60m");
-    expect(stage.scene().filter((line) => /container .* running/.test(line))).toEqual(["container web/a #0 running"]);
+  test("init containers do not run at the same time as app containers", async () => {
+    const { harness } = await runPod({ spec: { initContainers: two }, programs: short });
+    await harness.advance("60m");
+    expect(harness.nodeSnapshot().filter((line) => /container .* running/.test(line))).toEqual([
+      "container web/a #0 running",
+    ]);
   });
 
-  test("they share the network of the pod, and its volumes", async () => {
+  test("init containers share the pod's network and volumes", async () => {
     const volumeMounts = [{ name: "data", mountPath: "/data" }];
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: {
         volumes: [{ name: "data", emptyDir: {} }],
         initContainers: [container("first", { volumeMounts })],
@@ -146,8 +150,8 @@ describe("Differences from sidecar containers", () => {
       },
       programs: short,
     });
-    await stage.advance("10s");
-    const made = [...stage.runtime.containers.values()];
+    await harness.advance("10s");
+    const made = [...harness.runtime.containers.values()];
     expect(new Set(made.map(({ sandbox }) => sandbox.id)).size).toBe(1);
     const folders = made.flatMap(({ config }) =>
       config.mounts.filter(({ containerPath }) => containerPath === "/data"),
@@ -157,22 +161,22 @@ describe("Differences from sidecar containers", () => {
 });
 
 describe("Using init containers", () => {
-  test("they have images of their own", async () => {
-    const { stage } = await runPod({
+  test("an init container can use a different image", async () => {
+    const { harness } = await runPod({
       spec: { initContainers: [container("first", { image: "tools:1" })] },
       programs: short,
       before: ({ runtime }) => void runtime.addImage("tools:1"),
     });
-    await stage.advance("10s");
-    expect([(await containerOf(stage, "first")).image, (await containerOf(stage, "a")).image]).toEqual([
+    await harness.advance("10s");
+    expect([(await containerOf(harness, "first")).image, (await containerOf(harness, "a")).image]).toEqual([
       "tools:1",
       "busybox:1",
     ]);
   });
 
-  test("and Secrets that the application is not told of", async () => {
+  test("an init container can use a Secret that the app container does not get", async () => {
     const env = [{ name: "TOKEN", valueFrom: { secretKeyRef: { name: "login", key: "token" } } }];
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: { initContainers: [container("first", { env })] },
       programs: short,
       before: async ({ kube: { user } }) => {
@@ -180,41 +184,41 @@ describe("Using init containers", () => {
         await user.create(secrets("default"), { metadata, data: { token: "MQ==" } });
       },
     });
-    await stage.advance("10s");
-    const told = [...stage.runtime.containers.values()].map(({ config }) =>
+    await harness.advance("10s");
+    const haveToken = [...harness.runtime.containers.values()].map(({ config }) =>
       config.envs.some(({ key }) => key === "TOKEN"),
     );
-    expect(told).toEqual([true, false]);
+    expect(haveToken).toEqual([true, false]);
   });
 });
 
 describe("Init containers in use", () => {
-  test("while the first one waits for something, the pod is Pending, and the others say PodInitializing", async () => {
-    const { stage } = await runPod({ spec: { initContainers: two } });
-    await stage.advance("6m");
-    expect((await containerOf(stage, "first")).state).toMatchObject({ running: {} });
+  test("while the first init container runs, the pod is Pending and the other containers wait with PodInitializing", async () => {
+    const { harness } = await runPod({ spec: { initContainers: two } });
+    await harness.advance("6m");
+    expect((await containerOf(harness, "first")).state).toMatchObject({ running: {} });
     for (const name of ["second", "a"]) {
-      expect(await containerOf(stage, name)).toMatchObject({
+      expect(await containerOf(harness, name)).toMatchObject({
         ready: false,
         state: { waiting: { reason: "PodInitializing" } },
       });
     }
-    expect((await statusOf(stage)).phase).toBe("Pending");
+    expect((await statusOf(harness)).phase).toBe("Pending");
   });
 
-  test("when they have what they waited for, the pod is Running", async () => {
-    const { stage } = await runPod({ spec: { initContainers: two } });
-    await stage.advance("6m");
+  test("the pod is Running after its init containers have completed", async () => {
+    const { harness } = await runPod({ spec: { initContainers: two } });
+    await harness.advance("6m");
     for (const name of ["first", "second"]) {
-      await stage.exit(name, 0);
-      await stage.advance("1s");
+      await harness.exit(name, 0);
+      await harness.advance("1s");
     }
-    expect((await statusOf(stage)).phase).toBe("Running");
+    expect((await statusOf(harness)).phase).toBe("Running");
   });
 
-  test("their events are told as those of other containers", async () => {
-    const { stage } = await runPod({ spec: { initContainers: [container("first")] } });
-    expect(await stage.events("web")).toEqual([
+  test("init containers cause the same events as other containers", async () => {
+    const { harness } = await runPod({ spec: { initContainers: [container("first")] } });
+    expect(await harness.events("web")).toEqual([
       expect.stringMatching(/^1x Normal Pulled/),
       "1x Normal Created: Container created",
       "1x Normal Started: Container started",
@@ -223,49 +227,53 @@ describe("Init containers in use", () => {
 });
 
 describe("Resource sharing within containers", () => {
-  // The node of these tests has four CPUs.
+  // The node has four CPUs.
   const ofInit = (...cpus: readonly string[]) => cpus.map((cpu, index) => container(`i${index}`, limits(cpu)));
   const ofApp = (...cpus: readonly string[]) => cpus.map((cpu, index) => container(`a${index}`, limits(cpu)));
 
   test.each([
-    ["the highest of the init containers", { initContainers: ofInit("3000m", "3000m") }, true],
-    ["which has to fit", { initContainers: ofInit("100m", "4500m") }, false],
-    ["the sum of the containers of the application", { containers: ofApp("2200m", "2200m") }, false],
-    ["whichever is higher", { initContainers: ofInit("3900m"), containers: ofApp("1900m", "1900m") }, true],
-  ] as const)("the node counts a pod by %s", async (_, spec, fits) => {
-    const { stage } = await runPod({ spec });
-    await stage.advance("1s");
-    expect((await statusOf(stage)).reason).toBe(fits ? undefined : "OutOfcpu");
+    ["the highest request of the init containers", { initContainers: ofInit("3000m", "3000m") }, true],
+    [
+      "the highest request of the init containers, if it does not fit",
+      { initContainers: ofInit("100m", "4500m") },
+      false,
+    ],
+    ["the sum of the app containers' requests", { containers: ofApp("2200m", "2200m") }, false],
+    ["the higher of the two", { initContainers: ofInit("3900m"), containers: ofApp("1900m", "1900m") }, true],
+  ] as const)("the effective request of a pod is %s", async (_, spec, fits) => {
+    const { harness } = await runPod({ spec });
+    await harness.advance("1s");
+    expect((await statusOf(harness)).reason).toBe(fits ? undefined : "OutOfcpu");
   });
 
-  test("what they have asked for is kept for the pod all its life", async () => {
+  test("the requests of init containers are reserved for the pod's whole lifetime", async () => {
     const spec = { initContainers: ofInit("3000m"), containers: ofApp("100m") };
-    const { stage } = await runPod({ spec, programs: { i0: { exitsAfterMs: 0 } } });
-    await stage.advance("1s");
-    await stage.apply("next", { containers: ofApp("2000m") });
-    await stage.advance("1s");
-    expect((await statusOf(stage, "next")).reason).toBe("OutOfcpu");
+    const { harness } = await runPod({ spec, programs: { i0: { exitsAfterMs: 0 } } });
+    await harness.advance("1s");
+    await harness.apply("next", { containers: ofApp("2000m") });
+    await harness.advance("1s");
+    expect((await statusOf(harness, "next")).reason).toBe("OutOfcpu");
   });
 
-  test("they count for the QoS class as all others do", async () => {
-    const { stage } = await runPod({ spec: { initContainers: ofInit("100m"), containers: ofApp("100m") } });
-    expect((await statusOf(stage)).qosClass).toBe("Burstable");
+  test("init containers count for the QoS class as app containers do", async () => {
+    const { harness } = await runPod({ spec: { initContainers: ofInit("100m"), containers: ofApp("100m") } });
+    expect((await statusOf(harness)).qosClass).toBe("Burstable");
     const all = { resources: { limits: { cpu: "100m", memory: "64Mi" }, requests: { cpu: "100m", memory: "64Mi" } } };
-    await stage.apply("sure", { initContainers: [container("i", all)], containers: [container("a", all)] });
-    expect((await statusOf(stage, "sure")).qosClass).toBe("Guaranteed");
-    await stage.apply("less", { initContainers: [container("i")], containers: [container("a", all)] });
-    expect((await statusOf(stage, "less")).qosClass).toBe("Burstable");
+    await harness.apply("sure", { initContainers: [container("i", all)], containers: [container("a", all)] });
+    expect((await statusOf(harness, "sure")).qosClass).toBe("Guaranteed");
+    await harness.apply("less", { initContainers: [container("i")], containers: [container("a", all)] });
+    expect((await statusOf(harness, "less")).qosClass).toBe("Burstable");
   });
 });
 
 describe("Pod restart reasons", () => {
-  test("the sandbox was restarted", async () => {
-    const { stage } = await runPod({ spec: { initContainers: two }, programs: short });
-    await stage.advance("10s");
-    const [sandbox] = stage.runtime.sandboxes.keys();
-    stage.runtime.exitSandbox(sandbox!);
-    await stage.advance("2m");
-    expect(happenings(stage, /(first|second|a) started/).map((line) => line.split(" ")[1])).toEqual([
+  test("a restart of the sandbox runs the init containers again", async () => {
+    const { harness } = await runPod({ spec: { initContainers: two }, programs: short });
+    await harness.advance("10s");
+    const [sandbox] = harness.runtime.sandboxes.keys();
+    harness.runtime.exitSandbox(sandbox!);
+    await harness.advance("2m");
+    expect(formatTimeline(harness, /(first|second|a) started/).map((line) => line.split(" ")[1])).toEqual([
       "first",
       "second",
       "a",
@@ -275,16 +283,16 @@ describe("Pod restart reasons", () => {
     ]);
   });
 
-  test("that the record of their success is lost is none, as long as anything tells that they have run", async () => {
-    const { stage } = await runPod({ spec: { initContainers: two }, programs: short });
-    await stage.advance("10s");
-    for (const name of ["first", "second"]) stage.runtime.loseContainer(stage.idOf(name));
-    await stage.exit("a", 1);
-    await stage.advance("10m");
-    expect(happenings(stage, /(first|second) started/)).toHaveLength(2);
-    expect(await stage.shown()).toEqual([
+  test("init containers whose containers were garbage collected do not run again", async () => {
+    const { harness } = await runPod({ spec: { initContainers: two }, programs: short });
+    await harness.advance("10s");
+    for (const name of ["first", "second"]) harness.runtime.loseContainer(harness.containerIdOf(name));
+    await harness.exit("a", 1);
+    await harness.advance("10m");
+    expect(formatTimeline(harness, /(first|second) started/)).toHaveLength(2);
+    expect(await harness.apiPods()).toEqual([
       "web Running, ready: init first terminated Completed 0, init second terminated Completed 0, a running (restarts: 1)",
     ]);
-    expect(await shownPod(stage)).toBeDefined();
+    expect(await apiPod(harness)).toBeDefined();
   });
 });

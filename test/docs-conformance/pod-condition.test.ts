@@ -1,23 +1,24 @@
 /*
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-condition/
  *
- * What it says of others:
- *   Structure of a Pod condition    `lastProbeTime`: nobody fills it in
- *   Lifecycle Pod conditions        a pod that is ready is a Service's to send to: the EndpointSlice controller
- *   DisruptionTarget                PreemptionByScheduler, DeletionByTaintManager, EvictionByEvictionAPI, DeletionByPodGC, and taking the
- *                                   condition back: the control plane; failure policies: Jobs. TerminationByKubelet comes with evictions,
- *                                   preemption and the shutdown of nodes, which are no part of this release yet
- *   PodResizePending and            resizes are no part of this release yet
+ * Not tested, since it concerns others or is not implemented:
+ *   Structure of a Pod condition    `lastProbeTime`: unused in Kubernetes
+ *   Lifecycle Pod conditions        Services send traffic to ready pods: the EndpointSlice controller
+ *   DisruptionTarget                PreemptionByScheduler, DeletionByTaintManager, EvictionByEvictionAPI,
+ *                                   DeletionByPodGC, and resetting the condition: the control plane; failure policies:
+ *                                   the Job controller. TerminationByKubelet comes with eviction, preemption and node
+ *                                   shutdown, which are not part of this release yet
+ *   PodResizePending and            in-place resize is not part of this release yet
  *   PodResizeInProgress
- *   Enhanced Pod readiness          the names of conditions: the API server's validation; setting them: whoever has invented them
- *   PodReadyToStartContainers       dynamic resources (DRA) are no part of this release yet. Images are pulled before it is True, too: see
- *                                   "images are fetched ahead" below
+ *   Enhanced Pod readiness          names of conditions: the API server's validation; setting them: their owners
+ *   PodReadyToStartContainers       dynamic resource allocation is not part of this release yet. Images are also pulled
+ *                                   before it is True: see "images are pulled while the sandbox is created" below
  */
 import { describe, expect, test } from "bun:test";
 import { pods } from "../../kube/resource.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { rest } from "../fakes/clock.ts";
-import { conditionOf, container, happenings, runPod, setCondition, shownPod, statusOf } from "./pod-case.ts";
+import { settlePromises } from "../fakes/clock.ts";
+import { apiPod, conditionOf, container, formatTimeline, runPod, setCondition, statusOf } from "./pod-case.ts";
 
 const lifecycle = ["PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"];
 const readinessProbe = { exec: { command: ["ready"] }, periodSeconds: 5, failureThreshold: 1 };
@@ -25,33 +26,33 @@ const isTrue = ({ conditions = [] }: PodStatus, type: string) =>
   conditions.some((condition) => condition.type === type && condition.status === "True");
 
 describe("Pod Conditions", () => {
-  test("a pod may be Running, and not ready", async () => {
-    const { stage } = await runPod({
+  test("a pod can be Running and not ready", async () => {
+    const { harness } = await runPod({
       spec: { containers: [container("a", { readinessProbe })] },
       before: ({ runtime }) => void runtime.commands.set("ready", { exitCode: 1 }),
     });
-    await stage.advance("1m");
-    expect((await statusOf(stage)).phase).toBe("Running");
-    expect(await conditionOf(stage, "Ready")).toMatchObject({ status: "False" });
+    await harness.advance("1m");
+    expect((await statusOf(harness)).phase).toBe("Running");
+    expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "False" });
   });
 });
 
 describe("Structure of a Pod condition", () => {
-  test("each has a type and a status, and those that are False for a reason say it in CamelCase, with a message", async () => {
-    const { stage, told } = await runPod({
+  test("each condition has a type and a status; a reason is CamelCase and comes with a message", async () => {
+    const { harness, statuses } = await runPod({
       spec: { initContainers: [container("i")] },
       programs: { i: { exitsAfterMs: 5000 }, a: { exitsAfterMs: 5000, exitCode: 1 } },
     });
-    await stage.advance("1m");
-    const all = told.flatMap(({ conditions = [] }) => conditions);
+    await harness.advance("1m");
+    const all = statuses.flatMap(({ conditions = [] }) => conditions);
     for (const { type, status, reason, message } of all) {
       expect(lifecycle).toContain(type);
       expect(["True", "False"]).toContain(status);
       expect(reason ?? "None").toMatch(/^[A-Z][A-Za-z]+$/);
       expect(message === undefined).toBe(reason === undefined);
     }
-    const said = all.flatMap(({ reason, message }) => (reason === undefined ? [] : [`${reason}: ${message}`]));
-    expect(new Set(said)).toEqual(
+    const reasons = all.flatMap(({ reason, message }) => (reason === undefined ? [] : [`${reason}: ${message}`]));
+    expect(new Set(reasons)).toEqual(
       new Set([
         "ContainersNotInitialized: containers with incomplete status: [i]",
         "ContainersNotReady: containers with unready status: [a]",
@@ -59,100 +60,101 @@ describe("Structure of a Pod condition", () => {
     );
   });
 
-  test("lastTransitionTime is when it last went from one status to another", async () => {
-    const { stage } = await runPod();
-    const start = stage.clock.now();
+  test("lastTransitionTime is the time of the last change of status", async () => {
+    const { harness } = await runPod();
+    const start = harness.clock.now();
     const since = async (type: string) =>
-      Date.parse((await conditionOf(stage, type))?.lastTransitionTime ?? "") - start;
-    await stage.advance("60s");
+      Date.parse((await conditionOf(harness, type))?.lastTransitionTime ?? "") - start;
+    await harness.advance("60s");
     expect([await since("Ready"), await since("PodScheduled")]).toEqual([0, 0]);
-    await stage.exit("a", 1);
-    await stage.advance("10s");
+    await harness.exit("a", 1);
+    await harness.advance("10s");
     expect([await since("Ready"), await since("PodScheduled")]).toEqual([60_000, 0]);
   });
 
-  test("observedGeneration is the generation of the pod that it was recorded of", async () => {
-    const { stage } = await runPod({ before: ({ runtime }) => void runtime.addImage("busybox:2") });
-    const seen = async () => (await statusOf(stage)).conditions?.map(({ observedGeneration }) => observedGeneration);
-    expect(await seen()).toEqual([1, 1, 1, 1, 1]);
+  test("observedGeneration is the pod's generation at the time of the report", async () => {
+    const { harness } = await runPod({ before: ({ runtime }) => void runtime.addImage("busybox:2") });
+    const generations = async () =>
+      (await statusOf(harness)).conditions?.map(({ observedGeneration }) => observedGeneration);
+    expect(await generations()).toEqual([1, 1, 1, 1, 1]);
     const body = { spec: { containers: [{ name: "a", image: "busybox:2" }] } };
-    await stage.kube.user.patch(pods("default"), "web", { type: "strategic", body });
-    await stage.advance("1s");
-    expect((await shownPod(stage))?.metadata.generation).toBe(2);
-    expect(await seen()).toEqual([2, 2, 2, 2, 2]);
-    expect((await statusOf(stage)).observedGeneration).toBe(2);
+    await harness.kube.user.patch(pods("default"), "web", { type: "strategic", body });
+    await harness.advance("1s");
+    expect((await apiPod(harness))?.metadata.generation).toBe(2);
+    expect(await generations()).toEqual([2, 2, 2, 2, 2]);
+    expect((await statusOf(harness)).observedGeneration).toBe(2);
   });
 });
 
 describe("Lifecycle Pod conditions", () => {
-  test("they come true one after the other", async () => {
-    const { stage, told } = await runPod({
+  test("the conditions become True in their documented order", async () => {
+    const { harness, statuses } = await runPod({
       spec: { initContainers: [container("i")], containers: [container("a", { readinessProbe })] },
       programs: { i: { exitsAfterMs: 5000 } },
       before: ({ runtime }) => void runtime.commands.set("ready", { exitCode: 1 }),
     });
-    await stage.advance("10s");
-    stage.runtime.commands.set("ready", {});
-    await stage.advance("10s");
-    const whenTrue = lifecycle.map((type) => told.findIndex((status) => isTrue(status, type)));
+    await harness.advance("10s");
+    harness.runtime.commands.set("ready", {});
+    await harness.advance("10s");
+    const whenTrue = lifecycle.map((type) => statuses.findIndex((status) => isTrue(status, type)));
     expect(whenTrue.every((index) => index >= 0)).toBe(true);
     expect(whenTrue).toEqual(whenTrue.toSorted((a, b) => a - b));
   });
 
-  test("PodScheduled: the pod has a node", async () => {
-    const { told } = await runPod();
-    expect(told[0] !== undefined && isTrue(told[0], "PodScheduled")).toBe(true);
+  test("PodScheduled is True once the pod has a node", async () => {
+    const { statuses } = await runPod();
+    expect(statuses[0] !== undefined && isTrue(statuses[0], "PodScheduled")).toBe(true);
   });
 
-  test("PodReadyToStartContainers: the sandbox is there, and has its network", async () => {
-    const { stage } = await runPod({ before: ({ runtime }) => void runtime.hang("createContainer") });
-    await stage.advance("2s");
-    expect(await conditionOf(stage, "PodReadyToStartContainers")).toMatchObject({ status: "True" });
-    expect((await statusOf(stage)).podIP).toBe("10.88.0.1");
+  test("PodReadyToStartContainers is True once the sandbox runs with a network", async () => {
+    const { harness } = await runPod({ before: ({ runtime }) => void runtime.hang("createContainer") });
+    await harness.advance("2s");
+    expect(await conditionOf(harness, "PodReadyToStartContainers")).toMatchObject({ status: "True" });
+    expect((await statusOf(harness)).podIP).toBe("10.88.0.1");
   });
 
-  test("Initialized: all init containers have succeeded", async () => {
-    const { stage } = await runPod({ spec: { initContainers: [container("i"), container("j")] } });
-    const isInitialized = async () => (await conditionOf(stage, "Initialized"))?.status;
-    await stage.exit("i", 0);
-    await stage.advance("1s");
+  test("Initialized is True once all init containers have succeeded", async () => {
+    const { harness } = await runPod({ spec: { initContainers: [container("i"), container("j")] } });
+    const isInitialized = async () => (await conditionOf(harness, "Initialized"))?.status;
+    await harness.exit("i", 0);
+    await harness.advance("1s");
     expect(await isInitialized()).toBe("False");
-    await stage.exit("j", 0);
-    await stage.advance("1s");
+    await harness.exit("j", 0);
+    await harness.advance("1s");
     expect(await isInitialized()).toBe("True");
   });
 
-  test("a pod without init containers is initialized before it has a sandbox", async () => {
-    const { stage } = await runPod({ before: ({ runtime }) => void runtime.hang("runPodSandbox") });
-    await stage.advance("5s");
-    expect(await conditionOf(stage, "Initialized")).toMatchObject({ status: "True" });
-    expect(await conditionOf(stage, "PodReadyToStartContainers")).toMatchObject({ status: "False" });
+  test("a pod without init containers is Initialized before it has a sandbox", async () => {
+    const { harness } = await runPod({ before: ({ runtime }) => void runtime.hang("runPodSandbox") });
+    await harness.advance("5s");
+    expect(await conditionOf(harness, "Initialized")).toMatchObject({ status: "True" });
+    expect(await conditionOf(harness, "PodReadyToStartContainers")).toMatchObject({ status: "False" });
   });
 
-  test("ContainersReady: the readiness probes of all containers say so", async () => {
-    const { stage } = await runPod({
+  test("ContainersReady is True once all containers are ready", async () => {
+    const { harness } = await runPod({
       spec: { containers: [container("a", { readinessProbe }), container("b")] },
       before: ({ runtime }) => void runtime.commands.set("ready", { exitCode: 1 }),
     });
-    await stage.advance("10s");
-    expect(await conditionOf(stage, "ContainersReady")).toMatchObject({
+    await harness.advance("10s");
+    expect(await conditionOf(harness, "ContainersReady")).toMatchObject({
       status: "False",
       reason: "ContainersNotReady",
       message: "containers with unready status: [a]",
     });
-    stage.runtime.commands.set("ready", {});
-    await stage.advance("5s");
-    expect(await conditionOf(stage, "ContainersReady")).toMatchObject({ status: "True" });
+    harness.runtime.commands.set("ready", {});
+    await harness.advance("5s");
+    expect(await conditionOf(harness, "ContainersReady")).toMatchObject({ status: "True" });
   });
 
-  test("Ready: it can serve", async () => {
-    const { stage } = await runPod();
-    expect(await conditionOf(stage, "Ready")).toMatchObject({ status: "True" });
-    await stage.remove("web");
-    await stage.apply("web", { restartPolicy: "Never" });
-    await stage.exit("a", 0);
-    await stage.advance("1s");
-    expect(await conditionOf(stage, "Ready")).toMatchObject({ status: "False", reason: "PodCompleted" });
+  test("Ready is True for a running pod and False for a completed one", async () => {
+    const { harness } = await runPod();
+    expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "True" });
+    await harness.deletePod("web");
+    await harness.apply("web", { restartPolicy: "Never" });
+    await harness.exit("a", 0);
+    await harness.advance("1s");
+    expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "False", reason: "PodCompleted" });
   });
 });
 
@@ -161,107 +163,107 @@ describe("PodReadyToStartContainers", () => {
   const isReady = "PodReadyToStartContainers";
 
   test("a pod that is not admitted gets no sandbox", async () => {
-    const { stage } = await runPod({ options: { maxPods: 0 } });
-    await stage.advance("1m");
-    expect([stage.runtime.timeline, (await statusOf(stage)).reason]).toEqual([[], "OutOfpods"]);
+    const { harness } = await runPod({ options: { maxPods: 0 } });
+    await harness.advance("1m");
+    expect([harness.runtime.timeline, (await statusOf(harness)).reason]).toEqual([[], "OutOfpods"]);
   });
 
-  test("nor one whose volumes are not there, before they are", async () => {
-    const { stage } = await runPod({ spec: { volumes } });
-    await stage.advance("1m");
-    expect(stage.runtime.timeline).toEqual([]);
-    expect(await conditionOf(stage, isReady)).toMatchObject({ status: "False" });
-    await stage.disk.at("/").makeFolder("/data", 0o755);
-    await stage.advance("2m");
-    expect(await conditionOf(stage, isReady)).toMatchObject({ status: "True" });
-    expect(await conditionOf(stage, "Ready")).toMatchObject({ status: "True" });
+  test("a pod gets no sandbox before its volumes are mounted", async () => {
+    const { harness } = await runPod({ spec: { volumes } });
+    await harness.advance("1m");
+    expect(harness.runtime.timeline).toEqual([]);
+    expect(await conditionOf(harness, isReady)).toMatchObject({ status: "False" });
+    await harness.disk.at("/").makeFolder("/data", 0o755);
+    await harness.advance("2m");
+    expect(await conditionOf(harness, isReady)).toMatchObject({ status: "True" });
+    expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "True" });
   });
 
-  test("it is False before there is a sandbox, and no container is created then", async () => {
-    const { stage } = await runPod({ before: ({ runtime }) => void runtime.hang("runPodSandbox") });
-    await stage.advance("1m");
-    expect(await conditionOf(stage, isReady)).toMatchObject({ status: "False" });
-    expect(stage.runtime.calls.filter((call) => call.startsWith("createContainer"))).toEqual([]);
+  test("the condition is False and no container is created before there is a sandbox", async () => {
+    const { harness } = await runPod({ before: ({ runtime }) => void runtime.hang("runPodSandbox") });
+    await harness.advance("1m");
+    expect(await conditionOf(harness, isReady)).toMatchObject({ status: "False" });
+    expect(harness.runtime.calls.filter((call) => call.startsWith("createContainer"))).toEqual([]);
   });
 
-  test("images are fetched ahead, while the sandbox is made", async () => {
-    const { stage } = await runPod({
+  test("images are pulled while the sandbox is created", async () => {
+    const { harness } = await runPod({
       spec: { containers: [container("a", { image: "far:1" })] },
       before({ runtime }) {
         runtime.registry.set("far:1", undefined);
         runtime.hang("runPodSandbox");
       },
     });
-    await stage.advance("1s");
-    expect(stage.runtime.images.has("far:1")).toBe(true);
+    await harness.advance("1s");
+    expect(harness.runtime.images.has("far:1")).toBe(true);
   });
 
-  test("it is False again when the node has rebooted, until there is a new sandbox with a network of its own", async () => {
-    const { stage, told } = await runPod();
-    const { podIP } = await statusOf(stage);
-    stage.kill();
-    for (const id of stage.runtime.sandboxes.keys()) await stage.runtime.stopPodSandbox(id);
-    const before = told.length;
-    const resume = stage.runtime.hang("runPodSandbox");
-    await stage.start();
-    await stage.advance("2s");
-    expect(told.slice(before).some((status) => !isTrue(status, isReady))).toBe(true);
+  test("the condition is False after a reboot until there is a new sandbox with its own network", async () => {
+    const { harness, statuses } = await runPod();
+    const { podIP } = await statusOf(harness);
+    harness.kill();
+    for (const id of harness.runtime.sandboxes.keys()) await harness.runtime.stopPodSandbox(id);
+    const before = statuses.length;
+    const resume = harness.runtime.hang("runPodSandbox");
+    await harness.start();
+    await harness.advance("2s");
+    expect(statuses.slice(before).some((status) => !isTrue(status, isReady))).toBe(true);
     resume();
-    await rest();
-    await stage.advance("15s");
-    expect(await conditionOf(stage, isReady)).toMatchObject({ status: "True" });
-    expect((await statusOf(stage)).podIP).not.toBe(podIP!);
+    await settlePromises();
+    await harness.advance("15s");
+    expect(await conditionOf(harness, isReady)).toMatchObject({ status: "True" });
+    expect((await statusOf(harness)).podIP).not.toBe(podIP!);
   });
 
-  test("and when the sandbox alone has gone", async () => {
-    const { stage } = await runPod();
-    const [id] = stage.runtime.sandboxes.keys();
-    const resume = stage.runtime.hang("runPodSandbox");
-    stage.runtime.exitSandbox(id!);
-    await stage.advance("2s");
-    expect(await conditionOf(stage, isReady)).toMatchObject({ status: "False" });
+  test("the condition is False after the sandbox died until there is a new one", async () => {
+    const { harness } = await runPod();
+    const [id] = harness.runtime.sandboxes.keys();
+    const resume = harness.runtime.hang("runPodSandbox");
+    harness.runtime.exitSandbox(id!);
+    await harness.advance("2s");
+    expect(await conditionOf(harness, isReady)).toMatchObject({ status: "False" });
     resume();
-    await stage.advance("15s");
-    expect(await conditionOf(stage, isReady)).toMatchObject({ status: "True" });
-    expect(happenings(stage, /sandbox started/)).toHaveLength(2);
+    await harness.advance("15s");
+    expect(await conditionOf(harness, isReady)).toMatchObject({ status: "True" });
+    expect(formatTimeline(harness, /sandbox started/)).toHaveLength(2);
   });
 });
 
 describe("DisruptionTarget", () => {
   test.each(["PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI", "DeletionByPodGC"])(
-    "%s stays said until the pod is gone",
+    "%s is kept until the pod is removed",
     async (reason) => {
-      const { stage, told } = await runPod();
+      const { harness, statuses } = await runPod();
       const conditions = [
         { type: "DisruptionTarget", status: "True", reason, lastTransitionTime: "2026-01-01T00:00:00Z" },
       ];
       const patch = { type: "strategic", subresource: "status", body: { status: { conditions } } } as const;
-      await stage.kube.user.patch(pods("default"), "web", patch);
-      await stage.remove("web");
-      await stage.advance("1s");
-      expect(told.at(-1)?.phase).toBe("Failed");
-      expect(told.at(-1)?.conditions?.find(({ type }) => type === "DisruptionTarget")).toMatchObject({
+      await harness.kube.user.patch(pods("default"), "web", patch);
+      await harness.deletePod("web");
+      await harness.advance("1s");
+      expect(statuses.at(-1)?.phase).toBe("Failed");
+      expect(statuses.at(-1)?.conditions?.find(({ type }) => type === "DisruptionTarget")).toMatchObject({
         status: "True",
         reason,
       });
     },
   );
 
-  test("one that is taken back stays taken back", async () => {
-    const { stage } = await runPod();
-    await setCondition(stage, "DisruptionTarget", "True");
-    await setCondition(stage, "DisruptionTarget", "False");
-    await stage.exit("a", 1);
-    await stage.advance("1m");
-    expect(await conditionOf(stage, "DisruptionTarget")).toMatchObject({ status: "False" });
+  test("a DisruptionTarget that another client sets to False stays False", async () => {
+    const { harness } = await runPod();
+    await setCondition(harness, "DisruptionTarget", "True");
+    await setCondition(harness, "DisruptionTarget", "False");
+    await harness.exit("a", 1);
+    await harness.advance("1m");
+    expect(await conditionOf(harness, "DisruptionTarget")).toMatchObject({ status: "False" });
   });
 
-  test("a pod that exceeds its own limits has none", async () => {
-    const { stage } = await runPod({ spec: { restartPolicy: "Never" } });
-    stage.runtime.exit(stage.idOf("a"), 137, "OOMKilled");
-    await stage.advance("1s");
-    expect((await statusOf(stage)).phase).toBe("Failed");
-    expect(await conditionOf(stage, "DisruptionTarget")).toBeUndefined();
+  test("a pod that is OOM-killed has no DisruptionTarget", async () => {
+    const { harness } = await runPod({ spec: { restartPolicy: "Never" } });
+    harness.runtime.exit(harness.containerIdOf("a"), 137, "OOMKilled");
+    await harness.advance("1s");
+    expect((await statusOf(harness)).phase).toBe("Failed");
+    expect(await conditionOf(harness, "DisruptionTarget")).toBeUndefined();
   });
 });
 
@@ -269,53 +271,53 @@ describe("Enhanced Pod readiness", () => {
   const gate = "example.com/fed";
   const spec = { readinessGates: [{ conditionType: gate }] };
 
-  test("a pod whose gate nobody has spoken of is not ready", async () => {
-    const { stage } = await runPod({ spec });
-    await stage.advance("1m");
-    expect(await conditionOf(stage, "Ready")).toMatchObject({
+  test("a pod is not ready while the condition of its readiness gate does not exist", async () => {
+    const { harness } = await runPod({ spec });
+    await harness.advance("1m");
+    expect(await conditionOf(harness, "Ready")).toMatchObject({
       status: "False",
       reason: "ReadinessGatesNotReady",
       message: `corresponding condition of pod readiness gate "${gate}" does not exist.`,
     });
   });
 
-  test("nor one whose gate is False", async () => {
-    const { stage } = await runPod({ spec });
-    await setCondition(stage, gate, "False");
-    await stage.advance("1m");
-    expect(await conditionOf(stage, "Ready")).toMatchObject({
+  test("a pod is not ready while its readiness gate is False", async () => {
+    const { harness } = await runPod({ spec });
+    await setCondition(harness, gate, "False");
+    await harness.advance("1m");
+    expect(await conditionOf(harness, "Ready")).toMatchObject({
       status: "False",
       reason: "ReadinessGatesNotReady",
       message: `the status of pod readiness gate "${gate}" is not "True", but False`,
     });
   });
 
-  test("its containers are ready all the same", async () => {
-    const { stage } = await runPod({ spec });
-    await stage.advance("1m");
-    expect(await conditionOf(stage, "ContainersReady")).toMatchObject({ status: "True" });
+  test("readiness gates do not affect ContainersReady", async () => {
+    const { harness } = await runPod({ spec });
+    await harness.advance("1m");
+    expect(await conditionOf(harness, "ContainersReady")).toMatchObject({ status: "True" });
   });
 
-  test("it is ready when all of its gates are True", async () => {
-    const { stage } = await runPod({
+  test("a pod is ready when all of its readiness gates are True", async () => {
+    const { harness } = await runPod({
       spec: { readinessGates: [{ conditionType: gate }, { conditionType: "example.com/seen" }] },
     });
-    await setCondition(stage, gate, "True");
-    expect(await conditionOf(stage, "Ready")).toMatchObject({ status: "False" });
-    await setCondition(stage, "example.com/seen", "True");
-    expect(await conditionOf(stage, "Ready")).toMatchObject({ status: "True" });
+    await setCondition(harness, gate, "True");
+    expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "False" });
+    await setCondition(harness, "example.com/seen", "True");
+    expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "True" });
   });
 
-  test("and its containers too", async () => {
-    const { stage } = await runPod({
+  test("a pod with True readiness gates is not ready while its containers are not ready", async () => {
+    const { harness } = await runPod({
       spec: { ...spec, containers: [container("a", { readinessProbe })] },
       before: ({ runtime }) => void runtime.commands.set("ready", { exitCode: 1 }),
     });
-    await setCondition(stage, gate, "True");
-    await stage.advance("10s");
-    expect(await conditionOf(stage, "Ready")).toMatchObject({ status: "False", reason: "ContainersNotReady" });
-    stage.runtime.commands.set("ready", {});
-    await stage.advance("10s");
-    expect(await conditionOf(stage, "Ready")).toMatchObject({ status: "True" });
+    await setCondition(harness, gate, "True");
+    await harness.advance("10s");
+    expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "False", reason: "ContainersNotReady" });
+    harness.runtime.commands.set("ready", {});
+    await harness.advance("10s");
+    expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "True" });
   });
 });

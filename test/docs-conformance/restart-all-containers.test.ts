@@ -1,19 +1,19 @@
 /*
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-all-containers
  *
- * What it says of others:
- *   Restart All Containers   the feature gate, on by default, which this agent does not heed. For what it is useful: whoever uses it
+ * Not tested:
+ *   Restart All Containers   the feature gate, on by default, which this agent ignores. Use cases: its users
  */
 import { describe, expect, test } from "bun:test";
 import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import {
+  apiPod,
   conditionOf,
   container,
   containerOf,
-  happenings,
-  type Page,
+  formatTimeline,
+  type PodRun,
   runPod,
-  shownPod,
   sidecar,
   statusOf,
 } from "./pod-case.ts";
@@ -30,19 +30,19 @@ const spec: Partial<PodSpec> = {
 };
 const programs = { setup: { exitsAfterMs: 1000 }, b: { exitsAfterMs: 1000, exitCode: 3 } };
 
-/** The pod of that page, whose watcher exits after ten seconds. */
-async function restarted(exitCode = 88, more: Partial<PodSpec> = {}): Promise<Page> {
-  const page = await runPod({ spec: { ...spec, ...more }, programs });
-  await page.stage.advance("10s");
-  await page.stage.exit("watcher", exitCode);
-  return page;
+/** Runs the pod of the page and lets its watcher exit after ten seconds. */
+async function runAndRestart(exitCode = 88, more: Partial<PodSpec> = {}): Promise<PodRun> {
+  const podRun = await runPod({ spec: { ...spec, ...more }, programs });
+  await podRun.harness.advance("10s");
+  await podRun.harness.exit("watcher", exitCode);
+  return podRun;
 }
 
 describe("Restart All Containers", () => {
-  test("an exit that the rule fits ends the whole pod and begins it again in its place", async () => {
-    const { stage } = await restarted();
-    await stage.advance("10s");
-    expect(happenings(stage, / (setup|proxy|a|b|watcher) started/).slice(5)).toEqual([
+  test("an exit that matches the rule restarts all containers of the pod in place", async () => {
+    const { harness } = await runAndRestart();
+    await harness.advance("10s");
+    expect(formatTimeline(harness, / (setup|proxy|a|b|watcher) started/).slice(5)).toEqual([
       "10s setup started",
       "11s proxy started",
       "11s a started",
@@ -51,73 +51,73 @@ describe("Restart All Containers", () => {
     ]);
   });
 
-  test("one that it does not fit is left to the policy of the container", async () => {
-    const { stage } = await restarted(1);
-    await stage.advance("10s");
-    expect((await containerOf(stage, "watcher")).state?.terminated?.exitCode).toBe(1);
-    expect((await containerOf(stage, "a")).restartCount).toBe(0);
+  test("an exit that does not match the rule follows the container's policy", async () => {
+    const { harness } = await runAndRestart(1);
+    await harness.advance("10s");
+    expect((await containerOf(harness, "watcher")).state?.terminated?.exitCode).toBe(1);
+    expect((await containerOf(harness, "a")).restartCount).toBe(0);
   });
 
-  test("an init container may ask for it, and a sidecar", async () => {
+  test("an init container and a sidecar can trigger the restart", async () => {
     const asking = { ...rules, restartPolicyRules: rules.restartPolicyRules ?? [] };
     const initContainers = [
       container("setup", asking),
       sidecar("proxy", { restartPolicyRules: asking.restartPolicyRules }),
     ];
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: { ...spec, initContainers },
       programs: { setup: { exitsAfterMs: 2000, exitCode: 88 } },
     });
-    await stage.advance("3s");
-    stage.runtime.programs.set("setup", { exitsAfterMs: 1000 });
-    await stage.advance("10s");
-    await stage.exit("proxy", 88);
-    await stage.advance("10s");
-    const counts = ["setup", "proxy", "a"].map(async (name) => (await containerOf(stage, name)).restartCount);
+    await harness.advance("3s");
+    harness.runtime.programs.set("setup", { exitsAfterMs: 1000 });
+    await harness.advance("10s");
+    await harness.exit("proxy", 88);
+    await harness.advance("10s");
+    const counts = ["setup", "proxy", "a"].map(async (name) => (await containerOf(harness, name)).restartCount);
     expect(await Promise.all(counts)).toEqual([3, 1, 1]);
   });
 });
 
 describe("How in-place Pod restarts work", () => {
-  test("all containers that run are ended; no grace is respected, and no preStop hook is run", async () => {
+  test("all running containers are killed without the grace period and without preStop hooks", async () => {
     const lifecycle = { preStop: { exec: { command: ["drain"] } } };
     const containers = [container("a", { lifecycle }), watcher()];
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: { ...spec, terminationGracePeriodSeconds: 600, containers },
       programs: { ...programs, a: { onTerm: "ignores" } },
     });
-    await stage.advance("10s");
-    await stage.exit("watcher", 88);
-    await stage.advance("10s");
-    expect(stage.runtime.calls.filter((call) => call.endsWith(": drain"))).toEqual([]);
-    expect(happenings(stage, / a (started|stopped)/)).toEqual(["1s a started", "12s a stopped", "13s a started"]);
+    await harness.advance("10s");
+    await harness.exit("watcher", 88);
+    await harness.advance("10s");
+    expect(harness.runtime.calls.filter((call) => call.endsWith(": drain"))).toEqual([]);
+    expect(formatTimeline(harness, / a (started|stopped)/)).toEqual(["1s a started", "12s a stopped", "13s a started"]);
   });
 
-  test("the pod's uid, address and sandbox stay", async () => {
-    const { stage } = await runPod({ spec, programs });
-    await stage.advance("10s");
-    const before = await shownPod(stage);
-    await stage.exit("watcher", 88);
-    await stage.advance("10s");
-    const after = await shownPod(stage);
+  test("the pod keeps its uid, address and sandbox", async () => {
+    const { harness } = await runPod({ spec, programs });
+    await harness.advance("10s");
+    const before = await apiPod(harness);
+    await harness.exit("watcher", 88);
+    await harness.advance("10s");
+    const after = await apiPod(harness);
     expect(after?.metadata.uid).toBe(before?.metadata.uid ?? "");
     expect(after?.status?.podIP).toBe(before?.status?.podIP ?? "");
-    expect(happenings(stage, /sandbox (started|stopped)/)).toEqual(["0s sandbox started"]);
+    expect(formatTimeline(harness, /sandbox (started|stopped)/)).toEqual(["0s sandbox started"]);
   });
 
-  test("so do its volumes", async () => {
-    const { stage } = await runPod({ spec: { ...spec, volumes: [{ name: "data", emptyDir: {} }] }, programs });
-    await stage.advance("10s");
-    const folder = stage.disk.paths().find((path) => path.endsWith("empty-dir/data"));
-    await stage.disk.at("/").write(`${folder}/kept`, "x", 0o600);
-    await stage.exit("watcher", 88);
-    await stage.advance("10s");
-    expect(stage.disk.paths()).toContain(`${folder}/kept`);
+  test("the pod keeps its volumes", async () => {
+    const { harness } = await runPod({ spec: { ...spec, volumes: [{ name: "data", emptyDir: {} }] }, programs });
+    await harness.advance("10s");
+    const folder = harness.disk.paths().find((path) => path.endsWith("empty-dir/data"));
+    await harness.disk.at("/").write(`${folder}/kept`, "x", 0o600);
+    await harness.exit("watcher", 88);
+    await harness.advance("10s");
+    expect(harness.disk.paths()).toContain(`${folder}/kept`);
   });
 
-  test("a condition is True as long as containers are being ended", async () => {
-    const { told } = await restarted();
-    const conditions = told.map(({ conditions = [] }) =>
+  test("AllContainersRestarting is True while containers are being killed", async () => {
+    const { statuses } = await runAndRestart();
+    const conditions = statuses.map(({ conditions = [] }) =>
       conditions.find(({ type }) => type === "AllContainersRestarting"),
     );
     expect(conditions.map((each) => each?.status).filter((each, i, all) => each !== all[i - 1])).toEqual([
@@ -130,20 +130,20 @@ describe("How in-place Pod restarts work", () => {
     expect(restarting?.message).toBe("container exited with restart policy rule");
   });
 
-  test("and False once they have ended", async () => {
-    const { stage } = await restarted();
-    await stage.advance("10s");
-    expect(await conditionOf(stage, "AllContainersRestarting")).toMatchObject({ status: "False" });
+  test("AllContainersRestarting is False after all containers were removed", async () => {
+    const { harness } = await runAndRestart();
+    await harness.advance("10s");
+    expect(await conditionOf(harness, "AllContainersRestarting")).toMatchObject({ status: "False" });
   });
 
-  test("init containers are run again in their order, then sidecars and all others are started", async () => {
+  test("init containers run again in order, then sidecars and all others start", async () => {
     const initContainers = [container("setup"), container("more"), sidecar("proxy")];
     const times = { ...programs, more: { exitsAfterMs: 2000 } };
-    const { stage } = await runPod({ spec: { ...spec, initContainers }, programs: times });
-    await stage.advance("10s");
-    await stage.exit("watcher", 88);
-    await stage.advance("10s");
-    expect(happenings(stage, / (setup|more|proxy|a) started/).slice(4)).toEqual([
+    const { harness } = await runPod({ spec: { ...spec, initContainers }, programs: times });
+    await harness.advance("10s");
+    await harness.exit("watcher", 88);
+    await harness.advance("10s");
+    expect(formatTimeline(harness, / (setup|more|proxy|a) started/).slice(4)).toEqual([
       "10s setup started",
       "11s more started",
       "13s proxy started",
@@ -151,27 +151,27 @@ describe("How in-place Pod restarts work", () => {
     ]);
   });
 
-  test("containers that have ended before, well or not, are restarted too, whatever their policy", async () => {
-    const { stage } = await restarted();
-    await stage.advance("500ms");
-    expect(happenings(stage, / setup (created|deleted)/)).toEqual([
+  test("containers that had already exited are restarted too, whatever their policy and exit code", async () => {
+    const { harness } = await runAndRestart();
+    await harness.advance("500ms");
+    expect(formatTimeline(harness, / setup (created|deleted)/)).toEqual([
       "0s setup created",
       "10s setup deleted",
       "10s setup created",
     ]);
-    await stage.advance("10s");
-    expect((await containerOf(stage, "b")).restartCount).toBe(1);
-    expect((await statusOf(stage)).phase).toBe("Running");
+    await harness.advance("10s");
+    expect((await containerOf(harness, "b")).restartCount).toBe(1);
+    expect((await statusOf(harness)).phase).toBe("Running");
   });
 
-  test("what is not there any more says why, and is counted", async () => {
-    const { stage, told } = await restarted();
-    await stage.advance("10s");
-    const reasons = told.flatMap(({ containerStatuses = [] }) =>
+  test("a removed container is reported with the reason RestartingAllContainers and counted as a restart", async () => {
+    const { harness, statuses } = await runAndRestart();
+    await harness.advance("10s");
+    const reasons = statuses.flatMap(({ containerStatuses = [] }) =>
       containerStatuses.map(({ state }) => state?.waiting?.reason),
     );
     expect(reasons).toContain("RestartingAllContainers");
-    expect(await containerOf(stage, "a")).toMatchObject({
+    expect(await containerOf(harness, "a")).toMatchObject({
       restartCount: 1,
       lastState: { terminated: { exitCode: 137, reason: "RestartingAllContainers" } },
     });

@@ -1,25 +1,25 @@
 /*
  * https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/
  *
- * What it says of others:
- *   Sidecar Containers                    what they are good for, how many containers a pod should have: whoever writes it
- *   Sidecar containers in Kubernetes      when several containers of the application are enough: whoever writes them
- *   Differences from application          what external tools should ignore: whoever writes them
+ * Not tested, since it concerns others or is not implemented:
+ *   Sidecar Containers                    use cases, the number of containers in a pod: its authors
+ *   Sidecar containers in Kubernetes      when several app containers are enough: their authors
+ *   Differences from application          exit codes that external tools should ignore: their authors
  *   containers
  *   Resource sharing within containers    scheduling and quotas by effective requests: the scheduler, the API server
- *   Sidecar containers and Linux cgroups  a pod's own cgroup comes with the hierarchy of cgroups, which is no part of this release yet
+ *   Sidecar containers and Linux cgroups  pod cgroups are not part of this release yet
  */
 import { describe, expect, test } from "bun:test";
 import { pods } from "../../kube/resource.ts";
 import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";
-import type { Stage } from "../scenarios/harness.ts";
-import { conditionOf, container, containerOf, happenings, runPod, sidecar, statusOf } from "./pod-case.ts";
+import type { AgentHarness } from "../scenarios/harness.ts";
+import { conditionOf, container, containerOf, formatTimeline, runPod, sidecar, statusOf } from "./pod-case.ts";
 
 const proxied: Partial<PodSpec> = { initContainers: [sidecar("proxy")] };
 const exec = (command: string) => ({ exec: { command: [command] } });
-const asks = { periodSeconds: 1, failureThreshold: 1 };
-/** What was asked of the runtime to end the pod, in order: `a: drain` is a hook, `a within 30s` a stop. */
-const asked = ({ runtime }: Stage) =>
+const everySecond = { periodSeconds: 1, failureThreshold: 1 };
+/** The hooks and stops that the runtime received, in order: `a: drain` is a hook, `a within 30s` a stop. */
+const runtimeCalls = ({ runtime }: AgentHarness) =>
   runtime.calls
     .filter((call) => /^(execSync|stopContainer) /.test(call))
     .map((call) => call.replace(/^.*\/(\w+) #0/, "$1"));
@@ -28,39 +28,42 @@ const limits = (cpu: string): Pick<Container, "resources"> => ({
 });
 
 describe("Sidecar containers in Kubernetes", () => {
-  test("a sidecar remains running after the pod's start, and a regular init container does not", async () => {
-    const { stage } = await runPod({
+  test("a sidecar keeps running after the pod's startup, a regular init container does not", async () => {
+    const { harness } = await runPod({
       spec: { initContainers: [container("setup"), sidecar("proxy")] },
       programs: { setup: { exitsAfterMs: 1000 } },
     });
-    await stage.advance("60m");
-    expect(await stage.shown()).toEqual([
+    await harness.advance("60m");
+    expect(await harness.apiPods()).toEqual([
       "web Running, ready: init setup terminated Completed 0, init proxy running, a running",
     ]);
   });
 
-  test("it is restarted without the others, which go on", async () => {
-    const { stage } = await runPod({ spec: { initContainers: [sidecar("one"), sidecar("two")] } });
-    await stage.advance("5s");
-    await stage.exit("one", 1);
-    await stage.advance("5s");
-    expect(happenings(stage, / (one|two|a) (started|stopped)/).slice(3)).toEqual(["5s one stopped", "5s one started"]);
+  test("a sidecar is restarted without affecting the other containers", async () => {
+    const { harness } = await runPod({ spec: { initContainers: [sidecar("one"), sidecar("two")] } });
+    await harness.advance("5s");
+    await harness.exit("one", 1);
+    await harness.advance("5s");
+    expect(formatTimeline(harness, / (one|two|a) (started|stopped)/).slice(3)).toEqual([
+      "5s one stopped",
+      "5s one started",
+    ]);
   });
 
-  test("a pod may have several containers that are no sidecars, none of which waits for another", async () => {
-    const { stage } = await runPod({ spec: { containers: [container("a"), container("b")] } });
-    expect(await stage.shown()).toEqual(["web Running, ready: a running, b running"]);
+  test("a pod can have several app containers, which do not wait for each other", async () => {
+    const { harness } = await runPod({ spec: { containers: [container("a"), container("b")] } });
+    expect(await harness.apiPods()).toEqual(["web Running, ready: a running, b running"]);
   });
 });
 
 describe("Sidecar containers and Pod lifecycle", () => {
-  test("an init container that restarts always runs as long as the pod does", async () => {
-    const { stage } = await runPod({
+  test("an init container with restartPolicy Always runs as long as the pod", async () => {
+    const { harness } = await runPod({
       spec: { ...proxied, restartPolicy: "Never" },
       programs: { a: { exitsAfterMs: 90_000 } },
     });
-    await stage.advance("5m");
-    expect(happenings(stage, / (proxy|a) (started|stopped)/)).toEqual([
+    await harness.advance("5m");
+    expect(formatTimeline(harness, / (proxy|a) (started|stopped)/)).toEqual([
       "0s proxy started",
       "0s a started",
       "90s a stopped",
@@ -68,38 +71,38 @@ describe("Sidecar containers and Pod lifecycle", () => {
     ]);
   });
 
-  test("whatever it ends with, and whatever the policy of its pod is, it is restarted", async () => {
-    const { stage } = await runPod({ spec: { ...proxied, restartPolicy: "Never" } });
-    await stage.exit("proxy", 0);
-    await stage.advance("20m");
-    await stage.exit("proxy", 1);
-    await stage.advance("20m");
-    expect(await stage.shown()).toEqual(["web Running, ready: init proxy running (restarts: 2), a running"]);
+  test("a sidecar is restarted after any exit code, with any policy of the pod", async () => {
+    const { harness } = await runPod({ spec: { ...proxied, restartPolicy: "Never" } });
+    await harness.exit("proxy", 0);
+    await harness.advance("20m");
+    await harness.exit("proxy", 1);
+    await harness.advance("20m");
+    expect(await harness.apiPods()).toEqual(["web Running, ready: init proxy running (restarts: 2), a running"]);
   });
 
-  test("whether it is ready is part of whether the pod is", async () => {
-    const initContainers = [sidecar("proxy", { readinessProbe: { ...exec("ready"), ...asks } })];
-    const { stage } = await runPod({
+  test("the readiness of a sidecar counts for the pod's readiness", async () => {
+    const initContainers = [sidecar("proxy", { readinessProbe: { ...exec("ready"), ...everySecond } })];
+    const { harness } = await runPod({
       spec: { initContainers },
       before: ({ runtime }) => void runtime.commands.set("ready", { exitCode: 1 }),
     });
-    await stage.advance("3s");
-    expect(await conditionOf(stage, "Ready")).toMatchObject({
+    await harness.advance("3s");
+    expect(await conditionOf(harness, "Ready")).toMatchObject({
       status: "False",
       message: "containers with unready status: [proxy]",
     });
-    stage.runtime.commands.set("ready", {});
-    await stage.advance("3s");
-    expect(await conditionOf(stage, "Ready")).toMatchObject({ status: "True" });
+    harness.runtime.commands.set("ready", {});
+    await harness.advance("3s");
+    expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "True" });
   });
 
-  test("sidecars and regular init containers begin in one order", async () => {
-    const { stage } = await runPod({
+  test("sidecars and regular init containers start in one common order", async () => {
+    const { harness } = await runPod({
       spec: { initContainers: [container("one"), sidecar("two"), container("three"), sidecar("four")] },
       programs: { one: { exitsAfterMs: 1000 }, three: { exitsAfterMs: 1000 } },
     });
-    await stage.advance("5s");
-    expect(happenings(stage, /(one|two|three|four|a) started/)).toEqual([
+    await harness.advance("5s");
+    expect(formatTimeline(harness, /(one|two|three|four|a) started/)).toEqual([
       "0s one started",
       "1s two started",
       "1s three started",
@@ -108,125 +111,127 @@ describe("Sidecar containers and Pod lifecycle", () => {
     ]);
   });
 
-  test("the next one begins when it has started, which it has with its process where it has no startup probe", async () => {
-    const { stage } = await runPod({ spec: { initContainers: [sidecar("proxy"), container("setup")] } });
-    expect((await containerOf(stage, "proxy")).started).toBe(true);
-    expect(happenings(stage, /(proxy|setup) started/)).toEqual(["0s proxy started", "0s setup started"]);
+  test("without a startup probe a sidecar is started with its process, and the next container starts", async () => {
+    const { harness } = await runPod({ spec: { initContainers: [sidecar("proxy"), container("setup")] } });
+    expect((await containerOf(harness, "proxy")).started).toBe(true);
+    expect(formatTimeline(harness, /(proxy|setup) started/)).toEqual(["0s proxy started", "0s setup started"]);
   });
 
-  test("and otherwise when that has succeeded", async () => {
+  test("with a startup probe the next container starts after the probe succeeded", async () => {
     const proxy = sidecar("proxy", { startupProbe: { ...exec("up"), periodSeconds: 1, failureThreshold: 30 } });
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: { initContainers: [proxy, container("setup")] },
       before: ({ runtime }) => void runtime.commands.set("up", { exitCode: 1 }),
     });
-    await stage.advance("5s");
-    expect((await containerOf(stage, "proxy")).started).toBe(false);
-    expect(happenings(stage, /setup created/)).toEqual([]);
-    stage.runtime.commands.set("up", {});
-    await stage.advance("1s");
-    expect((await containerOf(stage, "proxy")).started).toBe(true);
-    expect((await containerOf(stage, "setup")).state?.running).toBeDefined();
+    await harness.advance("5s");
+    expect((await containerOf(harness, "proxy")).started).toBe(false);
+    expect(formatTimeline(harness, /setup created/)).toEqual([]);
+    harness.runtime.commands.set("up", {});
+    await harness.advance("1s");
+    expect((await containerOf(harness, "proxy")).started).toBe(true);
+    expect((await containerOf(harness, "setup")).state?.running).toBeDefined();
   });
 
-  test("it is not ended before the containers of the application have stopped", async () => {
+  test("a sidecar is stopped after the app containers have stopped", async () => {
     const slow = container("a", { lifecycle: { preStop: { sleep: { seconds: 7 } } } });
-    const { stage } = await runPod({ spec: { ...proxied, containers: [slow] } });
-    await stage.remove("web");
-    await stage.advance("1m");
-    expect(happenings(stage, / (a|proxy) stopped/)).toEqual(["7s a stopped", "7s proxy stopped"]);
+    const { harness } = await runPod({ spec: { ...proxied, containers: [slow] } });
+    await harness.deletePod("web");
+    await harness.advance("1m");
+    expect(formatTimeline(harness, / (a|proxy) stopped/)).toEqual(["7s a stopped", "7s proxy stopped"]);
   });
 
-  test("sidecars are then ended in the opposite order of the specification", async () => {
-    const { stage } = await runPod({ spec: { initContainers: ["one", "two", "three"].map((name) => sidecar(name)) } });
-    await stage.remove("web");
-    await stage.advance("1m");
-    const names = happenings(stage, /stopped/).map((line) => line.split(" ")[1]);
+  test("sidecars are stopped in the reverse order of the spec", async () => {
+    const { harness } = await runPod({
+      spec: { initContainers: ["one", "two", "three"].map((name) => sidecar(name)) },
+    });
+    await harness.deletePod("web");
+    await harness.advance("1m");
+    const names = formatTimeline(harness, /stopped/).map((line) => line.split(" ")[1]);
     expect(names).toEqual(["a", "three", "two", "one", "sandbox"]);
   });
 
-  test("also where the clock of the node is set back meanwhile", async () => {
+  test("the reverse order holds also when the node's clock is set back", async () => {
     const sleeps = { lifecycle: { preStop: { sleep: { seconds: 5 } } } };
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: { initContainers: [sidecar("one", sleeps), sidecar("two")] },
       programs: { two: { onTerm: "ignores" } },
     });
-    await stage.remove("web", 20);
-    await stage.advance("3s");
-    stage.clock.jump(-3_600_000);
-    await stage.advance("2m");
-    const names = stage.runtime.timeline
+    await harness.deletePod("web", 20);
+    await harness.advance("3s");
+    harness.clock.stepWallClock(-3_600_000);
+    await harness.advance("2m");
+    const names = harness.runtime.timeline
       .filter(({ change }) => change === "stopped")
       .map(({ role }) => role.replace(/.*\//, ""));
     expect(names.slice(0, 3)).toEqual(["a", "two", "one"]);
   });
 
-  test("its preStop hook begins with the others', and its stop waits for its turn all the same", async () => {
+  test("a sidecar's preStop hook starts with the others, and its stop waits for the app containers", async () => {
     const containers = [container("a", { lifecycle: { preStop: exec("finish") } })];
     const initContainers = [sidecar("proxy", { lifecycle: { preStop: exec("drain") } })];
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: { containers, initContainers },
       before({ runtime }) {
         runtime.commands.set("finish", { lastsMs: 7000 });
         runtime.commands.set("drain", { lastsMs: 5000 });
       },
     });
-    await stage.remove("web", 30);
-    expect(asked(stage).toSorted()).toEqual(["a: finish", "proxy: drain"]);
-    await stage.advance("1m");
-    expect(asked(stage).slice(2)).toEqual(["a within 23s", "proxy within 23s"]);
-    expect(happenings(stage, / (a|proxy) stopped/)).toEqual(["7s a stopped", "7s proxy stopped"]);
-    const told = (await stage.events("web")).filter((event) => event.includes("Killing"));
-    expect(told.toSorted()).toEqual([
+    await harness.deletePod("web", 30);
+    expect(runtimeCalls(harness).toSorted()).toEqual(["a: finish", "proxy: drain"]);
+    await harness.advance("1m");
+    expect(runtimeCalls(harness).slice(2)).toEqual(["a within 23s", "proxy within 23s"]);
+    expect(formatTimeline(harness, / (a|proxy) stopped/)).toEqual(["7s a stopped", "7s proxy stopped"]);
+    const killingEvents = (await harness.events("web")).filter((event) => event.includes("Killing"));
+    expect(killingEvents.toSorted()).toEqual([
       "1x Normal Killing: Stopping container a",
       "1x Normal Killing: Stopping container proxy",
     ]);
   });
 
-  test("a preStop hook that lasts longer than the application is waited for, within the grace", async () => {
+  test("a sidecar is stopped after its preStop hook, within the grace period", async () => {
     const initContainers = [sidecar("proxy", { lifecycle: { preStop: exec("drain") } })];
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: { initContainers },
       before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 5000 }),
     });
-    await stage.remove("web", 30);
-    await stage.advance("1m");
-    expect(asked(stage)).toEqual(["a within 30s", "proxy: drain", "proxy within 25s"]);
-    expect(happenings(stage, / (a|proxy) stopped/)).toEqual(["0s a stopped", "5s proxy stopped"]);
+    await harness.deletePod("web", 30);
+    await harness.advance("1m");
+    expect(runtimeCalls(harness)).toEqual(["a within 30s", "proxy: drain", "proxy within 25s"]);
+    expect(formatTimeline(harness, / (a|proxy) stopped/)).toEqual(["0s a stopped", "5s proxy stopped"]);
   });
 
-  test("it has run also where the application takes all of the grace", async () => {
+  test("a sidecar's preStop hook runs also if the application uses the whole grace period", async () => {
     const initContainers = [sidecar("proxy", { lifecycle: { preStop: exec("drain") } })];
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: { initContainers },
       programs: { a: { onTerm: "ignores" } },
       before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 5000 }),
     });
-    await stage.remove("web", 10);
-    await stage.advance("1m");
-    expect(asked(stage)).toEqual(["a within 10s", "proxy: drain", "proxy within 2s"]);
-    expect(happenings(stage, / (a|proxy) stopped/)).toEqual(["10s a stopped", "10s proxy stopped"]);
+    await harness.deletePod("web", 10);
+    await harness.advance("1m");
+    expect(runtimeCalls(harness)).toEqual(["a within 10s", "proxy: drain", "proxy within 2s"]);
+    expect(formatTimeline(harness, / (a|proxy) stopped/)).toEqual(["10s a stopped", "10s proxy stopped"]);
   });
 
-  test("one that hangs is left when the grace is over", async () => {
+  test("a sidecar's preStop hook that hangs is abandoned at the end of the grace period", async () => {
     const initContainers = [sidecar("proxy", { lifecycle: { preStop: exec("drain") } })];
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: { initContainers },
       before: ({ runtime }) => void runtime.commands.set("drain", { lastsMs: 3_600_000 }),
     });
-    await stage.remove("web", 10);
-    await stage.advance("1m");
-    expect(happenings(stage, / (a|proxy) stopped/)).toEqual(["0s a stopped", "10s proxy stopped"]);
-    expect(await stage.events("web")).toContain("1x Warning FailedPreStopHook: PreStopHook failed");
+    await harness.deletePod("web", 10);
+    await harness.advance("1m");
+    expect(formatTimeline(harness, / (a|proxy) stopped/)).toEqual(["0s a stopped", "10s proxy stopped"]);
+    expect(await harness.events("web")).toContain("1x Warning FailedPreStopHook: PreStopHook failed");
   });
 
-  test("a container that was added to look into the pod, and is deaf to SIGTERM, keeps no sidecar from its turn", async () => {
+  test("an ephemeral container that ignores SIGTERM does not delay the stop of sidecars", async () => {
     const deaf = { onTerm: "ignores" } as const;
-    const { stage } = await runPod({ spec: proxied, programs: { debug: deaf } });
-    await stage.debug("web", { name: "debug", image: "busybox:1" });
-    await stage.remove("web", 10);
-    await stage.advance("1m");
-    expect(happenings(stage, / (a|proxy|debug) stopped/)).toEqual([
+    const { harness } = await runPod({ spec: proxied, programs: { debug: deaf } });
+    await harness.debug("web", { name: "debug", image: "busybox:1" });
+    await harness.deletePod("web", 10);
+    await harness.advance("1m");
+    expect(formatTimeline(harness, / (a|proxy|debug) stopped/)).toEqual([
       "0s a stopped",
       "0s proxy stopped",
       "10s debug stopped",
@@ -235,36 +240,38 @@ describe("Sidecar containers and Pod lifecycle", () => {
 });
 
 describe("Jobs with sidecar containers", () => {
-  test("a sidecar keeps no pod from completing after its main container has finished", async () => {
-    const { stage } = await runPod({
+  test("a pod completes after its main container although a sidecar runs", async () => {
+    const { harness } = await runPod({
       spec: { ...proxied, restartPolicy: "OnFailure" },
       programs: { a: { exitsAfterMs: 5000 } },
     });
-    await stage.advance("10s");
-    expect((await statusOf(stage)).phase).toBe("Succeeded");
+    await harness.advance("10s");
+    expect((await statusOf(harness)).phase).toBe("Succeeded");
   });
 
-  test("nor does one that ends in failure then", async () => {
-    const { stage } = await runPod({
+  test("a pod succeeds although its sidecar is killed after the main container", async () => {
+    const { harness } = await runPod({
       spec: { ...proxied, restartPolicy: "Never" },
       programs: { a: { exitsAfterMs: 5000 }, proxy: { onTerm: "ignores" } },
     });
-    await stage.advance("1m");
-    expect(await stage.shown()).toEqual(["web Succeeded: init proxy terminated Error 137, a terminated Completed 0"]);
+    await harness.advance("1m");
+    expect(await harness.apiPods()).toEqual([
+      "web Succeeded: init proxy terminated Error 137, a terminated Completed 0",
+    ]);
   });
 });
 
 describe("Differences from application containers", () => {
-  test("a sidecar has the network and the volumes of its pod", async () => {
+  test("a sidecar shares the pod's network and volumes", async () => {
     const volumeMounts = [{ name: "data", mountPath: "/data" }];
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: {
         initContainers: [sidecar("proxy", { volumeMounts })],
         containers: [container("a", { volumeMounts })],
         volumes: [{ name: "data", emptyDir: {} }],
       },
     });
-    const made = [...stage.runtime.containers.values()];
+    const made = [...harness.runtime.containers.values()];
     const hostPaths = made.map(
       ({ config }) => config.mounts.find(({ containerPath }) => containerPath === "/data")?.hostPath,
     );
@@ -272,31 +279,31 @@ describe("Differences from application containers", () => {
     expect(new Set(made.map(({ sandbox }) => sandbox.id)).size).toBe(1);
   });
 
-  test("where others take all of the grace, sidecars get SIGTERM, and SIGKILL soon after, as their exit codes say", async () => {
+  test("after the grace period is used up sidecars get SIGTERM and soon after SIGKILL", async () => {
     const ignores = { onTerm: "ignores" } as const;
-    const { stage } = await runPod({ spec: proxied, programs: { a: ignores, proxy: ignores } });
-    await stage.remove("web", 10);
-    await stage.advance("11s");
-    const stops = stage.runtime.calls.filter((call) => call.startsWith("stopContainer"));
+    const { harness } = await runPod({ spec: proxied, programs: { a: ignores, proxy: ignores } });
+    await harness.deletePod("web", 10);
+    await harness.advance("11s");
+    const stops = harness.runtime.calls.filter((call) => call.startsWith("stopContainer"));
     expect(stops.map((call) => call.replace(/.*\//, ""))).toEqual(["a #0 within 10s", "proxy #0 within 2s"]);
-    await stage.advance("1s");
-    expect(happenings(stage, /proxy stopped/)).toEqual(["12s proxy stopped"]);
+    await harness.advance("1s");
+    expect(formatTimeline(harness, /proxy stopped/)).toEqual(["12s proxy stopped"]);
   });
 });
 
 describe("Differences from init containers", () => {
   test("sidecars run at the same time as the application", async () => {
-    const { stage } = await runPod({ spec: proxied });
-    expect(await stage.shown()).toEqual(["web Running, ready: init proxy running, a running"]);
+    const { harness } = await runPod({ spec: proxied });
+    expect(await harness.apiPods()).toEqual(["web Running, ready: init proxy running, a running"]);
   });
 
-  test("their probes decide upon their lives", async () => {
-    const initContainers = [sidecar("proxy", { livenessProbe: { ...exec("alive"), ...asks } })];
-    const { stage } = await runPod({ spec: { initContainers } });
-    await stage.advance("5s");
-    stage.runtime.commands.set("alive", { exitCode: 1 });
-    await stage.advance("1s");
-    expect(happenings(stage, / (proxy|a) (started|stopped)/).slice(0, 4)).toEqual([
+  test("a sidecar that fails its liveness probe is restarted", async () => {
+    const initContainers = [sidecar("proxy", { livenessProbe: { ...exec("alive"), ...everySecond } })];
+    const { harness } = await runPod({ spec: { initContainers } });
+    await harness.advance("5s");
+    harness.runtime.commands.set("alive", { exitCode: 1 });
+    await harness.advance("1s");
+    expect(formatTimeline(harness, / (proxy|a) (started|stopped)/).slice(0, 4)).toEqual([
       "0s proxy started",
       "0s a started",
       "6s proxy stopped",
@@ -305,21 +312,21 @@ describe("Differences from init containers", () => {
   });
 
   test("regular init containers have stopped before the main containers start", async () => {
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: { initContainers: [container("setup")] },
       programs: { setup: { exitsAfterMs: 1000 } },
     });
-    await stage.advance("5s");
-    expect(happenings(stage, / (setup|a) (started|stopped)/)).toEqual([
+    await harness.advance("5s");
+    expect(formatTimeline(harness, / (setup|a) (started|stopped)/)).toEqual([
       "0s setup started",
       "1s setup stopped",
       "1s a started",
     ]);
   });
 
-  test("what they leave in a volume is there for the application", async () => {
+  test("a file that an init container writes to a volume is available to the app container", async () => {
     const volumeMounts = [{ name: "data", mountPath: "/data" }];
-    const { stage } = await runPod({
+    const { harness } = await runPod({
       spec: {
         initContainers: [container("setup", { volumeMounts })],
         containers: [container("a", { volumeMounts })],
@@ -327,54 +334,54 @@ describe("Differences from init containers", () => {
       },
     });
     const mounted = () =>
-      [...stage.runtime.containers.values()]
+      [...harness.runtime.containers.values()]
         .at(-1)
         ?.config.mounts.find(({ containerPath }) => containerPath === "/data")?.hostPath;
     const folder = mounted();
-    await stage.disk.at("/").write(`${folder}/left`, "x", 0o600);
-    await stage.exit("setup", 0);
+    await harness.disk.at("/").write(`${folder}/left`, "x", 0o600);
+    await harness.exit("setup", 0);
     expect(mounted()).toBe(folder ?? "");
-    expect(stage.disk.paths()).toContain(`${folder}/left`);
+    expect(harness.disk.paths()).toContain(`${folder}/left`);
   });
 
-  test("another image of a sidecar restarts that container, and not the pod", async () => {
-    const { stage } = await runPod({ spec: proxied, before: ({ runtime }) => void runtime.addImage("busybox:2") });
-    await stage.advance("5s");
+  test("a new image of a sidecar restarts only that container", async () => {
+    const { harness } = await runPod({ spec: proxied, before: ({ runtime }) => void runtime.addImage("busybox:2") });
+    await harness.advance("5s");
     const body = { spec: { initContainers: [{ name: "proxy", image: "busybox:2" }] } };
-    await stage.kube.user.patch(pods("default"), "web", { type: "strategic", body });
-    await stage.advance("5s");
-    expect(happenings(stage, /(started|stopped)/)).toEqual([
+    await harness.kube.user.patch(pods("default"), "web", { type: "strategic", body });
+    await harness.advance("5s");
+    expect(formatTimeline(harness, /(started|stopped)/)).toEqual([
       "0s sandbox started",
       "0s proxy started",
       "0s a started",
       "5s proxy stopped",
       "5s proxy started",
     ]);
-    expect((await containerOf(stage, "proxy")).image).toContain("busybox:2");
+    expect((await containerOf(harness, "proxy")).image).toContain("busybox:2");
   });
 });
 
 describe("Resource sharing within containers", () => {
-  test("the QoS class is one of init containers, sidecars and app containers alike", async () => {
+  test("the QoS class includes sidecars and app containers alike", async () => {
     const classOf = async (proxy: Partial<Container>) => {
       const spec = { initContainers: [sidecar("proxy", proxy)], containers: [container("a", limits("100m"))] };
-      const { stage } = await runPod({ spec });
-      return (await statusOf(stage)).qosClass;
+      const { harness } = await runPod({ spec });
+      return (await statusOf(harness)).qosClass;
     };
     expect([await classOf(limits("50m")), await classOf({})]).toEqual(["Guaranteed", "Burstable"]);
   });
 
-  test("a node has room for the sum of sidecars and app containers, or for an init container beside the sidecars before it", async () => {
+  test("the effective request is the sum of sidecars and app containers, or an init container plus earlier sidecars", async () => {
     const phaseOf = async (initContainers: readonly Container[]) => {
       const spec = { initContainers, containers: [container("a", limits("1"))] };
-      const { stage } = await runPod({ spec, options: { isInCluster: true } });
-      return (await statusOf(stage)).reason ?? "taken";
+      const { harness } = await runPod({ spec, options: { isInCluster: true } });
+      return (await statusOf(harness)).reason ?? "admitted";
     };
     expect([
       await phaseOf([sidecar("proxy", limits("2")), container("setup", limits("1"))]),
       await phaseOf([sidecar("proxy", limits("3500m"))]),
       await phaseOf([container("setup", limits("3500m"))]),
       await phaseOf([sidecar("proxy", limits("2")), container("setup", limits("2500m"))]),
-    ]).toEqual(["taken", "OutOfcpu", "taken", "OutOfcpu"]);
+    ]).toEqual(["admitted", "OutOfcpu", "admitted", "OutOfcpu"]);
   });
 });

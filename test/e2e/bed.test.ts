@@ -5,13 +5,13 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { listRecords } from "../bed/cleanup/bed-record.ts";
-import { describeLeftovers, findLeftovers } from "../bed/cleanup/bed-resources.ts";
-import { newTraces, traces } from "../bed/cleanup/leaked-resources.ts";
+import { describeBedResources, findBedResources } from "../bed/cleanup/bed-resources.ts";
+import { findLeakedResources, listMachineResources } from "../bed/cleanup/leaked-resources.ts";
 import { listProcesses, processStart } from "../bed/cleanup/processes.ts";
 import { type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
 import { runWebPod } from "../bed/containerd/web-pod.ts";
 import { importImages, webPage } from "../bed/images/images.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { resetBeds } from "../bed/reset.ts";
 
 const versions: readonly ContainerdVersion[] = ["1.6", "2.1"];
@@ -20,7 +20,7 @@ let before: readonly string[] = [];
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "berth-bed-test-"));
-  before = await traces();
+  before = await listMachineResources();
 });
 
 afterEach(async () => {
@@ -29,14 +29,14 @@ afterEach(async () => {
 });
 
 const page = async (url: string) =>
-  await until(url, 5000, () =>
+  await pollUntil(url, 5000, () =>
     fetch(url).then(
       (answer) => answer.text(),
       () => undefined,
     ),
   );
 
-/** Starts a bed with a pod in another process, and kills that process once the pod runs. */
+/** Starts a test bed with a pod in another process, and kills that process once the pod runs. */
 async function abandonBed(version: ContainerdVersion): Promise<void> {
   const harness = fileURLToPath(new URL("../bed/crash-fixture.ts", import.meta.url));
   const child = execa(process.execPath, [harness, folder, version], { stdin: "pipe", reject: false });
@@ -49,7 +49,7 @@ async function abandonBed(version: ContainerdVersion): Promise<void> {
 }
 
 describe.each(versions)("containerd %s", (version) => {
-  test("runs a pod that answers by its own address and by the host's port, outlives a kill -9, and leaves nothing", async () => {
+  test("runs a pod that answers on its own address and on the host port, survives a kill -9, and leaves nothing", async () => {
     const containerd = await startContainerd({ version, stateDir: folder });
     try {
       expect(await containerd.ctr(["version"])).toContain(`Version:  ${version === "1.6" ? "1.6" : "2.1"}`);
@@ -66,31 +66,31 @@ describe.each(versions)("containerd %s", (version) => {
       await containerd.restart();
       expect(containerd.pid).toBeGreaterThan(0);
       expect(await containerd.ctr(["-n", "k8s.io", "tasks", "ls"])).toMatch(new RegExp(`${pod.containerId}.*RUNNING`));
-      const left = await findLeftovers(containerd.record);
+      const left = await findBedResources(containerd.record);
       expect(
         [left.processes, left.mounts, left.links, left.rules, left.cgroups, left.files].map((one) => one.length > 0),
       ).toEqual([true, true, true, true, true, true]);
     } finally {
       await containerd.stop();
     }
-    expect(await newTraces(before)).toEqual([]);
+    expect(await findLeakedResources(before)).toEqual([]);
   }, 60_000);
 
-  test("leaves nothing even of a pod whose shim was killed", async () => {
+  test("leaves nothing of a pod whose shim was killed", async () => {
     const containerd = await startContainerd({ version, stateDir: folder });
     try {
       await importImages(containerd);
       const { sandboxId } = await runWebPod(containerd.endpoint, "orphan", 0);
       const shim = (await listProcesses()).find(({ argv }) => argv.includes(sandboxId))!;
       process.kill(shim.pid, "SIGKILL");
-      await until("the end of the shim", 5000, async () => (await processStart(shim.pid)) === undefined);
+      await pollUntil("the end of the shim", 5000, async () => (await processStart(shim.pid)) === undefined);
     } finally {
       await containerd.stop();
     }
-    expect(await newTraces(before)).toEqual([]);
+    expect(await findLeakedResources(before)).toEqual([]);
   }, 60_000);
 
-  test("clears away what a killed owner left in the same folder before it starts there", async () => {
+  test("removes what a killed owner left in the same folder before it starts there", async () => {
     await abandonBed(version);
     const containerd = await startContainerd({ version, stateDir: folder });
     try {
@@ -99,17 +99,17 @@ describe.each(versions)("containerd %s", (version) => {
     } finally {
       await containerd.stop();
     }
-    expect(await newTraces(before)).toEqual([]);
+    expect(await findLeakedResources(before)).toEqual([]);
   }, 60_000);
 
-  test("is removed by the reset when whoever started it was killed", async () => {
+  test("is removed by npm run reset when its owner was killed", async () => {
     await abandonBed(version);
     const bed = (await listRecords()).find((record) => record.stateDir === folder)!;
-    expect(describeLeftovers(await findLeftovers(bed)).length).toBe(6);
+    expect(describeBedResources(await findBedResources(bed)).length).toBe(6);
 
-    const said: string[] = [];
-    expect(await resetBeds(false, (line) => said.push(line))).toBe(0);
-    const [title, ...lines] = said.slice(said.findIndex((line) => line.startsWith(folder)));
+    const printed: string[] = [];
+    expect(await resetBeds(false, (line) => printed.push(line))).toBe(0);
+    const [title, ...lines] = printed.slice(printed.findIndex((line) => line.startsWith(folder)));
     expect(title).toBe(`${folder}: removed what was left of it`);
     expect(lines.slice(0, 7)).toEqual([
       ...["processes", "mounts?", "interfaces?", "rules?", "cgroups", "files?"].map((kind) =>
@@ -117,17 +117,17 @@ describe.each(versions)("containerd %s", (version) => {
       ),
       "  the files in the folder stay: manifests, logs and volumes",
     ]);
-    expect(await newTraces(before)).toEqual([]);
+    expect(await findLeakedResources(before)).toEqual([]);
   }, 60_000);
 });
 
-test("two containerds stand side by side, and neither clean-up touches the other", async () => {
+test("the clean-up of one containerd does not touch another one on the same machine", async () => {
   const [one, two] = await Promise.all(
     versions.map((version) => startContainerd({ version, stateDir: join(folder, version) })),
   );
   try {
     await Promise.all([importImages(one!), importImages(two!)]);
-    // One after the other: the portmap plugin looks for its chain, and then makes it, which two of them cannot do at once.
+    // One after the other: the portmap plugin checks for its chain and then creates it, and two of them would race.
     await runWebPod(one!.endpoint, "a", 18101);
     const second = await runWebPod(two!.endpoint, "b", 18102);
     expect(one!.subnet).not.toBe(two!.subnet);
@@ -137,18 +137,18 @@ test("two containerds stand side by side, and neither clean-up touches the other
   } finally {
     await Promise.all([one!.stop(), two!.stop()]);
   }
-  expect(await newTraces(before)).toEqual([]);
+  expect(await findLeakedResources(before)).toEqual([]);
 }, 60_000);
 
-test("a folder in use is refused, naming its owner, and the reset leaves it alone", async () => {
+test("a folder in use is refused with its owner's pid, and npm run reset leaves it alone", async () => {
   const containerd = await startContainerd({ stateDir: folder });
   try {
     await expect(startContainerd({ stateDir: folder })).rejects.toThrow(
-      `in use by process ${process.pid}: end that by Ctrl-C where it runs, or use another clone`,
+      `in use by process ${process.pid}: stop that process with Ctrl-C, or use another clone`,
     );
-    const said: string[] = [];
-    await resetBeds(false, (line) => said.push(line));
-    expect(said.find((line) => line.startsWith(folder))).toContain("left alone");
+    const printed: string[] = [];
+    await resetBeds(false, (line) => printed.push(line));
+    expect(printed.find((line) => line.startsWith(folder))).toContain("left alone");
     expect(containerd.pid).toBeGreaterThan(0);
   } finally {
     await containerd.stop();

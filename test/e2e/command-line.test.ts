@@ -6,14 +6,14 @@ import { execa } from "execa";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { builtBinary, kubeletConfiguration } from "../bed/agent.ts";
 import { busyboxImage } from "../bed/images/images.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { podOf, script } from "./manifest.ts";
-import { type Node, startNode } from "./node.ts";
+import { startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
 const kubelet = join(dirname(builtBinary), "kubelet");
-let node: Node;
+let node: TestNode;
 let folder = "";
 
 beforeAll(async () => {
@@ -23,13 +23,13 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await node.end();
+  await node.tearDown();
 });
 
 const run = (program: string, ...args: readonly string[]) =>
   execa(program, [...args], { reject: false, timeout: 20_000 });
 
-/** Runs the agent with these lines as its configuration file; it is expected to refuse. */
+/** Runs the agent with these lines as its configuration file. The agent is expected to refuse them and exit. */
 async function withConfiguration(...lines: readonly string[]) {
   const file = join(folder, "kubelet.yaml");
   const header = ["apiVersion: kubelet.config.k8s.io/v1beta1", "kind: KubeletConfiguration"];
@@ -39,14 +39,14 @@ async function withConfiguration(...lines: readonly string[]) {
 }
 
 describe("berth", () => {
-  test("version is one line", async () => {
+  test("version prints one line", async () => {
     for (const argument of ["version", "--version"]) {
       const { stdout, exitCode } = await run(builtBinary, argument);
       expect([stdout, exitCode]).toEqual([expect.stringMatching(/^berth \d+\.\d+\.\d+ \([0-9a-f]{12}\+?\)$/), 0]);
     }
   });
 
-  test("under the name kubelet says which Kubernetes it is, as kubeadm reads it", async () => {
+  test("prints the Kubernetes version in kubeadm's format under the name kubelet", async () => {
     const { stdout, exitCode } = await run(kubelet, "--version");
     expect([stdout, exitCode]).toEqual([expect.stringMatching(/^Kubernetes v1\.\d+\.\d+$/), 0]);
     const raw = await run(kubelet, "--version=raw");
@@ -54,36 +54,39 @@ describe("berth", () => {
     expect((await run(builtBinary, "run", "--version")).stdout).toStartWith("berth ");
   });
 
-  test("without a command says which there are", async () => {
+  test("without a command lists its commands", async () => {
     const { stdout, exitCode } = await run(builtBinary);
     expect(exitCode).toBe(0);
     for (const command of ["berth run", "berth pods", "berth status", "berth version"])
       expect(stdout).toContain(command);
   });
 
-  test("refuses a command that does not exist, and names those that do", async () => {
+  test("refuses an unknown command and names the existing ones", async () => {
     const { stderr, exitCode } = await run(builtBinary, "fly");
     expect([stderr, exitCode]).toEqual([
-      'berth: there is no command "fly"; there are run, pods, status and version',
+      'berth: unknown command "fly"; the commands are run, pods, status and version',
       2,
     ]);
   });
 
-  test.each(["pods", "status"])("%s says where no agent answers, and what may be wrong", async (command) => {
-    await writeFile(join(folder, "berth.sock"), "");
-    for (const [root, why] of [
-      ["/nowhere", "there is no such socket: is it running, and with this --root-dir?"],
-      [folder, "nobody listens there: is it running?"],
-    ] as const) {
-      const { stderr, exitCode } = await run(builtBinary, command, "--root-dir", root);
-      expect([stderr, exitCode]).toEqual([`berth ${command}: no agent answers on ${root}/berth.sock: ${why}`, 1]);
-    }
-  });
+  test.each(["pods", "status"])(
+    "%s names the socket on which no agent answers, and the likely cause",
+    async (command) => {
+      await writeFile(join(folder, "berth.sock"), "");
+      for (const [root, why] of [
+        ["/nowhere", "there is no such socket: is it running, and with this --root-dir?"],
+        [folder, "connection refused: is it running?"],
+      ] as const) {
+        const { stderr, exitCode } = await run(builtBinary, command, "--root-dir", root);
+        expect([stderr, exitCode]).toEqual([`berth ${command}: no agent answers on ${root}/berth.sock: ${why}`, 1]);
+      }
+    },
+  );
 
   test.each([
     ["pods", "table"],
     ["status", "text"],
-  ])("%s refuses a format that it does not know", async (command, usual) => {
+  ])("%s refuses an unknown output format", async (command, usual) => {
     const { stderr, exitCode } = await run(builtBinary, command, "-o", "xml");
     expect([stderr, exitCode]).toEqual([`berth ${command}: -o takes ${usual} or json, found xml`, 2]);
   });
@@ -97,10 +100,11 @@ describe("berth", () => {
     expect([stderr, exitCode]).toEqual([`berth pods: ${why}`, 2]);
   });
 
-  test("status says how a node that stands alone does", async () => {
-    const ask = (...more: readonly string[]) => run(builtBinary, "status", "--root-dir", node.paths.agentRoot, ...more);
-    await until("the runtime to be ready", 20_000, async () => (await ask()).stdout.includes("ready"));
-    const { stdout, exitCode } = await ask();
+  test("status shows a node without a cluster", async () => {
+    const runStatus = (...more: readonly string[]) =>
+      run(builtBinary, "status", "--root-dir", node.paths.agentRoot, ...more);
+    await pollUntil("the runtime to be ready", 20_000, async () => (await runStatus()).stdout.includes("ready"));
+    const { stdout, exitCode } = await runStatus();
     expect([stdout.replaceAll(/ {2,}/g, ": ").split("\n"), exitCode]).toEqual([
       [
         expect.stringMatching(/^node: berth, v1\.\d+\.\d+\+berth$/),
@@ -111,7 +115,7 @@ describe("berth", () => {
       ],
       0,
     ]);
-    expect(JSON.parse((await ask("-o", "json")).stdout)).toEqual({
+    expect(JSON.parse((await runStatus("-o", "json")).stdout)).toEqual({
       node: { name: "berth", version: expect.any(String) },
       runtime: { state: "ready" },
       pods: {},
@@ -120,48 +124,48 @@ describe("berth", () => {
   });
 });
 
-test("what is wrong with pods is told in a word by status, and of one namespace alone by pods -n", async () => {
+test("status counts the pods that are not ready by reason, and pods -n lists one namespace", async () => {
   const failing = script("echo no disk > /dev/termination-log; exit 3");
   const inShop = (pod: Pod): Pod => ({ ...pod, metadata: { ...pod.metadata, namespace: "shop" } });
-  await node.put(podOf("well"));
-  await node.put(inShop(podOf("loops", { command: failing })));
+  await node.putManifest(podOf("well"));
+  await node.putManifest(inShop(podOf("loops", { command: failing })));
   const first = { name: "first", image: busyboxImage, command: failing };
-  await node.put(inShop(podOf("begins", {}, { initContainers: [first] })));
-  await node.running("well");
+  await node.putManifest(inShop(podOf("begins", {}, { initContainers: [first] })));
+  await node.waitUntilRunning("well");
   for (const name of ["loops", "begins"])
-    await node.pod(name, "it is in its second back-off", (pod) => pod.restarts > 0 && pod.reason.endsWith("BackOff"));
+    await node.waitForPod(
+      name,
+      "it is in its second back-off",
+      (pod) => pod.restarts > 0 && pod.reason.endsWith("BackOff"),
+    );
 
-  const ask = async (...args: readonly string[]) =>
+  const runBerth = async (...args: readonly string[]) =>
     (await run(builtBinary, ...args, "--root-dir", node.paths.agentRoot)).stdout;
-  /** Between two back-offs a container runs for a moment. */
-  const shown = (what: string, words: RegExp, ...args: readonly string[]) =>
-    until(what, 30_000, async () => words.test(await ask(...args)));
+  /** Retries, because between two back-offs the container runs for a moment. */
+  const waitForOutput = (what: string, patterns: RegExp, ...args: readonly string[]) =>
+    pollUntil(what, 30_000, async () => patterns.test(await runBerth(...args)));
   const pods = /^pods +3: 2 Running, 1 Pending$/m;
-  await shown("their phases", pods, "status");
-  const unwell = /^unwell +2: 1 CrashLoopBackOff, 1 Init:CrashLoopBackOff \(berth pods says more\)$/m;
-  await shown("what is wrong with them", unwell, "status");
+  await waitForOutput("their phases", pods, "status");
+  const notReady = /^not ready +2: 1 CrashLoopBackOff, 1 Init:CrashLoopBackOff \(berth pods shows why\)$/m;
+  await waitForOutput("why they are not ready", notReady, "status");
   const row = (name: string, reason: string) => `shop +${name}-berth +0/1 +${reason} +[1-9].*\n`;
   const rows = row("begins", "Init:CrashLoopBackOff") + row("loops", "CrashLoopBackOff");
   const table = new RegExp(`^NAMESPACE .*\n${rows}\nbegins-berth: back-off .*exited with code 3`);
   for (const how of [["-n", "shop"], ["--namespace=shop"], ["-n=shop"]])
-    await shown(`those of ${how.join(" ")} alone`, table, "pods", ...how);
-  expect(await ask("pods", "-n", "none")).toBe("no pods in namespace none");
+    await waitForOutput(`those of ${how.join(" ")} alone`, table, "pods", ...how);
+  expect(await runBerth("pods", "-n", "none")).toBe("no pods in namespace none");
   for (const name of ["well", "loops", "begins"]) await node.removeFile(`${name}.yaml`);
-  await node.empty();
+  await node.waitUntilEmpty();
 });
 
-describe("a wrong flag is refused with exit code 2, in one line that names it:", () => {
+describe("a wrong flag is refused with exit code 2 and one line that names it:", () => {
   test.each([
-    ["one that does not exist", ["--fly"], ["--fly"]],
-    ["a number that is none", ["--max-pods=many"], ["--max-pods", "many"]],
-    ["a duration that is none", ["--file-check-frequency=soon"], ["--file-check-frequency", "soon"]],
-    ["a file that is not there", ["--config", "/nowhere/kubelet.yaml"], ["/nowhere/kubelet.yaml"]],
-    ["an argument that belongs to no flag", ["start"], ["start"]],
-    [
-      "a name that no node may have",
-      ["--hostname-override", "my_node b"],
-      ["--hostname-override", '"my_node b"', "RFC 1123"],
-    ],
+    ["an unknown flag", ["--fly"], ["--fly"]],
+    ["an invalid number", ["--max-pods=many"], ["--max-pods", "many"]],
+    ["an invalid duration", ["--file-check-frequency=soon"], ["--file-check-frequency", "soon"]],
+    ["a missing file", ["--config", "/nowhere/kubelet.yaml"], ["/nowhere/kubelet.yaml"]],
+    ["a positional argument", ["start"], ["start"]],
+    ["an invalid node name", ["--hostname-override", "my_node b"], ["--hostname-override", '"my_node b"', "RFC 1123"]],
   ])("%s", async (_, args, words) => {
     for (const [program, ...before] of [[builtBinary, "run"], [kubelet]]) {
       const { stderr, exitCode } = await run(program!, ...before, ...args);
@@ -172,17 +176,17 @@ describe("a wrong flag is refused with exit code 2, in one line that names it:",
   });
 });
 
-describe("a wrong configuration is refused with exit code 2, naming file, line, field, what was found and what is allowed:", () => {
+describe("a wrong configuration is refused with exit code 2 and names file, line, field, value and allowed values:", () => {
   test.each([
-    ["a field that does not exist", "maxPodz: 10", ["maxPodz", "maxPods"]],
-    ["a number that is none", "maxPods: many", ["maxPods", "many", "integer"]],
-    ["a duration that is none", "fileCheckFrequency: soon", ["fileCheckFrequency", "soon"]],
+    ["an unknown field", "maxPodz: 10", ["maxPodz", "maxPods"]],
+    ["an invalid number", "maxPods: many", ["maxPods", "many", "integer"]],
+    ["an invalid duration", "fileCheckFrequency: soon", ["fileCheckFrequency", "soon"]],
     [
-      "a word that is not one of some",
+      "an invalid enum value",
       "topologyManagerPolicy: sometimes",
       ["topologyManagerPolicy", "sometimes", "best-effort"],
     ],
-    ["a number out of its range", "imageGCHighThresholdPercent: 150", ["imageGCHighThresholdPercent", "150", "100"]],
+    ["a number out of range", "imageGCHighThresholdPercent: 150", ["imageGCHighThresholdPercent", "150", "100"]],
   ])("%s", async (_, line, words) => {
     const { exitCode, lines, file } = await withConfiguration("staticPodPath: /etc/kubernetes/manifests", line);
     expect(exitCode).toBe(2);
@@ -191,37 +195,37 @@ describe("a wrong configuration is refused with exit code 2, naming file, line, 
     for (const word of words) expect(lines[0]).toContain(word);
   });
 
-  test("two wrong fields are two lines", async () => {
+  test("two wrong fields give two lines", async () => {
     const { exitCode, lines, file } = await withConfiguration("maxPods: many", "port: 0x", "registryBurst: 5");
     expect(exitCode).toBe(2);
     expect(lines.map((line) => line.slice(0, file.length + 3))).toEqual([`${file}:3:`, `${file}:4:`]);
   });
 });
 
-test("a second agent on one root directory is refused with exit code 1 and names the first", async () => {
+test("a second agent on the same root directory exits with code 1 and names the first one", async () => {
   const argv = ["run", "--config", node.paths.agentConfig, "--root-dir", node.paths.agentRoot];
   const { stderr, exitCode } = await run(builtBinary, ...argv);
   expect(exitCode).toBe(1);
   const refusal = stderr.split("\n").at(-1);
   expect(refusal).toContain(`pid ${node.agent.pid},`);
   expect(refusal).toContain(node.paths.agentRoot);
-  expect(refusal).toContain("a container runtime of its own");
-  await node.put(podOf("first-lives"));
-  await node.running("first-lives");
+  expect(refusal).toContain("with its own --root-dir and container runtime");
+  await node.putManifest(podOf("first-lives"));
+  await node.waitUntilRunning("first-lives");
   await node.removeFile("first-lives.yaml");
-  await node.empty();
+  await node.waitUntilEmpty();
 });
 
-test("a second agent on one runtime is refused whatever its root directory, and names the first and its root directory", async () => {
+test("a second agent on the same runtime exits with code 1, also with its own root directory, and names the first one", async () => {
   const other = join(folder, "second-root");
   const { stderr, exitCode } = await run(builtBinary, "run", "--config", node.paths.agentConfig, "--root-dir", other);
   expect(exitCode).toBe(1);
   const refusal = stderr.split("\n").at(-1);
   expect(refusal).toContain(`pid ${node.agent.pid}, node berth, root directory ${node.paths.agentRoot}`);
-  expect(refusal).toContain("a runtime of its own");
+  expect(refusal).toContain("with its own runtime");
 });
 
-test("under the name kubelet it takes the kubelet's flags, over the configuration file, to the same effect", async () => {
+test("under the name kubelet it takes the kubelet's flags, which override the configuration file", async () => {
   await node.agent.stop();
   const [root, manifests, logs] = ["root", "manifests", "logs"].map((name) => join(folder, name));
   await mkdir(manifests!);
@@ -247,11 +251,11 @@ test("under the name kubelet it takes the kubelet's flags, over the configuratio
   });
   try {
     await writeFile(join(manifests!, "web.json"), JSON.stringify(podOf("web")));
-    const shown = await until("the pod to run", 20_000, async () => {
+    const waitForOutput = await pollUntil("the pod to run", 20_000, async () => {
       const { stdout } = await run(builtBinary, "pods", "--root-dir", root!, "-o", "json");
       return stdout.includes('"phase":"Running"') && stdout;
     });
-    expect(shown).toContain('"name":"web-captain"');
+    expect(waitForOutput).toContain('"name":"web-captain"');
     expect(log).toContain("debug");
     expect(await readFile(join(root!, "berth.lock"), "utf8")).toBe(`pid ${agent.pid}, node captain\n`);
   } finally {

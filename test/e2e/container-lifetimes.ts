@@ -12,30 +12,32 @@ import {
 import { containerNameLabel, podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
 import type { Containerd } from "../bed/containerd/containerd.ts";
 import { callCri } from "../bed/containerd/cri-call.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 
-/** One sandbox or container while it runs or could be started, by the runtime's clock in nanoseconds. */
-export interface Life {
+/**
+ * The lifetime of one sandbox or container: while it runs or could be started. Times are the runtime's, in nanoseconds.
+ */
+export interface Lifetime {
   readonly id: string;
   /** The pod's uid and `sandbox`, or the name of the container. */
   readonly owner: string;
   readonly createdAt: bigint;
-  /** Undefined until its process was started. */
+  /** When its process was started; undefined before. */
   readonly startedAt: bigint | undefined;
-  /** When its process exited, or it was deleted without one. Undefined while it lives. */
+  /** When its process exited, or when it was deleted without a process. Undefined while it exists. */
   readonly endedAt: bigint | undefined;
-  /** The containers that CRI showed as ended right after this one was created. */
-  readonly endedBefore: ReadonlySet<string>;
+  /** The containers that CRI reported as exited right after this one was created. */
+  readonly exitedBefore: ReadonlySet<string>;
 }
 
-export interface Recording {
-  /** All lives so far, in the order in which they were created. Rejects if one belongs to nobody, or if an event may be missing. */
-  lives(): Promise<readonly Life[]>;
+export interface LifetimeRecording {
+  /** All lifetimes so far, in the order of creation. Rejects if an event is missing. */
+  all(): Promise<readonly Lifetime[]>;
   stop(): void;
 }
 
-/** Records containerd's own event log from now on. Returns once the subscription stands. */
-export async function recordLives(containerd: Containerd): Promise<Recording> {
+/** Records containerd's events from now on. Returns once the subscription is established. */
+export async function recordLifetimes(containerd: Containerd): Promise<LifetimeRecording> {
   const client = new Client(containerd.endpoint, credentials.createInsecure());
   const origins = new Map<string, Promise<Origin>>();
   const events: Envelope[] = [];
@@ -53,20 +55,20 @@ export async function recordLives(containerd: Containerd): Promise<Recording> {
     events.push(event);
     if (event.topic !== "/containers/create") return;
     const { id } = ContainerCreate.decode(event.event!.value);
-    // Asked at once: a container may be gone a moment later.
+    // Read at once: the container may be gone a moment later.
     origins.set(id, originOf(containerd, id));
   });
-  // The server does not say when the subscription stands, so something is done over and over until it shows.
-  await until("an event of containerd", 10_000, async () => {
-    await containerd.ctr(["namespaces", "create", "heard"]);
-    await containerd.ctr(["namespaces", "remove", "heard"]);
+  // The server does not confirm the subscription, so create events until one arrives.
+  await pollUntil("an event of containerd", 10_000, async () => {
+    await containerd.ctr(["namespaces", "create", "subscribed"]);
+    await containerd.ctr(["namespaces", "remove", "subscribed"]);
     return events.length > 0;
   });
   return {
-    async lives() {
+    async all() {
       if (failure !== undefined) throw failure;
       const known = [...origins].map(async ([id, origin]) => [id, await origin] as const);
-      return livesOf(events, new Map(await Promise.all(known)));
+      return lifetimesOf(events, new Map(await Promise.all(known)));
     },
     stop() {
       stream.cancel();
@@ -75,38 +77,39 @@ export async function recordLives(containerd: Containerd): Promise<Recording> {
   };
 }
 
-/** One sentence for each two lives of one owner that overlap. */
-export function livedTwice(lives: readonly Life[]): readonly string[] {
-  return [...Map.groupBy(lives, ({ owner }) => owner)].flatMap(([owner, own]) =>
-    own.flatMap((life, at) =>
+/** One sentence for each two lifetimes of one owner that overlap. */
+export function findOverlaps(lifetimes: readonly Lifetime[]): readonly string[] {
+  return [...Map.groupBy(lifetimes, ({ owner }) => owner)].flatMap(([owner, own]) =>
+    own.flatMap((lifetime, at) =>
       own
         .slice(at + 1)
-        .filter((later) => overlap(life, later))
-        .map((later) => `${owner} lived as ${life.id} and as ${later.id} at once`),
+        .filter((later) => overlap(lifetime, later))
+        .map((later) => `${owner} existed as ${lifetime.id} and as ${later.id} at once`),
     ),
   );
 }
 
-/** A start that was cut short CRI shows as an exit some milliseconds before containerd tells of it. */
-const TOLD_LATE_NS = 500_000_000n;
+/** CRI reports an interrupted start as an exit some milliseconds before containerd sends the event. */
+const LATE_EVENT_NS = 500_000_000n;
 
 /**
- * Two that run at once overlap, however shortly; of two of which the later one was not started yet that news may be late. Of one that was
- * never started CRI alone tells the end: no event comes of a start that was cut short before it had a process.
+ * Two instances that run at the same time overlap, however briefly. If the later one was not started yet, the exit
+ * event of the earlier one may be late. If the earlier one was never started, only CRI shows its end: containerd sends
+ * no event for a start that was interrupted before it had a process.
  */
-function overlap(earlier: Life, { createdAt, startedAt, endedBefore }: Life): boolean {
+function overlap(earlier: Lifetime, { createdAt, startedAt, exitedBefore }: Lifetime): boolean {
   const { id, endedAt } = earlier;
-  if (earlier.startedAt === undefined && endedBefore.has(id)) return false;
+  if (earlier.startedAt === undefined && exitedBefore.has(id)) return false;
   if (endedAt === undefined) return true;
   const ranAtOnce = startedAt !== undefined && startedAt < endedAt;
-  return ranAtOnce || createdAt + TOLD_LATE_NS < endedAt;
+  return ranAtOnce || createdAt + LATE_EVENT_NS < endedAt;
 }
 
-function livesOf(events: readonly Envelope[], origins: ReadonlyMap<string, Origin>): readonly Life[] {
-  const lives = new Map<string, Life>();
-  const change = (id: string, how: (life: Life) => Partial<Life>) => {
-    const life = lives.get(id);
-    if (life !== undefined) lives.set(id, { ...life, ...how(life) });
+function lifetimesOf(events: readonly Envelope[], origins: ReadonlyMap<string, Origin>): readonly Lifetime[] {
+  const lifetimes = new Map<string, Lifetime>();
+  const update = (id: string, how: (lifetime: Lifetime) => Partial<Lifetime>) => {
+    const lifetime = lifetimes.get(id);
+    if (lifetime !== undefined) lifetimes.set(id, { ...lifetime, ...how(lifetime) });
   };
   for (const { topic, event, timestamp } of events) {
     const at = (timestamp?.seconds ?? 0n) * 1_000_000_000n + BigInt(timestamp?.nanos ?? 0);
@@ -114,47 +117,47 @@ function livesOf(events: readonly Envelope[], origins: ReadonlyMap<string, Origi
     switch (topic) {
       case "/containers/create": {
         const { id } = ContainerCreate.decode(bytes);
-        const { owner, endedBefore } = origins.get(id) ?? { owner: id, endedBefore: new Set<string>() };
-        lives.set(id, { id, owner, createdAt: at, startedAt: undefined, endedAt: undefined, endedBefore });
+        const { owner, exitedBefore } = origins.get(id) ?? { owner: id, exitedBefore: new Set<string>() };
+        lifetimes.set(id, { id, owner, createdAt: at, startedAt: undefined, endedAt: undefined, exitedBefore });
         break;
       }
       case "/tasks/create":
-        // CRI shows a start that was cut short as an exit, which no event tells of, or one that comes late: what is not started is no
-        // life any more.
-        change(TaskCreate.decode(bytes).containerId, () => ({ endedAt: at }));
+        // CRI reports an interrupted start as an exit, for which the event is missing or late: until it is started the
+        // container counts as ended.
+        update(TaskCreate.decode(bytes).containerId, () => ({ endedAt: at }));
         break;
       case "/tasks/start": {
         const { containerId: id } = TaskStart.decode(bytes);
-        if (!lives.has(id)) throw new Error(`${id} was started, and nobody was seen to create it`);
-        change(id, () => ({ startedAt: at, endedAt: undefined }));
+        if (!lifetimes.has(id)) throw new Error(`${id} was started, but no event shows its creation`);
+        update(id, () => ({ startedAt: at, endedAt: undefined }));
         break;
       }
       case "/tasks/exit": {
         const { containerId, id } = TaskExit.decode(bytes);
         // A command executed in a container has an id of its own.
         if (id === containerId)
-          change(id, ({ startedAt, endedAt }) => ({ endedAt: startedAt === undefined ? endedAt : at }));
+          update(id, ({ startedAt, endedAt }) => ({ endedAt: startedAt === undefined ? endedAt : at }));
         break;
       }
       case "/containers/delete":
-        change(ContainerDelete.decode(bytes).id, ({ endedAt = at }) => ({ endedAt }));
+        update(ContainerDelete.decode(bytes).id, ({ endedAt = at }) => ({ endedAt }));
         break;
     }
   }
-  return [...lives.values()].toSorted((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
+  return [...lifetimes.values()].toSorted((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
 }
 
 interface Origin {
   readonly owner: string;
-  readonly endedBefore: ReadonlySet<string>;
+  readonly exitedBefore: ReadonlySet<string>;
 }
 
 async function originOf(containerd: Containerd, id: string): Promise<Origin> {
-  const [owner, endedBefore] = await Promise.all([ownerOf(containerd, id), endedIn(containerd)]);
-  return { owner, endedBefore };
+  const [owner, exitedBefore] = await Promise.all([ownerOf(containerd, id), listExited(containerd)]);
+  return { owner, exitedBefore };
 }
 
-async function endedIn({ endpoint }: Containerd): Promise<ReadonlySet<string>> {
+async function listExited({ endpoint }: Containerd): Promise<ReadonlySet<string>> {
   const exited = ListContainersRequest.fromPartial({ filter: { state: { state: ContainerState.CONTAINER_EXITED } } });
   const request = [ListContainersRequest, exited] as const;
   const { containers } = await callCri(endpoint, "RuntimeService/ListContainers", request, ListContainersResponse);

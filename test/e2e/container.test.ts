@@ -5,25 +5,25 @@ import { join } from "node:path";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Pod, Volume } from "../../proto/kubernetes/gen/types.ts";
 import { webImage, webPage } from "../bed/images/images.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { freePort } from "./free-port.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
-import { containerId, type Node, startNode } from "./node.ts";
+import { containerId, startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
-let node: Node;
+let node: TestNode;
 
 beforeAll(async () => {
   node = await startNode();
 });
 
 afterAll(async () => {
-  await node.end();
+  await node.tearDown();
 });
 
-/** What the container `name` of a pod has printed so far, without the runtime's column of times. */
-async function printed({ namespace, name, uid }: PodSummary, container = "main"): Promise<readonly string[]> {
+/** The log lines of a pod's container so far, without the runtime's timestamps. */
+async function readLogLines({ namespace, name, uid }: PodSummary, container = "main"): Promise<readonly string[]> {
   const file = join(node.paths.podLogs, `${namespace}_${name}_${uid}`, container, "0.log");
   const text = await readFile(file, "utf8");
   return text
@@ -32,31 +32,33 @@ async function printed({ namespace, name, uid }: PodSummary, container = "main")
     .map((line) => line.slice(line.indexOf(" ") + 1));
 }
 
-/** Runs a pod that prints what there is to know and sleeps on; returns what it printed, once it has printed `end`. */
-async function tell(pod: Pod): Promise<readonly string[]> {
+/** Runs a pod whose command prints lines, then `end`, and sleeps. Returns the log lines after `end`. */
+async function runAndReadLog(pod: Pod): Promise<readonly string[]> {
   const { name = "" } = pod.metadata;
-  await node.put(pod);
-  const [running] = await node.running(name);
-  return await until(`${name} to have printed all`, 10_000, async () => {
-    const lines = await printed(running!);
+  await node.putManifest(pod);
+  const [running] = await node.waitUntilRunning(name);
+  return await pollUntil(`${name} to print end`, 10_000, async () => {
+    const lines = await readLogLines(running!);
     return lines.includes("stdout F end") && lines;
   });
 }
 
-test("a log is where log collectors look, each line with its stream", async () => {
-  const lines = await tell(podOf("talker", { command: script("echo out; echo err >&2; echo end; sleep 1000") }));
+test("a container's log is at the path that log collectors expect, and each line names its stream", async () => {
+  const lines = await runAndReadLog(
+    podOf("talker", { command: script("echo out; echo err >&2; echo end; sleep 1000") }),
+  );
   expect(lines).toContain("stdout F out");
   expect(lines).toContain("stderr F err");
-  const [pod] = await node.running("talker");
+  const [pod] = await node.waitUntilRunning("talker");
   expect(await readdir(join(node.paths.podLogs, `default_talker-berth_${pod!.uid}`))).toEqual(["main"]);
 });
 
-test("the environment holds plain values, values made of others, and fields of the pod", async () => {
+test("the environment has plain values, expanded values, and fields and resources of the pod", async () => {
   const field = (name: string, fieldPath: string) => ({
     name,
     valueFrom: { fieldRef: { apiVersion: "v1", fieldPath } },
   });
-  const lines = await tell(
+  const lines = await runAndReadLog(
     podOf("environment", {
       command: script('env; echo "args $0 $1"; echo end; sleep 1000'),
       args: ["$(GREETING)", "$$(GREETING) $(ABSENT)"],
@@ -70,27 +72,28 @@ test("the environment holds plain values, values made of others, and fields of t
       ],
     }),
   );
-  const [pod] = await node.running("environment");
+  const [pod] = await node.waitUntilRunning("environment");
   const { blocks, bsize } = await statfs(node.paths.agentRoot);
   for (const line of ["WHO=world", "GREETING=hello world", "POD=environment-berth", "NODE=berth", `IP=${pod!.ip}`])
     expect(lines).toContain(`stdout F ${line}`);
-  // What pods may have of the node: a tenth of its disk is kept from them, as the kubelet counts a tenth.
+  // The node's allocatable ephemeral storage: capacity less the eviction threshold of 10 %, with the kubelet's
+  // rounding.
   const capacity = blocks * bsize;
   expect(lines).toContain(`stdout F STORAGE=${capacity - Math.floor(capacity * Math.fround(0.1))}`);
   expect(lines).toContain("stdout F args hello world $(GREETING) $(ABSENT)");
 });
 
-test("the hostname is the pod's name, or the one it asks for", async () => {
+test("the hostname is the pod's name, or its spec.hostname", async () => {
   const command = script("hostname; cat /etc/hostname; echo end; sleep 1000");
-  expect(await tell(podOf("named", { command }))).toEqual([
+  expect(await runAndReadLog(podOf("named", { command }))).toEqual([
     "stdout F named-berth",
     "stdout F named-berth",
     "stdout F end",
   ]);
-  expect((await tell(podOf("renamed", { command }, { hostname: "captain" })))[0]).toBe("stdout F captain");
+  expect((await runAndReadLog(podOf("renamed", { command }, { hostname: "captain" })))[0]).toBe("stdout F captain");
 });
 
-test("containers of a pod share an emptyDir, a hostPath is the node's, and readOnly holds", async () => {
+test("containers of a pod share an emptyDir, a hostPath is the node's folder, and readOnly mounts refuse writes", async () => {
   await writeFile(join(node.folder, "from-host"), "from the host");
   const mount = (name: string, readOnly = false) => ({ name, mountPath: `/${name}`, readOnly });
   const writer = {
@@ -107,7 +110,7 @@ test("containers of a pod share an emptyDir, a hostPath is the node's, and readO
     { name: "host", hostPath: { path: node.folder, type: "Directory" } },
   ];
   const containers = [...spec.containers, { ...spec.containers[0]!, ...writer }];
-  const lines = await tell(podOf("volumes", {}, { ...spec, containers, volumes }));
+  const lines = await runAndReadLog(podOf("volumes", {}, { ...spec, containers, volumes }));
   expect(lines).toEqual([
     "stdout F shared",
     "stdout F from the host",
@@ -117,39 +120,39 @@ test("containers of a pod share an emptyDir, a hostPath is the node's, and readO
   expect(await readFile(join(node.folder, "to-host"), "utf8")).toBe("to the host\n");
 });
 
-test("an emptyDir outlives its container, and not its pod", async () => {
+test("an emptyDir survives a container restart and is removed with its pod", async () => {
   const command = script("echo x >> /box/starts; test $(wc -l < /box/starts) = 1 && exit 1; echo end; sleep 1000");
   const box = { volumeMounts: [{ name: "box", mountPath: "/box" }] };
-  await node.put(podOf("emptied", { command, ...box }, { volumes: [{ name: "box", emptyDir: {} }] }));
-  const pod = await node.pod(
+  await node.putManifest(podOf("emptied", { command, ...box }, { volumes: [{ name: "box", emptyDir: {} }] }));
+  const pod = await node.waitForPod(
     "emptied",
     "its second instance runs",
     ({ restarts, ready }) => restarts === 1 && ready === "1/1",
   );
   const folder = join(node.paths.agentRoot, "pods", pod.uid);
-  await until(
+  await pollUntil(
     "both starts to be written",
     5000,
     async () => (await readFile(join(folder, "volumes/kubernetes.io~empty-dir/box/starts"), "utf8")) === "x\nx\n",
   );
   await node.removeFile("emptied.yaml");
-  await until(
+  await pollUntil(
     "the pod's folder to be gone",
     20_000,
     async () => !(await readdir(join(node.paths.agentRoot, "pods"))).includes(pod.uid),
   );
 });
 
-test("a container is reached by its pod's address, and by a port of the node where it asks for one", async () => {
+test("a container is reachable on its pod's address, and on its hostPort of the node", async () => {
   const hostPort = await freePort();
   const pod = podOf("web", { image: webImage, ports: [{ containerPort: 8080, hostPort }] });
   const { command: _, ...container } = pod.spec.containers[0]!;
-  await node.put({ ...pod, spec: { ...pod.spec, containers: [container] } });
-  const [web] = await node.running("web");
+  await node.putManifest({ ...pod, spec: { ...pod.spec, containers: [container] } });
+  const [web] = await node.waitUntilRunning("web");
   const gateway = node.containerd.subnet.replace("0/24", "1");
   for (const url of [`http://${web!.ip}:8080/`, `http://${gateway}:${hostPort}/`])
     expect(
-      await until(`an answer of ${url}`, 5000, () =>
+      await pollUntil(`an answer of ${url}`, 5000, () =>
         fetch(url).then(
           (answer) => answer.text(),
           () => undefined,
@@ -158,11 +161,11 @@ test("a container is reached by its pod's address, and by a port of the node whe
     ).toBe(webPage);
 });
 
-test("a pod finds itself, its aliases and its domain by /etc/hosts, which it may write to", async () => {
+test("a pod's /etc/hosts has its own name with the domain and its host aliases, and is writable", async () => {
   const command = script("hostname; echo 192.0.2.9 own >>/etc/hosts; cat /etc/hosts; echo end; sleep 1000");
   const spec = { subdomain: "group", hostAliases: [{ ip: "192.0.2.7", hostnames: ["db", "db.local"] }] };
-  const lines = await tell(podOf("findable", { command }, { ...spec, setHostnameAsFQDN: true }));
-  const [pod] = await node.running("findable");
+  const lines = await runAndReadLog(podOf("findable", { command }, { ...spec, setHostnameAsFQDN: true }));
+  const [pod] = await node.waitUntilRunning("findable");
   const full = `findable-${node.name}.group.default.svc.`;
   expect(lines[0]).toStartWith(`stdout F ${full}`);
   expect(lines).toContain("stdout F 127.0.0.1\tlocalhost");
@@ -171,32 +174,34 @@ test("a pod finds itself, its aliases and its domain by /etc/hosts, which it may
   expect(lines).toContain("stdout F 192.0.2.9 own");
 });
 
-test("hostNetwork is the node's network: its name, its interfaces, its address", async () => {
+test("a hostNetwork pod has the node's hostname, interfaces and address", async () => {
   const command = script("hostname; ls /sys/class/net; echo end; sleep 1000");
-  const lines = await tell(podOf("host-network", { command }, { hostNetwork: true }));
-  const [pod] = await node.running("host-network");
+  const lines = await runAndReadLog(podOf("host-network", { command }, { hostNetwork: true }));
+  const [pod] = await node.waitUntilRunning("host-network");
   expect(lines[0]).toBe(`stdout F ${hostname()}`);
   expect(lines).toContain(`stdout F ${node.containerd.bridge}`);
   expect(pod!.ip).toBe(pod!.status.hostIP!);
 });
 
-test("hostPID shows the processes of the node, and without it a container is alone", async () => {
+test("a hostPID pod sees the node's processes, and another pod only its own", async () => {
   const command = script("cat /proc/1/comm; echo end; sleep 1000");
-  const [shown] = await tell(podOf("host-processes", { command }, { hostPID: true }));
-  const [own] = await tell(podOf("own-processes", { command }));
+  const [shown] = await runAndReadLog(podOf("host-processes", { command }, { hostPID: true }));
+  const [own] = await runAndReadLog(podOf("own-processes", { command }));
   expect([shown, own]).toEqual([`stdout F ${(await readFile("/proc/1/comm", "utf8")).trim()}`, "stdout F catatonit"]);
 });
 
 test("with shareProcessNamespace the containers of a pod see each other's processes", async () => {
-  const looking = script("until ps | grep -q '[s]leep 987654'; do sleep 0.1; done; echo seen; echo end; sleep 1000");
-  const pod = podOf("one-family", { command: looking }, { shareProcessNamespace: true });
+  const waitsForOther = script(
+    "until ps | grep -q '[s]leep 987654'; do sleep 0.1; done; echo seen; echo end; sleep 1000",
+  );
+  const pod = podOf("one-family", { command: waitsForOther }, { shareProcessNamespace: true });
   const [main] = pod.spec.containers;
   const other = { ...main!, name: "other", command: script("exec sleep 987654") };
-  const lines = await tell({ ...pod, spec: { ...pod.spec, containers: [main!, other] } });
+  const lines = await runAndReadLog({ ...pod, spec: { ...pod.spec, containers: [main!, other] } });
   expect(lines).toContain("stdout F seen");
 });
 
-test("the last words of a container come from its file, and from its log where it asks for that and has failed", async () => {
+test("the termination message comes from the file, or from the log of a failed container with FallbackToLogsOnError", async () => {
   const rows: readonly [name: string, text: string, policy: "File" | "FallbackToLogsOnError"][] = [
     ["of-file", "echo said; echo because >/dev/termination-log; exit 2", "File"],
     ["of-log", "echo said; echo because; exit 2", "FallbackToLogsOnError"],
@@ -205,18 +210,24 @@ test("the last words of a container come from its file, and from its log where i
     ["of-success", "echo said", "FallbackToLogsOnError"],
   ];
   for (const [name, text, terminationMessagePolicy] of rows)
-    await node.put(podOf(name, { command: script(text), terminationMessagePolicy }, { restartPolicy: "Never" }));
+    await node.putManifest(
+      podOf(name, { command: script(text), terminationMessagePolicy }, { restartPolicy: "Never" }),
+    );
   const messages = rows.map(async ([name]) => {
-    const { status } = await node.pod(name, "it has ended", ({ phase }) => phase === "Succeeded" || phase === "Failed");
+    const { status } = await node.waitForPod(
+      name,
+      "it has ended",
+      ({ phase }) => phase === "Succeeded" || phase === "Failed",
+    );
     return status.containerStatuses?.[0]?.state?.terminated?.message;
   });
   expect(await Promise.all(messages)).toEqual(["because\n", "said\nbecause\n", "because\n", undefined, undefined]);
 });
 
-test("requests and limits reach the kernel through the runtime", async () => {
+test("requests and limits are in the OCI spec of the container", async () => {
   const resources = { requests: { cpu: "250m", memory: "16Mi" }, limits: { cpu: "500m", memory: "32Mi" } };
-  await node.put(podOf("limited", { command: untilStopped, resources }));
-  const [pod] = await node.running("limited");
+  await node.putManifest(podOf("limited", { command: untilStopped, resources }));
+  const [pod] = await node.waitUntilRunning("limited");
   expect(pod!.status.qosClass).toBe("Burstable");
   const shown = JSON.parse(await node.containerd.ctr(["-n", "k8s.io", "containers", "info", containerId(pod!)])) as {
     readonly Spec: {
@@ -230,12 +241,12 @@ test("requests and limits reach the kernel through the runtime", async () => {
   });
 });
 
-test("a container that takes more memory than its limit is killed, and OOMKilled is why", async () => {
+test("a container that exceeds its memory limit is killed with the reason OOMKilled", async () => {
   const resources = { limits: { memory: "16Mi" } };
   const command = ["tail", "-c", "67108864", "/dev/zero"];
-  await node.put(podOf("greedy", { command, resources }, { restartPolicy: "Never" }));
-  // The runtime may hear of the memory a moment after it has shown the end.
-  const pod = await node.pod("greedy", "it is told why it has failed", ({ phase, status }) => {
+  await node.putManifest(podOf("greedy", { command, resources }, { restartPolicy: "Never" }));
+  // The runtime may learn of the OOM kill a moment after it has reported the exit.
+  const pod = await node.waitForPod("greedy", "it has failed with a final reason", ({ phase, status }) => {
     return phase === "Failed" && status.containerStatuses?.[0]?.state?.terminated?.reason !== "Error";
   });
   expect(pod.status.containerStatuses?.[0]?.state?.terminated).toMatchObject({ exitCode: 137, reason: "OOMKilled" });

@@ -6,15 +6,15 @@ import { connect } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { listRecords } from "../bed/cleanup/bed-record.ts";
-import { describeLeftovers, findLeftovers } from "../bed/cleanup/bed-resources.ts";
+import { describeBedResources, findBedResources } from "../bed/cleanup/bed-resources.ts";
 import { listProcesses } from "../bed/cleanup/processes.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { resetBeds } from "../bed/reset.ts";
 import { type ControlPlane, type KubectlOptions, startControlPlane } from "../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../upstream/programs.ts";
 
 const skip = skipWithoutPrograms("the real control plane");
-/** A first run outside of `npm test` builds the programs. */
+/** The first run outside of `npm test` builds the programs. */
 const BUILD_MS = 20 * 60_000;
 const REFUSED = /connection refused|The connection to the server/;
 
@@ -23,7 +23,7 @@ const makeFolder = async () => {
   folder = await mkdtemp(join(tmpdir(), "berth-control-plane-test-"));
 };
 
-/** All that a control plane could leave on the machine outside of its folder. */
+/** The running processes with a path below `place` in their arguments. */
 const processesOf = async (place: string) =>
   (await listProcesses()).map(({ argv }) => argv.join(" ")).filter((line) => line.includes(`${place}/`));
 
@@ -31,7 +31,7 @@ describe.skipIf(skip !== undefined)("a control plane", () => {
   let plane: ControlPlane;
   beforeAll(async () => {
     await makeFolder();
-    plane = await startControlPlane({ stateDir: folder, say: console.log });
+    plane = await startControlPlane({ stateDir: folder, print: console.log });
   }, BUILD_MS);
   afterAll(async () => {
     await plane?.stop();
@@ -47,8 +47,8 @@ describe.skipIf(skip !== undefined)("a control plane", () => {
     expect(await processesOf(folder)).toEqual([]);
   }, 60_000);
 
-  /** What kubectl printed, or its complaint. */
-  const tried = (args: readonly string[], options?: KubectlOptions) =>
+  /** The output of kubectl, or its error output. */
+  const kubectlOutput = (args: readonly string[], options?: KubectlOptions) =>
     plane.kubectl(args, options).catch((error: Error & { stderr?: string }) => error.stderr ?? error.message);
   const makeSecret = (name: string) =>
     plane.kubectl(["create", "secret", "generic", name, "--from-literal=word=hidden"]);
@@ -67,51 +67,51 @@ describe.skipIf(skip !== undefined)("a control plane", () => {
     60_000,
   );
 
-  test("gives a new namespace its account", async () => {
+  test("creates the default service account of a new namespace", async () => {
     await plane.kubectl(["create", "namespace", "quay"]);
-    await until("the account", 10_000, () =>
-      tried(["get", "serviceaccount", "default", "--namespace=quay", "--output=name"]).then(
+    await pollUntil("the account", 10_000, () =>
+      kubectlOutput(["get", "serviceaccount", "default", "--namespace=quay", "--output=name"]).then(
         (said) => said === "serviceaccount/default",
       ),
     );
   }, 30_000);
 
-  test("makes the pods of a deployment, and says why it binds none without a node", async () => {
+  test("creates the pods of a deployment, and reports why it binds none without a node", async () => {
     await plane.kubectl(["create", "deployment", "idle", "--image=berth.test/web:1", "--replicas=2"]);
     const path =
       "--output=jsonpath={range .items[*]}{.status.conditions[?(@.type=='PodScheduled')].message}{'\\n'}{end}";
-    await until("two pods without a place", 20_000, async () => {
-      const said = (await tried(["get", "pods", "--selector=app=idle", path])).split("\n");
+    await pollUntil("two unschedulable pods", 20_000, async () => {
+      const said = (await kubectlOutput(["get", "pods", "--selector=app=idle", path])).split("\n");
       return said.filter((line) => line.startsWith("no nodes available")).length === 2;
     });
   }, 30_000);
 
-  test("lets a node speak for itself and for nobody else", async () => {
+  test("allows a node to modify its own objects and no others", async () => {
     const [a] = await Promise.all(["a", "b"].map((name) => plane.nodeKubeconfig(name)));
     const asNode = { kubeconfig: a!, input: "" };
     const node = (name: string) => JSON.stringify({ apiVersion: "v1", kind: "Node", metadata: { name } });
-    const create = (name: string) => tried(["create", "--filename=-"], { ...asNode, input: node(name) });
+    const create = (name: string) => kubectlOutput(["create", "--filename=-"], { ...asNode, input: node(name) });
     expect(await create("a")).toContain("node/a created");
     expect(await create("b")).toContain('node "a" is not allowed to modify node "b"');
 
     await makeSecret("others");
-    const said = await tried(["get", "secret", "others"], asNode);
+    const said = await kubectlOutput(["get", "secret", "others"], asNode);
     expect(said).toContain('secrets "others" is forbidden: User "system:node:a" cannot get resource "secrets"');
-    expect(await tried(["get", "secrets"], asNode)).toContain("is forbidden");
+    expect(await kubectlOutput(["get", "secrets"], asNode)).toContain("is forbidden");
     await plane.kubectl(["delete", "node", "a"]);
   }, 30_000);
 
-  test("does not know who shows a certificate of another authority, or a wrong token", async () => {
+  test("rejects a wrong token", async () => {
     const kubeconfig = await plane.kubeconfig("stranger", { token: "guess" });
-    expect(await tried(["get", "pods"], { kubeconfig })).toMatch(/Unauthorized|must be logged in/);
+    expect(await kubectlOutput(["get", "pods"], { kubeconfig })).toMatch(/Unauthorized|must be logged in/);
   }, 30_000);
 
-  test("comes back at its address with all it knew, whether it was away or restarted with a new certificate", async () => {
+  test("returns at its address with its data after an outage, and after a restart with a new certificate", async () => {
     await makeSecret("kept");
     const shown = await fingerprint(plane);
     await plane.stopApiServer();
     expect(plane.apiServerPid).toBe(0);
-    expect(await tried(["get", "--raw", "/readyz"])).toMatch(REFUSED);
+    expect(await kubectlOutput(["get", "--raw", "/readyz"])).toMatch(REFUSED);
     await plane.startApiServer();
     expect(plane.apiServerPid).toBeGreaterThan(0);
     expect(await fingerprint(plane)).toBe(shown);
@@ -119,17 +119,17 @@ describe.skipIf(skip !== undefined)("a control plane", () => {
     await plane.restartApiServer({ newCertificate: true });
     expect(await fingerprint(plane)).not.toBe(shown);
     expect(await plane.kubectl(["get", "secret", "kept", "--output=jsonpath={.data.word}"])).toBe(btoa("hidden"));
-    // The controllers have outlived it all, or were started again.
+    // The controllers have survived the outage, or were restarted.
     await plane.kubectl(["create", "namespace", "after"]);
-    await until("the account", 30_000, () =>
-      tried(["get", "serviceaccount", "default", "--namespace=after", "--output=name"]).then(
+    await pollUntil("the account", 30_000, () =>
+      kubectlOutput(["get", "serviceaccount", "default", "--namespace=after", "--output=name"]).then(
         (said) => said === "serviceaccount/default",
       ),
     );
   }, 90_000);
 });
 
-/** Of the certificate that the API server shows. */
+/** The fingerprint of the API server's certificate. */
 async function fingerprint(plane: ControlPlane): Promise<string> {
   return await new Promise((resolve, reject) => {
     const socket = connect({ host: "127.0.0.1", port: Number(new URL(plane.server).port), ca: plane.ca }, () => {
@@ -145,13 +145,13 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
   afterEach(() => rm(folder, { recursive: true }));
 
   test(
-    "is as far away as a test wants it",
+    "answers with the latency that a test configures",
     async () => {
-      const plane = await startControlPlane({ stateDir: folder, parts: [], latency: 150 });
+      const plane = await startControlPlane({ stateDir: folder, components: [], latency: 150 });
       try {
         const started = performance.now();
         await fingerprint(plane);
-        // Connecting is up to the relay alone; the handshake goes there and back once.
+        // The relay accepts the connection itself; the TLS handshake takes one round trip through it.
         expect(performance.now() - started).toBeGreaterThanOrEqual(299);
         expect(await plane.kubectl(["get", "--raw", "/readyz"])).toBe("ok");
         plane.relay?.reset();
@@ -165,22 +165,22 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
   );
 
   test(
-    "has no past any more after a compaction",
+    "answers a watch from an old resourceVersion with 410 after a compaction",
     async () => {
       const flags = { "kube-apiserver": ["--watch-cache=false"] };
-      const plane = await startControlPlane({ stateDir: folder, parts: [], flags });
+      const plane = await startControlPlane({ stateDir: folder, components: [], flags });
       try {
         const create = ["create", "configmap", "old", "--output=jsonpath={.metadata.resourceVersion}"];
         const before = Number(await plane.kubectl(create)) - 1;
         const path = "/api/v1/namespaces/default/configmaps?watch=1&timeoutSeconds=1";
         const watch = () => plane.kubectl(["get", "--raw", `${path}&resourceVersion=${before}`]);
-        // A second may pass before etcd has said a word.
-        const tells = (word: string) => until(word, 20_000, async () => (await watch()).includes(word));
-        await tells('"type":"ADDED"');
+        // etcd may take more than a second for its first event.
+        const waitForWatchEvent = (word: string) => pollUntil(word, 20_000, async () => (await watch()).includes(word));
+        await waitForWatchEvent('"type":"ADDED"');
         await plane.kubectl(["create", "configmap", "new"]);
-        await tells('"type":"ADDED"');
+        await waitForWatchEvent('"type":"ADDED"');
         await plane.compactEtcd();
-        await tells('"code":410');
+        await waitForWatchEvent('"code":410');
       } finally {
         await plane.stop();
       }
@@ -189,10 +189,10 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
   );
 
   test(
-    "is taken down again if its scheduler does not start, and the reason is told",
+    "is stopped again if its scheduler does not start, and the error names the reason",
     async () => {
       const flags = { "kube-scheduler": ["--no-such-flag"] };
-      const attempt = startControlPlane({ stateDir: folder, parts: ["kube-scheduler"], flags });
+      const attempt = startControlPlane({ stateDir: folder, components: ["kube-scheduler"], flags });
       const message = await attempt.then(() => "it started", String);
       expect(message).toContain("kube-scheduler is not ready");
       expect(message).toContain("unknown flag: --no-such-flag");
@@ -203,7 +203,7 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
   );
 
   test(
-    "is removed by the reset when whoever started it was killed",
+    "is removed by npm run reset when its owner was killed",
     async () => {
       const harness = fileURLToPath(new URL("../upstream/crash-fixture.ts", import.meta.url));
       const child = execa(process.execPath, [harness, folder], { stdin: "pipe", reject: false });
@@ -215,7 +215,7 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
       await child;
 
       const bed = (await listRecords()).find((record) => record.stateDir === folder)!;
-      expect(describeLeftovers(await findLeftovers(bed))[0]).toMatch(/^2 processes/);
+      expect(describeBedResources(await findBedResources(bed))[0]).toMatch(/^2 processes/);
       const said: string[] = [];
       expect(await resetBeds(false, (line) => said.push(line))).toBe(0);
       const own = said.findIndex((line) => line.startsWith(`${folder}: removed`));

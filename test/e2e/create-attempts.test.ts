@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { attemptsMadeTwice } from "./create-attempts.ts";
+import { findDuplicateAttempts } from "./create-attempts.ts";
 
 const [sandbox, next, first, second] = ["a", "b", "c", "d"].map((digit) => digit.repeat(64));
 const line = (text: string) => `time="2026-11-22T03:31:24.26Z" level=info msg="${text}"\n`;
@@ -17,19 +17,19 @@ const begin = runs(sandbox!) + creates(sandbox!, 0, first!) + starts(first!);
 
 test.each([
   ["in another sandbox of its pod", runs(next!) + creates(next!, 0, second!)],
-  ["in the same one", creates(sandbox!, 0, second!) + starts(second!)],
-])("an attempt that has run and is made again %s is seen", (_, more) => {
-  expect(attemptsMadeTwice(begin + more)).toEqual([
-    expect.stringMatching(/^uid-1 main #0 was made as c{12} \(ran\), d/),
+  ["in the same sandbox", creates(sandbox!, 0, second!) + starts(second!)],
+])("an attempt that has run and is created again %s is found", (_, more) => {
+  expect(findDuplicateAttempts(begin + more)).toEqual([
+    expect.stringMatching(/^uid-1 main #0 was created as c{12} \(ran\), d/),
   ]);
 });
 
 test.each([
   ["the next attempt", begin + creates(sandbox!, 1, second!) + starts(second!)],
   [
-    "an attempt that was made and never ran",
+    "an attempt that was created twice and never ran",
     runs(sandbox!) + creates(sandbox!, 0, first!) + creates(sandbox!, 0, second!),
   ],
-])("%s is none that was made twice", (_, log) => {
-  expect(attemptsMadeTwice(log)).toEqual([]);
+])("%s is not reported as a duplicate", (_, log) => {
+  expect(findDuplicateAttempts(log)).toEqual([]);
 });

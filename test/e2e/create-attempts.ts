@@ -1,7 +1,7 @@
-/** What containerd's log tells of one container that it was asked for, and has made. */
-interface Made {
+/** A container that containerd has created, by its log. */
+interface CreatedContainer {
   readonly id: string;
-  /** The pod's uid, the container's name and the number of its attempt: only one container may ever be that. */
+  /** The pod's uid, the container's name and the attempt number: at most one container that has run may have these. */
   readonly attempt: string;
   readonly hasStarted: boolean;
 }
@@ -12,30 +12,32 @@ const CREATED =
   /CreateContainer within sandbox \\?"([0-9a-f]{64})\\?" for &ContainerMetadata\{Name:([^,]*),Attempt:(\d+),.*\} returns container id \\?"([0-9a-f]{64})/;
 const STARTED = /StartContainer for \\?"([0-9a-f]{64})\\?" returns successfully/;
 
-function madeIn(log: string): readonly Made[] {
+function createdContainers(log: string): readonly CreatedContainer[] {
   const uids = new Map<string, string>();
-  const made = new Map<string, Made>();
+  const created = new Map<string, CreatedContainer>();
   for (const line of log.split("\n")) {
     const [, uid, sandbox] = SANDBOX.exec(line) ?? [];
     if (uid !== undefined && sandbox !== undefined) uids.set(sandbox, uid);
-    const [, within, name, number, id] = CREATED.exec(line) ?? [];
-    // A sandbox of which the log does not tell that it was made, since containerd died just then, stands for its pod.
-    if (within !== undefined && id !== undefined)
-      made.set(id, { id, attempt: `${uids.get(within) ?? within} ${name} #${number}`, hasStarted: false });
+    const [, sandboxId, name, number, id] = CREATED.exec(line) ?? [];
+    // If containerd died before it logged the sandbox, the sandbox id stands for the pod's uid.
+    if (sandboxId !== undefined && id !== undefined)
+      created.set(id, { id, attempt: `${uids.get(sandboxId) ?? sandboxId} ${name} #${number}`, hasStarted: false });
     const [, started = ""] = STARTED.exec(line) ?? [];
-    const container = made.get(started);
-    if (container !== undefined) made.set(started, { ...container, hasStarted: true });
+    const container = created.get(started);
+    if (container !== undefined) created.set(started, { ...container, hasStarted: true });
   }
-  return [...made.values()];
+  return [...created.values()];
 }
 
 /**
- * One sentence for each attempt that was made twice by containerd's own log: a number that is used again although a container of that
- * number has run.
+ * Finds, in containerd's log, attempt numbers that were used again although a container of that number has run. Returns
+ * one sentence for each.
  */
-export function attemptsMadeTwice(log: string): readonly string[] {
-  return [...Map.groupBy(madeIn(log), ({ attempt }) => attempt)].flatMap(([attempt, all]) => {
-    const words = all.map(({ id, hasStarted }) => `${id.slice(0, 12)}${hasStarted ? " (ran)" : ""}`);
-    return all.slice(0, -1).some(({ hasStarted }) => hasStarted) ? [`${attempt} was made as ${words.join(", ")}`] : [];
+export function findDuplicateAttempts(log: string): readonly string[] {
+  return [...Map.groupBy(createdContainers(log), ({ attempt }) => attempt)].flatMap(([attempt, all]) => {
+    const instances = all.map(({ id, hasStarted }) => `${id.slice(0, 12)}${hasStarted ? " (ran)" : ""}`);
+    return all.slice(0, -1).some(({ hasStarted }) => hasStarted)
+      ? [`${attempt} was created as ${instances.join(", ")}`]
+      : [];
   });
 }

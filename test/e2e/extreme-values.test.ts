@@ -1,32 +1,34 @@
 import { afterAll, beforeAll, setDefaultTimeout, test } from "bun:test";
 import { podOf, upUntilStopped } from "./manifest.ts";
-import { hasPrinted, type Node, startNode } from "./node.ts";
+import { startNode, type TestNode, waitForOutput } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
-let node: Node;
+let node: TestNode;
 beforeAll(async () => {
   node = await startNode();
 });
-afterAll(() => node.end());
+afterAll(() => node.tearDown());
 
-test("the longest grace there is keeps nobody from ending", async () => {
+test("pods with the longest possible grace period end", async () => {
   const graceful = { terminationGracePeriodSeconds: 1e12 };
   const container = { command: upUntilStopped };
-  await node.put(podOf("graceful", container, graceful));
-  await node.put(podOf("hooked", { ...container, lifecycle: { preStop: { sleep: { seconds: 1 } } } }, graceful));
-  for (const pod of await node.running("graceful", "hooked")) await hasPrinted(node, pod, "up");
+  await node.putManifest(podOf("graceful", container, graceful));
+  await node.putManifest(
+    podOf("hooked", { ...container, lifecycle: { preStop: { sleep: { seconds: 1 } } } }, graceful),
+  );
+  for (const pod of await node.waitUntilRunning("graceful", "hooked")) await waitForOutput(node, pod, "up");
   for (const name of ["graceful", "hooked"]) await node.removeFile(`${name}.yaml`);
-  await node.empty();
+  await node.waitUntilEmpty();
 });
 
-test("a limit beyond all measure is the runtime's to judge, and is told in its words", async () => {
+test("an impossible limit is passed to the runtime, and its error is reported", async () => {
   const limits = { cpu: "1e15", memory: "1000E" };
-  await node.put(podOf("measureless", { resources: { limits, requests: { cpu: "1m", memory: "1Mi" } } }));
-  await node.pod("measureless", "its start failed", ({ status }) => {
-    // It is tried again at once, and shown by its last state from then on.
+  await node.putManifest(podOf("measureless", { resources: { limits, requests: { cpu: "1m", memory: "1Mi" } } }));
+  await node.waitForPod("measureless", "its start failed", ({ status }) => {
+    // The start is retried at once; from then on the last state shows the failure.
     const { state, lastState } = status.containerStatuses?.[0] ?? {};
-    const told = [state?.terminated, lastState?.terminated];
-    return told.some((end) => end?.reason === "StartError" && end.message?.includes("invalid argument"));
+    const terminations = [state?.terminated, lastState?.terminated];
+    return terminations.some((end) => end?.reason === "StartError" && end.message?.includes("invalid argument"));
   });
 });

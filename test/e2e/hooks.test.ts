@@ -4,88 +4,88 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Container, Lifecycle, LifecycleHandler, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../bed/images/images.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
-import { type Node, startNode } from "./node.ts";
+import { startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
-let node: Node;
+let node: TestNode;
 let folder = "";
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "berth-hooks-"));
   node = await startNode();
 });
 afterAll(async () => {
-  await node.end();
+  await node.tearDown();
   await rm(folder, { recursive: true });
 });
 
-/** A folder of the node that outlives the pod, for the notes of its hooks. */
+/** A hostPath volume that outlives the pod, for the notes of its hooks. */
 const withNotes = (): Partial<PodSpec> => ({ volumes: [{ name: "notes", hostPath: { path: folder } }] });
-const noting = (lifecycle: Lifecycle, more: Partial<Container> = {}): Partial<Container> => ({
+const withHooks = (lifecycle: Lifecycle, more: Partial<Container> = {}): Partial<Container> => ({
   volumeMounts: [{ name: "notes", mountPath: "/notes" }],
   lifecycle,
   ...more,
 });
 const shell = (text: string) => ({ exec: { command: ["sh", "-c", text] } });
-/** Waits until a pod whose manifest is gone is shown no more. */
-const goes = (name: string) =>
-  until(`${name} to be gone`, 20_000, async () => !(await node.pods()).some((pod) => pod.name === `${name}-berth`));
-const notes = async (name: string) => (await readFile(join(folder, name), "utf8")).trimEnd().split("\n");
+/** Waits until the agent does not list a pod any more, after its manifest was removed. */
+const waitUntilGone = (name: string) =>
+  pollUntil(`${name} to be gone`, 20_000, async () => !(await node.pods()).some((pod) => pod.name === `${name}-berth`));
+const readNotes = async (name: string) => (await readFile(join(folder, name), "utf8")).trimEnd().split("\n");
 
-test("a container is up when its postStart hook has succeeded, and its preStop hook runs before its end", async () => {
+test("a container is ready after its postStart hook has succeeded, and its preStop hook runs before SIGTERM", async () => {
   const postStart = shell("sleep 1; echo begun >>/notes/life");
   const preStop = shell("echo ending >>/notes/life; sleep 1; echo hook done >>/notes/life");
   const command = script('trap "echo ended >>/notes/life; exit 0" TERM; sleep 1000000 & wait');
-  await node.put(podOf("life", noting({ postStart, preStop }, { command }), withNotes()));
-  await node.pod("life", "it waits for its hook", ({ reason }) => reason === "ContainerCreating");
-  await node.running("life");
-  expect(await notes("life")).toEqual(["begun"]);
+  await node.putManifest(podOf("life", withHooks({ postStart, preStop }, { command }), withNotes()));
+  await node.waitForPod("life", "it waits for its hook", ({ reason }) => reason === "ContainerCreating");
+  await node.waitUntilRunning("life");
+  expect(await readNotes("life")).toEqual(["begun"]);
   await node.removeFile("life.yaml");
-  await node.empty();
-  expect(await notes("life")).toEqual(["begun", "ending", "hook done", "ended"]);
+  await node.waitUntilEmpty();
+  expect(await readNotes("life")).toEqual(["begun", "ending", "hook done", "ended"]);
 });
 
-test("the preStop hook of a sidecar runs while what it serves still ends, and its SIGTERM comes behind that", async () => {
-  // The application ends only when it has seen the hook.
+test("a sidecar's preStop hook runs while the app container ends, and its SIGTERM comes after that", async () => {
+  // The app container ends only after the hook has written its note.
   const ends = "until grep -q drained /notes/served; do sleep 0.1; done; echo app ended >>/notes/served; exit 0";
   const trapping = (text: string) => script(`trap "${text}" TERM; echo up >>/notes/served; sleep 1000000 & wait`);
-  const drains = noting({ preStop: shell("echo drained >>/notes/served") });
+  const drains = withHooks({ preStop: shell("echo drained >>/notes/served") });
   const proxy = { name: "proxy", image: busyboxImage, restartPolicy: "Always" as const, ...drains };
   const initContainers = [{ ...proxy, command: trapping("echo proxy ended >>/notes/served; exit 0") }];
   const spec = { ...withNotes(), initContainers, terminationGracePeriodSeconds: 30 };
-  await node.put(podOf("served", noting({}, { command: trapping(ends) }), spec));
-  await until("both traps to be set", 20_000, async () => (await notes("served").catch(() => [])).length === 2);
+  await node.putManifest(podOf("served", withHooks({}, { command: trapping(ends) }), spec));
+  await pollUntil("both traps to be set", 20_000, async () => (await readNotes("served").catch(() => [])).length === 2);
   await node.removeFile("served.yaml");
-  await goes("served");
-  expect((await notes("served")).slice(2)).toEqual(["drained", "app ended", "proxy ended"]);
+  await waitUntilGone("served");
+  expect((await readNotes("served")).slice(2)).toEqual(["drained", "app ended", "proxy ended"]);
 });
 
-test("a hook that fails has its container stopped and tried again, and the log says why", async () => {
+test("a failed postStart hook stops its container, which is restarted, and the log names the failure", async () => {
   const postStart = shell(
     "echo try >>/notes/tries; test $(wc -l </notes/tries) -ge 2 || { echo not yet >&2; exit 1; }",
   );
-  await node.put(podOf("stubborn", noting({ postStart }, { command: untilStopped }), withNotes()));
-  const pod = await node.pod("stubborn", "it is up", ({ ready }) => ready === "1/1");
+  await node.putManifest(podOf("stubborn", withHooks({ postStart }, { command: untilStopped }), withNotes()));
+  const pod = await node.waitForPod("stubborn", "it is up", ({ ready }) => ready === "1/1");
   expect(pod.restarts).toBe(1);
-  await node.logged("failed to run the postStart hook of container main", "its command exited with code 1");
+  await node.waitForLogLine("failed to run the postStart hook of container main", "its command exited with code 1");
 });
 
-test("a preStop hook that fails keeps nobody from stopping: its container hears SIGTERM, and the log says why", async () => {
+test("a failed preStop hook does not prevent SIGTERM, and the log names the failure", async () => {
   const preStop = shell("echo tried >>/notes/failing; echo not now >&2; exit 7");
   const command = script(
     'trap "echo ended >>/notes/failing; exit 0" TERM; echo up >>/notes/failing; sleep 1000000 & wait',
   );
-  await node.put(podOf("failing", noting({ preStop }, { command }), withNotes()));
-  await until("its trap to be set", 20_000, async () => (await notes("failing").catch(() => [])).length === 1);
+  await node.putManifest(podOf("failing", withHooks({ preStop }, { command }), withNotes()));
+  await pollUntil("its trap to be set", 20_000, async () => (await readNotes("failing").catch(() => [])).length === 1);
   await node.removeFile("failing.yaml");
-  await goes("failing");
-  expect(await notes("failing")).toEqual(["up", "tried", "ended"]);
-  await node.logged("failing-berth", "preStop hook", "its command exited with code 7");
+  await waitUntilGone("failing");
+  expect(await readNotes("failing")).toEqual(["up", "tried", "ended"]);
+  await node.waitForLogLine("failing-berth", "preStop hook", "its command exited with code 7");
 });
 
-test("hooks may ask a server: one by one, as who they are, with the headers that they have", async () => {
+test("httpGet hooks send their own headers and the kube-lifecycle user agent, once per hook", async () => {
   const asked: string[] = [];
   const server = Bun.serve({
     port: 0,
@@ -100,79 +100,84 @@ test("hooks may ask a server: one by one, as who they are, with the headers that
   });
   try {
     const lifecycle = { postStart: asking("/begun"), preStop: asking("/ending") };
-    await node.put(podOf("asking", { lifecycle }, { hostNetwork: true }));
-    await node.running("asking");
+    await node.putManifest(podOf("asking", { lifecycle }, { hostNetwork: true }));
+    await node.waitUntilRunning("asking");
     expect(asked).toEqual(["/begun kube-lifecycle hook"]);
     await node.removeFile("asking.yaml");
-    await goes("asking");
+    await waitUntilGone("asking");
     expect(asked).toEqual(["/begun kube-lifecycle hook", "/ending kube-lifecycle hook"]);
   } finally {
     await server.stop(true);
   }
 });
 
-test("hooks may simply wait: so long is a container not up yet, and then not asked to end yet", async () => {
+test("sleep hooks delay readiness after the start and SIGTERM before the end", async () => {
   const lifecycle: Lifecycle = { postStart: { sleep: { seconds: 2 } }, preStop: { sleep: { seconds: 2 } } };
-  await node.put(podOf("waiting", { lifecycle }, { terminationGracePeriodSeconds: 30 }));
-  await node.pod("waiting", "it waits for its hook", ({ reason }) => reason === "ContainerCreating");
-  const [up] = await node.running("waiting");
+  await node.putManifest(podOf("waiting", { lifecycle }, { terminationGracePeriodSeconds: 30 }));
+  await node.waitForPod("waiting", "it waits for its hook", ({ reason }) => reason === "ContainerCreating");
+  const [up] = await node.waitUntilRunning("waiting");
   const startedAt = Date.parse(up?.status.containerStatuses?.[0]?.state?.running?.startedAt ?? "");
   expect(Date.now() - startedAt).toBeGreaterThanOrEqual(2000);
   const removedAt = performance.now();
   await node.removeFile("waiting.yaml");
-  await goes("waiting");
+  await waitUntilGone("waiting");
   expect(performance.now() - removedAt).toBeWithin(2000, 20_000);
 });
 
 const impossible: readonly (readonly [name: string, what: string, postStart: LifecycleHandler, says: string])[] = [
-  ["no-program", "a program that is not there", { exec: { command: ["/no/such/hook"] } }, "no such file or directory"],
-  ["no-server", "a port where nobody listens", { httpGet: { port: 9 } }, "connection refused"],
+  ["no-program", "a missing program", { exec: { command: ["/no/such/hook"] } }, "no such file or directory"],
+  ["no-server", "a port without a listener", { httpGet: { port: 9 } }, "connection refused"],
 ];
 test.each(impossible)(
-  "%s: a postStart hook by %s has its container stopped and tried again, and the log says why",
-  async (name, _, postStart, says) => {
-    await node.put(podOf(name, { lifecycle: { postStart } }));
-    const pod = await node.pod(name, "it was tried again, and waits", ({ reason }) => reason === "CrashLoopBackOff");
+  "%s: a postStart hook with %s stops its container, which is restarted, and the log names the failure",
+  async (name, _, postStart, expectedError) => {
+    await node.putManifest(podOf(name, { lifecycle: { postStart } }));
+    const pod = await node.waitForPod(
+      name,
+      "it was tried again, and waits",
+      ({ reason }) => reason === "CrashLoopBackOff",
+    );
     expect(pod).toMatchObject({ ready: "0/1", restarts: 1 });
-    await node.logged(`${name}-berth`, "failed to run the postStart hook of container main", says);
+    await node.waitForLogLine(`${name}-berth`, "failed to run the postStart hook of container main", expectedError);
   },
 );
 
-test("a preStop hook that hangs is ended together with its container when the grace has passed", async () => {
+test("a hanging preStop hook is killed together with its container at the end of the grace period", async () => {
   const preStop = shell("echo begun >>/notes/hanging; sleep 1000000; echo done >>/notes/hanging");
   const spec = { ...withNotes(), terminationGracePeriodSeconds: 3 };
-  await node.put(podOf("hanging", noting({ preStop }, { command: untilStopped }), spec));
-  await node.running("hanging");
+  await node.putManifest(podOf("hanging", withHooks({ preStop }, { command: untilStopped }), spec));
+  await node.waitUntilRunning("hanging");
   const removedAt = performance.now();
   await node.removeFile("hanging.yaml");
-  await goes("hanging");
+  await waitUntilGone("hanging");
   expect(performance.now() - removedAt).toBeWithin(2_900, 12_000);
-  expect(await notes("hanging")).toEqual(["begun"]);
+  expect(await readNotes("hanging")).toEqual(["begun"]);
 });
 
-test("a pod whose postStart hook hangs is never up, and ends when it is told to", async () => {
+test("a pod with a hanging postStart hook is never ready, and ends when its manifest is removed", async () => {
   const postStart = shell("echo begun >>/notes/never-up; sleep 1000000");
-  await node.put(podOf("never-up", noting({ postStart }, { command: untilStopped }), withNotes()));
-  await until("its hook to run", 20_000, async () => (await notes("never-up").catch(() => [])).length === 1);
-  const pod = await node.pod("never-up", "it is shown", () => true);
+  await node.putManifest(podOf("never-up", withHooks({ postStart }, { command: untilStopped }), withNotes()));
+  await pollUntil("its hook to run", 20_000, async () => (await readNotes("never-up").catch(() => [])).length === 1);
+  const pod = await node.waitForPod("never-up", "it is shown", () => true);
   expect([pod.phase, pod.reason, pod.ready]).toEqual(["Pending", "ContainerCreating", "0/1"]);
   const removedAt = performance.now();
   await node.removeFile("never-up.yaml");
-  await goes("never-up");
+  await waitUntilGone("never-up");
   expect(performance.now() - removedAt).toBeLessThan(12_000);
 });
 
-test("a hook that was under way when the agent was killed is run again by the next one", async () => {
+test("a postStart hook that was running when the agent was killed is run again by the next agent", async () => {
   const postStart = shell("echo begin >>/notes/killed; until test -e /notes/go; do sleep 0.1; done");
-  await node.put(podOf("killed", noting({ postStart }, { command: untilStopped }), withNotes()));
-  // The word of it is told before the runtime has begun it.
-  const begun = async () => (await notes("killed").catch((): string[] => [])).filter((line) => line === "begin").length;
-  await until("its hook to run", 20_000, async () => (await begun()) === 1);
+  await node.putManifest(podOf("killed", withHooks({ postStart }, { command: untilStopped }), withNotes()));
+  // The note is the proof: the agent logs the hook before the runtime has started its command.
+  const countStarts = async () =>
+    (await readNotes("killed").catch((): string[] => [])).filter((line) => line === "begin").length;
+  await pollUntil("its hook to run", 20_000, async () => (await countStarts()) === 1);
   await node.agent.kill9();
   await node.startAgent();
-  await until("its hook to run again", 20_000, async () => (await begun()) === 2);
+  await pollUntil("its hook to run again", 20_000, async () => (await countStarts()) === 2);
   await writeFile(join(folder, "go"), "");
-  const [pod] = await node.running("killed");
+  const [pod] = await node.waitUntilRunning("killed");
   expect(pod?.restarts).toBe(0);
-  expect(await begun()).toBe(2);
+  expect(await countStarts()).toBe(2);
 });

@@ -2,118 +2,122 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { rename } from "node:fs/promises";
 import { join } from "node:path";
 import { webImage } from "../bed/images/images.ts";
-import { until } from "../bed/poll-until.ts";
-import { type Recording, recordLives } from "./container-lifetimes.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import { type LifetimeRecording, recordLifetimes } from "./container-lifetimes.ts";
 import { ignoringSigterm, podOf, untilStopped, withUid } from "./manifest.ts";
-import { containerId, isReady, linesWith, type Node, startNode } from "./node.ts";
+import { containerId, isReady, linesContaining, startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
-let node: Node;
-let recording: Recording;
+let node: TestNode;
+let lifetimes: LifetimeRecording;
 
 beforeAll(async () => {
   node = await startNode();
-  recording = await recordLives(node.containerd);
+  lifetimes = await recordLifetimes(node.containerd);
 });
 
 afterAll(async () => {
-  recording.stop();
-  await node.end();
+  lifetimes.stop();
+  await node.tearDown();
 });
 
-test("an edited manifest is another pod: the old one gets its grace, and the new one starts when it is gone", async () => {
+test("an edited manifest replaces its pod: the new one starts when the old one has ended within its grace period", async () => {
   const pod = podOf("edited", { command: ignoringSigterm }, { terminationGracePeriodSeconds: 2 });
-  await node.put(pod);
-  const [old] = await node.running("edited");
+  await node.putManifest(pod);
+  const [old] = await node.waitUntilRunning("edited");
 
   const editedAt = performance.now();
-  await node.put({ ...pod, metadata: { ...pod.metadata, labels: { edition: "second" } } });
-  await node.pod("edited", "the new one runs", (now) => now.uid !== old!.uid && isReady(now));
+  await node.putManifest({ ...pod, metadata: { ...pod.metadata, labels: { edition: "second" } } });
+  await node.waitForPod("edited", "the new one runs", (now) => now.uid !== old!.uid && isReady(now));
   expect(performance.now() - editedAt).toBeGreaterThan(2000);
-  const lives = (await recording.lives()).filter(({ owner }) => owner.endsWith(" main"));
-  expect(lives.map(({ owner }) => owner.split(" ")[0])).toEqual([old!.uid, (await node.pods())[0]!.uid]);
-  expect(lives[1]!.createdAt).toBeGreaterThan(lives[0]!.endedAt!);
+  const recorded = (await lifetimes.all()).filter(({ owner }) => owner.endsWith(" main"));
+  expect(recorded.map(({ owner }) => owner.split(" ")[0])).toEqual([old!.uid, (await node.pods())[0]!.uid]);
+  expect(recorded[1]!.createdAt).toBeGreaterThan(recorded[0]!.endedAt!);
   await node.removeFile("edited.yaml");
 });
 
-test("a manifest that is moved away ends its pod, and moved back it starts it anew", async () => {
-  await node.put(podOf("moved"));
-  const [before] = await node.running("moved");
+test("moving a manifest away ends its pod, and moving it back starts the pod again", async () => {
+  await node.putManifest(podOf("moved"));
+  const [before] = await node.waitUntilRunning("moved");
   const [here, away] = [join(node.paths.manifests, "moved.yaml"), join(node.folder, "moved.yaml")];
 
   await rename(here, away);
-  await until("the pod to be gone", 20_000, async () => !(await node.pods()).some(({ uid }) => uid === before!.uid));
+  await pollUntil(
+    "the pod to be gone",
+    20_000,
+    async () => !(await node.pods()).some(({ uid }) => uid === before!.uid),
+  );
   await rename(away, here);
-  const [after] = await node.running("moved");
+  const [after] = await node.waitUntilRunning("moved");
   expect(after!.uid).toBe(before!.uid);
   expect(containerId(after!)).not.toBe(containerId(before!));
 });
 
-test("a broken manifest is refused once, with file, line and reason, and its pod runs on", async () => {
+test("a broken manifest is refused once, with file, line and reason, and its pod keeps running", async () => {
   const pod = podOf("broken");
-  await node.put(pod);
-  const [before] = await node.running("broken");
+  await node.putManifest(pod);
+  const [before] = await node.waitUntilRunning("broken");
   const file = join(node.paths.manifests, "broken.yaml");
 
   await node.putFile(
     "broken.yaml",
     "apiVersion: v1\nkind: Pod\nmetadata:\n  name: broken\nspec:\n  containers: none\n",
   );
-  const line = await node.logged("manifest refused", file);
+  const line = await node.waitForLogLine("manifest refused", file);
   expect(line).toContain(`${file}:6: `);
   expect(line).toContain("spec.containers");
   expect(line).toContain("default/broken-berth stays as it was");
-  // Another pod's start shows that the broken manifest has been looked at again since.
-  await node.put(podOf("bystander"));
-  await node.running("bystander");
-  expect(containerId((await node.running("broken"))[0]!)).toBe(containerId(before!));
-  expect(linesWith(await node.log(), "manifest refused")).toEqual([line]);
+  // The start of another pod shows that the agent has read the folder again.
+  await node.putManifest(podOf("bystander"));
+  await node.waitUntilRunning("bystander");
+  expect(containerId((await node.waitUntilRunning("broken"))[0]!)).toBe(containerId(before!));
+  expect(linesContaining(await node.log(), "manifest refused")).toEqual([line]);
 });
 
-test("it also runs on after a restart of the agent, which has only its own record of it", async () => {
-  const [before] = await node.running("broken");
+test("the pod of a broken manifest keeps running after a restart of the agent, which has only its checkpoint", async () => {
+  const [before] = await node.waitUntilRunning("broken");
   await node.agent.stop();
   const logged = (await node.log()).length;
   await node.startAgent();
-  const [after] = await node.running("broken");
+  const [after] = await node.waitUntilRunning("broken");
   expect(containerId(after!)).toBe(containerId(before!));
-  await until("the refusal by the new agent", 10_000, async () =>
+  await pollUntil("the refusal by the new agent", 10_000, async () =>
     (await node.log()).slice(logged).includes("broken.yaml:6: "),
   );
   await node.removeFile("bystander.yaml");
-  await until(
+  await pollUntil(
     "the bystander to go",
     20_000,
     async () => !(await node.pods()).some(({ name }) => /bystander/.test(name)),
   );
-  expect(linesWith((await node.log()).slice(logged), "manifest refused")).toHaveLength(1);
-  expect(containerId((await node.running("broken"))[0]!)).toBe(containerId(before!));
+  expect(linesContaining((await node.log()).slice(logged), "manifest refused")).toHaveLength(1);
+  expect(containerId((await node.waitUntilRunning("broken"))[0]!)).toBe(containerId(before!));
 });
 
-test("repaired as it was it changes nothing, and repaired otherwise it is another pod", async () => {
-  const [before] = await node.running("broken");
-  await node.put(podOf("broken"));
-  await node.put(podOf("bystander"));
-  await node.running("bystander");
-  const [repaired] = await node.running("broken");
+test("a broken manifest that is restored changes nothing, and one that is repaired differently replaces the pod", async () => {
+  const [before] = await node.waitUntilRunning("broken");
+  await node.putManifest(podOf("broken"));
+  await node.putManifest(podOf("bystander"));
+  await node.waitUntilRunning("bystander");
+  const [repaired] = await node.waitUntilRunning("broken");
   expect(containerId(repaired!)).toBe(containerId(before!));
 
-  await node.put(podOf("broken", { env: [{ name: "REPAIRED", value: "yes" }] }));
-  await node.pod("broken", "the repaired one runs", (pod) => pod.uid !== before!.uid && isReady(pod));
+  await node.putManifest(podOf("broken", { env: [{ name: "REPAIRED", value: "yes" }] }));
+  await node.waitForPod("broken", "the repaired one runs", (pod) => pod.uid !== before!.uid && isReady(pod));
 });
 
-test("a pod with a uid of its own stays the same pod: another image restarts that container alone, in its place", async () => {
+test("a static pod with an explicit uid is updated in place: another image restarts only that container", async () => {
   const side = { name: "side", image: webImage, command: untilStopped };
   const spec = podOf("own", {}).spec;
   const own = withUid({ ...podOf("own"), spec: { ...spec, containers: [...spec.containers, side] } }, "0f0f-own");
-  await node.put(own);
-  const [before] = await node.running("own");
+  await node.putManifest(own);
+  const [before] = await node.waitUntilRunning("own");
   expect(before!.uid).toBe("0f0f-own");
 
   const [main, ...others] = own.spec.containers;
-  await node.put({ ...own, spec: { ...own.spec, containers: [{ ...main!, image: webImage }, ...others] } });
-  const after = await node.pod("own", "main was restarted", (pod) => isReady(pod) && pod.restarts === 1);
+  await node.putManifest({ ...own, spec: { ...own.spec, containers: [{ ...main!, image: webImage }, ...others] } });
+  const after = await node.waitForPod("own", "main was restarted", (pod) => isReady(pod) && pod.restarts === 1);
   const statusOf = (name: string) => after.status.containerStatuses?.find((each) => each.name === name);
   expect([after.uid, after.ip]).toEqual(["0f0f-own", before!.ip]);
   expect(statusOf("main")).toMatchObject({ image: webImage, restartCount: 1 });

@@ -1,19 +1,22 @@
 import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../bed/images/images.ts";
 
-/** A command that runs until SIGTERM, and ends at once then. */
+/** A command that runs until SIGTERM and then ends at once. */
 export const untilStopped: readonly string[] = ["catatonit", "--", "sleep", "1000000"];
 
-/** A command that hears SIGTERM and goes on: only SIGKILL ends it. */
+/** A command that ignores SIGTERM: only SIGKILL ends it. */
 export const ignoringSigterm: readonly string[] = ["sh", "-c", "trap : TERM; while true; do sleep 1; done"];
 
-/** A command that runs a script of busybox' shell and ends at once on SIGTERM. */
+/** A command that runs a busybox shell script and ends at once on SIGTERM. */
 export const script = (text: string): readonly string[] => ["catatonit", "--", "sh", "-c", text];
 
-/** The same as {@link untilStopped}, which prints `up` when it would hear SIGTERM: that of a first process without a handler yet is lost. */
+/**
+ * The same as {@link untilStopped}, but it prints `up` once it handles SIGTERM: the kernel drops a signal to the first
+ * process of a container that has no handler yet.
+ */
 export const upUntilStopped: readonly string[] = script("echo up; exec sleep 1000000");
 
-/** A pod with one container called `main` that sleeps until it is stopped, but for what `container` and `spec` say. */
+/** A pod with one container `main` that sleeps until it is stopped. `container` and `spec` override fields. */
 export function podOf(name: string, container: Partial<Container> = {}, spec: Partial<PodSpec> = {}): Pod {
   return {
     apiVersion: "v1",
@@ -27,7 +30,7 @@ export function podOf(name: string, container: Partial<Container> = {}, spec: Pa
   };
 }
 
-/** The same pod under a uid of its own, which stays when the manifest changes. */
+/** The same pod with an explicit uid, which stays when the manifest changes. */
 export function withUid(pod: Pod, uid: string): Pod {
   return { ...pod, metadata: { ...pod.metadata, uid } };
 }

@@ -11,27 +11,29 @@ import {
   type PodSandbox,
 } from "../../proto/cri/gen/api.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { type Agent, aloneName, builtBinary, type JoinedCluster, startAgent } from "../bed/agent.ts";
+import { type Agent, builtBinary, type JoinedCluster, standaloneNodeName, startAgent } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
 import { bedPaths } from "../bed/cleanup/bed-record.ts";
 import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
 import { callCri } from "../bed/containerd/cri-call.ts";
 import { importImages } from "../bed/images/images.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 
-export interface NodeOptions {
+export interface TestNodeOptions {
   readonly version?: ContainerdVersion;
-  /** The OCI runtime; Debian 12's runc if not given. */
+  /** The path of the OCI runtime; by default runc of Debian 12. */
   readonly runc?: string;
   /** Fields of KubeletConfiguration. */
   readonly configuration?: Readonly<Record<string, unknown>>;
-  /** The cluster that each agent of this node joins; it stands alone if not given. */
+  /** The cluster that each agent of this node joins; none by default. */
   readonly cluster?: JoinedCluster;
+  /** The program of the first agent; the one of this tree if not given. */
+  readonly binary?: string;
 }
 
-/** One node of a test: a private containerd with the test images, and the compiled agent on it. */
-export interface Node {
-  /** What it is called, by its cluster and in the names of its static pods. */
+/** A node for a test: a private containerd with the test images, and the compiled agent on it. */
+export interface TestNode {
+  /** The node name, also the suffix of its static pods' names. */
   readonly name: string;
   readonly containerd: Containerd;
   readonly folder: string;
@@ -39,54 +41,75 @@ export interface Node {
   /** The agent that was started last. */
   readonly agent: Agent;
   /** Starts an agent and returns once it answers. The one before must have ended. */
-  startAgent(configuration?: Readonly<Record<string, unknown>>, flags?: readonly string[]): Promise<void>;
-  /** The same without waiting for its answer. */
-  launchAgent(configuration?: Readonly<Record<string, unknown>>, flags?: readonly string[]): Promise<void>;
-  /** Writes `<name>.yaml` into the folder of manifests, whole at once. */
-  put(pod: Pod): Promise<void>;
-  /** The same for any text or bytes and any file name. */
+  startAgent(
+    configuration?: Readonly<Record<string, unknown>>,
+    flags?: readonly string[],
+    binary?: string,
+  ): Promise<void>;
+  /** Starts an agent and returns at once. */
+  launchAgent(
+    configuration?: Readonly<Record<string, unknown>>,
+    flags?: readonly string[],
+    binary?: string,
+  ): Promise<void>;
+  /** Writes `<name>.yaml` into the manifest folder, atomically. */
+  putManifest(pod: Pod): Promise<void>;
+  /** Writes any content under any file name into the manifest folder, atomically. */
   putFile(fileName: string, content: string | Uint8Array): Promise<void>;
   removeFile(fileName: string): Promise<void>;
-  /** What the agent shows; rejects while none answers. */
+  /** The agent's pods; rejects while no agent answers. */
   pods(): Promise<readonly PodSummary[]>;
-  /** Tells of each change of the pods from now on, as `berth pods --watch` does; the function it returns ends that. */
+  /**
+   * Calls `changed` after each change of the pods, as `berth pods --watch` prints them. Returns a function that stops
+   * it.
+   */
   watch(changed: (pods: readonly PodSummary[]) => void): Promise<() => void>;
-  /** Waits until the pod of the manifest `name` is shown as `condition` wants it, and returns it. */
-  pod(name: string, what: string, condition: (pod: PodSummary) => boolean, timeoutMs?: number): Promise<PodSummary>;
-  /** Waits until all these pods run with all containers ready. */
-  running(...names: readonly string[]): Promise<readonly PodSummary[]>;
-  /** Waits until no pod is shown, and nothing of any is left: no container, no sandbox, no folder, log or record. */
-  empty(timeoutMs?: number): Promise<void>;
-  /** Everything the agents of this node have logged. */
+  /**
+   * Waits until the pod of the manifest `name` meets `condition`, and returns it. `what` describes the condition in
+   * errors.
+   */
+  waitForPod(
+    name: string,
+    what: string,
+    condition: (waitForPod: PodSummary) => boolean,
+    timeoutMs?: number,
+  ): Promise<PodSummary>;
+  /** Waits until all these pods are Running with all containers ready. */
+  waitUntilRunning(...names: readonly string[]): Promise<readonly PodSummary[]>;
+  /** Waits until the agent lists no pod, and no container, sandbox, folder, log or checkpoint is left. */
+  waitUntilEmpty(timeoutMs?: number): Promise<void>;
+  /** The log of all agents of this node. */
   log(): Promise<string>;
-  /** Waits for a line of the log that has all these words, and returns it. */
-  logged(...words: readonly string[]): Promise<string>;
+  /** Waits for a log line that contains all these texts, and returns it. */
+  waitForLogLine(...words: readonly string[]): Promise<string>;
   sandboxes(): Promise<readonly PodSandbox[]>;
   containers(): Promise<readonly Container[]>;
-  /** Ends agent, pods and runtime, and removes all files. */
-  end(): Promise<void>;
+  /** Stops agent, pods and runtime, and removes all files. */
+  tearDown(): Promise<void>;
 }
 
-const PATIENCE_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 
-/** Starts a node without pods. */
-export async function startNode({ configuration, ...options }: NodeOptions = {}): Promise<Node> {
+/** Starts a node with a running agent and without pods. */
+export async function startNode({ configuration, binary, ...options }: TestNodeOptions = {}): Promise<TestNode> {
   const node = await startNodeWithoutAgent(options);
   try {
-    await node.startAgent(configuration);
+    await node.startAgent(configuration, [], binary);
     return node;
   } catch (error) {
-    await node.end();
+    await node.tearDown();
     throw error;
   }
 }
 
-/** The same before its first agent. */
-export async function startNodeWithoutAgent(options: Omit<NodeOptions, "configuration"> = {}): Promise<Node> {
+/** Starts a node without an agent. */
+export async function startNodeWithoutAgent(
+  options: Omit<TestNodeOptions, "configuration" | "binary"> = {},
+): Promise<TestNode> {
   const { version, runc, cluster } = options;
   await buildIfStale();
   const folder = await mkdtemp(join(tmpdir(), "berth-e2e-"));
-  // As a runtime's own folders are: users of a pod's own may pass through, and see nothing on the way.
+  // Like a runtime's own folders: users of a user namespace may traverse it and cannot list it.
   await chmod(folder, 0o711);
   const containerd = await startContainerd({ stateDir: folder, ...(version && { version }), ...(runc && { runc }) });
   try {
@@ -96,15 +119,15 @@ export async function startNodeWithoutAgent(options: Omit<NodeOptions, "configur
     await containerd.stop();
     throw error;
   }
-  return createNode(folder, containerd, cluster);
+  return createTestNode(folder, containerd, cluster);
 }
 
-function createNode(folder: string, containerd: Containerd, cluster: JoinedCluster | undefined): Node {
+function createTestNode(folder: string, containerd: Containerd, cluster: JoinedCluster | undefined): TestNode {
   const paths = bedPaths(folder);
   const { endpoint } = containerd;
   let agent: Agent | undefined;
-  const name = cluster?.nodeName ?? aloneName;
-  const node: Node = {
+  const name = cluster?.nodeName ?? standaloneNodeName;
+  const node: TestNode = {
     name,
     containerd,
     folder,
@@ -113,16 +136,16 @@ function createNode(folder: string, containerd: Containerd, cluster: JoinedClust
       if (agent === undefined) throw new Error("no agent was started on this node");
       return agent;
     },
-    async launchAgent(own = {}, flags = []) {
-      // Nobody listens there; without it the agent would warn of each pod.
+    async launchAgent(own = {}, flags = [], binary = builtBinary) {
+      // No DNS server listens there; without this setting the agent would warn about each pod.
       const dns = { clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
       const configuration = { ...(cluster && dns), ...own };
-      const options = { binary: builtBinary, stateDir: folder, endpoint, configuration, flags };
+      const options = { binary, stateDir: folder, endpoint, configuration, flags };
       agent = await startAgent({ ...options, ...(cluster && { cluster }) });
     },
-    async startAgent(configuration, flags) {
-      await node.launchAgent(configuration, flags);
-      await until("the agent to answer", PATIENCE_MS, async () => {
+    async startAgent(configuration, flags, binary) {
+      await node.launchAgent(configuration, flags, binary);
+      await pollUntil("the agent to answer", TIMEOUT_MS, async () => {
         if (!node.agent.isRunning) throw new Error(`the agent has ended:\n${await node.log()}`);
         return await node.pods().then(
           () => true,
@@ -130,23 +153,23 @@ function createNode(folder: string, containerd: Containerd, cluster: JoinedClust
         );
       });
     },
-    put: (pod) => node.putFile(`${pod.metadata.name}.yaml`, JSON.stringify(pod, null, 2)),
+    putManifest: (pod) => node.putFile(`${pod.metadata.name}.yaml`, JSON.stringify(pod, null, 2)),
     async putFile(fileName, content) {
-      // A name that begins with a dot is no manifest.
-      const unseen = join(paths.manifests, `.${fileName}`);
-      await writeFile(unseen, content);
-      await rename(unseen, join(paths.manifests, fileName));
+      // The agent ignores names that begin with a dot.
+      const hiddenPath = join(paths.manifests, `.${fileName}`);
+      await writeFile(hiddenPath, content);
+      await rename(hiddenPath, join(paths.manifests, fileName));
     },
     removeFile: (fileName) => rm(join(paths.manifests, fileName)),
     pods: () => listPods(paths.agentRoot),
     watch: (changed) => watchPods(paths.agentRoot, changed),
-    pod: (name, what, condition, timeoutMs = PATIENCE_MS) => awaitPod(node, name, what, condition, timeoutMs),
-    running: (...names) => Promise.all(names.map((name) => node.pod(name, "it runs", isReady))),
-    empty: (timeoutMs = PATIENCE_MS) => awaitEmpty(node, timeoutMs),
+    waitForPod: (name, what, condition, timeoutMs = TIMEOUT_MS) => pollForPod(node, name, what, condition, timeoutMs),
+    waitUntilRunning: (...names) => Promise.all(names.map((name) => node.waitForPod(name, "it runs", isReady))),
+    waitUntilEmpty: (timeoutMs = TIMEOUT_MS) => pollUntilEmpty(node, timeoutMs),
     log: () => readFile(paths.agentLog, "utf8"),
-    logged: (...words) =>
-      until(`a line in the log with ${words.join(" and ")}`, PATIENCE_MS, async () =>
-        linesWith(await node.log(), ...words).at(0),
+    waitForLogLine: (...words) =>
+      pollUntil(`a line in the log with ${words.join(" and ")}`, TIMEOUT_MS, async () =>
+        linesContaining(await node.log(), ...words).at(0),
       ),
     sandboxes: async () =>
       (
@@ -166,7 +189,7 @@ function createNode(folder: string, containerd: Containerd, cluster: JoinedClust
           ListContainersResponse,
         )
       ).containers,
-    async end() {
+    async tearDown() {
       await agent?.stop();
       await containerd.stop();
       await rm(folder, { recursive: true, force: true });
@@ -175,30 +198,30 @@ function createNode(folder: string, containerd: Containerd, cluster: JoinedClust
   return node;
 }
 
-/** All containers run. */
+/** True if the pod is Running and all its containers are ready. */
 export const isReady = ({ phase, ready }: PodSummary) =>
   phase === "Running" && ready.split("/")[0] === ready.split("/")[1];
 
-/** Waits until the first instance of a container has printed this. */
-export async function hasPrinted(node: Node, pod: PodSummary, words: string, container = "main"): Promise<void> {
+/** Waits until the first instance of a container has printed `words`. */
+export async function waitForOutput(node: TestNode, pod: PodSummary, words: string, container = "main"): Promise<void> {
   const file = join(node.paths.podLogs, `${pod.namespace}_${pod.name}_${pod.uid}`, container, "0.log");
-  await until(`${pod.name} to print ${words}`, PATIENCE_MS, async () =>
+  await pollUntil(`${pod.name} to print ${words}`, TIMEOUT_MS, async () =>
     (await readFile(file, "utf8").catch(() => "")).includes(words),
   );
 }
 
-/** The id of the instance that the pod's container `name` has now. */
+/** The id of the current instance of the pod's container `name`. */
 export function containerId({ status }: PodSummary, name = "main"): string {
   const own = status.containerStatuses?.find((each) => each.name === name);
   return own?.containerID?.replace(/^containerd:\/\//, "") ?? "";
 }
 
-/** The lines of a log that have all these words. */
-export function linesWith(log: string, ...words: readonly string[]): readonly string[] {
+/** The lines of a log that contain all these texts. */
+export function linesContaining(log: string, ...words: readonly string[]): readonly string[] {
   return log.split("\n").filter((line) => words.every((word) => line.includes(word)));
 }
 
-/** Asks over the socket that `berth pods` uses; many times a second that is cheaper than the command. */
+/** Requests the pods over the socket of `berth pods`, which is cheaper than the command when polling. */
 async function listPods(agentRoot: string): Promise<readonly PodSummary[]> {
   const answer = await fetch("http://berth/pods", { unix: join(agentRoot, "berth.sock") });
   return ((await answer.json()) as PodListing).pods;
@@ -225,8 +248,8 @@ function lineSplitter(): TransformStream<string, string> {
   });
 }
 
-async function awaitPod(
-  node: Node,
+async function pollForPod(
+  node: TestNode,
   name: string,
   what: string,
   condition: (pod: PodSummary) => boolean,
@@ -234,42 +257,43 @@ async function awaitPod(
 ): Promise<PodSummary> {
   let last: PodSummary | undefined;
   try {
-    return await until(`pod ${name}: ${what}`, timeoutMs, async () => {
+    return await pollUntil(`pod ${name}: ${what}`, timeoutMs, async () => {
       const pods = await node.pods().catch(() => []);
       last = pods.find((pod) => pod.name === `${name}-${node.name}`) ?? last;
       return pods.find((pod) => pod === last && condition(pod));
     });
   } catch (cause) {
-    const seen = last === undefined ? "it was never shown" : `last seen: ${JSON.stringify(last.status, null, 1)}`;
-    throw new Error(`pod ${name} was expected so: ${what}; ${seen}\n${(await node.log()).slice(-4000)}`, { cause });
+    const seen =
+      last === undefined ? "the agent never listed it" : `last seen: ${JSON.stringify(last.status, null, 1)}`;
+    throw new Error(`pod ${name} did not meet: ${what}; ${seen}\n${(await node.log()).slice(-4000)}`, { cause });
   }
 }
 
-async function awaitEmpty(node: Node, timeoutMs: number): Promise<void> {
+async function pollUntilEmpty(node: TestNode, timeoutMs: number): Promise<void> {
   let left: readonly string[] = [];
   try {
-    await until("an empty node", timeoutMs, async () => {
-      left = await whatIsLeft(node);
+    await pollUntil("an empty node", timeoutMs, async () => {
+      left = await describeRemains(node);
       return left.length === 0;
     });
   } catch (cause) {
     const ids = left.flatMap((line) => /[0-9a-f]{64}/.exec(line)?.[0] ?? []);
     const runtimeLog = await readFile(node.containerd.logFile, "utf8");
-    const story = ids.flatMap((id) => linesWith(runtimeLog, id)).join("\n");
+    const runtimeLines = ids.flatMap((id) => linesContaining(runtimeLog, id)).join("\n");
     const log = (await node.log()).slice(-4000);
-    throw new Error(`left on the node: ${left.join("\n")}\ncontainerd: ${story}\n${log}`, { cause });
+    throw new Error(`left on the node: ${left.join("\n")}\ncontainerd: ${runtimeLines}\n${log}`, { cause });
   }
 }
 
-/** All that a pod can leave on its node as far as CRI and the disk show it, in words. */
-async function whatIsLeft(node: Node): Promise<readonly string[]> {
+/** Describes everything that pods have left in the runtime and on the disk. */
+async function describeRemains(node: TestNode): Promise<readonly string[]> {
   const { agentRoot, podLogs } = node.paths;
   const folders = [join(agentRoot, "pods"), join(agentRoot, "berth", "pods"), podLogs];
   const [pods, sandboxes, containers, ...files] = await Promise.all([
     node.pods(),
     node.sandboxes(),
     node.containers(),
-    // Before the first pod some of them are not there.
+    // Some of the folders do not exist before the first pod.
     ...folders.map(async (folder) => (await readdir(folder).catch(() => [])).map((name) => join(folder, name))),
   ]);
   return [

@@ -3,54 +3,59 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import { until } from "../bed/poll-until.ts";
-import { type Holders, holding, watchHolders } from "./open-file-watch.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import { holdOpenCommand, type OpenFileWatch, watchOpenFiles } from "./open-file-watch.ts";
 
 let folder: string;
-let holders: Holders;
+let openFileWatch: OpenFileWatch;
 
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "berth-holders-"));
-  holders = watchHolders(folder);
+  openFileWatch = watchOpenFiles(folder);
 });
 
 afterEach(async () => {
-  holders.stop();
+  openFileWatch.stop();
   await rm(folder, { recursive: true });
 });
 
-/** A shell with a child, both of which hold the file. */
-async function live(owner: string) {
-  const before = holders.begun().get(owner) ?? 0;
-  const life = execa("sh", ["-c", `${holding(folder, owner)}; sleep 1000 & wait`], { detached: true, reject: false });
-  await until("it to begin", 5000, () => (holders.begun().get(owner) ?? 0) > before);
+/** Starts a shell with a child process; both keep the file open. */
+async function startInstance(owner: string) {
+  const before = openFileWatch.startCounts().get(owner) ?? 0;
+  const instance = execa("sh", ["-c", `${holdOpenCommand(folder, owner)}; sleep 1000 & wait`], {
+    detached: true,
+    reject: false,
+  });
+  await pollUntil("the shell to open its file", 5000, () => (openFileWatch.startCounts().get(owner) ?? 0) > before);
   return {
-    /** By a signal that tells the process nothing. */
+    /** With SIGKILL, so that the process cannot close the file itself. */
     async kill() {
-      process.kill(-life.pid!, "SIGKILL");
-      await life;
+      process.kill(-instance.pid!, "SIGKILL");
+      await instance;
     },
   };
 }
 
-test("two lives of one owner, one after the other, are no two at once, although the first was killed", async () => {
-  await (await live("web main")).kill();
-  const second = await live("web main");
-  expect(holders.now()).toEqual(new Map([["web main", 1]]));
+test("two instances of one owner, one after the other, are no duplicates, although the first was killed", async () => {
+  await (await startInstance("web main")).kill();
+  const second = await startInstance("web main");
+  expect(openFileWatch.openCounts()).toEqual(new Map([["web main", 1]]));
   await second.kill();
-  expect(holders.begun()).toEqual(new Map([["web main", 2]]));
-  expect(holders.now()).toEqual(new Map());
-  expect(holders.twice()).toEqual([]);
+  expect(openFileWatch.startCounts()).toEqual(new Map([["web main", 2]]));
+  expect(openFileWatch.openCounts()).toEqual(new Map());
+  expect(openFileWatch.overlaps()).toEqual([]);
 });
 
-test("a life that begins while another one of its owner lives is seen afterwards, however short it was", async () => {
-  const first = await live("web main");
-  const other = await live("web side");
-  await execa("sh", ["-c", holding(folder, "web main")]);
+test("an instance that starts while another one of its owner runs is reported afterwards, however short it was", async () => {
+  const first = await startInstance("web main");
+  const other = await startInstance("web side");
+  await execa("sh", ["-c", holdOpenCommand(folder, "web main")]);
   await Promise.all([first.kill(), other.kill()]);
-  expect(holders.twice()).toEqual([expect.stringMatching(/^web main began as .* while it lived as web main\+.*$/)]);
+  expect(openFileWatch.overlaps()).toEqual([
+    expect.stringMatching(/^web main started as .* while web main\+.* was running$/),
+  ]);
 });
 
-test("of a folder that is not there nothing can be told", () => {
-  expect(() => watchHolders(join(folder, "absent"))).toThrow("absent cannot be watched");
+test("watching a missing folder throws", () => {
+  expect(() => watchOpenFiles(join(folder, "absent"))).toThrow("absent cannot be watched");
 });

@@ -2,46 +2,49 @@ import { dlopen, FFIType } from "bun:ffi";
 import { closeSync, readSync } from "node:fs";
 
 /**
- * Whoever holds a file of a folder open for writing, as the kernel tells it: in order, without a look in between, and of those too that
- * are killed. Each instance of a container holds one of its own, so that no two can live at once unseen.
+ * Tracks which processes have a file of a folder open for writing, by the kernel's ordered inotify events; those of
+ * killed processes are included. Each container instance opens a file of its own, so that two instances that run at
+ * once are always detected, without polling.
  */
-export interface Holders {
-  /** How many instances each owner has at this moment, where it has any. */
-  now(): ReadonlyMap<string, number>;
-  /** How often each owner has begun. */
-  begun(): ReadonlyMap<string, number>;
-  /** One sentence for each instance that began while another one of its owner lived. */
-  twice(): readonly string[];
+export interface OpenFileWatch {
+  /** The number of running instances of each owner, if it has any. */
+  openCounts(): ReadonlyMap<string, number>;
+  /** The number of starts of each owner. */
+  startCounts(): ReadonlyMap<string, number>;
+  /** One sentence for each instance that started while another one of its owner was running. */
+  overlaps(): readonly string[];
   stop(): void;
 }
 
-/** What stands between the owner and the instance in the name of a file. */
+/** Separates the owner from the instance in a file name. */
 const SEPARATOR = "+";
 
-/** The command of busybox' shell by which a container holds its file in `folder` for as long as one of its processes lives. */
-export const holding = (folder: string, owner: string): string =>
+/**
+ * The busybox shell command that keeps a container's file in `folder` open for as long as one of its processes lives.
+ */
+export const holdOpenCommand = (folder: string, owner: string): string =>
   `read -r own < /proc/sys/kernel/random/uuid; exec 9> "${folder}/${owner}${SEPARATOR}$own"`;
 
-/** One line of the kernel's story. */
-interface Change {
+/** One inotify event. */
+interface OpenFileEvent {
   readonly file: string;
   readonly isOpen: boolean;
 }
 
-/** Tells of `folder`, which must be there, from now on. Its answers throw if the kernel has dropped a part of the story. */
-export function watchHolders(folder: string): Holders {
-  const { inotify, close } = followOpenings(folder);
-  const changes: Change[] = [];
+/** Watches `folder`, which must exist. The methods of the result throw if the kernel has dropped events. */
+export function watchOpenFiles(folder: string): OpenFileWatch {
+  const { inotify, close } = openInotify(folder);
+  const events: OpenFileEvent[] = [];
   const drain = () => {
-    changes.push(...inotify());
-    return changes;
+    events.push(...inotify());
+    return events;
   };
-  // The kernel keeps some thousands of events for a reader that is late.
+  // The kernel's queue holds some thousands of events between two reads.
   const timer = setInterval(drain, 200);
   return {
-    now: () => storyOf(drain()).now,
-    begun: () => storyOf(drain()).begun,
-    twice: () => storyOf(drain()).twice,
+    openCounts: () => replayEvents(drain()).now,
+    startCounts: () => replayEvents(drain()).started,
+    overlaps: () => replayEvents(drain()).twice,
     stop() {
       clearInterval(timer);
       close();
@@ -49,34 +52,35 @@ export function watchHolders(folder: string): Holders {
   };
 }
 
-/** What became of the owners, by the changes in their order. */
-function storyOf(changes: readonly Change[]) {
-  const lives = new Map<string, Set<string>>();
-  const begun = new Map<string, number>();
+/** Replays the events in their order. */
+function replayEvents(events: readonly OpenFileEvent[]) {
+  const openFiles = new Map<string, Set<string>>();
+  const started = new Map<string, number>();
   const twice: string[] = [];
-  for (const { file, isOpen } of changes) {
+  for (const { file, isOpen } of events) {
     const [owner = ""] = file.split(SEPARATOR);
-    const own = lives.get(owner) ?? new Set();
-    lives.set(owner, own);
+    const openOfOwner = openFiles.get(owner) ?? new Set();
+    openFiles.set(owner, openOfOwner);
     if (isOpen) {
-      begun.set(owner, (begun.get(owner) ?? 0) + 1);
-      if (own.size > 0) twice.push(`${owner} began as ${file} while it lived as ${[...own].join(", ")}`);
-      own.add(file);
-    } else own.delete(file);
+      started.set(owner, (started.get(owner) ?? 0) + 1);
+      if (openOfOwner.size > 0)
+        twice.push(`${owner} started as ${file} while ${[...openOfOwner].join(", ")} was running`);
+      openOfOwner.add(file);
+    } else openOfOwner.delete(file);
   }
-  const now = new Map([...lives].map(([owner, { size }]) => [owner, size] as const).filter(([, size]) => size > 0));
-  return { now, begun, twice };
+  const now = new Map([...openFiles].map(([owner, { size }]) => [owner, size] as const).filter(([, size]) => size > 0));
+  return { now, started, twice };
 }
 
 const IN_CLOSE_WRITE = 0x8;
 const IN_OPEN = 0x20;
 const IN_Q_OVERFLOW = 0x4000;
 const IN_CLOEXEC_NONBLOCK = 0o2004000;
-/** `struct inotify_event` without its name: what is watched, the mask, a cookie, the length of the name. */
-const HEAD_BYTES = 16;
+/** The size of `struct inotify_event` without its name: watch descriptor, mask, cookie, length of the name. */
+const HEADER_BYTES = 16;
 
-/** A watch of inotify(7) with the events that Node does not tell. */
-function followOpenings(folder: string) {
+/** An inotify(7) watch for IN_OPEN and IN_CLOSE_WRITE, which Node's fs.watch does not report. */
+function openInotify(folder: string) {
   const libc = dlopen("libc.so.6", {
     inotify_init1: { args: [FFIType.i32], returns: FFIType.i32 },
     inotify_add_watch: { args: [FFIType.i32, FFIType.cstring, FFIType.u32], returns: FFIType.i32 },
@@ -88,11 +92,11 @@ function followOpenings(folder: string) {
   if (watch < 0) throw new Error(`${folder} cannot be watched`);
   const buffer = Buffer.alloc(64 * 1024);
   return {
-    inotify: (): readonly Change[] => {
-      const changes: Change[] = [];
+    inotify: (): readonly OpenFileEvent[] => {
+      const events: OpenFileEvent[] = [];
       for (let bytes = readSome(descriptor, buffer); bytes > 0; bytes = readSome(descriptor, buffer))
-        changes.push(...changesOf(buffer.subarray(0, bytes)));
-      return changes;
+        events.push(...parseEvents(buffer.subarray(0, bytes)));
+      return events;
     },
     close: () => closeSync(descriptor),
   };
@@ -107,16 +111,16 @@ function readSome(descriptor: number, buffer: Buffer): number {
   }
 }
 
-function changesOf(bytes: Buffer): readonly Change[] {
-  const changes: Change[] = [];
+function parseEvents(bytes: Buffer): readonly OpenFileEvent[] {
+  const events: OpenFileEvent[] = [];
   for (let at = 0; at < bytes.length; ) {
     const mask = bytes.readUInt32LE(at + 4);
-    const end = at + HEAD_BYTES + bytes.readUInt32LE(at + 12);
-    if ((mask & IN_Q_OVERFLOW) !== 0) throw new Error("the kernel has dropped a part of the story");
-    const file = bytes.toString("utf8", at + HEAD_BYTES, end).replace(/\0+$/, "");
-    // The folder itself is opened by whoever lists it, and has no name here.
-    if (file !== "") changes.push({ file, isOpen: (mask & IN_OPEN) !== 0 });
+    const end = at + HEADER_BYTES + bytes.readUInt32LE(at + 12);
+    if ((mask & IN_Q_OVERFLOW) !== 0) throw new Error("the kernel has dropped inotify events");
+    const file = bytes.toString("utf8", at + HEADER_BYTES, end).replace(/\0+$/, "");
+    // An event without a name is for the folder itself, which any process may open to list it.
+    if (file !== "") events.push({ file, isOpen: (mask & IN_OPEN) !== 0 });
     at = end;
   }
-  return changes;
+  return events;
 }

@@ -6,67 +6,71 @@ import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } f
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Container, PodSpec, Probe } from "../../proto/kubernetes/gen/types.ts";
 import { webImage } from "../bed/images/images.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
-import { type Node, startNode } from "./node.ts";
+import { startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
-let node: Node;
+let node: TestNode;
 beforeAll(async () => {
   node = await startNode();
 });
-afterAll(() => node.end());
+afterAll(() => node.tearDown());
 
-/** A folder that the test and the container share. */
+/** An emptyDir volume that the test and the container share. */
 const withNotes: Partial<PodSpec> = { volumes: [{ name: "notes", emptyDir: {} }] };
 const notes = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
 const noteOf = ({ uid }: PodSummary, name: string) =>
   join(node.paths.agentRoot, "pods", uid, "volumes/kubernetes.io~empty-dir/notes", name);
-/** A busy machine takes its time to begin a server, and to answer. */
-const patiently: Probe = { periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 60 };
+/** Tolerates a busy machine, which starts a server late and answers slowly. */
+const tolerant: Probe = { periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 60 };
 const everySecond: Probe = { periodSeconds: 1, failureThreshold: 2 };
-/** Well from the second second to the fourth. */
-const forAWhile = script("sleep 2; touch /tmp/ok; sleep 2; rm /tmp/ok; sleep 1000000");
-const looking = { exec: { command: ["test", "-e", "/tmp/ok"] } };
+/** A container that is healthy from 2 s to 4 s after its start. */
+const healthyForAWhile = script("sleep 2; touch /tmp/ok; sleep 2; rm /tmp/ok; sleep 1000000");
+const checkFile = { exec: { command: ["test", "-e", "/tmp/ok"] } };
 
-test("a command says when the container is ready, and when it is not any more", async () => {
-  const readinessProbe = { ...patiently, exec: { command: ["test", "-e", "/notes/ok"] }, failureThreshold: 2 };
-  await node.put(podOf("by-command", { ...notes, command: untilStopped, readinessProbe }, withNotes));
+test("an exec readiness probe makes the container ready and unready", async () => {
+  const readinessProbe = { ...tolerant, exec: { command: ["test", "-e", "/notes/ok"] }, failureThreshold: 2 };
+  await node.putManifest(podOf("by-command", { ...notes, command: untilStopped, readinessProbe }, withNotes));
   const isRunning = ({ phase, ready }: PodSummary) => phase === "Running" && ready === "0/1";
-  const running = await node.pod("by-command", "it runs, and is not ready", isRunning);
+  const running = await node.waitForPod("by-command", "it runs, and is not ready", isRunning);
   await writeFile(noteOf(running, "ok"), "");
-  await node.pod("by-command", "it is ready", ({ ready }) => ready === "1/1");
+  await node.waitForPod("by-command", "it is ready", ({ ready }) => ready === "1/1");
   await rm(noteOf(running, "ok"));
-  const pod = await node.pod("by-command", "it is not ready any more", ({ ready }) => ready === "0/1");
+  const pod = await node.waitForPod("by-command", "it is not ready any more", ({ ready }) => ready === "0/1");
   expect(pod.restarts).toBe(0);
 });
 
 test("a container that fails its liveness probe is restarted", async () => {
-  const livenessProbe = { ...looking, ...everySecond, initialDelaySeconds: 3 };
-  await node.put(podOf("mortal", { command: forAWhile, livenessProbe }));
-  const pod = await node.pod("mortal", "it was restarted", ({ restarts }) => restarts === 1);
+  const livenessProbe = { ...checkFile, ...everySecond, initialDelaySeconds: 3 };
+  await node.putManifest(podOf("mortal", { command: healthyForAWhile, livenessProbe }));
+  const pod = await node.waitForPod("mortal", "it was restarted", ({ restarts }) => restarts === 1);
   expect(pod.status.containerStatuses?.[0]?.lastState?.terminated?.exitCode).toBe(143);
-  await node.logged("Container main failed liveness probe, will be restarted");
+  await node.waitForLogLine("Container main failed liveness probe, will be restarted");
 });
 
-test("an HTTP server and a socket are asked at the pod's address, by a port's name", async () => {
+test("HTTP and TCP probes reach the pod's address by a named port", async () => {
   const ports = [{ name: "web", containerPort: 8080 }];
   const { name: main } = podOf("").spec.containers[0]!;
   for (const [name, readinessProbe] of [
     ["by-http", { httpGet: { port: "web", path: "/" }, ...everySecond }],
     ["by-tcp", { tcpSocket: { port: "web" }, ...everySecond }],
   ] as const) {
-    await node.put(podOf(name, {}, { containers: [{ name: main, image: webImage, ports, readinessProbe }] }));
-    await node.pod(name, "it is ready", ({ ready }) => ready === "1/1");
+    await node.putManifest(podOf(name, {}, { containers: [{ name: main, image: webImage, ports, readinessProbe }] }));
+    await node.waitForPod(name, "it is ready", ({ ready }) => ready === "1/1");
   }
-  await node.put(
+  await node.putManifest(
     podOf("by-nobody", { command: untilStopped, readinessProbe: { httpGet: { port: 8080 }, ...everySecond } }),
   );
-  await node.pod("by-nobody", "it runs, and is not ready", (pod) => pod.phase === "Running" && pod.ready === "0/1");
+  await node.waitForPod(
+    "by-nobody",
+    "it runs, and is not ready",
+    (pod) => pod.phase === "Running" && pod.ready === "0/1",
+  );
 });
 
-/** A server of gRPC's health checks on all addresses of this machine. */
+/** Starts a gRPC health server on all addresses of this machine. */
 async function serveHealth(isServing: () => boolean): Promise<{ readonly port: number; readonly end: () => void }> {
   const server = new Server();
   const asIs = (value: Buffer) => value;
@@ -90,21 +94,23 @@ async function serveHealth(isServing: () => boolean): Promise<{ readonly port: n
   return { port, end: () => server.forceShutdown() };
 }
 
-test("a pod on the node's network is asked there, by gRPC too", async () => {
+test("a gRPC probe of a hostNetwork pod reaches the node's address", async () => {
   const { port, end } = await serveHealth(() => true);
-  await node.put(podOf("by-grpc", { readinessProbe: { grpc: { port }, ...everySecond } }, { hostNetwork: true }));
-  await node.pod("by-grpc", "it is ready", ({ ready }) => ready === "1/1");
+  await node.putManifest(
+    podOf("by-grpc", { readinessProbe: { grpc: { port }, ...everySecond } }, { hostNetwork: true }),
+  );
+  await node.waitForPod("by-grpc", "it is ready", ({ ready }) => ready === "1/1");
   end();
-  await node.pod("by-grpc", "it is not ready any more", ({ ready }) => ready === "0/1");
+  await node.waitForPod("by-grpc", "it is not ready any more", ({ ready }) => ready === "0/1");
 });
 
-/** Serves well until the test has left its note, fails then as `failing` says, and is well again as the next instance. */
+/** A server that fails by the command `failing` once the test has written a note; its next instance is healthy. */
 const failsOnce = (failing: string) =>
   script(
     `cp -r /www /tmp; test -e /notes/fail && exec httpd -f -p 8080 -h /tmp/www; httpd -f -p 8080 -h /tmp/www & until test -e /notes/fail; do sleep 0.1; done; ${failing}; exec sleep 1000000`,
   );
 
-test("by HTTP, TCP and gRPC alike: a container whose server is well no more is restarted, and goes on when it is well again", async () => {
+test("a container that fails its HTTP, TCP or gRPC liveness probe is restarted, and keeps running when it is healthy again", async () => {
   let isServing = true;
   const health = await serveHealth(() => isServing);
   type Way = readonly [name: string, asking: Probe, container: Partial<Container>, spec: Partial<PodSpec>];
@@ -120,70 +126,72 @@ test("by HTTP, TCP and gRPC alike: a container whose server is well no more is r
   ];
   try {
     for (const [name, asking, container, spec] of ways) {
-      const startupProbe = { ...asking, ...patiently };
+      const startupProbe = { ...asking, ...tolerant };
       const livenessProbe = { ...startupProbe, failureThreshold: 2 };
-      await node.put(podOf(name, { ...notes, ...container, startupProbe, livenessProbe }, { ...withNotes, ...spec }));
+      await node.putManifest(
+        podOf(name, { ...notes, ...container, startupProbe, livenessProbe }, { ...withNotes, ...spec }),
+      );
     }
-    const well = await node.running(...ways.map(([name]) => name));
-    expect(well.map(({ restarts }) => restarts)).toEqual([0, 0, 0]);
+    const before = await node.waitUntilRunning(...ways.map(([name]) => name));
+    expect(before.map(({ restarts }) => restarts)).toEqual([0, 0, 0]);
     isServing = false;
-    for (const pod of well) await writeFile(noteOf(pod, "fail"), "");
+    for (const pod of before) await writeFile(noteOf(pod, "fail"), "");
     for (const [name] of ways) {
-      const pod = await node.pod(name, "it was restarted", ({ restarts }) => restarts === 1);
+      const pod = await node.waitForPod(name, "it was restarted", ({ restarts }) => restarts === 1);
       expect(pod.status.containerStatuses?.[0]?.lastState?.terminated?.exitCode).toBe(143);
-      await node.logged(`${name}-berth`, "Container main failed liveness probe, will be restarted");
+      await node.waitForLogLine(`${name}-berth`, "Container main failed liveness probe, will be restarted");
     }
     isServing = true;
-    const again = await node.running(...ways.map(([name]) => name));
+    const again = await node.waitUntilRunning(...ways.map(([name]) => name));
     expect(again.map(({ restarts }) => restarts)).toEqual([1, 1, 1]);
   } finally {
     health.end();
   }
 });
 
-test("until its startup probe has succeeded a container is not asked anything else, and one that never succeeds is restarted", async () => {
+test("no other probe runs before the startup probe has succeeded, and a container whose startup probe fails is restarted", async () => {
   const asking = (name: string) => ({
     exec: { command: ["sh", "-c", `echo asked >>/notes/${name}; test -e /notes/up`] },
   });
   const probes: Partial<Container> = {
-    startupProbe: { ...patiently, ...asking("startup") },
-    livenessProbe: { ...patiently, ...asking("liveness"), failureThreshold: 1 },
-    readinessProbe: { ...patiently, ...asking("readiness") },
+    startupProbe: { ...tolerant, ...asking("startup") },
+    livenessProbe: { ...tolerant, ...asking("liveness"), failureThreshold: 1 },
+    readinessProbe: { ...tolerant, ...asking("readiness") },
   };
-  const startupProbe = { exec: { command: ["false"] }, ...patiently, failureThreshold: 2 };
-  await node.put(podOf("slow", { ...notes, ...probes }, withNotes));
-  await node.put(podOf("never-up", { startupProbe }));
-  const waiting = await node.pod("slow", "it runs", ({ phase }) => phase === "Running");
-  const asked = async (name: string) =>
+  const startupProbe = { exec: { command: ["false"] }, ...tolerant, failureThreshold: 2 };
+  await node.putManifest(podOf("slow", { ...notes, ...probes }, withNotes));
+  await node.putManifest(podOf("never-up", { startupProbe }));
+  const waiting = await node.waitForPod("slow", "it runs", ({ phase }) => phase === "Running");
+  const countProbes = async (name: string) =>
     (await readFile(noteOf(waiting, name), "utf8").catch(() => "")).split("\n").length - 1;
-  await until("it to be asked three times", 30_000, async () => (await asked("startup")) >= 3);
-  expect([await asked("liveness"), await asked("readiness")]).toEqual([0, 0]);
-  const { status } = await node.pod("slow", "it is shown", () => true);
+  await pollUntil("it to be asked three times", 30_000, async () => (await countProbes("startup")) >= 3);
+  expect([await countProbes("liveness"), await countProbes("readiness")]).toEqual([0, 0]);
+  const { status } = await node.waitForPod("slow", "it is shown", () => true);
   expect(status.containerStatuses?.[0]).toMatchObject({ started: false, ready: false, restartCount: 0 });
   await writeFile(noteOf(waiting, "up"), "");
-  const up = await node.pod("slow", "it is ready", ({ ready }) => ready === "1/1");
+  const up = await node.waitForPod("slow", "it is ready", ({ ready }) => ready === "1/1");
   expect(up.restarts).toBe(0);
-  const atUp = await asked("startup");
-  await until("it to be asked whether it lives", 30_000, async () => (await asked("liveness")) >= 2);
-  expect(await asked("startup")).toBe(atUp);
+  const atUp = await countProbes("startup");
+  await pollUntil("it to be asked whether it lives", 30_000, async () => (await countProbes("liveness")) >= 2);
+  expect(await countProbes("startup")).toBe(atUp);
 
-  await node.pod("never-up", "it was restarted", ({ restarts }) => restarts >= 1);
-  await node.logged("never-up-berth", "Container main failed startup probe, will be restarted");
+  await node.waitForPod("never-up", "it was restarted", ({ restarts }) => restarts >= 1);
+  await node.waitForLogLine("never-up-berth", "Container main failed startup probe, will be restarted");
 });
 
-test("a new agent takes a pod for what its probes say, and goes on asking", async () => {
+test("a new agent takes over a pod's readiness and continues its probes", async () => {
   const listening = createServer();
   const port = await new Promise<number>((resolve) =>
     listening.listen(0, "0.0.0.0", () => resolve((listening.address() as { readonly port: number }).port)),
   );
-  await node.put(
+  await node.putManifest(
     podOf("asked-again", { readinessProbe: { tcpSocket: { port }, ...everySecond } }, { hostNetwork: true }),
   );
-  await node.pod("asked-again", "it is ready", ({ ready }) => ready === "1/1");
+  await node.waitForPod("asked-again", "it is ready", ({ ready }) => ready === "1/1");
   await node.agent.kill9();
   await node.startAgent();
-  await node.pod("asked-again", "it is ready", ({ ready }) => ready === "1/1");
+  await node.waitForPod("asked-again", "it is ready", ({ ready }) => ready === "1/1");
   await new Promise((resolve) => listening.close(resolve));
-  const pod = await node.pod("asked-again", "it is not ready any more", ({ ready }) => ready === "0/1");
+  const pod = await node.waitForPod("asked-again", "it is not ready any more", ({ ready }) => ready === "0/1");
   expect(pod.restarts).toBe(0);
 });

@@ -5,11 +5,11 @@ import { type Registry, startRegistry } from "../bed/containerd/registry.ts";
 import { buildTestImages, busyboxImage } from "../bed/images/images.ts";
 import { freePort } from "./free-port.ts";
 import { podOf, script } from "./manifest.ts";
-import { isReady, linesWith, type Node, startNode } from "./node.ts";
+import { isReady, linesContaining, startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
-let node: Node;
+let node: TestNode;
 let registry: Registry;
 
 beforeAll(async () => {
@@ -19,7 +19,7 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await registry.stop();
-  await node.end();
+  await node.tearDown();
 });
 
 /** Uploads the busybox image under another name, and returns the name to pull it by. */
@@ -28,9 +28,9 @@ async function pushAs(name: string): Promise<string> {
   return await registry.push({ ...image, name: `berth.test/${name}:1` });
 }
 
-/** How often the runtime has asked the registry for an image. */
+/** The number of the runtime's manifest requests for an image. */
 async function requestsFor(name: string): Promise<number> {
-  return linesWith(await readFile(registry.logFile, "utf8"), `"HEAD /v2/berth.test/${name}/manifests/1 `).length;
+  return linesContaining(await readFile(registry.logFile, "utf8"), `"HEAD /v2/berth.test/${name}/manifests/1 `).length;
 }
 
 const runsOnce = (image: string, imagePullPolicy?: PullPolicy) => ({
@@ -39,30 +39,34 @@ const runsOnce = (image: string, imagePullPolicy?: PullPolicy) => ({
   ...(imagePullPolicy === undefined ? {} : { imagePullPolicy }),
 });
 
-test("an image that is not on the node is pulled once, for all its containers and all their restarts", async () => {
+test("a missing image is pulled once for all containers and restarts", async () => {
   const image = await pushAs("if-not-present");
-  await node.put(podOf("first", runsOnce(image)));
-  const pod = await node.pod("first", "it was restarted", ({ restarts }) => restarts === 1);
+  await node.putManifest(podOf("first", runsOnce(image)));
+  const pod = await node.waitForPod("first", "it was restarted", ({ restarts }) => restarts === 1);
   expect(pod.steps.filter(({ what }) => what === "pull")).toHaveLength(1);
-  await node.put(podOf("second", { image }));
-  const [second] = await node.running("second");
+  await node.putManifest(podOf("second", { image }));
+  const [second] = await node.waitUntilRunning("second");
   expect(second!.steps.some(({ what }) => what === "pull")).toBe(false);
   expect(await requestsFor("if-not-present")).toBe(1);
 });
 
-test("Always asks the registry before each start of a container", async () => {
+test("imagePullPolicy Always contacts the registry before each start of a container", async () => {
   const image = await pushAs("always");
-  await node.put(podOf("always", runsOnce(image, "Always")));
-  await node.pod("always", "it was restarted", ({ restarts }) => restarts === 1);
+  await node.putManifest(podOf("always", runsOnce(image, "Always")));
+  await node.waitForPod("always", "it was restarted", ({ restarts }) => restarts === 1);
   expect(await requestsFor("always")).toBe(2);
 });
 
-test("a pod whose registry was away starts when it is back", async () => {
+test("a pod starts when its unreachable registry returns", async () => {
   await pushAs("patient");
-  // The registry as seen through a door that is closed at first.
+  // A proxy to the registry that is not started yet.
   const port = await freePort();
-  await node.put(podOf("patient", { image: `127.0.0.1:${port}/berth.test/patient:1` }));
-  const waiting = await node.pod("patient", "its image cannot be pulled", ({ reason }) => reason === "ErrImagePull");
+  await node.putManifest(podOf("patient", { image: `127.0.0.1:${port}/berth.test/patient:1` }));
+  const waiting = await node.waitForPod(
+    "patient",
+    "its image cannot be pulled",
+    ({ reason }) => reason === "ErrImagePull",
+  );
   expect(waiting.message).toContain("connection refused");
 
   const open = Bun.serve({
@@ -72,7 +76,7 @@ test("a pod whose registry was away starts when it is back", async () => {
       fetch(url.replace(`:${port}/`, `:${registry.host.split(":")[1]}/`), { method, headers }),
   });
   try {
-    await node.pod("patient", "it runs", isReady);
+    await node.waitForPod("patient", "it runs", isReady);
   } finally {
     await open.stop(true);
   }

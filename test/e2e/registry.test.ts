@@ -40,13 +40,13 @@ describe.each(versions)("containerd %s", (version) => {
       PullImageResponse,
     );
 
-  test("is refused an image without credentials, and with wrong ones", async () => {
+  test("cannot pull an image without credentials or with wrong ones", async () => {
     expect(await failureOf(pull(undefined))).toMatchObject({ message: expect.stringMatching(/authorization|401/i) });
     const guessed = await failureOf(pull({ ...login, password: "guess" }));
     expect(guessed).toMatchObject({ message: expect.stringMatching(/authorization|401/i) });
   });
 
-  test("pulls an image over plain HTTP with the right ones", async () => {
+  test("pulls an image over plain HTTP with the right credentials", async () => {
     expect((await pull(login)).imageRef).toMatch(/sha256:[0-9a-f]{64}$/);
     expect(await containerd.ctr(["-n", "k8s.io", "images", "ls", "-q"])).toContain(name);
   });

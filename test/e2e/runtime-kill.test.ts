@@ -2,34 +2,34 @@ import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { podOf, script } from "./manifest.ts";
-import { containerId, isReady, linesWith, type Node, startNode, startNodeWithoutAgent } from "./node.ts";
+import { containerId, isReady, linesContaining, startNode, startNodeWithoutAgent, type TestNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
 const names = ["a", "b", "c", "d", "e"];
-/** Fails once, when it is told to. */
+/** A container that fails once, when the test writes a note. */
 const failsOnce = script(
   "test -e /notes/failed && exec sleep 1000000; until test -e /notes/fail; do sleep 0.1; done; touch /notes/failed; exit 3",
 );
-let node: Node;
+let node: TestNode;
 
 afterEach(async () => {
-  await node.end();
+  await node.tearDown();
 });
 
-/** The process ids of all containers, by container id, as containerd shows them. */
+/** The process ids of all containers by container id, from containerd. */
 async function processes(): Promise<ReadonlyMap<string, number>> {
   const rows = (await node.containerd.ctr(["-n", "k8s.io", "tasks", "ls"])).split("\n").slice(1);
   return new Map(rows.map((row) => row.split(/ +/)).map(([id = "", pid]) => [id, Number(pid)] as const));
 }
 
-/** Starts containerd again; returns when its socket was there again, in milliseconds of `performance.now()`. */
+/** Restarts containerd. Returns the time when its socket existed again, in milliseconds of `performance.now()`. */
 async function restartRuntime(): Promise<number> {
   await rm(node.containerd.socket, { force: true });
   const [backAt] = await Promise.all([
-    until("the socket", 20_000, async () => {
+    pollUntil("the socket", 20_000, async () => {
       const names = await readdir(node.paths.home);
       return names.includes("containerd.sock") && performance.now();
     }),
@@ -39,52 +39,56 @@ async function restartRuntime(): Promise<number> {
 }
 
 describe.each<ContainerdVersion>(["1.6", "2.1"])("containerd %s", (version) => {
-  test("is killed: its pods run on, and within 2 s of its socket's return the agent does what it missed", async () => {
+  test("can be killed: its pods keep running, and within 2 s after its return the agent catches up", async () => {
     node = await startNode({ version });
     const notes = { volumes: [{ name: "notes", hostPath: { path: node.folder } }] };
     const crash = podOf("crash", { command: failsOnce, volumeMounts: [{ name: "notes", mountPath: "/notes" }] }, notes);
-    for (const pod of [...names.map((name) => podOf(name)), crash]) await node.put(pod);
-    await node.running(...names, "crash");
+    for (const pod of [...names.map((name) => podOf(name)), crash]) await node.putManifest(pod);
+    await node.waitUntilRunning(...names, "crash");
     const before = await node.pods();
     const running = await processes();
     const crashed = running.get(containerId(before.find(({ name }) => name === "crash-berth")!))!;
     await node.containerd.kill9();
-    await node.logged("the container runtime is away");
-    await node.put(podOf("late"));
+    await node.waitForLogLine("the container runtime is away");
+    await node.putManifest(podOf("late"));
     await node.removeFile("e.yaml");
     for (const pid of running.values()) process.kill(pid, 0);
     expect((await node.pods()).filter(isReady).map(({ name }) => name)).toEqual(before.map(({ name }) => name));
     await writeFile(join(node.folder, "fail"), "");
-    await until("the end of the container that crashes", 10_000, () => isGone(crashed));
+    await pollUntil("the end of the container that crashes", 10_000, () => isGone(crashed));
 
     const backAt = await restartRuntime();
-    await node.pod("late", "its sandbox is made", ({ steps }) => steps.some(({ what }) => what === "sandbox"));
+    await node.waitForPod("late", "its sandbox is made", ({ steps }) => steps.some(({ what }) => what === "sandbox"));
     expect(performance.now() - backAt).toBeLessThan(2000);
 
-    await node.running("late");
-    await node.pod("crash", "it was started again", (pod) => isReady(pod) && pod.restarts === 1);
-    await until("pod e to be gone", 20_000, async () => !(await node.pods()).some(({ name }) => name === "e-berth"));
-    const after = await node.running("a", "b", "c", "d");
+    await node.waitUntilRunning("late");
+    await node.waitForPod("crash", "it was started again", (pod) => isReady(pod) && pod.restarts === 1);
+    await pollUntil(
+      "pod e to be gone",
+      20_000,
+      async () => !(await node.pods()).some(({ name }) => name === "e-berth"),
+    );
+    const after = await node.waitUntilRunning("a", "b", "c", "d");
     const ids = new Map(before.map((pod) => [pod.name, containerId(pod)]));
     expect(after.map((pod) => [containerId(pod), pod.restarts])).toEqual(after.map(({ name }) => [ids.get(name)!, 0]));
     const still = await processes();
     for (const pod of after) expect(still.get(containerId(pod))).toBe(running.get(containerId(pod))!);
-    expect(linesWith(await node.log(), "the container runtime is away")).toHaveLength(1);
-    expect(linesWith(await node.log(), "the container runtime is back")).toHaveLength(1);
+    expect(linesContaining(await node.log(), "the container runtime is away")).toHaveLength(1);
+    expect(linesContaining(await node.log(), "the container runtime is back")).toHaveLength(1);
   });
 });
 
-test("without a runtime the agent says so once, and starts its pods when there is one", async () => {
+test("an agent without a runtime logs it once, and starts its pods when the runtime appears", async () => {
   node = await startNodeWithoutAgent();
   await node.containerd.kill9();
   await rm(node.containerd.socket);
-  await node.put(podOf("web"));
+  await node.putManifest(podOf("web"));
   await node.startAgent();
-  const line = await node.logged("the container runtime is away");
+  const line = await node.waitForLogLine("the container runtime is away");
   expect(line).toContain(node.containerd.socket);
   await restartRuntime();
-  await node.running("web");
-  expect(linesWith(await node.log(), "the container runtime is away")).toEqual([line]);
+  await node.waitUntilRunning("web");
+  expect(linesContaining(await node.log(), "the container runtime is away")).toEqual([line]);
 });
 
 function isGone(pid: number): boolean {

@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { podOf } from "./manifest.ts";
-import { containerId, linesWith, type Node, startNode } from "./node.ts";
+import { containerId, linesContaining, startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
 const token = "Bearer only-for-the-server";
-let node: Node;
+let node: TestNode;
 let server: Bun.Server<undefined>;
 let answer: () => Response;
-/** How often the agent has asked since the answer was changed. */
-let asked = 0;
+/** The number of the agent's requests since the start of the test. */
+let requestCount = 0;
 let headers: Headers | undefined;
 
 beforeAll(async () => {
@@ -19,7 +19,7 @@ beforeAll(async () => {
     port: 0,
     hostname: "127.0.0.1",
     fetch(request) {
-      asked++;
+      requestCount++;
       headers = request.headers;
       return answer();
     },
@@ -35,23 +35,23 @@ beforeAll(async () => {
 });
 
 beforeEach(() => {
-  asked = 0;
+  requestCount = 0;
 });
 
 afterAll(async () => {
-  await node.end();
+  await node.tearDown();
   await server.stop(true);
 });
 
 const list = (...pods: readonly Pod[]) => ({ apiVersion: "v1", kind: "PodList", items: pods });
 
-async function askedTwiceMore(): Promise<void> {
-  const before = asked;
-  await until("two more questions to the server", 10_000, () => asked >= before + 2);
+async function waitForTwoRequests(): Promise<void> {
+  const before = requestCount;
+  await pollUntil("two more requests to the server", 10_000, () => requestCount >= before + 2);
 }
 
-test("an empty answer is no pod", async () => {
-  await askedTwiceMore();
+test("an empty response gives no pod", async () => {
+  await waitForTwoRequests();
   expect(await node.pods()).toEqual([]);
 });
 
@@ -60,22 +60,26 @@ test("the configured headers are sent", () => {
   expect(headers?.get("x-rack")).toBe("7, 8");
 });
 
-test("a Pod runs beside those of the folder", async () => {
-  await node.put(podOf("from-folder"));
+test("a Pod from the URL runs beside those of the manifest folder", async () => {
+  await node.putManifest(podOf("from-folder"));
   answer = () => Response.json(podOf("web"));
-  await node.running("web", "from-folder");
+  await node.waitUntilRunning("web", "from-folder");
 });
 
-test("the same answer again changes nothing", async () => {
-  const [before] = await node.running("web");
-  await askedTwiceMore();
-  expect(containerId((await node.running("web"))[0]!)).toBe(containerId(before!));
+test("an unchanged response changes nothing", async () => {
+  const [before] = await node.waitUntilRunning("web");
+  await waitForTwoRequests();
+  expect(containerId((await node.waitUntilRunning("web"))[0]!)).toBe(containerId(before!));
 });
 
 const refused: readonly (readonly [title: string, answer: () => Response, says: string])[] = [
-  ["an error of the server", () => new Response("out of order", { status: 500 }), "the server answered 500"],
-  ["garbage", () => new Response(Uint8Array.from({ length: 500 }, (_, at) => (at * 7919) % 256)), "refused"],
-  ["a page", () => new Response("<html>\n<p>Please log in: you</p></html>"), "refused"],
+  ["an HTTP error", () => new Response("out of order", { status: 500 }), "the server answered 500"],
+  [
+    "a response of random bytes",
+    () => new Response(Uint8Array.from({ length: 500 }, (_, at) => (at * 7919) % 256)),
+    "refused",
+  ],
+  ["an HTML page", () => new Response("<html>\n<p>Please log in: you</p></html>"), "refused"],
   ["a pod without a name", () => Response.json({ ...podOf("x"), metadata: {} }), "metadata.name: Required value"],
   [
     "a list with one bad pod",
@@ -83,38 +87,38 @@ const refused: readonly (readonly [title: string, answer: () => Response, says: 
     "spec.containers",
   ],
 ];
-test.each(refused)("%s is refused once, and the pod runs on", async (_, bad, says) => {
-  const [before] = await node.running("web");
+test.each(refused)("%s is refused once, and the pod keeps running", async (_, bad, says) => {
+  const [before] = await node.waitUntilRunning("web");
   const logged = (await node.log()).length;
   answer = bad;
-  await askedTwiceMore();
-  const lines = await until("the refusal", 10_000, async () => {
-    const found = linesWith((await node.log()).slice(logged), "static pods from the URL refused");
+  await waitForTwoRequests();
+  const lines = await pollUntil("the refusal", 10_000, async () => {
+    const found = linesContaining((await node.log()).slice(logged), "static pods from the URL refused");
     return found.length > 0 && found;
   });
-  await askedTwiceMore();
-  expect(linesWith((await node.log()).slice(logged), "static pods from the URL refused")).toEqual(lines);
+  await waitForTwoRequests();
+  expect(linesContaining((await node.log()).slice(logged), "static pods from the URL refused")).toEqual(lines);
   expect(lines).toHaveLength(1);
   expect(lines[0]).toContain(says);
   expect((await node.pods()).map(({ name, uid }) => [name, uid])).toContainEqual(["web-berth", before!.uid]);
-  expect(containerId((await node.running("web"))[0]!)).toBe(containerId(before!));
+  expect(containerId((await node.waitUntilRunning("web"))[0]!)).toBe(containerId(before!));
 });
 
-test("a PodList runs as a whole, and a pod that it no longer has ends", async () => {
+test("all pods of a PodList run, and a pod that is removed from the list ends", async () => {
   answer = () => Response.json(list(podOf("web"), podOf("second"), podOf("third")));
-  await node.running("web", "second", "third");
+  await node.waitUntilRunning("web", "second", "third");
   answer = () => Response.json(list(podOf("third")));
-  await until("two pods to go", 20_000, async () => (await node.pods()).length === 2);
-  await node.running("third", "from-folder");
+  await pollUntil("two pods to go", 20_000, async () => (await node.pods()).length === 2);
+  await node.waitUntilRunning("third", "from-folder");
 });
 
-test("an empty answer ends all of them, and leaves those of the folder alone", async () => {
+test("an empty response ends all pods of the URL and keeps those of the manifest folder", async () => {
   answer = () => new Response("");
-  await until("one pod to be left", 20_000, async () => (await node.pods()).length === 1);
-  await node.running("from-folder");
+  await pollUntil("one pod to be left", 20_000, async () => (await node.pods()).length === 1);
+  await node.waitUntilRunning("from-folder");
 });
 
-test("the log tells the URL without user, password and query, and never a header", async () => {
+test("the log shows the URL without user, password and query, and no header", async () => {
   const log = await node.log();
   expect(log).toContain(`url=http://127.0.0.1:${server.port}/pods`);
   for (const secret of ["let-me-in", "captain", "hidden", "only-for-the-server"]) expect(log).not.toContain(secret);

@@ -5,44 +5,44 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { execa } from "execa";
 import type { PodListing } from "../../agent/serve/local/pod-list.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { podOf } from "./manifest.ts";
-import { isReady, type Node, startNode } from "./node.ts";
+import { isReady, startNode, type TestNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
 const names = Array.from({ length: 30 }, (_, at) => `pod-${String(at).padStart(2, "0")}`);
-let node: Node;
-let watching: ChildProcess;
+let node: TestNode;
+let watchProcess: ChildProcess;
 const listings: PodListing[] = [];
 let quietSince = 0;
 
 beforeAll(async () => {
   node = await startNode();
   const [program = "", ...args] = node.agent.podsArgv;
-  watching = spawn(program, [...args, "-o", "json", "--watch"], { stdio: ["ignore", "pipe", "inherit"] });
-  createInterface({ input: watching.stdout! }).on("line", (line) => {
+  watchProcess = spawn(program, [...args, "-o", "json", "--watch"], { stdio: ["ignore", "pipe", "inherit"] });
+  createInterface({ input: watchProcess.stdout! }).on("line", (line) => {
     listings.push(JSON.parse(line) as PodListing);
     quietSince = performance.now();
   });
-  await until("the first listing", 10_000, () => listings.length > 0);
+  await pollUntil("the first listing", 10_000, () => listings.length > 0);
 });
 
 afterAll(async () => {
-  watching.kill();
-  await node.end();
+  watchProcess.kill();
+  await node.tearDown();
 });
 
-test("thirty manifests at once are thirty running pods, each with an address of its own", async () => {
-  await Promise.all(names.map((name) => node.put(podOf(name))));
-  const pods = await node.running(...names);
+test("thirty manifests at once become thirty running pods, each with its own address", async () => {
+  await Promise.all(names.map((name) => node.putManifest(podOf(name))));
+  const pods = await node.waitUntilRunning(...names);
   expect(new Set(pods.map(({ ip }) => ip)).size).toBe(30);
   expect(pods.every(({ ip }) => ip.startsWith(node.containerd.subnet.replace("0/24", "")))).toBe(true);
   expect(await node.sandboxes()).toHaveLength(30);
   expect(await node.containers()).toHaveLength(30);
 });
 
-test("berth pods shows them as a table with the time of each step, sorted by name", async () => {
+test("berth pods shows a table of the pods with the duration of each start step, sorted by name", async () => {
   const { stdout } = await execa(node.agent.podsArgv[0]!, node.agent.podsArgv.slice(1));
   const [header, ...rows] = stdout.split("\n");
   expect(header).toMatch(/^NAMESPACE +POD +READY +STATE +RESTARTS +IP +AGE +START \(ms\)$/);
@@ -53,7 +53,7 @@ test("berth pods shows them as a table with the time of each step, sorted by nam
     );
 });
 
-test("berth pods -o json shows them with their status as the API documents it", async () => {
+test("berth pods -o json shows each pod with its API status", async () => {
   const [program = "", ...args] = node.agent.podsArgv;
   const { stdout } = await execa(program, [...args, "-o", "json"]);
   const { pods } = JSON.parse(stdout) as PodListing;
@@ -75,25 +75,25 @@ test("berth pods -o json shows them with their status as the API documents it", 
   }
 });
 
-test("the socket is for root alone", async () => {
+test("only root may use the socket of berth pods", async () => {
   expect((await stat(join(node.paths.agentRoot, "berth.sock"))).mode & 0o777).toBe(0o600);
 });
 
-test("berth pods --watch says every change, also after more than ten seconds of silence", async () => {
-  await until("the watch to have seen all run", 10_000, () => listings.at(-1)?.pods.filter(isReady).length === 30);
-  await until("twelve seconds without a change", 30_000, () => performance.now() - quietSince > 12_000);
+test("berth pods --watch prints every change once, also after more than ten quiet seconds", async () => {
+  await pollUntil("the watch to have seen all run", 10_000, () => listings.at(-1)?.pods.filter(isReady).length === 30);
+  await pollUntil("twelve seconds without a change", 30_000, () => performance.now() - quietSince > 12_000);
   const before = listings.length;
-  await node.put(podOf("late"));
-  await until("the watch to show the late pod", 10_000, () => listings.at(-1)?.pods.filter(isReady).length === 31);
+  await node.putManifest(podOf("late"));
+  await pollUntil("the watch to show the late pod", 10_000, () => listings.at(-1)?.pods.filter(isReady).length === 31);
   expect(listings.length).toBeGreaterThan(before);
-  expect(watching.exitCode).toBeNull();
+  expect(watchProcess.exitCode).toBeNull();
   const repeated = listings.filter((one, at) => JSON.stringify(one) === JSON.stringify(listings[at - 1]));
   expect(repeated).toEqual([]);
 });
 
-test("without their manifests nothing of the pods is left: no container, sandbox, folder, log or record", async () => {
+test("removing the manifests leaves no container, sandbox, folder, log or checkpoint of the pods", async () => {
   for (const name of [...names, "late"]) await node.removeFile(`${name}.yaml`);
-  await node.empty();
+  await node.waitUntilEmpty();
   expect(await node.containerd.ctr(["-n", "k8s.io", "tasks", "ls", "-q"])).toBe("");
-  await until("the watch to show no pod", 10_000, () => listings.at(-1)?.pods.length === 0);
+  await pollUntil("the watch to show no pod", 10_000, () => listings.at(-1)?.pods.length === 0);
 });

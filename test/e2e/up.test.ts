@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
-import { newTraces, traces } from "../bed/cleanup/leaked-resources.ts";
+import { findLeakedResources, listMachineResources } from "../bed/cleanup/leaked-resources.ts";
 import { listProcesses } from "../bed/cleanup/processes.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { readmeManifest } from "../readme-manifest.ts";
 
 const repository = fileURLToPath(new URL("../..", import.meta.url));
@@ -16,13 +16,13 @@ let before: readonly string[] = [];
 
 beforeEach(async () => {
   stateDir = await mkdtemp(join(tmpdir(), "berth-up-test-"));
-  before = await traces();
+  before = await listMachineResources();
 });
 
 afterEach(() => rm(stateDir, { recursive: true }));
 
-/** Starts `npm run up` without npm, as a terminal would in a group of its own, and collects what it prints. */
-function up(...args: readonly string[]) {
+/** Starts `npm run up` without npm, in its own process group as a terminal does, and collects its output. */
+function startUp(...args: readonly string[]) {
   const child = spawn(process.execPath, ["test/bed/up.ts", ...args], {
     cwd: repository,
     env: { ...process.env, BERTH_STATE: stateDir },
@@ -39,19 +39,19 @@ function up(...args: readonly string[]) {
   return {
     text: () => text,
     printed: (words: string | RegExp) =>
-      until(`"${words}"`, 60_000, () => {
+      pollUntil(`"${words}"`, 60_000, () => {
         if (child.exitCode !== null) throw new Error(`it ended before "${words}":\n${text}`);
         return typeof words === "string" ? text.includes(words) : words.test(text);
       }),
-    /** Who would get a Ctrl-C from the terminal beside it. */
+    /** The other processes of its group, which would also receive a Ctrl-C from the terminal. */
     beside: async () => (await listProcesses()).filter(({ pid: own, group }) => group === pid && own !== pid),
     ctrlC: () => process.kill(-pid, "SIGINT"),
-    /** Its exit code, with its output where that is not as expected. */
+    /** Waits for the end and checks the exit code; a failure shows the output. */
     ends: async (expected: number) => expect([await ended, text]).toEqual([expected, expect.any(String)]),
   };
 }
 
-/** Runs the command that was printed behind `title`, and returns what it says. */
+/** Runs the command that `npm run up` printed after `title`, and returns its output. */
 async function runPrinted(text: string, title: string): Promise<string> {
   const [program = "", ...args] = new RegExp(`^${title} +(.+)$`, "m").exec(text)?.[1]?.split(" ") ?? [];
   const { stdout } = await execa(program, args, { cwd: repository });
@@ -60,9 +60,9 @@ async function runPrinted(text: string, title: string): Promise<string> {
 
 const manifest = (name: string) => join(stateDir, "manifests", name);
 
-test("the examples come up, a change is shown, and Ctrl-C leaves nothing", async () => {
-  const { printed, text, beside, ctrlC, ends } = up();
-  await printed(/^default +web-berth .*\n\n/m);
+test("npm run up starts the examples, shows a change, and leaves nothing after Ctrl-C", async () => {
+  const { printed: waitForOutput, text, beside: otherProcesses, ctrlC, ends: expectExit } = startUp();
+  await waitForOutput(/^default +web-berth .*\n\n/m);
   expect(text()).toMatch(/web-berth +1\/1 +Running +0 +10\.\d+\.\d+\.\d+ .*sandbox \d+, httpd: create \d+ start \d+/);
   expect(text()).toMatch(/shared-folder-berth +2\/2 +Running/);
   expect(text()).toMatch(/crash-berth +0\/1 +CrashLoopBackOff/);
@@ -74,18 +74,18 @@ test("the examples come up, a change is shown, and Ctrl-C leaves nothing", async
   expect([...new Bun.Glob("default_once-berth_*/main/0.log").scanSync(logs)]).toHaveLength(1);
 
   await writeFile(manifest("hello.yaml"), await readmeManifest());
-  await printed(/hello-berth +1\/1 +Running/);
+  await waitForOutput(/hello-berth +1\/1 +Running/);
 
-  expect(await beside()).toEqual([]);
+  expect(await otherProcesses()).toEqual([]);
   ctrlC();
-  await ends(0);
+  await expectExit(0);
   expect(text()).not.toMatch(/^berth: /m);
-  expect(text()).toContain("looked again: nothing is left");
-  expect(await newTraces(before)).toEqual([]);
+  expect(text()).toContain("checked again: nothing is left");
+  expect(await findLeakedResources(before)).toEqual([]);
 }, 120_000);
 
-test("what the user made of the manifests is kept the next time, unless the examples are asked for", async () => {
-  const first = up("--once");
+test("npm run up keeps the user's manifests for the next run, unless --fresh is given", async () => {
+  const first = startUp("--once");
   await first.ends(0);
   expect(first.text()).toContain("→ 200");
 
@@ -93,40 +93,40 @@ test("what the user made of the manifests is kept the next time, unless the exam
   await writeFile(manifest("web.yaml"), mine);
   await writeFile(manifest("broken.yaml"), mine.replace("image:", "imag:"));
   await rm(manifest("crash.yaml"));
-  const second = up("--once");
+  const second = startUp("--once");
   await second.ends(1);
   expect(second.text()).toContain("broken.yaml, once.yaml, shared-folder.yaml, web.yaml: kept from last time");
   expect(second.text()).toContain("npm run up -- --fresh");
   expect(second.text()).toMatch(/mine-berth +1\/1 +Running/);
   expect(second.text()).not.toMatch(/(crash|web)-berth/);
-  // Nobody waits for what is refused until patience is at an end, after 20 s.
+  // A refused manifest is not waited for until the limit of 20 s.
   expect(second.text()).toMatch(/^pods +(\d+ ms|1?\d\.\d s) .*; not all have come up$/m);
   expect(second.text()).toMatch(/^broken\.yaml: refused: line \d+: .*imag: Unknown field/m);
 
-  const third = up("--fresh", "--once");
+  const third = startUp("--fresh", "--once");
   await third.ends(0);
   expect(third.text()).toContain("crash.yaml, once.yaml, shared-folder.yaml, web.yaml from examples/");
-  expect(await newTraces(before)).toEqual([]);
+  expect(await findLeakedResources(before)).toEqual([]);
 }, 180_000);
 
-test("an agent that is killed ends it all, and it says how the agent ended and what it had said", async () => {
-  const { printed, text, ends } = up();
-  await printed(/^default +web-berth .*\n\n/m);
+test("npm run up ends when its agent is killed, and prints how the agent ended and its last log lines", async () => {
+  const { printed: waitForOutput, text, ends: expectExit } = startUp();
+  await waitForOutput(/^default +web-berth .*\n\n/m);
   process.kill(Number(/^agent .* process (\d+);/m.exec(text())?.[1]), "SIGKILL");
-  await ends(1);
+  await expectExit(1);
   const lines = (await readFile(join(stateDir, "berth.log"), "utf8")).trimEnd().split("\n");
   expect(text()).toContain(
     [`berth: the agent was ended by SIGKILL; the end of ${stateDir}/berth.log:`, ...lines.slice(-3)].join("\n  "),
   );
-  expect(text()).toContain("looked again: nothing is left");
-  expect(await newTraces(before)).toEqual([]);
+  expect(text()).toContain("checked again: nothing is left");
+  expect(await findLeakedResources(before)).toEqual([]);
 }, 120_000);
 
-test("a Ctrl-C on the way up ends it between two steps and leaves nothing", async () => {
-  const { printed, text, ctrlC, ends } = up();
-  await printed("runs privately");
+test("a Ctrl-C during the start ends npm run up between two steps and leaves nothing", async () => {
+  const { printed: waitForOutput, text, ctrlC, ends: expectExit } = startUp();
+  await waitForOutput("runs privately");
   ctrlC();
-  await ends(130);
+  await expectExit(130);
   expect(text()).not.toMatch(/^berth: /m);
-  expect(await newTraces(before)).toEqual([]);
+  expect(await findLeakedResources(before)).toEqual([]);
 }, 120_000);

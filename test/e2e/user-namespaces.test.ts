@@ -3,20 +3,20 @@ import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { busyboxImage } from "../bed/images/images.ts";
-import { findRunc, skipWithoutRunc } from "../upstream/runc.ts";
+import { ensureRunc, skipWithoutRunc } from "../upstream/runc.ts";
 import { podOf } from "./manifest.ts";
-import { isReady, type Node, startNode } from "./node.ts";
+import { isReady, startNode, type TestNode } from "./node.ts";
 
-const reason = skipWithoutRunc("pods with users of their own on a real runtime");
+const reason = skipWithoutRunc("pods with user namespaces on a real runtime");
 
 setDefaultTimeout(60_000);
 
 const volumes = [{ name: "shared", emptyDir: {} }];
 const volumeMounts = [{ name: "shared", mountPath: "/shared" }];
-const own = { hostUsers: false, volumes } as const;
+const userNamespaceSpec = { hostUsers: false, volumes } as const;
 
-/** As root of the container: says who it is to the node, writes its last words, and ends once. */
-const tells = [
+/** Runs as root of the container: records its id mappings, changes an owner, and writes a termination message. */
+const initScript = [
   "cat /proc/self/uid_map > /shared/uid_map",
   "cat /proc/self/gid_map > /shared/gid_map",
   "mkdir -p /shared/made && chown 1234:5678 /shared/made",
@@ -24,16 +24,17 @@ const tells = [
   "echo it was root > /dev/termination-log",
 ].join(" && ");
 
-let node: Node;
+let node: TestNode;
 
-describe.skipIf(reason !== undefined)("a pod with users of its own", () => {
+describe.skipIf(reason !== undefined)("a pod with hostUsers: false", () => {
   beforeAll(async () => {
-    node = await startNode({ version: "2.1", runc: await findRunc() });
-    const init = [{ name: "tells", image: busyboxImage, command: ["sh", "-c", tells], volumeMounts }];
-    for (const name of ["one", "two"]) await node.put(podOf(name, { volumeMounts }, { ...own, initContainers: init }));
-    await node.running("one", "two");
+    node = await startNode({ version: "2.1", runc: await ensureRunc() });
+    const init = [{ name: "tells", image: busyboxImage, command: ["sh", "-c", initScript], volumeMounts }];
+    for (const name of ["one", "two"])
+      await node.putManifest(podOf(name, { volumeMounts }, { ...userNamespaceSpec, initContainers: init }));
+    await node.waitUntilRunning("one", "two");
   }, 300_000);
-  afterAll(() => node.end());
+  afterAll(() => node.tearDown());
 
   const folderOf = ({ uid }: PodSummary) => join(node.paths.agentRoot, "pods", uid);
   const inVolume = (pod: PodSummary, file: string) =>
@@ -44,8 +45,8 @@ describe.skipIf(reason !== undefined)("a pod with users of its own", () => {
     };
   const firstId = async (pod: PodSummary) => (await recorded(pod)).uidMappings[0]?.hostId ?? 0;
 
-  test("is root to itself alone: its users and groups are the ids of the node that its record tells", async () => {
-    const pod = await node.pod("one", "it runs", isReady);
+  test("maps its users and groups to the node's ids that its userns record names", async () => {
+    const pod = await node.waitForPod("one", "it runs", isReady);
     const first = await firstId(pod);
     expect(first).toBeGreaterThanOrEqual(65_536);
     for (const file of ["uid_map", "gid_map"]) {
@@ -54,8 +55,8 @@ describe.skipIf(reason !== undefined)("a pod with users of its own", () => {
     }
   });
 
-  test("writes to its emptyDir as whoever it is inside, so that its files are as they would be without users of its own", async () => {
-    const pod = await node.pod("one", "it runs", isReady);
+  test("writes to its emptyDir with its inner ids, by an id-mapped mount, as without a user namespace", async () => {
+    const pod = await node.waitForPod("one", "it runs", isReady);
     const { uid, gid } = await stat(inVolume(pod, "uid_map"));
     expect([uid, gid]).toEqual([0, 0]);
     const made = await stat(inVolume(pod, "made"));
@@ -63,15 +64,15 @@ describe.skipIf(reason !== undefined)("a pod with users of its own", () => {
     expect(await readFile(inVolume(pod, "hosts"), "utf8")).toContain("# Kubernetes-managed hosts file.");
   });
 
-  test("leaves its last words, which its status tells", async () => {
-    const pod = await node.pod("one", "it runs", isReady);
+  test("can write its termination message, which its status shows", async () => {
+    const pod = await node.waitForPod("one", "it runs", isReady);
     const ended = pod.status.initContainerStatuses?.[0]?.state?.terminated;
     expect([ended?.exitCode, ended?.message]).toEqual([0, "it was root\n"]);
   });
 
-  test("shares its ids with no other pod, and keeps them when the agent is killed and a container begins anew", async () => {
-    const before = await node.pod("one", "it runs", isReady);
-    const ids = await Promise.all([firstId(before), node.pod("two", "it runs", isReady).then(firstId)]);
+  test("has ids that no other pod has, and keeps them when the agent is killed and a container is restarted", async () => {
+    const before = await node.waitForPod("one", "it runs", isReady);
+    const ids = await Promise.all([firstId(before), node.waitForPod("two", "it runs", isReady).then(firstId)]);
     expect(new Set(ids).size).toBe(2);
     await node.agent.kill9();
     const [task] = (await node.containers()).filter(
@@ -79,32 +80,36 @@ describe.skipIf(reason !== undefined)("a pod with users of its own", () => {
     );
     await node.containerd.ctr(["-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", task?.id ?? ""]);
     await node.startAgent();
-    const after = await node.pod("one", "its container begins anew", (pod) => isReady(pod) && pod.restarts === 1);
+    const after = await node.waitForPod(
+      "one",
+      "its container was restarted",
+      (pod) => isReady(pod) && pod.restarts === 1,
+    );
     expect(await firstId(after)).toBe(ids[0] ?? 0);
   });
 
-  test("has no groups of the image where it wants none", async () => {
+  test("has the image's groups with supplementalGroupsPolicy Merge and not with Strict", async () => {
     const securityContext = { runAsUser: 4242, runAsGroup: 3000, supplementalGroups: [5000] };
-    const says = { command: ["sh", "-c", "id -G > /dev/termination-log"] };
+    const groupsCommand = { command: ["sh", "-c", "id -G > /dev/termination-log"] };
     for (const policy of ["Merge", "Strict"] as const)
-      await node.put(
-        podOf(policy.toLowerCase(), says, {
+      await node.putManifest(
+        podOf(policy.toLowerCase(), groupsCommand, {
           restartPolicy: "Never",
           securityContext: { ...securityContext, supplementalGroupsPolicy: policy },
         }),
       );
     const groups = async (name: string) => {
-      const { status } = await node.pod(name, "it has ended", ({ phase }) => phase === "Succeeded");
+      const { status } = await node.waitForPod(name, "it has ended", ({ phase }) => phase === "Succeeded");
       const [ended] = status.containerStatuses ?? [];
-      return { inside: ended?.state?.terminated?.message, told: ended?.user?.linux?.supplementalGroups };
+      return { inside: ended?.state?.terminated?.message, reported: ended?.user?.linux?.supplementalGroups };
     };
-    expect(await groups("merge")).toEqual({ inside: "3000 5000 50000\n", told: [3000, 5000, 50_000] });
-    expect(await groups("strict")).toEqual({ inside: "3000 5000\n", told: [3000, 5000] });
+    expect(await groups("merge")).toEqual({ inside: "3000 5000 50000\n", reported: [3000, 5000, 50_000] });
+    expect(await groups("strict")).toEqual({ inside: "3000 5000\n", reported: [3000, 5000] });
   });
 
-  test("goes without a trace", async () => {
+  test("leaves no file and no mount", async () => {
     for (const name of ["one", "two", "merge", "strict"]) await node.removeFile(`${name}.yaml`);
-    await node.empty();
+    await node.waitUntilEmpty();
     expect(
       (await readFile("/proc/self/mountinfo", "utf8")).split("\n").filter((line) => line.includes(node.folder)),
     ).toEqual([]);

@@ -1,11 +1,11 @@
-import { admittingNode } from "../../agent/decide/admission/admission-node.ts";
-import type { AdmissionParts } from "../../agent/desired/admission-queue.ts";
+import { toAdmissionNode } from "../../agent/decide/admission/admission-node.ts";
+import type { AdmissionDeps } from "../../agent/desired/admission-queue.ts";
 import { nodeSettings, observedMachine } from "./observed-node.ts";
 
-/** A node that is known, on which nothing runs, with room for 110 pods. */
-export const roomForAll: AdmissionParts = {
-  node: () => admittingNode(undefined, observedMachine, nodeSettings),
-  askForNode: async () => true,
-  isBegun: () => false,
-  canLeaveOutGroups: () => true,
+/** Admission on a node whose object is known, without running pods, with capacity for 110. */
+export const unconstrainedAdmission: AdmissionDeps = {
+  node: () => toAdmissionNode(undefined, observedMachine, nodeSettings),
+  refreshNode: async () => true,
+  isOnNode: () => false,
+  supportsSupplementalGroupsPolicy: () => true,
 };

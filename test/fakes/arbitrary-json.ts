@@ -4,19 +4,19 @@ import goldenErrors from "../golden/pod-errors.json" with { type: "json" };
 
 const keys = ["name", "spec", "containers", "image", "ports", "resources", "limits", "cpu", "volumes", "emptyDir", "x"];
 
-/** Any JSON value. */
-export const oddJson = fc.oneof(fc.jsonValue(), fc.constantFrom("", -1, 1e99, 0.5, "1Gi", null, {}, []));
+/** Any JSON value, extreme ones more often. */
+export const arbitraryJson = fc.oneof(fc.jsonValue(), fc.constantFrom("", -1, 1e99, 0.5, "1Gi", null, {}, []));
 
-/** A pod of which one place, somewhere, is something else. */
-export const oddPod: fc.Arbitrary<unknown> = fc
+/** A pod of the golden data in which the value at one random path is replaced. */
+export const mutatedPod: fc.Arbitrary<unknown> = fc
   .tuple(
     fc.constantFrom(...[...goldenDefaults, ...goldenErrors].map(({ pod }) => JSON.stringify(pod))),
     fc.array(fc.nat(), { maxLength: 8 }),
-    oddJson,
+    arbitraryJson,
   )
   .map(([base, path, replacement]) => mutate(JSON.parse(base), path, replacement));
 
-/** The JSON value with one place of it replaced. */
+/** Returns the JSON value with the value at one path replaced; each number of `path` selects a key or an index. */
 function mutate(value: unknown, path: readonly number[], replacement: unknown): unknown {
   const [step, ...rest] = path;
   if (step === undefined || typeof value !== "object" || value === null) return replacement;

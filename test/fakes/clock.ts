@@ -5,44 +5,44 @@ interface Timer {
   readonly wake: () => void;
 }
 
-/** Time that passes only when a test says so. It begins at a date, so that stories read like real ones. */
+/** A clock that only `advance` moves. It starts at a calendar date, so that expected logs read like real ones. */
 export class FakeClock implements Clock {
   static readonly start = Date.parse("2026-01-01T00:00:00Z");
-  /** What really has passed; the wall clock may be elsewhere. */
+  /** The monotonic time since the start; `jump` moves only the wall clock. */
   elapsedMs = 0;
-  #wallAhead = FakeClock.start;
+  #wallOffsetMs = FakeClock.start;
   readonly #timers = new Set<Timer>();
 
-  now = (): number => this.elapsedMs + this.#wallAhead;
+  now = (): number => this.elapsedMs + this.#wallOffsetMs;
 
   wakeAt = (at: number, wake: () => void): (() => void) => {
-    // What is late already is due now, and no earlier than what was asked for before it.
-    const timer = { at: Math.max(this.elapsedMs, at - this.#wallAhead), wake };
+    // A time in the past is due now, and fires after the timers that were set earlier for now.
+    const timer = { at: Math.max(this.elapsedMs, at - this.#wallOffsetMs), wake };
     this.#timers.add(timer);
     return () => void this.#timers.delete(timer);
   };
 
-  /** How many timers run. */
-  get timers(): number {
+  /** The number of pending timers. */
+  get pendingTimers(): number {
     return this.#timers.size;
   }
 
-  /** Lets time pass, timer by timer; what a timer sets off comes to rest before the next one. */
+  /** Advances the time, timer by timer; all promises that a timer resolves settle before the next timer fires. */
   async advance(ms: number): Promise<void> {
     const end = this.elapsedMs + ms;
-    await rest();
+    await settlePromises();
     for (let next = this.#next(end); next !== undefined; next = this.#next(end)) {
       this.#timers.delete(next);
       this.elapsedMs = Math.max(this.elapsedMs, next.at);
       next.wake();
-      await rest();
+      await settlePromises();
     }
     this.elapsedMs = end;
   }
 
-  /** The wall clock is set, forth or back, as by NTP; timers go on as if nothing had been. */
-  jump(ms: number): void {
-    this.#wallAhead += ms;
+  /** Steps the wall clock forward or back, as NTP does; pending timers keep their remaining time. */
+  stepWallClock(ms: number): void {
+    this.#wallOffsetMs += ms;
   }
 
   #next(end: number): Timer | undefined {
@@ -51,7 +51,9 @@ export class FakeClock implements Clock {
   }
 }
 
-/** Everything in memory comes to rest within one turn of the event loop: promises alone are worked off before it ends. */
-export function rest(): Promise<void> {
+/**
+ * Waits until all promises in memory have settled: the event loop works off every microtask before the next immediate.
+ */
+export function settlePromises(): Promise<void> {
   return new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
 }

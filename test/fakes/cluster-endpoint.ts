@@ -1,6 +1,6 @@
-import type { Cluster, ClusterSource } from "../../kube/auth/cluster-endpoint.ts";
+import type { ClusterEndpoint, ClusterEndpointSource } from "../../kube/auth/cluster-endpoint.ts";
 
-/** A cluster of which nothing ever changes. */
-export function fixedCluster(cluster: Cluster): ClusterSource {
-  return { server: () => cluster.server, latest: () => Promise.resolve(cluster) };
+/** A cluster endpoint source that always returns the same endpoint. */
+export function fixedEndpoint(endpoint: ClusterEndpoint): ClusterEndpointSource {
+  return { server: () => endpoint.server, latest: () => Promise.resolve(endpoint) };
 }

@@ -1,69 +1,69 @@
 import { KubeError } from "../../kube/error.ts";
-import type { Connection, ConnectionState, KubeRequest, LinesRequest } from "../../kube/transport/connection.ts";
-import { rest } from "./clock.ts";
+import type { ConnectionState, KubeConnection, KubeRequest, LinesRequest } from "../../kube/transport/connection.ts";
+import { settlePromises } from "./clock.ts";
 
-/** A stream of lines that a test has in its hands. */
+/** The server's end of one stream of JSON lines, which the test drives. */
 export interface FakeStream {
   readonly request: LinesRequest;
-  /** The server begins to answer. */
+  /** Sends the response headers. */
   open(): Promise<void>;
   send(...lines: readonly unknown[]): Promise<void>;
-  /** In order, or with an error. */
+  /** Ends the stream, cleanly if there is no error. */
   end(error?: KubeError): Promise<void>;
 }
 
-/** A connection whose other end is the test. */
-export class FakeConnection implements Connection {
+/** A connection to an API server that the test plays. */
+export class FakeConnection implements KubeConnection {
   readonly requests: KubeRequest[] = [];
-  /** Every stream that was ever asked for, the last one last. */
+  /** Every stream that was requested, oldest first. */
   readonly streams: FakeStream[] = [];
-  /** How requests are answered, if ever; what it throws is what they end with. */
-  answer: (request: KubeRequest) => unknown = ({ method, path }) => {
+  /** Returns the response body of a request; the request rejects with what this throws. */
+  respond: (request: KubeRequest) => unknown = ({ method, path }) => {
     throw new KubeError("NOT_FOUND", `${method} ${path}: not found`);
   };
-  #open = 0;
+  #openStreams = 0;
 
   async request(request: KubeRequest): Promise<unknown> {
     this.requests.push(request);
     const { promise: cancelled, reject } = Promise.withResolvers<never>();
     request.signal?.addEventListener("abort", () => reject(new KubeError("CANCELLED", "cancelled")), { once: true });
-    return await Promise.race([cancelled, (async () => await this.answer(request))()]);
+    return await Promise.race([cancelled, (async () => await this.respond(request))()]);
   }
 
   lines(request: LinesRequest, onLine: (line: unknown) => void, opened?: () => void): Promise<KubeError | undefined> {
     const { promise, resolve } = Promise.withResolvers<KubeError | undefined>();
     const cancel = () => resolve(new KubeError("CANCELLED", "cancelled"));
     request.signal?.addEventListener("abort", cancel, { once: true });
-    this.#open += 1;
+    this.#openStreams += 1;
     this.streams.push({
       request,
       open: async () => {
         opened?.();
-        await rest();
+        await settlePromises();
       },
       send: async (...lines) => {
         for (const line of lines) onLine(line);
-        await rest();
+        await settlePromises();
       },
       end: async (error) => {
         resolve(error);
-        await rest();
+        await settlePromises();
       },
     });
     return promise.finally(() => {
-      this.#open -= 1;
+      this.#openStreams -= 1;
     });
   }
 
   state = (): ConnectionState => ({ kind: "never connected" });
   close = (): void => {};
 
-  /** How many streams have not ended. */
-  get open(): number {
-    return this.#open;
+  /** The number of streams that have not ended. */
+  get openStreams(): number {
+    return this.#openStreams;
   }
 
-  get last(): FakeStream {
+  get lastStream(): FakeStream {
     return this.streams.at(-1)!;
   }
 }

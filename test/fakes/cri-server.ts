@@ -8,30 +8,30 @@ import {
 } from "@grpc/grpc-js";
 
 type Bytes = Buffer;
-export type UnaryAnswer = (call: ServerUnaryCall<Bytes, Bytes>, answer: sendUnaryData<Bytes>) => void;
-export type StreamAnswer = (call: ServerWritableStream<Bytes, Bytes>) => void;
+export type UnaryResponder = (call: ServerUnaryCall<Bytes, Bytes>, answer: sendUnaryData<Bytes>) => void;
+export type StreamResponder = (call: ServerWritableStream<Bytes, Bytes>) => void;
 
 export interface CriServer {
-  /** Ends all connections at once and removes the socket. */
+  /** Closes all connections at once and removes the socket. */
   kill(): Promise<void>;
 }
 
 /**
- * A gRPC server on a unix socket that answers with whatever bytes a test wants to. The keys are paths such as
- * `/runtime.v1.RuntimeService/Version`; any other path is UNIMPLEMENTED.
+ * Starts a gRPC server on a unix socket that answers with arbitrary bytes. The keys of `unary` and `streams` are paths
+ * such as `/runtime.v1.RuntimeService/Version`; any other path is answered with UNIMPLEMENTED.
  */
 export async function startCriServer(
   socketPath: string,
-  unary: Readonly<Record<string, UnaryAnswer>>,
-  streams: Readonly<Record<string, StreamAnswer>> = {},
+  unary: Readonly<Record<string, UnaryResponder>>,
+  streams: Readonly<Record<string, StreamResponder>> = {},
 ): Promise<CriServer> {
   const server = new Server({ "grpc.max_send_message_length": -1 });
-  const same = (bytes: Bytes) => bytes;
+  const identity = (bytes: Bytes) => bytes;
   const codec = {
-    requestSerialize: same,
-    requestDeserialize: same,
-    responseSerialize: same,
-    responseDeserialize: same,
+    requestSerialize: identity,
+    requestDeserialize: identity,
+    responseSerialize: identity,
+    responseDeserialize: identity,
   };
   for (const [path, answer] of Object.entries(unary))
     server.addService({ answer: { path, requestStream: false, responseStream: false, ...codec } }, { answer });

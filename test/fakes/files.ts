@@ -1,14 +1,14 @@
 import { dirname, relative, resolve } from "node:path/posix";
 import {
-  type FileChanged,
   type FileEntry,
   type FileStat,
   type Files,
   FilesError,
-  within,
+  joinInRoot,
+  type OnFileChanged,
 } from "../../host/fs/files.ts";
 
-type Node =
+type FileNode =
   | { readonly kind: "directory"; readonly mode: number; readonly group?: number; readonly inode: number }
   | {
       readonly kind: "file";
@@ -33,15 +33,15 @@ export type FilesVerb =
   | "readLink"
   | "remove";
 
-/** A disk in memory, to let it fail. `at` gives views of it, each rooted. */
+/** A file system in memory, for tests that inject failures. `at(root)` returns a `Files` view below one directory. */
 export class FakeDisk {
-  readonly nodes = new Map<string, Node>([["/", { kind: "directory", mode: 0o755, inode: 1 }]]);
-  /** Called before a verb has its effect; it may throw. */
+  readonly nodes = new Map<string, FileNode>([["/", { kind: "directory", mode: 0o755, inode: 1 }]]);
+  /** Called before a method takes effect; it may throw. */
   before: (verb: FilesVerb, path: string) => void = () => {};
-  /** Awaited between a verb's effect and its answer. */
+  /** Awaited after a method took effect, before it returns. */
   after: (verb: FilesVerb, path: string) => Promise<void> | void = () => {};
   readonly #now: () => number;
-  readonly #watchers = new Set<{ path: string; changed: FileChanged; gone: () => void }>();
+  readonly #watchers = new Set<{ path: string; changed: OnFileChanged; gone: () => void }>();
   #inodes = 1;
 
   constructor(now: () => number) {
@@ -49,72 +49,72 @@ export class FakeDisk {
   }
 
   at(root: string): Files {
-    const run = async <T>(verb: FilesVerb, path: string, work: (absolute: string) => T): Promise<T> => {
-      const absolute = within(root, path);
+    const run = async <T>(verb: FilesVerb, path: string, effect: (absolute: string) => T): Promise<T> => {
+      const absolute = joinInRoot(root, path);
       this.before(verb, absolute);
-      const result = work(absolute);
+      const result = effect(absolute);
       await this.after(verb, absolute);
       return result;
     };
     return {
       root,
-      path: (...parts) => within(root, ...parts),
+      path: (...parts) => joinInRoot(root, ...parts),
       read: (path, maxBytes) => run("read", path, (absolute) => this.#read(absolute, maxBytes)),
       readEnd: (path, maxBytes, options) =>
         run("readEnd", path, (absolute) => {
-          if (options?.withoutLinks === true) this.#refuseLinks(root, absolute);
+          if (options?.withoutLinks === true) this.#rejectSymlinks(root, absolute);
           const bytes = Buffer.from(this.#read(absolute, Number.POSITIVE_INFINITY));
           return new TextDecoder().decode(bytes.subarray(Math.max(0, bytes.length - maxBytes)));
         }),
       readBeneath: (folder, path, maxBytes) =>
         run("readBeneath", folder, (absolute) =>
-          Buffer.from(this.#read(this.#beneath(absolute, path.split("/"), "/"), maxBytes)),
+          Buffer.from(this.#read(this.#resolveInRoot(absolute, path.split("/"), "/"), maxBytes)),
         ),
       makeFile: (path, mode, content = "") => run("makeFile", path, (absolute) => this.#write(absolute, content, mode)),
       write: (path, content, mode) => run("write", path, (absolute) => this.#write(absolute, content, mode)),
       stat: (path) => run("stat", path, (absolute) => this.#stat(absolute)),
       list: (path) => run("list", path, (absolute) => this.#list(absolute)),
       makeFolder: (path, mode, group) => run("makeFolder", path, (absolute) => this.#makeFolder(absolute, mode, group)),
-      rename: (from, to) => run("rename", from, (absolute) => this.#rename(absolute, within(root, to))),
+      rename: (from, to) => run("rename", from, (absolute) => this.#rename(absolute, joinInRoot(root, to))),
       link: (path, target) => run("link", path, (absolute) => this.#link(absolute, target)),
       readLink: (path) => run("readLink", path, (absolute) => this.#readLink(absolute)),
       remove: (path) => run("remove", path, (absolute) => this.#remove(absolute)),
       space: async () => ({ totalBytes: 1 << 30, freeBytes: 1 << 29, totalInodes: 1 << 20, freeInodes: 1 << 19 }),
-      watch: (path, changed, gone, signal) => this.#watch(within(root, path), changed, gone, signal),
+      watch: (path, changed, gone, signal) => this.#watch(joinInRoot(root, path), changed, gone, signal),
     };
   }
 
-  /** All paths but the root, sorted: what is left on the disk. */
+  /** All paths except the root, sorted. */
   paths(): readonly string[] {
     return [...this.nodes.keys()].filter((path) => path !== "/").toSorted();
   }
 
-  /** What is at a path, or where the symlink there leads. */
-  #at(path: string): Node | undefined {
+  /** The node at a path; follows a symlink. */
+  #nodeAt(path: string): FileNode | undefined {
     const node = this.nodes.get(path);
-    return node?.kind === "symlink" ? this.#at(resolve(dirname(path), node.target)) : node;
+    return node?.kind === "symlink" ? this.#nodeAt(resolve(dirname(path), node.target)) : node;
   }
 
-  /** The path to which links lead whoever has the folder for its root. */
-  #beneath(root: string, names: readonly string[], from: string, links = 0): string {
+  /** Resolves a path whose symlinks are followed as if `root` were `/` (openat2 with RESOLVE_IN_ROOT). */
+  #resolveInRoot(root: string, names: readonly string[], from: string, links = 0): string {
     if (links > 40) throw new FilesError("ELOOP", root, `${root} is a loop of symlinks`);
     const [name, ...rest] = names;
     if (name === undefined) return `${root}${from}`;
     const path = resolve(from, name);
     const node = this.nodes.get(resolve(`${root}${path}`));
-    if (node?.kind !== "symlink") return this.#beneath(root, rest, path, links);
+    if (node?.kind !== "symlink") return this.#resolveInRoot(root, rest, path, links);
     const start = node.target.startsWith("/") ? "/" : from;
-    return this.#beneath(root, [...node.target.split("/").filter(Boolean), ...rest], start, links + 1);
+    return this.#resolveInRoot(root, [...node.target.split("/").filter(Boolean), ...rest], start, links + 1);
   }
 
-  #refuseLinks(root: string, path: string): void {
+  #rejectSymlinks(root: string, path: string): void {
     for (let at = path; at !== root; at = dirname(at))
       if (this.nodes.get(at)?.kind === "symlink")
-        throw new FilesError("ESYMLINK", path, `${path} leads over a symlink, which is not followed`);
+        throw new FilesError("ESYMLINK", path, `${path} contains a symlink, which is not followed`);
   }
 
   #read(path: string, maxBytes: number): string {
-    const node = this.#at(path);
+    const node = this.#nodeAt(path);
     if (node === undefined) throw new FilesError("ENOENT", path, `${path} does not exist`);
     if (node.kind !== "file") throw new FilesError("ENOTFILE", path, `${path} is a directory, not a regular file`);
     if (Buffer.byteLength(node.content) > maxBytes)
@@ -130,7 +130,7 @@ export class FakeDisk {
   }
 
   #stat(path: string): FileStat | undefined {
-    const node = this.#at(path);
+    const node = this.#nodeAt(path);
     if (node === undefined) return undefined;
     const { kind, mode, inode } = node;
     const isFile = node.kind === "file";
@@ -154,7 +154,7 @@ export class FakeDisk {
 
   #makeFolder(path: string, mode: number, group = 0): void {
     const known = this.nodes.get(path);
-    if (known?.kind === "file") throw new FilesError("EEXIST", path, `${path} is there, and is no folder`);
+    if (known?.kind === "file") throw new FilesError("EEXIST", path, `${path} exists and is not a directory`);
     if (known !== undefined && known.mode !== 0) return;
     if (dirname(path) !== path) this.#makeFolder(dirname(path), 0o755);
     this.nodes.set(path, { kind: "directory", mode, group, inode: ++this.#inodes });
@@ -190,7 +190,7 @@ export class FakeDisk {
     this.#changed(path);
   }
 
-  #watch(path: string, changed: FileChanged, gone: () => void, signal: AbortSignal): void {
+  #watch(path: string, changed: OnFileChanged, gone: () => void, signal: AbortSignal): void {
     if (this.nodes.get(path)?.kind !== "directory") throw new FilesError("ENOENT", path, `${path} does not exist`);
     const watcher = { path, changed, gone };
     this.#watchers.add(watcher);

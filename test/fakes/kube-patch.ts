@@ -1,4 +1,4 @@
-/** Patches as an API server applies them. The rules: RFC 7386, and Kubernetes' strategic merge patch. */
+/** Applies JSON merge patches (RFC 7386) and Kubernetes' strategic merge patches as the API server does. */
 export type Json = unknown;
 export interface JsonObject {
   readonly [key: string]: Json;
@@ -7,7 +7,7 @@ export interface JsonObject {
 export const isJsonObject = (value: Json): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** RFC 7386: null removes, objects are merged, anything else replaces. */
+/** RFC 7386: null removes a key, objects are merged, everything else is replaced. */
 export function mergePatch(original: Json, patch: Json): Json {
   if (!isJsonObject(patch)) return patch;
   const merged: Record<string, Json> = isJsonObject(original) ? { ...original } : {};
@@ -18,8 +18,8 @@ export function mergePatch(original: Json, patch: Json): Json {
 }
 
 /**
- * The lists that are merged, and by which field their elements are told apart; an empty name where the elements are themselves
- * what is compared. All others are replaced. Rule: the patchStrategy and patchMergeKey tags of Kubernetes' types.
+ * The lists that are merged, with their merge key; an empty key for lists of primitives. All other lists are replaced.
+ * Rule: the patchStrategy and patchMergeKey tags of Kubernetes' types.
  */
 const MERGED_LISTS: Readonly<Record<string, string>> = {
   addresses: "type",
@@ -46,8 +46,8 @@ const MERGED_LISTS: Readonly<Record<string, string>> = {
   volumes: "name",
 };
 
-const ORDER = "$setElementOrder/";
-const REMOVAL = "$deleteFromPrimitiveList/";
+const ORDER_DIRECTIVE = "$setElementOrder/";
+const DELETE_DIRECTIVE = "$deleteFromPrimitiveList/";
 
 export function strategicMerge(original: JsonObject, patch: JsonObject): JsonObject {
   if (patch["$patch"] === "delete") return {};
@@ -66,23 +66,23 @@ export function strategicMerge(original: JsonObject, patch: JsonObject): JsonObj
   }
   for (const [directive, value] of Object.entries(patch)) {
     const items = value as readonly Json[];
-    if (directive.startsWith(REMOVAL)) {
-      const key = directive.slice(REMOVAL.length);
+    if (directive.startsWith(DELETE_DIRECTIVE)) {
+      const key = directive.slice(DELETE_DIRECTIVE.length);
       merged[key] = ((merged[key] ?? []) as readonly Json[]).filter((item) => !items.includes(item));
     }
-    if (directive.startsWith(ORDER)) {
-      const key = directive.slice(ORDER.length);
+    if (directive.startsWith(ORDER_DIRECTIVE)) {
+      const key = directive.slice(ORDER_DIRECTIVE.length);
       const before = (original[key] ?? []) as readonly Json[];
-      if (Array.isArray(merged[key])) merged[key] = inOrder(merged[key], items, before, identityOf(key, before));
+      if (Array.isArray(merged[key])) merged[key] = orderMerged(merged[key], items, before, mergeKeyOf(key, before));
     }
   }
   return merged;
 }
 
-type Identity = (item: Json) => Json;
+type MergeKey = (item: Json) => Json;
 
-function identityOf(list: string, items: readonly Json[]): Identity | undefined {
-  // Containers and services call their lists alike.
+function mergeKeyOf(list: string, items: readonly Json[]): MergeKey | undefined {
+  // Containers and Services both have a list `ports`, with different merge keys.
   const portKey = items.some((item) => isJsonObject(item) && "containerPort" in item) ? "containerPort" : "port";
   const key = list === "ports" ? portKey : MERGED_LISTS[list];
   if (key === undefined) return undefined;
@@ -90,52 +90,52 @@ function identityOf(list: string, items: readonly Json[]): Identity | undefined 
 }
 
 function mergeList(list: string, original: readonly Json[], patch: readonly Json[]): readonly Json[] {
-  const identity = identityOf(list, [...original, ...patch]);
-  if (identity === undefined) return withoutDirectives(patch) as readonly Json[];
+  const mergeKey = mergeKeyOf(list, [...original, ...patch]);
+  if (mergeKey === undefined) return withoutDirectives(patch) as readonly Json[];
   const isMarked = (item: Json, directive: string) => isJsonObject(item) && item["$patch"] === directive;
-  const removed = new Set(patch.filter((item) => isMarked(item, "delete")).map(identity));
+  const removed = new Set(patch.filter((item) => isMarked(item, "delete")).map(mergeKey));
   const plain = patch.filter((item) => !isJsonObject(item) || item["$patch"] === undefined);
   if (patch.some((item) => isMarked(item, "replace"))) return plain;
 
-  const kept = original.filter((item) => !removed.has(identity(item)));
+  const kept = original.filter((item) => !removed.has(mergeKey(item)));
   const merged = [...kept];
   for (const item of plain) {
-    const index = merged.findIndex((other) => identity(other) === identity(item));
+    const index = merged.findIndex((other) => mergeKey(other) === mergeKey(item));
     const before = merged[index];
     if (index < 0) merged.push(withoutDirectives(item));
     else if (isJsonObject(before) && isJsonObject(item)) merged[index] = strategicMerge(before, item);
   }
-  return inOrder(merged, plain, kept, identity);
+  return orderMerged(merged, plain, kept, mergeKey);
 }
 
 /**
- * What the patch names comes in the patch's order, and the rest in the order it had. Where the two meet, the old order decides, as
- * far as it knows both.
+ * Orders a merged list: items that the patch names in the patch's order, the others in their old order. When the two
+ * sequences are merged, the old order decides between two items that it contains.
  */
-function inOrder(
+function orderMerged(
   merged: readonly Json[],
   patch: readonly Json[],
   before: readonly Json[],
-  identity: Identity = (item) => item,
+  mergeKey: MergeKey = (item) => item,
 ): readonly Json[] {
-  const placeIn = (list: readonly Json[], item: Json) => list.findIndex((other) => identity(other) === identity(item));
-  const named = merged.filter((item) => placeIn(patch, item) >= 0);
-  const others = merged.filter((item) => placeIn(patch, item) < 0);
-  named.sort((a, b) => placeIn(patch, a) - placeIn(patch, b));
-  others.sort((a, b) => placeIn(before, a) - placeIn(before, b));
+  const indexIn = (list: readonly Json[], item: Json) => list.findIndex((other) => mergeKey(other) === mergeKey(item));
+  const named = merged.filter((item) => indexIn(patch, item) >= 0);
+  const others = merged.filter((item) => indexIn(patch, item) < 0);
+  named.sort((a, b) => indexIn(patch, a) - indexIn(patch, b));
+  others.sort((a, b) => indexIn(before, a) - indexIn(before, b));
   const all: Json[] = [];
   for (;;) {
     const [next, other] = [named[0], others[0]];
     if (named.length === 0 || others.length === 0) return [...all, ...others, ...named];
-    const [place, otherPlace] = [placeIn(before, next), placeIn(before, other)];
-    if (place >= 0 && otherPlace >= 0 && otherPlace < place) all.push(others.shift());
+    const [nextIndex, otherIndex] = [indexIn(before, next), indexIn(before, other)];
+    if (nextIndex >= 0 && otherIndex >= 0 && otherIndex < nextIndex) all.push(others.shift());
     else all.push(named.shift());
   }
 }
 
 const withoutMarker = (patch: JsonObject) => Object.entries(patch).filter(([key]) => key !== "$patch");
 
-/** What is new is taken as it is, but for directives, and nulls, which have nothing to remove. */
+/** A value that is added: without directives, and without nulls, which have nothing to remove. */
 function withoutDirectives(value: Json): Json {
   if (Array.isArray(value))
     return value.filter((item) => !isJsonObject(item) || item["$patch"] === undefined).map(withoutDirectives);

@@ -1,19 +1,22 @@
 import type { KubeObject, Selector } from "../../kube/resource.ts";
 import { isJsonObject } from "./kube-patch.ts";
 
-/** Whether an object is of those that are asked for. Knows `=`, `==`, `!=`, and of labels `in`, presence and absence, too. */
-export function isSelected(object: KubeObject, { fieldSelector = "", labelSelector = "" }: Selector): boolean {
+/**
+ * Whether an object matches the field selector (`=`, `==`, `!=`) and the label selector (also `in`, `notin`, `key`,
+ * `!key`).
+ */
+export function matchesSelector(object: KubeObject, { fieldSelector = "", labelSelector = "" }: Selector): boolean {
   const labels = object.metadata.labels ?? {};
   return (
-    termsOf(fieldSelector).every((term) => compare(term, (path) => fieldOf(object, path) ?? "")) &&
-    termsOf(labelSelector).every((term) => compare(term, (name) => labels[name]))
+    termsOf(fieldSelector).every((term) => matchesTerm(term, (path) => fieldOf(object, path) ?? "")) &&
+    termsOf(labelSelector).every((term) => matchesTerm(term, (name) => labels[name]))
   );
 }
 
-/** Commas part the terms, but for those within parentheses. */
+/** Splits a selector at its commas, except within parentheses. */
 const termsOf = (selector: string) => (selector === "" ? [] : selector.split(/,(?![^(]*\))/));
 
-function compare(term: string, lookUp: (name: string) => string | undefined): boolean {
+function matchesTerm(term: string, lookUp: (name: string) => string | undefined): boolean {
   const [, name = "", operator = "", value = ""] = /^([^=!]+?)\s*(==|!=|=)\s*(.*)$/.exec(term.trim()) ?? [];
   if (operator !== "") return (lookUp(name) === value) === (operator !== "!=");
   const [, key = "", not, values = ""] = /^(\S+) (notin|in) \((.*)\)$/.exec(term.trim()) ?? [];

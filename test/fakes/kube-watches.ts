@@ -1,36 +1,36 @@
 import type { Clock } from "../../host/clock.ts";
 import type { KubeError } from "../../kube/error.ts";
 import type { Selector } from "../../kube/resource.ts";
-import { type Change, type KubeObjects, refusal } from "./kube-objects.ts";
-import { isWithin, type Target } from "./kube-request-target.ts";
+import { type FakeObjects, type StoredChange, statusError } from "./kube-objects.ts";
+import { matchesTarget, type RequestTarget } from "./kube-request-target.ts";
 
 interface Watch {
-  readonly target: Target;
+  readonly target: RequestTarget;
   readonly selector: Selector;
   readonly send: (line: unknown) => void;
-  /** Sends nothing any more, and stays open. */
+  /** Stops sending, and stays open. */
   readonly mute: () => void;
   readonly end: (error?: KubeError) => void;
 }
 
 export interface WatchRequest {
-  readonly target: Target;
+  readonly target: RequestTarget;
   readonly query: Readonly<Record<string, string | undefined>>;
   readonly onLine: (line: unknown) => void;
-  /** The server has ended it, in order if there is no error. */
-  readonly ended: (error?: KubeError) => void;
+  /** Called when the server ends the watch, cleanly if there is no error. */
+  readonly onEnd: (error?: KubeError) => void;
 }
 
 const BOOKMARK_MS = 60_000;
 
-/** The open watches of an API server, and how far back new ones may begin. */
+/** The open watches of the fake API server, and the oldest version from which a new watch can resume. */
 export class FakeWatches {
-  readonly #objects: KubeObjects;
+  readonly #objects: FakeObjects;
   readonly #clock: Clock;
   readonly #open = new Set<Watch>();
-  #forgottenUpTo = 0;
+  #compactedUpTo = 0;
 
-  constructor(objects: KubeObjects, clock: Clock) {
+  constructor(objects: FakeObjects, clock: Clock) {
     this.#objects = objects;
     this.#clock = clock;
   }
@@ -39,7 +39,7 @@ export class FakeWatches {
     return this.#open.size;
   }
 
-  cut(error?: KubeError): void {
+  breakAll(error?: KubeError): void {
     for (const { end } of [...this.#open]) end(error);
   }
 
@@ -47,16 +47,16 @@ export class FakeWatches {
     for (const { mute } of this.#open) mute();
   }
 
-  forget(): void {
-    this.#forgottenUpTo = this.#objects.version;
+  compact(): void {
+    this.#compactedUpTo = this.#objects.version;
   }
 
-  tell(change: Change): void {
+  publish(change: StoredChange): void {
     for (const watch of this.#open) deliver(watch, change);
   }
 
-  /** Returns what closes it from the client's side. */
-  open({ target, query, onLine, ended }: WatchRequest): () => void {
+  /** Opens a watch; the returned function closes it from the client's side. */
+  open({ target, query, onLine, onEnd }: WatchRequest): () => void {
     const { kind, apiVersion } = this.#objects.kindOf(target.resource);
     let isOpen = true;
     let isMute = false;
@@ -66,7 +66,7 @@ export class FakeWatches {
       selector: query as Selector,
       send: (line) => {
         const text = JSON.stringify(line);
-        // As over a wire: never within the call that was its cause.
+        // As over a network: never within the call that caused the event.
         if (!isMute) queueMicrotask(() => isOpen && onLine(JSON.parse(text)));
       },
       mute: () => {
@@ -76,7 +76,7 @@ export class FakeWatches {
         this.#open.delete(watch);
         queueMicrotask(() => {
           isOpen = false;
-          ended(error);
+          onEnd(error);
         });
       },
     };
@@ -90,7 +90,7 @@ export class FakeWatches {
     };
 
     this.#open.add(watch);
-    this.#sendPast(watch, query["resourceVersion"]);
+    this.#replay(watch, query["resourceVersion"]);
     if (query["sendInitialEvents"] === "true") bookmark({ "k8s.io/initial-events-end": "true" });
     timers.set("bookmark", this.#clock.wakeAt(this.#clock.now() + BOOKMARK_MS, everyMinute));
     const endsAt = this.#clock.now() + Number(query["timeoutSeconds"] ?? 1800) * 1000;
@@ -105,16 +105,16 @@ export class FakeWatches {
     };
   }
 
-  /** What has happened since a version, or everything there is. */
-  #sendPast(watch: Watch, from: string | undefined): void {
+  /** Sends the changes since a version, or all objects if there is no version. */
+  #replay(watch: Watch, from: string | undefined): void {
     if (from === undefined) {
       for (const object of this.#objects.select(watch.target, watch.selector).items)
         watch.send({ type: "ADDED", object });
     } else if (Number(from) > this.#objects.version) {
-      // A place in the future is waited for.
+      // The server sends nothing for a version in the future.
       watch.mute();
-    } else if (Number(from) < this.#forgottenUpTo) {
-      const message = `too old resource version: ${from} (${this.#forgottenUpTo})`;
+    } else if (Number(from) < this.#compactedUpTo) {
+      const message = `too old resource version: ${from} (${this.#compactedUpTo})`;
       watch.send({
         type: "ERROR",
         object: { kind: "Status", status: "Failure", code: 410, reason: "Expired", message },
@@ -125,19 +125,21 @@ export class FakeWatches {
 }
 
 /** Rule: validateWatchOptions. */
-export function refuseBadWatch(query: WatchRequest["query"], hasInitialEvents: boolean): void {
+export function validateWatchOptions(query: WatchRequest["query"], hasInitialEvents: boolean): void {
   if (query["sendInitialEvents"] !== "true") return;
   if (!hasInitialEvents || query["resourceVersionMatch"] !== "NotOlderThan")
-    throw refusal(422, "Invalid", "sendInitialEvents is forbidden for watch", "sendInitialEvents");
+    throw statusError(422, "Invalid", "sendInitialEvents is forbidden for watch", "sendInitialEvents");
 }
 
-/** To a watch with a selector, what no longer matches is deleted, and what matches now is added. */
-function deliver({ target, selector, send }: Watch, { type, resource, object, before }: Change): void {
+/**
+ * A watch with a selector receives DELETED for an object that no longer matches, and ADDED for one that matches now.
+ */
+function deliver({ target, selector, send }: Watch, { type, resource, object, before }: StoredChange): void {
   if (resource !== target.resource) return;
-  const was = before !== undefined && isWithin(target, selector, before);
-  const is = type !== "DELETED" && isWithin(target, selector, object);
-  // The last state of what is gone is the one that was, under the version of its end.
+  const matched = before !== undefined && matchesTarget(target, selector, before);
+  const matches = type !== "DELETED" && matchesTarget(target, selector, object);
+  // DELETED carries the last matching state, with the resourceVersion of the change.
   const metadata = { ...before?.metadata, resourceVersion: object.metadata.resourceVersion };
-  if (was && !is) send({ type: "DELETED", object: { ...before, metadata } });
-  else if (is) send({ type: was ? "MODIFIED" : "ADDED", object });
+  if (matched && !matches) send({ type: "DELETED", object: { ...before, metadata } });
+  else if (matches) send({ type: matched ? "MODIFIED" : "ADDED", object });
 }

@@ -1,167 +1,173 @@
 import type { Clock } from "../../host/clock.ts";
-import { createKube, type Kube, type Patch } from "../../kube/client.ts";
+import { createKubeClient, type KubeClient, type Patch } from "../../kube/client.ts";
 import { KubeError } from "../../kube/error.ts";
 import type { KubeObject, Resource, Selector } from "../../kube/resource.ts";
-import type { Connection, ConnectionState, KubeRequest, LinesRequest } from "../../kube/transport/connection.ts";
-import { createLanes, type Lanes, type Rates } from "../../kube/transport/flow-control.ts";
-import type { CallOptions, KubeList } from "../../kube/watch/list.ts";
-import type { FollowListener } from "../../kube/watch/reflector.ts";
+import type { ConnectionState, KubeConnection, KubeRequest, LinesRequest } from "../../kube/transport/connection.ts";
+import { createFlowControl, type FlowControl, type RateLimits } from "../../kube/transport/flow-control.ts";
+import type { KubeList, RequestOptions } from "../../kube/watch/list.ts";
+import type { ReflectorListener } from "../../kube/watch/reflector.ts";
 import type { TokenRequest } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
-import { type Deletion, KubeObjects, type Place, refusal, type Stored } from "./kube-objects.ts";
+import { type Deletion, FakeObjects, type ObjectKey, type StoredObject, statusError } from "./kube-objects.ts";
 import { isJsonObject, type Json, type JsonObject, mergePatch, strategicMerge } from "./kube-patch.ts";
-import { aboutOf, type Target, targetOf } from "./kube-request-target.ts";
-import { FakeWatches, refuseBadWatch } from "./kube-watches.ts";
+import { formatTarget, parseTarget, type RequestTarget } from "./kube-request-target.ts";
+import { FakeWatches, validateWatchOptions } from "./kube-watches.ts";
 import { FakeLog } from "./log.ts";
 
 export type KubeVerb = "get" | "list" | "watch" | "create" | "replace" | "patch" | "delete";
-/** What a call is about, as the journal shows it: `pods/shop/web/status`, `nodes`. */
-export type KubeHook = (about: string) => Promise<void> | void;
+/** Receives the target of the call as `calls` shows it: `pods/shop/web/status`, `nodes`. */
+export type KubeHook = (targetName: string) => Promise<void> | void;
 
 export interface FakeKubeOptions {
   readonly clock: Clock;
-  /** Where the follow says what it has to say. */
+  /** The log of the reflectors. */
   readonly log?: FakeLog;
-  /** The jitter of its back-off; none if left out. */
+  /** The jitter of the back-off; no jitter if left out. */
   readonly random?: () => number;
-  /** What the client is held to before a request goes out; nothing if left out. */
-  readonly rates?: Rates;
+  /** The client-side rate limits; none if left out. */
+  readonly rates?: RateLimits;
 }
 
 const DEADLINE_MS = 30_000;
 
 /**
- * An API server in memory. As a `Kube` it is the real client on a connection that ends here, so that paging, resuming and back-off
- * are the real ones; as a `Connection` it answers requests. `user` is somebody else on the same cluster, whose calls never fail and
- * stand in no journal.
+ * An API server in memory. As a `KubeClient` it is the real client on a connection that ends here, so that paging,
+ * resuming and back-off are the real ones; as a `Connection` it answers requests. `user` is another client of the same
+ * cluster, whose calls never fail and are not recorded in `calls`.
  */
-export class FakeKube implements Kube, Connection {
-  readonly objects: KubeObjects;
-  readonly user: Kube;
-  /** Every call, in order: the verb and what it is about. */
+export class FakeKube implements KubeClient, KubeConnection {
+  readonly objects: FakeObjects;
+  readonly user: KubeClient;
+  /** Every call, in order: the verb and its target. */
   readonly calls: string[] = [];
-  /** Fails the next calls of a verb before they have any effect, oldest first. */
+  /** The errors of the next calls of a verb, oldest first; a call that fails so has no effect. */
   failures: Partial<Record<KubeVerb, KubeError[]>> = {};
-  /** Awaited before a verb has its effect; it may throw. */
+  /** Awaited before a call takes effect; it may throw. */
   before: Partial<Record<KubeVerb, KubeHook>> = {};
-  /** Awaited between a verb's effect and its answer; it may throw. */
+  /** Awaited after a call took effect, before it is answered; it may throw. */
   after: Partial<Record<KubeVerb, KubeHook>> = {};
-  /** Whether watches tell everything there is when they are asked to. */
-  hasInitialEvents = true;
+  /** Whether watches support `sendInitialEvents`. */
+  supportsInitialEvents = true;
 
   readonly #clock: Clock;
-  readonly #lanes: Lanes | undefined;
-  readonly #kube: Kube;
+  readonly #flowControl: FlowControl | undefined;
+  readonly #kube: KubeClient;
   readonly #watches: FakeWatches;
   readonly #interrupts = new Set<(error: KubeError) => void>();
-  readonly #pages = new Map<string, KubeList<Stored>>();
+  readonly #pages = new Map<string, KubeList<StoredObject>>();
   #tokens = 0;
   #isDown = false;
-  #refusal: (() => KubeError) | undefined;
+  #failAllWith: (() => KubeError) | undefined;
 
   constructor({ clock, log = new FakeLog(), random = () => 0, rates }: FakeKubeOptions) {
     this.#clock = clock;
-    this.#lanes = rates && createLanes(rates, clock);
-    this.objects = new KubeObjects(clock, (change) => this.#watches.tell(change));
+    this.#flowControl = rates && createFlowControl(rates, clock);
+    this.objects = new FakeObjects(clock, (change) => this.#watches.publish(change));
     this.#watches = new FakeWatches(this.objects, clock);
-    this.#kube = createKube({ connection: this, clock, log, random });
+    this.#kube = createKubeClient({ connection: this, clock, log, random });
     const direct = {
-      ...silentConnection,
-      request: async (request: KubeRequest) => this.#answer(targetOf(request), { ...request, body: bodyOf(request) }),
+      ...userConnection,
+      request: async (request: KubeRequest) =>
+        this.#answer(parseTarget(request), { ...request, body: bodyOf(request) }),
     };
-    this.user = createKube({ connection: direct, clock, log, random });
+    this.user = createKubeClient({ connection: direct, clock, log, random });
   }
 
-  get = <T extends KubeObject>(resource: Resource<T>, name: string, options?: CallOptions): Promise<T> =>
+  get = <T extends KubeObject>(resource: Resource<T>, name: string, options?: RequestOptions): Promise<T> =>
     this.#kube.get(resource, name, options);
   list = <T extends KubeObject>(
     resource: Resource<T>,
     selector: Selector,
-    options?: CallOptions,
+    options?: RequestOptions,
   ): Promise<KubeList<T>> => this.#kube.list(resource, selector, options);
-  create = <T extends KubeObject>(resource: Resource<T>, object: T, options?: CallOptions): Promise<T> =>
+  create = <T extends KubeObject>(resource: Resource<T>, object: T, options?: RequestOptions): Promise<T> =>
     this.#kube.create(resource, object, options);
-  requestToken = (namespace: string, account: string, request: TokenRequest, options?: CallOptions) =>
+  requestToken = (namespace: string, account: string, request: TokenRequest, options?: RequestOptions) =>
     this.#kube.requestToken(namespace, account, request, options);
   replace = <T extends KubeObject>(
     resource: Resource<T>,
     object: T,
-    options?: CallOptions & { readonly subresource?: "status" },
+    options?: RequestOptions & { readonly subresource?: "status" },
   ): Promise<T> => this.#kube.replace(resource, object, options);
   patch = <T extends KubeObject>(
     resource: Resource<T>,
     name: string,
     patch: Patch,
-    options?: CallOptions,
+    options?: RequestOptions,
   ): Promise<T> => this.#kube.patch(resource, name, patch, options);
-  delete = (resource: Resource, name: string, deletion?: Deletion, options?: CallOptions): Promise<void> =>
+  delete = (resource: Resource, name: string, deletion?: Deletion, options?: RequestOptions): Promise<void> =>
     this.#kube.delete(resource, name, deletion, options);
-  follow = <T extends KubeObject>(
+  listAndWatch = <T extends KubeObject>(
     resource: Resource<T>,
     selector: Selector,
-    listener: FollowListener<T>,
+    listener: ReflectorListener<T>,
     signal: AbortSignal,
-  ): Promise<void> => this.#kube.follow(resource, selector, listener, signal);
+  ): Promise<void> => this.#kube.listAndWatch(resource, selector, listener, signal);
   onRecovery = (recovered: () => void, signal: AbortSignal): void => this.#kube.onRecovery(recovered, signal);
 
-  /** As the scheduler does it. */
+  /** Binds a pod to a node, as the scheduler does. */
   bind(namespace: string, name: string, nodeName: string): void {
     this.objects.bind({ resource: "pods", namespace, name }, nodeName);
   }
 
-  /** The server's process dies; watches break, and calls fail with UNREACHABLE until `comeBack`. */
+  /** Kills the server process: watches break, and calls fail with UNREACHABLE until `comeBack`. */
   goDown(): void {
     this.#isDown = true;
     const error = new KubeError("UNREACHABLE", "the API server is down", { isUnprocessed: false });
     for (const interrupt of this.#interrupts) interrupt(error);
-    this.cutWatches(error);
+    this.breakWatches(error);
   }
 
   comeBack(): void {
     this.#isDown = false;
   }
 
-  /** The server is in trouble: watches break, and calls are answered so, without effect, until the function returned is called. */
-  refuse(answer: () => KubeError): () => void {
-    this.#refusal = answer;
-    this.cutWatches(answer());
+  /** Breaks all watches, and answers every call with this error until the returned function is called. */
+  failAll(createError: () => KubeError): () => void {
+    this.#failAllWith = createError;
+    this.breakWatches(createError());
     return () => {
-      if (this.#refusal === answer) this.#refusal = undefined;
+      if (this.#failAllWith === createError) this.#failAllWith = undefined;
     };
   }
 
-  /** Ends every watch, in order if no error is given. */
-  cutWatches(error?: KubeError): void {
-    this.#watches.cut(error);
+  /** Ends every watch, cleanly if no error is given. */
+  breakWatches(error?: KubeError): void {
+    this.#watches.breakAll(error);
   }
 
-  /** Keeps everything as it is now. What is returned ends every watch, and the server has all of that again, as etcd from a snapshot. */
-  backup(): () => void {
-    const restore = this.objects.backup();
+  /**
+   * Saves all objects. The returned function puts them back and closes every watch, as when etcd is restored from a
+   * backup.
+   */
+  takeSnapshot(): () => void {
+    const restore = this.objects.takeSnapshot();
     return () => {
       restore();
       this.#pages.clear();
-      this.cutWatches(new KubeError("CLOSED", "the API server was restored"));
+      this.breakWatches(new KubeError("CLOSED", "the API server was restored"));
     };
   }
 
-  /** The watches that are open stay open, and never say a word again. */
-  silence(): void {
+  /** The open watches stay open and never send anything again. */
+  silenceWatches(): void {
     this.#watches.silence();
   }
 
-  /** How many watches are open. */
-  get watches(): number {
+  /** The number of open watches. */
+  get openWatches(): number {
     return this.#watches.size;
   }
 
-  /** The past is forgotten: whoever resumes from before now, or is in the middle of a list, has to list anew. */
+  /**
+   * Compacts the history: a client that resumes from an earlier version or continues a list gets 410 and lists again.
+   */
   compact(): void {
-    this.#watches.forget();
+    this.#watches.compact();
     this.#pages.clear();
   }
 
-  /** Holds every call of the verb, before it has any effect, until the function returned is called. */
+  /** Holds every call of the verb, before it takes effect, until the returned function is called. */
   hang(verb: KubeVerb): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
     const hook = () => promise;
@@ -173,15 +179,15 @@ export class FakeKube implements Kube, Connection {
   }
 
   async request(request: KubeRequest): Promise<unknown> {
-    const target = targetOf(request);
+    const target = parseTarget(request);
     const verb = verbOf(request, target);
-    const { lane = "main", signal = new AbortController().signal, isUrgent } = request;
-    const leave = await this.#lanes?.enter(lane, false, signal, isUrgent);
+    const { priorityLevel = "main", signal = new AbortController().signal, isUrgent } = request;
+    const release = await this.#flowControl?.admit(priorityLevel, false, signal, isUrgent);
     try {
-      const sent = { ...request, body: bodyOf(request) };
-      return await this.#call(verb, target, request, () => this.#answer(target, sent));
+      const sentBody = { ...request, body: bodyOf(request) };
+      return await this.#call(verb, target, request, () => this.#answer(target, sentBody));
     } finally {
-      leave?.();
+      release?.();
     }
   }
 
@@ -190,17 +196,17 @@ export class FakeKube implements Kube, Connection {
     onLine: (line: unknown) => void,
     opened?: () => void,
   ): Promise<KubeError | undefined> {
-    const target = targetOf(request);
+    const target = parseTarget(request);
     const { promise, resolve } = Promise.withResolvers<KubeError | undefined>();
     const cancel = () => resolve(new KubeError("CANCELLED", "cancelled"));
-    // Whoever hears of something may end the watch while it is being opened.
+    // The listener may end the watch while it is being opened.
     let close = () => {};
     try {
       const open = () => {
         const query = request.query ?? {};
-        refuseBadWatch(query, this.hasInitialEvents);
+        validateWatchOptions(query, this.supportsInitialEvents);
         opened?.();
-        close = this.#watches.open({ target, query, onLine, ended: resolve });
+        close = this.#watches.open({ target, query, onLine, onEnd: resolve });
       };
       await this.#call("watch", target, { deadlineMs: DEADLINE_MS, ...request }, open);
       request.signal?.addEventListener("abort", cancel, { once: true });
@@ -221,32 +227,33 @@ export class FakeKube implements Kube, Connection {
 
   async #call<T>(
     verb: KubeVerb,
-    target: Target,
+    target: RequestTarget,
     { deadlineMs, signal }: Pick<KubeRequest, "deadlineMs" | "signal">,
     effect: () => T,
   ): Promise<T> {
-    const about = aboutOf(target);
-    this.calls.push(`${verb} ${about}`);
+    const targetName = formatTarget(target);
+    this.calls.push(`${verb} ${targetName}`);
     const { promise, reject } = Promise.withResolvers<never>();
     let isInterrupted = false;
     const interrupt = (error: KubeError) => {
       isInterrupted = true;
       reject(error);
     };
-    const onAbort = () => interrupt(new KubeError("CANCELLED", `${verb} ${about}: cancelled`));
-    const late = () => interrupt(new KubeError("TIMEOUT", `${verb} ${about}: no answer within ${deadlineMs} ms`));
-    const cancelTimer = this.#clock.wakeAt(this.#clock.now() + deadlineMs, late);
+    const onAbort = () => interrupt(new KubeError("CANCELLED", `${verb} ${targetName}: cancelled`));
+    const onDeadline = () =>
+      interrupt(new KubeError("TIMEOUT", `${verb} ${targetName}: no answer within ${deadlineMs} ms`));
+    const cancelTimer = this.#clock.wakeAt(this.#clock.now() + deadlineMs, onDeadline);
     this.#interrupts.add(interrupt);
     signal?.addEventListener("abort", onAbort, { once: true });
     if (signal?.aborted) onAbort();
-    if (this.#isDown) interrupt(new KubeError("UNREACHABLE", `${verb} ${about}: connection refused`));
+    if (this.#isDown) interrupt(new KubeError("UNREACHABLE", `${verb} ${targetName}: connection refused`));
     const run = async () => {
-      await this.before[verb]?.(about);
+      await this.before[verb]?.(targetName);
       if (isInterrupted) return await promise;
-      const failure = this.#refusal?.() ?? this.failures[verb]?.shift();
+      const failure = this.#failAllWith?.() ?? this.failures[verb]?.shift();
       if (failure !== undefined) throw failure;
       const answer = effect();
-      await this.after[verb]?.(about);
+      await this.after[verb]?.(targetName);
       return answer;
     };
     try {
@@ -258,86 +265,86 @@ export class FakeKube implements Kube, Connection {
     }
   }
 
-  #answer(target: Target, { method, query = {}, body, contentType }: KubeRequest): unknown {
+  #answer(target: RequestTarget, { method, query = {}, body, contentType }: KubeRequest): unknown {
     const { resource, namespace, name, subresource } = target;
-    const sent = copy(body) as KubeObject;
+    const sentBody = copy(body) as KubeObject;
     if (name === undefined) {
       if (method === "GET") return this.#list(target, query);
-      return copy(this.objects.create(resource, namespace, sent));
+      return copy(this.objects.create(resource, namespace, sentBody));
     }
-    const place: Place = { resource, namespace, name };
+    const key: ObjectKey = { resource, namespace, name };
     switch (method) {
       case "GET":
-        return copy(this.objects.get(place));
+        return copy(this.objects.get(key));
       case "PUT":
-        return copy(this.objects.update(place, sent, subresource));
+        return copy(this.objects.update(key, sentBody, subresource));
       case "PATCH":
-        return copy(this.objects.patch(place, (before) => patched(before, sent, contentType), subresource));
+        return copy(this.objects.patch(key, (before) => applyPatch(before, sentBody, contentType), subresource));
       case "DELETE":
-        return copy(this.objects.delete(place, (sent ?? {}) as Deletion));
+        return copy(this.objects.delete(key, (sentBody ?? {}) as Deletion));
       case "POST":
         if (subresource === "binding") {
-          this.objects.bind(place, (sent as unknown as { target: { name: string } }).target.name);
+          this.objects.bind(key, (sentBody as unknown as { target: { name: string } }).target.name);
           return { kind: "Status", status: "Success" };
         }
-        if (subresource === "token") return this.#token(place, sent as unknown as TokenRequest);
-        throw refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
+        if (subresource === "token") return this.#issueToken(key, sentBody as unknown as TokenRequest);
+        throw statusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource");
     }
   }
 
-  /** It says for what it was given, so that a test can tell. */
-  #token(place: Place, { metadata = {}, spec }: TokenRequest): TokenRequest {
-    const account = this.objects.get(place);
+  /** Issues a token whose text names the account and the audiences, so that a test can check it. */
+  #issueToken(key: ObjectKey, { metadata = {}, spec }: TokenRequest): TokenRequest {
+    const account = this.objects.get(key);
     if (metadata.uid !== undefined && metadata.uid !== account.metadata.uid)
-      throw refusal(409, "Conflict", "the UID in the token request does not match the UID of the service account");
-    const token = `token ${++this.#tokens} of ${place.name} for ${(spec.audiences ?? []).join()}`;
+      throw statusError(409, "Conflict", "the UID in the token request does not match the UID of the service account");
+    const token = `token ${++this.#tokens} of ${key.name} for ${(spec.audiences ?? []).join()}`;
     const expirationTimestamp = formatTime(this.#clock.now() + 1000 * (spec.expirationSeconds ?? 3600));
     return {
       apiVersion: "authentication.k8s.io/v1",
       kind: "TokenRequest",
-      metadata: { ...metadata, name: place.name },
+      metadata: { ...metadata, name: key.name },
       spec,
       status: { token, expirationTimestamp },
     };
   }
 
-  #list(target: Target, query: Readonly<Record<string, string | undefined>>): unknown {
+  #list(target: RequestTarget, query: Readonly<Record<string, string | undefined>>): unknown {
     const { kind, apiVersion } = this.objects.kindOf(target.resource);
     const token = query["continue"];
     const list = token === undefined ? this.objects.select(target, query) : this.#pages.get(token);
-    if (list === undefined) throw refusal(410, "Expired", "The provided continue parameter is too old");
+    if (list === undefined) throw statusError(410, "Expired", "The provided continue parameter is too old");
     const limit = Number(query["limit"] ?? list.items.length);
-    const rest = list.items.slice(limit);
-    const next = rest.length === 0 ? undefined : `token-${++this.#tokens}`;
-    if (next !== undefined) this.#pages.set(next, { ...list, items: rest });
+    const remaining = list.items.slice(limit);
+    const next = remaining.length === 0 ? undefined : `token-${++this.#tokens}`;
+    if (next !== undefined) this.#pages.set(next, { ...list, items: remaining });
     const metadata = { resourceVersion: list.resourceVersion, continue: next };
     return copy({ kind: `${kind}List`, apiVersion, metadata, items: list.items.slice(0, limit).map(withoutKind) });
   }
 }
 
-function patched(before: Stored, patch: Json, contentType: string | undefined): Json {
+function applyPatch(before: StoredObject, patch: Json, contentType: string | undefined): Json {
   const original = copy(before) as JsonObject;
   if (contentType === "application/merge-patch+json") return mergePatch(original, patch);
   if (contentType === "application/strategic-merge-patch+json" && isJsonObject(patch))
     return strategicMerge(original, patch);
-  throw refusal(415, "UnsupportedMediaType", `the body of the request was in an unknown format: ${contentType}`);
+  throw statusError(415, "UnsupportedMediaType", `the body of the request was in an unknown format: ${contentType}`);
 }
 
-function verbOf({ method }: KubeRequest, { name }: Target): KubeVerb {
+function verbOf({ method }: KubeRequest, { name }: RequestTarget): KubeVerb {
   if (method === "GET") return name === undefined ? "list" : "get";
   return ({ POST: "create", PUT: "replace", PATCH: "patch", DELETE: "delete" } as const)[method];
 }
 
-/** As it is when it goes out. */
+/** The body at the time of sending: a function is evaluated then. */
 const bodyOf = ({ body }: KubeRequest): unknown => (typeof body === "function" ? body() : body);
 
-/** The items of a list do not say what they are; the list does. */
-const withoutKind = ({ kind: _, apiVersion: __, ...object }: Stored) => object;
-/** As over a wire. */
+/** The items of a list carry no kind and apiVersion; the list does. */
+const withoutKind = ({ kind: _, apiVersion: __, ...object }: StoredObject) => object;
+/** A copy as after a transport as JSON. */
 const copy = (value: unknown): unknown => (value === undefined ? undefined : JSON.parse(JSON.stringify(value)));
 
-const silentConnection: Pick<Connection, "lines" | "state" | "close"> = {
-  lines: async () => new KubeError("CLOSED", "a user of the fake does not watch"),
+const userConnection: Pick<KubeConnection, "lines" | "state" | "close"> = {
+  lines: async () => new KubeError("CLOSED", "`user` of the fake API server cannot watch"),
   state: () => ({ kind: "never connected" }),
   close: () => {},
 };

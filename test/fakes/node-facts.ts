@@ -1,6 +1,6 @@
 import type { NodeFacts } from "../../agent/translate/node-facts.ts";
 
-/** A node of two CPUs, 8 GiB of memory, 2 of swap and 64 of storage, for tests to change one thing about. */
+/** The base of tests that change one field: two CPUs, 8 GiB of memory, 2 GiB of swap and 64 GiB of storage. */
 export const nodeFacts: NodeFacts = {
   nodeName: "node",
   hostIPs: ["192.0.2.1", "2001:db8::1"],

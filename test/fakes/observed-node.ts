@@ -34,7 +34,7 @@ export const observedRuntime: ObservedRuntime = {
   isReady: true,
 };
 
-/** A node of four CPUs, 8 GiB of memory and 64 of storage, ready, for tests to change one thing about. */
+/** The base of tests that change one field: a ready node with four CPUs, 8 GiB of memory and 64 GiB of storage. */
 export const observedNode: ObservedNode = {
   machine: observedMachine,
   runtime: observedRuntime,
@@ -79,27 +79,29 @@ export const nodeSettings: NodeSettings = {
   nodeLeaseDurationSeconds: 40,
 };
 
-/** What a node of these figures has left; tests change it. */
-export function createSupplies() {
+/**
+ * A fake source of the eviction signals: `left` holds the available memory, tasks and disk space, which tests change.
+ */
+export function createSignalSource() {
   const space = { totalBytes: 100e9, freeBytes: 50e9, totalInodes: 1e6, freeInodes: 5e5 };
-  const left = {
+  const resources = {
     memory: { capacity: 8 * 2 ** 30, available: 6 * 2 ** 30 },
     tasks: { capacity: 32_768, available: 30_000 },
-    /** Awaited before a file system answers. */
+    /** Awaited before statfs returns. */
     before: async (_path: string) => {},
-    spaces: new Map([
+    fileSystems: new Map([
       ["/var/lib/kubelet", space],
       ["/var/lib/fake/images", space],
     ]),
   };
   return {
-    left,
-    proc: { memorySupply: () => left.memory, taskSupply: () => left.tasks },
+    left: resources,
+    proc: { memoryAvailability: () => resources.memory, taskAvailability: () => resources.tasks },
     files: {
       space: async (path: string) => {
-        await left.before(path);
-        const found = left.spaces.get(path);
-        if (found === undefined) throw new Error(`${path} is not there`);
+        await resources.before(path);
+        const found = resources.fileSystems.get(path);
+        if (found === undefined) throw new Error(`${path} does not exist`);
         return found;
       },
     },

@@ -3,27 +3,27 @@ import { CriError } from "../../cri/error.ts";
 import type { RuntimeEvent } from "../../cri/runtime.ts";
 import { ContainerConfig, ContainerState, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
-import { FakeClock, rest } from "./clock.ts";
+import { FakeClock, settlePromises } from "./clock.ts";
 import { FakeRuntime } from "./runtime.ts";
 
 const image = "busybox:1";
 const sandboxConfig = PodSandboxConfig.fromPartial({ metadata: { name: "web", uid: "u", namespace: "default" } });
 const containerConfig = ContainerConfig.fromPartial({ metadata: { name: "a" }, image: { image } });
 
-/** A fake with one running container; `told` are the events since then. */
-async function createScene() {
+/** A fake with one running container; `reported` collects the events from then on. */
+async function createFixture() {
   const clock = new FakeClock();
   const runtime = new FakeRuntime({ clock });
   runtime.addImage(image);
   const sandbox = await runtime.runPodSandbox(sandboxConfig, "");
   const container = await runtime.createContainer(sandbox, containerConfig, sandboxConfig);
   await runtime.startContainer(container);
-  const told: RuntimeEvent[] = [];
+  const received: RuntimeEvent[] = [];
   const listener = new AbortController();
-  void runtime.events((event) => told.push(event), listener.signal);
-  told.length = 0;
+  void runtime.events((event) => received.push(event), listener.signal);
+  received.length = 0;
   runtime.calls.length = 0;
-  return { clock, runtime, sandbox, container, told, listener };
+  return { clock, runtime, sandbox, container, reported: received, listener };
 }
 
 const settled = <T>(call: Promise<T>) => {
@@ -37,13 +37,13 @@ const settled = <T>(call: Promise<T>) => {
     },
   );
   return async () => {
-    await rest();
+    await settlePromises();
     return state;
   };
 };
 
-test("failures are given out once each, in order, and have no effect", async () => {
-  const { runtime, container } = await createScene();
+test("each injected failure fails one call, in order, without effect", async () => {
+  const { runtime, container } = await createFixture();
   runtime.failures.stopContainer = [
     new CriError("INTERNAL", "StopContainer", "1"),
     new CriError("ABORTED", "StopContainer", "2"),
@@ -56,33 +56,33 @@ test("failures are given out once each, in order, and have no effect", async () 
   expect((await runtime.containerStatus(container)).exitCode).toBe(143);
 });
 
-test("a verb that hangs does nothing until it is let go", async () => {
-  const { runtime, container } = await createScene();
-  const letGo = runtime.hang("removeContainer");
+test("a call that hangs has no effect until it is released", async () => {
+  const { runtime, container } = await createFixture();
+  const release = runtime.hang("removeContainer");
   const state = settled(runtime.removeContainer(container));
   expect(await state()).toBe("pending");
   expect(runtime.containers.has(container)).toBe(true);
-  letGo();
+  release();
   expect(await state()).toBe("done");
   expect(runtime.containers.has(container)).toBe(false);
 });
 
-test("a verb that hangs ends at its deadline by the fake's clock, and then has no effect at all", async () => {
-  const { clock, runtime, sandbox } = await createScene();
-  const letGo = runtime.hang("createContainer");
+test("a call that hangs ends at its deadline by the fake clock, and has no effect later", async () => {
+  const { clock, runtime, sandbox } = await createFixture();
+  const release = runtime.hang("createContainer");
   const other = ContainerConfig.fromPartial({ metadata: { name: "b" }, image: { image } });
   const state = settled(runtime.createContainer(sandbox, other, sandboxConfig));
   await clock.advance(119_999);
   expect(await state()).toBe("pending");
   await clock.advance(1);
   expect(await state()).toBe("DEADLINE_EXCEEDED");
-  letGo();
-  await rest();
+  release();
+  await settlePromises();
   expect(runtime.containers.size).toBe(1);
 });
 
-test("a hook after the effect sees it, and may swallow the answer", async () => {
-  const { runtime, container } = await createScene();
+test("an `after` hook sees the effect of the call and can fail its answer", async () => {
+  const { runtime, container } = await createFixture();
   runtime.after.removeContainer = () => {
     throw new CriError("UNAVAILABLE", "RemoveContainer", "died before the answer");
   };
@@ -90,8 +90,8 @@ test("a hook after the effect sees it, and may swallow the answer", async () => 
   expect(runtime.containers.size).toBe(0);
 });
 
-test("a program ends when its time has come, as it was told to", async () => {
-  const { clock, runtime, sandbox, told } = await createScene();
+test("a program exits after its time with its exit code", async () => {
+  const { clock, runtime, sandbox, reported: received } = await createFixture();
   runtime.programs.set("job", { exitsAfterMs: 2_000, exitCode: 4 });
   const config = ContainerConfig.fromPartial({ metadata: { name: "job" }, image: { image } });
   const job = await runtime.createContainer(sandbox, config, sandboxConfig);
@@ -100,42 +100,42 @@ test("a program ends when its time has come, as it was told to", async () => {
   expect((await runtime.containerStatus(job)).state).toBe(ContainerState.CONTAINER_RUNNING);
   await clock.advance(1);
   expect(await runtime.containerStatus(job)).toMatchObject({ exitCode: 4, reason: "Error" });
-  expect(told.at(-1)).toMatchObject({ change: "stopped", containerId: job, podUid: "u" as never });
+  expect(received.at(-1)).toMatchObject({ change: "stopped", containerId: job, podUid: "u" as never });
 });
 
-test("a container that is lost is gone without a word", async () => {
-  const { runtime, container, told } = await createScene();
+test("a lost container disappears without an event", async () => {
+  const { runtime, container, reported: received } = await createFixture();
   runtime.loseContainer(container);
-  expect(told).toEqual([]);
+  expect(received).toEqual([]);
   expect(await settled(runtime.containerStatus(container))()).toBe("NOT_FOUND");
 });
 
-test("while events are lost, changes happen all the same", async () => {
-  const { runtime, container, told } = await createScene();
+test("a container still changes while events are lost", async () => {
+  const { runtime, container, reported: received } = await createFixture();
   runtime.losesEvents = true;
   runtime.exit(container, 1);
-  expect(told).toEqual([]);
+  expect(received).toEqual([]);
   expect((await runtime.containerStatus(container)).exitCode).toBe(1);
 });
 
-test("a runtime that is down fails every call, those under way too; its containers run on", async () => {
-  const { runtime, container, told } = await createScene();
+test("a runtime that is down fails every call, also those in progress; its containers keep running", async () => {
+  const { runtime, container, reported: received } = await createFixture();
   runtime.hang("status");
-  const underWay = settled(runtime.status());
+  const pending = settled(runtime.status());
   runtime.goDown();
-  expect(await underWay()).toBe("UNAVAILABLE");
+  expect(await pending()).toBe("UNAVAILABLE");
   expect(await settled(runtime.version())()).toBe("UNAVAILABLE");
   runtime.comeBack();
   expect((await runtime.containerStatus(container)).state).toBe(ContainerState.CONTAINER_RUNNING);
-  expect(told.map(({ kind }) => kind)).toEqual(["disconnected", "connected"]);
+  expect(received.map(({ kind }) => kind)).toEqual(["disconnected", "connected"]);
 });
 
-test("the journal names every call in order, the timeline every change", async () => {
-  const { runtime, sandbox, container } = await createScene();
+test("`calls` lists every call in order, `timeline` every change", async () => {
+  const { runtime, sandbox, container } = await createFixture();
   await runtime.stopContainer(container, 30);
   await runtime.removePodSandbox(sandbox);
   expect(runtime.calls).toEqual(["stopContainer default/web/a #0 within 30s", `removePodSandbox ${sandbox}`]);
-  expect(runtime.timeline.map(({ what, change, role }) => `${what} ${role} ${change}`)).toEqual([
+  expect(runtime.timeline.map(({ kind, change, role }) => `${kind} ${role} ${change}`)).toEqual([
     "sandbox u created",
     "sandbox u started",
     "container u/a created",
@@ -148,7 +148,7 @@ test("the journal names every call in order, the timeline every change", async (
 });
 
 test("an image is pulled only from a registry that has it", async () => {
-  const { runtime } = await createScene();
+  const { runtime } = await createFixture();
   expect(await settled(runtime.pullImage("web:1", undefined, undefined))()).toBe("UNKNOWN");
   runtime.registry.set("web:1", new CriError("UNAVAILABLE", "PullImage", "the registry is down"));
   expect(await settled(runtime.pullImage("web:1", undefined, undefined))()).toBe("UNAVAILABLE");
@@ -159,8 +159,8 @@ test("an image is pulled only from a registry that has it", async () => {
   expect(await runtime.imageStatus("web:1")).toBeUndefined();
 });
 
-test("things of strangers are listed like all others", async () => {
-  const { runtime } = await createScene();
+test("sandboxes and containers of other clients are listed like all others", async () => {
+  const { runtime } = await createFixture();
   const foreign = runtime.addForeignSandbox(PodSandboxConfig.fromPartial({ metadata: { name: "x", uid: "y" } }));
   const container = runtime.addForeignContainer(foreign, ContainerConfig.fromPartial({ metadata: { name: "z" } }));
   const listed: { sandboxes: string[]; containers: string[] } = {

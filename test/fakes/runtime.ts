@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from "node:util";
 import { CriError } from "../../cri/error.ts";
 import type {
-  CallOptions,
   ContainerChange,
   ContainerFilter,
-  EventSource,
+  CriCallOptions,
   PullOptions,
   Runtime,
   RuntimeEvent,
   RuntimeEventListener,
+  RuntimeEventSource,
   SandboxFilter,
 } from "../../cri/runtime.ts";
 import { type Clock, sleep } from "../../host/clock.ts";
@@ -36,21 +36,21 @@ import type { ContainerId, ImageRef, PodUid, SandboxId } from "../../proto/ids.t
 import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
 
 export type RuntimeVerb = Exclude<keyof Runtime, "events">;
-/** What a call is about, as the journal shows it: "web/a #0", an id, an image. */
-export type Hook = (about: string) => Promise<void> | void;
+/** Receives the subject of the call as `calls` shows it: "web/a #0", an id, an image. */
+export type RuntimeHook = (subject: string) => Promise<void> | void;
 
-/** How a container's process behaves. Without a word it runs until it is told to stop, and then stops at once. */
+/** How a container's process behaves. By default it runs until SIGTERM, and then exits at once. */
 export interface Program {
   readonly exitsAfterMs?: number;
   readonly exitCode?: number;
-  /** What SIGTERM does; `ignores` makes the grace period pass. */
+  /** The reaction to SIGTERM; with `ignores` the whole grace period passes. */
   readonly onTerm?: "exits" | "ignores";
   /** Makes StartContainer fail, as for a binary that does not exist. */
   readonly startError?: string;
 }
 
-/** What a command does that is run in a container. */
-export interface Command {
+/** The result of a command that is run in a container by ExecSync. */
+export interface FakeCommand {
   readonly exitCode?: number;
   readonly stdout?: string;
   readonly stderr?: string;
@@ -59,17 +59,17 @@ export interface Command {
 
 export interface FakeRuntimeOptions {
   readonly clock: Clock;
-  readonly source?: EventSource;
+  readonly source?: RuntimeEventSource;
   readonly requestTimeoutMs?: number;
 }
 
-/** One change of the fake's world, whoever caused it. */
-export interface Happening {
+/** One change of a sandbox or container, by a call, by its program or by the test. */
+export interface RuntimeChange {
   readonly at: number;
-  readonly what: "sandbox" | "container";
+  readonly kind: "sandbox" | "container";
   readonly change: Exclude<ContainerChange, "unknown">;
   readonly id: string;
-  /** Equal for two things of which only one may run at a time: the pod's uid, with the container's name for containers. */
+  /** The pod's uid, with `/name` for a container. Of one role only one instance may run at a time. */
   readonly role: string;
 }
 
@@ -95,7 +95,7 @@ interface FakeContainer {
   reason: string;
   message: string;
   cancelTimer: () => void;
-  readonly whenEnded: Set<() => void>;
+  readonly onEnd: Set<() => void>;
 }
 
 const disconnected = {
@@ -104,48 +104,51 @@ const disconnected = {
   socket: "/run/fake.sock",
 } as const;
 
-/** An in-memory container runtime that behaves as containerd does, as far as the contract goes. */
+/** A container runtime in memory that behaves as containerd does, as far as the contract suite checks. */
 export class FakeRuntime implements Runtime {
   readonly sandboxes = new Map<SandboxId, FakeSandbox>();
   readonly containers = new Map<ContainerId, FakeContainer>();
-  /** What is on the node; `addImage` fills it. */
+  /** The images on the node, by name; `addImage` adds one. */
   readonly images = new Map<string, Image>();
-  /** What can be pulled; an error makes the pull fail with it, each time. */
+  /** The images that can be pulled; a pull of an image with an error always fails with it. */
   readonly registry = new Map<string, CriError | undefined>();
-  /** Those that are pulled only by this login, `user:password`. */
+  /** The images that need credentials, with the accepted `user:password`. */
   readonly privateImages = new Map<string, string>();
-  /** The annotations that came with each pull. */
+  /** The annotations of each pull. */
   readonly pullAnnotations: Readonly<Record<string, string>>[] = [];
-  /** By which login each pull was tried. */
-  readonly logins: (string | undefined)[] = [];
-  /** By container name or by image; the name wins. */
+  /** The credentials of each pull, `user:password`. */
+  readonly pullCredentials: (string | undefined)[] = [];
+  /** By container name or by image; the name takes precedence. */
   readonly programs = new Map<string, Program>();
-  /** By its words with spaces between them; one that is not known succeeds at once, and says nothing. */
-  readonly commands = new Map<string, Command>();
-  /** Fails the next calls of a verb before they have any effect, oldest first. */
+  /** By the arguments, joined with spaces; an unknown command exits with 0 at once, without output. */
+  readonly commands = new Map<string, FakeCommand>();
+  /** The errors of the next calls of a verb, oldest first; a call that fails so has no effect. */
   failures: Partial<Record<RuntimeVerb, CriError[]>> = {};
-  /** Awaited before a verb has its effect; it may throw. */
-  before: Partial<Record<RuntimeVerb, Hook>> = {};
-  /** Awaited between a verb's effect and its answer; it may throw. */
-  after: Partial<Record<RuntimeVerb, Hook>> = {};
-  /** Every call, in order: the verb and what it is about. */
+  /** Awaited before a call takes effect; it may throw. */
+  before: Partial<Record<RuntimeVerb, RuntimeHook>> = {};
+  /** Awaited after a call took effect, before it is answered; it may throw. */
+  after: Partial<Record<RuntimeVerb, RuntimeHook>> = {};
+  /** Every call, in order: the verb and its subject. */
   readonly calls: string[] = [];
-  /** Those of them that their caller gave up. */
-  readonly givenUp: string[] = [];
-  readonly timeline: Happening[] = [];
-  /** While true, changes happen without events. */
+  /** The calls that their caller cancelled. */
+  readonly cancelledCalls: string[] = [];
+  readonly timeline: RuntimeChange[] = [];
+  /** While true, changes cause no events. */
   losesEvents = false;
   conditions = { RuntimeReady: true, NetworkReady: true };
-  /** What it says that it can do, for the default handler and one called `runc`; undefined: it is too old to say. */
-  abilities: { userNamespaces: boolean; supplementalGroupsPolicy: boolean } | undefined = {
+  /**
+   * The features that Status reports, for the default handler and one called `runc`; undefined for a runtime too old to
+   * report them.
+   */
+  features: { userNamespaces: boolean; supplementalGroupsPolicy: boolean } | undefined = {
     userNamespaces: true,
     supplementalGroupsPolicy: true,
   };
-  /** By user, the further groups that the images' own files give it. */
-  readonly groupsInImages = new Map<bigint, readonly bigint[]>();
+  /** The supplementary groups that the image's /etc/group gives to a user. */
+  readonly imageGroups = new Map<bigint, readonly bigint[]>();
 
   readonly #clock: Clock;
-  readonly #source: EventSource;
+  readonly #source: RuntimeEventSource;
   readonly #requestTimeoutMs: number;
   readonly #listeners = new Set<RuntimeEventListener>();
   readonly #interrupts = new Set<(error: CriError) => void>();
@@ -159,7 +162,7 @@ export class FakeRuntime implements Runtime {
     this.#requestTimeoutMs = requestTimeoutMs;
   }
 
-  version(options?: CallOptions): Promise<VersionResponse> {
+  version(options?: CriCallOptions): Promise<VersionResponse> {
     return this.#call("version", "", options, () =>
       VersionResponse.fromPartial({
         version: "0.1.0",
@@ -170,54 +173,54 @@ export class FakeRuntime implements Runtime {
     );
   }
 
-  status(options?: CallOptions): Promise<StatusResponse> {
+  status(options?: CriCallOptions): Promise<StatusResponse> {
     return this.#call("status", "", options, () =>
       StatusResponse.fromPartial({
         status: { conditions: Object.entries(this.conditions).map(([type, status]) => ({ type, status })) },
-        ...this.#told(),
+        ...this.#featureStatus(),
       }),
     );
   }
 
-  runPodSandbox(config: PodSandboxConfig, runtimeHandler: string, options?: CallOptions): Promise<SandboxId> {
-    const about = aboutSandbox(config);
+  runPodSandbox(config: PodSandboxConfig, runtimeHandler: string, options?: CriCallOptions): Promise<SandboxId> {
+    const subject = sandboxName(config);
     return this.#call(
       "runPodSandbox",
-      about,
+      subject,
       options,
       () => {
-        if (config.metadata === undefined) throw refusal("runPodSandbox", "sandbox config must include metadata");
+        if (config.metadata === undefined) throw unknownError("runPodSandbox", "sandbox config must include metadata");
         for (const other of this.sandboxes.values())
           if (isSameSandbox(other.config, config))
-            throw refusal("runPodSandbox", `name "${about}" is reserved for "${other.id}"`);
+            throw unknownError("runPodSandbox", `name "${subject}" is reserved for "${other.id}"`);
         const sandbox = this.#newSandbox(config, runtimeHandler);
-        this.#happened(sandbox, "created");
-        this.#happened(sandbox, "started");
+        this.#changed(sandbox, "created");
+        this.#changed(sandbox, "started");
         return sandbox.id;
       },
       2 * this.#requestTimeoutMs,
     );
   }
 
-  stopPodSandbox(id: SandboxId, options?: CallOptions): Promise<void> {
+  stopPodSandbox(id: SandboxId, options?: CriCallOptions): Promise<void> {
     return this.#call("stopPodSandbox", id, options, () => {
       const sandbox = this.sandboxes.get(id);
       if (sandbox !== undefined) this.#stopSandbox(sandbox);
     });
   }
 
-  removePodSandbox(id: SandboxId, options?: CallOptions): Promise<void> {
+  removePodSandbox(id: SandboxId, options?: CriCallOptions): Promise<void> {
     return this.#call("removePodSandbox", id, options, () => {
       const sandbox = this.sandboxes.get(id);
       if (sandbox === undefined) return;
       this.#stopSandbox(sandbox);
       for (const container of this.#containersOf(sandbox)) this.#remove(container);
       this.sandboxes.delete(id);
-      this.#happened(sandbox, "deleted");
+      this.#changed(sandbox, "deleted");
     });
   }
 
-  podSandboxStatus(id: SandboxId, options?: CallOptions): Promise<PodSandboxStatus> {
+  podSandboxStatus(id: SandboxId, options?: CriCallOptions): Promise<PodSandboxStatus> {
     return this.#call("podSandboxStatus", id, options, () => {
       const { config, createdAt, state, runtimeHandler, ip } = this.#sandbox("podSandboxStatus", id);
       const namespaces = { options: config.linux?.securityContext?.namespaceOptions ?? {} };
@@ -235,7 +238,7 @@ export class FakeRuntime implements Runtime {
     });
   }
 
-  listPodSandbox({ id, podUid }: SandboxFilter, options?: CallOptions): Promise<readonly PodSandbox[]> {
+  listPodSandbox({ id, podUid }: SandboxFilter, options?: CriCallOptions): Promise<readonly PodSandbox[]> {
     return this.#call("listPodSandbox", podUid ?? id ?? "", options, () =>
       [...this.sandboxes.values()]
         .filter(
@@ -259,61 +262,61 @@ export class FakeRuntime implements Runtime {
     sandboxId: SandboxId,
     config: ContainerConfig,
     sandboxConfig: PodSandboxConfig,
-    options?: CallOptions,
+    options?: CriCallOptions,
   ): Promise<ContainerId> {
-    const about = aboutContainer(sandboxConfig, config);
-    return this.#call("createContainer", about, options, () => {
+    const subject = containerName(sandboxConfig, config);
+    return this.#call("createContainer", subject, options, () => {
       const sandbox = this.#sandbox("createContainer", sandboxId);
       if (sandbox.state !== PodSandboxState.SANDBOX_READY)
-        throw absent("createContainer", `no running task found for sandbox "${sandboxId}"`);
+        throw notFound("createContainer", `no running task found for sandbox "${sandboxId}"`);
       const image = config.image?.image ?? "";
-      if (this.#image(image) === undefined) throw absent("createContainer", `failed to resolve image "${image}"`);
-      if (!isDeepStrictEqual(usersOf(config.linux), usersOf(sandbox.config.linux)))
-        throw refusal("createContainer", "user namespace config for sandbox is different from container");
+      if (this.#image(image) === undefined) throw notFound("createContainer", `failed to resolve image "${image}"`);
+      if (!isDeepStrictEqual(userNamespaceOf(config.linux), userNamespaceOf(sandbox.config.linux)))
+        throw unknownError("createContainer", "user namespace config for sandbox is different from container");
       for (const other of this.#containersOf(sandbox))
-        if (aboutContainer(sandbox.config, other.config) === about)
-          throw refusal("createContainer", `name "${about}" is reserved for "${other.id}"`);
+        if (containerName(sandbox.config, other.config) === subject)
+          throw unknownError("createContainer", `name "${subject}" is reserved for "${other.id}"`);
       const container = this.#newContainer(sandbox, config);
-      this.#happened(container, "created");
+      this.#changed(container, "created");
       return container.id;
     });
   }
 
-  startContainer(id: ContainerId, options?: CallOptions): Promise<void> {
-    return this.#call("startContainer", this.#about(id), options, () => {
+  startContainer(id: ContainerId, options?: CriCallOptions): Promise<void> {
+    return this.#call("startContainer", this.#subjectOf(id), options, () => {
       const container = this.#container("startContainer", id);
       if (container.state !== ContainerState.CONTAINER_CREATED)
-        throw refusal("startContainer", `container "${id}" is in another state than created`);
+        throw unknownError("startContainer", `container "${id}" is in another state than created`);
       const { exitsAfterMs, exitCode = 0, startError } = this.#programOf(container);
       if (startError !== undefined) {
         const message = `failed to create containerd task: ${startError}`;
         this.#end(container, { exitCode: 128, reason: "StartError", message });
-        // Nobody is told, since no process has ended; but the container is live no more.
+        // No event, since no process has ended; but the container is no longer live.
         this.#record(container, "stopped");
-        throw refusal("startContainer", message);
+        throw unknownError("startContainer", message);
       }
       container.state = ContainerState.CONTAINER_RUNNING;
       container.startedAt = this.#nanoseconds();
-      this.#happened(container, "started");
+      this.#changed(container, "started");
       if (exitsAfterMs !== undefined)
         container.cancelTimer = this.#clock.wakeAt(this.#clock.now() + exitsAfterMs, () => this.exit(id, exitCode));
     });
   }
 
-  stopContainer(id: ContainerId, timeoutSeconds: number, options?: CallOptions): Promise<void> {
+  stopContainer(id: ContainerId, timeoutSeconds: number, options?: CriCallOptions): Promise<void> {
     const deadlineMs = this.#requestTimeoutMs + timeoutSeconds * 1000;
-    const about = `${this.#about(id)} within ${timeoutSeconds}s`;
+    const subject = `${this.#subjectOf(id)} within ${timeoutSeconds}s`;
     return this.#call(
       "stopContainer",
-      about,
+      subject,
       options,
       (interrupted) => this.#stop(id, timeoutSeconds, interrupted),
       deadlineMs,
     );
   }
 
-  removeContainer(id: ContainerId, options?: CallOptions): Promise<void> {
-    return this.#call("removeContainer", this.#about(id), options, () => {
+  removeContainer(id: ContainerId, options?: CriCallOptions): Promise<void> {
+    return this.#call("removeContainer", this.#subjectOf(id), options, () => {
       const container = this.containers.get(id);
       if (container === undefined) return;
       this.#kill(container);
@@ -325,9 +328,9 @@ export class FakeRuntime implements Runtime {
     id: ContainerId,
     cmd: readonly string[],
     timeoutSeconds: number,
-    options?: CallOptions,
+    options?: CriCallOptions,
   ): Promise<ExecSyncResponse> {
-    return this.#call("execSync", `${this.#about(id)}: ${cmd.join(" ")}`, options, async (interrupted) => {
+    return this.#call("execSync", `${this.#subjectOf(id)}: ${cmd.join(" ")}`, options, async (interrupted) => {
       if (this.#container("execSync", id).state !== ContainerState.CONTAINER_RUNNING)
         throw new CriError("UNKNOWN", "execSync", `container ${id} is not running`);
       const { exitCode = 0, stdout = "", stderr = "", lastsMs = 0 } = this.commands.get(cmd.join(" ")) ?? {};
@@ -339,8 +342,8 @@ export class FakeRuntime implements Runtime {
     });
   }
 
-  containerStatus(id: ContainerId, options?: CallOptions): Promise<ContainerStatus> {
-    return this.#call("containerStatus", this.#about(id), options, () => {
+  containerStatus(id: ContainerId, options?: CriCallOptions): Promise<ContainerStatus> {
+    return this.#call("containerStatus", this.#subjectOf(id), options, () => {
       const { config, sandbox, ...container } = this.#container("containerStatus", id);
       const { imageRef, state, createdAt, startedAt, finishedAt, exitCode, reason, message } = container;
       return ContainerStatus.fromPartial({
@@ -364,7 +367,7 @@ export class FakeRuntime implements Runtime {
     });
   }
 
-  listContainers(filter: ContainerFilter, options?: CallOptions): Promise<readonly Container[]> {
+  listContainers(filter: ContainerFilter, options?: CriCallOptions): Promise<readonly Container[]> {
     const { id, podSandboxId, podUid } = filter;
     return this.#call("listContainers", podUid ?? podSandboxId ?? id ?? "", options, () =>
       [...this.containers.values()]
@@ -389,7 +392,7 @@ export class FakeRuntime implements Runtime {
     );
   }
 
-  imageStatus(image: string, options?: CallOptions): Promise<Image | undefined> {
+  imageStatus(image: string, options?: CriCallOptions): Promise<Image | undefined> {
     return this.#call("imageStatus", image, options, () => this.#image(image));
   }
 
@@ -403,28 +406,28 @@ export class FakeRuntime implements Runtime {
       this.pullAnnotations.push(options?.annotations ?? {});
       const error = this.registry.get(image);
       if (error !== undefined) throw error;
-      const login = auth === undefined ? undefined : `${auth.username}:${auth.password}`;
-      this.logins.push(login);
-      if (this.privateImages.has(image) && this.privateImages.get(image) !== login)
-        throw refusal("pullImage", `failed to resolve reference "${image}": pull access denied`);
-      if (!this.registry.has(image)) throw refusal("pullImage", `failed to resolve reference "${image}"`);
+      const credentials = auth === undefined ? undefined : `${auth.username}:${auth.password}`;
+      this.pullCredentials.push(credentials);
+      if (this.privateImages.has(image) && this.privateImages.get(image) !== credentials)
+        throw unknownError("pullImage", `failed to resolve reference "${image}": pull access denied`);
+      if (!this.registry.has(image)) throw unknownError("pullImage", `failed to resolve reference "${image}"`);
       return this.addImage(image);
     };
     return this.#call("pullImage", image, options, pull, Number.POSITIVE_INFINITY);
   }
 
-  listImages(options?: CallOptions): Promise<readonly Image[]> {
+  listImages(options?: CriCallOptions): Promise<readonly Image[]> {
     return this.#call("listImages", "", options, () => [...this.images.values()]);
   }
 
-  removeImage(image: string, options?: CallOptions): Promise<void> {
+  removeImage(image: string, options?: CriCallOptions): Promise<void> {
     return this.#call("removeImage", image, options, () => {
       const found = this.#image(image);
       for (const [name, { id }] of this.images) if (id === found?.id) this.images.delete(name);
     });
   }
 
-  imageFsInfo(options?: CallOptions): Promise<ImageFsInfoResponse> {
+  imageFsInfo(options?: CriCallOptions): Promise<ImageFsInfoResponse> {
     const fsId = { mountpoint: "/var/lib/fake/images" };
     return this.#call("imageFsInfo", "", options, () =>
       ImageFsInfoResponse.fromPartial({ imageFilesystems: [{ timestamp: 0n, fsId }] }),
@@ -444,7 +447,7 @@ export class FakeRuntime implements Runtime {
     });
   }
 
-  // What a test does to the world.
+  // Methods for tests: what happens to the runtime without a call of the agent.
 
   /** Puts an image on the node, as if it had been pulled. */
   addImage(name: string): ImageRef {
@@ -453,25 +456,25 @@ export class FakeRuntime implements Runtime {
     return id as ImageRef;
   }
 
-  /** A running container ends by itself. */
+  /** Lets a running container exit by itself. */
   exit(id: ContainerId, exitCode: number, reason = exitCode === 0 ? "Completed" : "Error"): void {
     const container = this.#container("exit", id);
     if (container.state === ContainerState.CONTAINER_RUNNING) this.#end(container, { exitCode, reason, message: "" });
   }
 
-  /** Why a container has ended reaches the runtime only now; no event tells of it. */
-  tellReason(id: ContainerId, reason: string): void {
+  /** Sets the reason of an exit after the exit was reported, without an event. */
+  setExitReason(id: ContainerId, reason: string): void {
     this.#container("tellReason", id).reason = reason;
   }
 
-  /** The sandbox's pause process dies; its containers run on. */
+  /** Lets the sandbox's pause process exit; its containers keep running. */
   exitSandbox(id: SandboxId): void {
     const sandbox = this.#sandbox("exitSandbox", id);
     sandbox.state = PodSandboxState.SANDBOX_NOTREADY;
-    this.#happened(sandbox, "stopped");
+    this.#changed(sandbox, "stopped");
   }
 
-  /** The container is gone from the runtime, and nobody is told. */
+  /** Removes a container from the runtime without an event. */
   loseContainer(id: ContainerId): void {
     const container = this.#container("loseContainer", id);
     container.cancelTimer();
@@ -479,30 +482,30 @@ export class FakeRuntime implements Runtime {
     this.#record(container, "deleted");
   }
 
-  /** The runtime does not know any more what the container does. */
-  loseTrack(id: ContainerId): void {
+  /** Sets the state of a container to unknown. */
+  setUnknown(id: ContainerId): void {
     this.#container("loseTrack", id).state = ContainerState.CONTAINER_UNKNOWN;
   }
 
-  /** A sandbox that somebody else has made: without Kubernetes' labels unless the configuration has them. */
+  /** Adds a sandbox of another client: without Kubernetes' labels unless the configuration has them. */
   addForeignSandbox(config: PodSandboxConfig): SandboxId {
     const sandbox = this.#newSandbox(config, "");
-    this.#happened(sandbox, "created");
-    this.#happened(sandbox, "started");
+    this.#changed(sandbox, "created");
+    this.#changed(sandbox, "started");
     return sandbox.id;
   }
 
-  /** A running container that somebody else has made. */
+  /** Adds a running container of another client. */
   addForeignContainer(sandboxId: SandboxId, config: ContainerConfig): ContainerId {
     const container = this.#newContainer(this.#sandbox("addForeignContainer", sandboxId), config);
-    this.#happened(container, "created");
+    this.#changed(container, "created");
     container.state = ContainerState.CONTAINER_RUNNING;
     container.startedAt = this.#nanoseconds();
-    this.#happened(container, "started");
+    this.#changed(container, "started");
     return container.id;
   }
 
-  /** Holds every call of the verb, before it has any effect, until the function returned is called. */
+  /** Holds every call of the verb, before it takes effect, until the returned function is called. */
   hang(verb: RuntimeVerb): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
     const hook = () => promise;
@@ -513,19 +516,19 @@ export class FakeRuntime implements Runtime {
     };
   }
 
-  /** The runtime's process dies; containers run on. Calls fail with UNAVAILABLE until `comeBack`. */
+  /** Kills the runtime process; containers keep running. Calls fail with UNAVAILABLE until `comeBack`. */
   goDown(): void {
     this.#isDown = true;
     for (const interrupt of this.#interrupts) interrupt(disconnected.error);
-    this.#tell(disconnected);
+    this.#publish(disconnected);
   }
 
   comeBack(): void {
     this.#isDown = false;
-    this.#tell({ kind: "connected", source: this.#source });
+    this.#publish({ kind: "connected", source: this.#source });
   }
 
-  /** Dies and is back at once. */
+  /** Kills the runtime process and starts it again at once. */
   restart(): void {
     this.goDown();
     this.comeBack();
@@ -533,35 +536,35 @@ export class FakeRuntime implements Runtime {
 
   async #call<T>(
     verb: RuntimeVerb,
-    about: string,
-    options: CallOptions | undefined,
+    subject: string,
+    options: CriCallOptions | undefined,
     effect: (interrupted: AbortSignal) => T | Promise<T>,
     deadlineMs = this.#requestTimeoutMs,
   ): Promise<T> {
-    const name = about === "" ? verb : `${verb} ${about}`;
+    const name = subject === "" ? verb : `${verb} ${subject}`;
     this.calls.push(name);
     const interruption = this.#interruptible(verb, { deadlineMs, ...options });
-    const giveUp = () => void this.givenUp.push(name);
-    options?.signal?.addEventListener("abort", giveUp, { once: true });
+    const recordCancelled = () => void this.cancelledCalls.push(name);
+    options?.signal?.addEventListener("abort", recordCancelled, { once: true });
     const run = async () => {
-      await this.before[verb]?.(about);
+      await this.before[verb]?.(subject);
       interruption.signal.throwIfAborted();
       const failure = this.failures[verb]?.shift();
       if (failure !== undefined) throw failure;
       const result = await effect(interruption.signal);
-      await this.after[verb]?.(about);
+      await this.after[verb]?.(subject);
       return result;
     };
     try {
       return await Promise.race([interruption.promise, run()]);
     } finally {
-      options?.signal?.removeEventListener("abort", giveUp);
+      options?.signal?.removeEventListener("abort", recordCancelled);
       interruption.end();
     }
   }
 
-  /** A promise that rejects when the caller cancels, the deadline passes or the runtime dies. */
-  #interruptible(verb: RuntimeVerb, { signal, deadlineMs = Number.POSITIVE_INFINITY }: CallOptions) {
+  /** Returns a promise that rejects when the caller cancels, the deadline passes or the runtime dies. */
+  #interruptible(verb: RuntimeVerb, { signal, deadlineMs = Number.POSITIVE_INFINITY }: CriCallOptions) {
     const { promise, reject } = Promise.withResolvers<never>();
     const controller = new AbortController();
     const interrupt = (error: CriError) => {
@@ -572,7 +575,7 @@ export class FakeRuntime implements Runtime {
     const onDeadline = () => interrupt(new CriError("DEADLINE_EXCEEDED", verb, `no answer within ${deadlineMs} ms`));
     const cancelTimer = Number.isFinite(deadlineMs)
       ? this.#clock.wakeAt(this.#clock.now() + deadlineMs, onDeadline)
-      : nothing;
+      : noop;
     this.#interrupts.add(interrupt);
     signal?.addEventListener("abort", onAbort, { once: true });
     if (signal?.aborted) onAbort();
@@ -613,14 +616,14 @@ export class FakeRuntime implements Runtime {
       exitCode: 0,
       reason: "",
       message: "",
-      cancelTimer: nothing,
-      whenEnded: new Set(),
+      cancelTimer: noop,
+      onEnd: new Set(),
     };
     this.containers.set(container.id, container);
     return container;
   }
 
-  /** As containerd does it: SIGTERM, the grace period, SIGKILL. What does not run needs no stop. */
+  /** As containerd does it: SIGTERM, the grace period, SIGKILL. Does nothing to a container that does not run. */
   #stop(id: ContainerId, timeoutSeconds: number, interrupted: AbortSignal): Promise<void> | void {
     const container = this.containers.get(id);
     if (container?.state === ContainerState.CONTAINER_UNKNOWN) return this.#kill(container);
@@ -630,7 +633,7 @@ export class FakeRuntime implements Runtime {
     return new Promise((resolve) => {
       const cancelKill = this.#clock.wakeAt(this.#clock.now() + timeoutSeconds * 1000, () => this.#kill(container));
       interrupted.addEventListener("abort", cancelKill, { once: true });
-      container.whenEnded.add(() => {
+      container.onEnd.add(() => {
         cancelKill();
         resolve();
       });
@@ -641,7 +644,7 @@ export class FakeRuntime implements Runtime {
     for (const container of this.#containersOf(sandbox)) this.#kill(container);
     if (sandbox.state !== PodSandboxState.SANDBOX_READY) return;
     sandbox.state = PodSandboxState.SANDBOX_NOTREADY;
-    this.#happened(sandbox, "stopped");
+    this.#changed(sandbox, "stopped");
   }
 
   #kill(container: FakeContainer): void {
@@ -654,57 +657,57 @@ export class FakeRuntime implements Runtime {
     container.cancelTimer();
     const hasRun = container.state !== ContainerState.CONTAINER_CREATED;
     Object.assign(container, exit, { state: ContainerState.CONTAINER_EXITED, finishedAt: this.#nanoseconds() });
-    // containerd has no event for a container that could not be started: the failed call tells it.
-    if (hasRun) this.#happened(container, "stopped");
-    for (const tell of container.whenEnded) tell();
-    container.whenEnded.clear();
+    // containerd sends no event for a container that failed to start: the failed call reports it.
+    if (hasRun) this.#changed(container, "stopped");
+    for (const resolve of container.onEnd) resolve();
+    container.onEnd.clear();
   }
 
   #remove(container: FakeContainer): void {
     this.containers.delete(container.id);
-    this.#happened(container, "deleted");
+    this.#changed(container, "deleted");
   }
 
-  #happened(thing: FakeSandbox | FakeContainer, change: Happening["change"]): void {
-    this.#record(thing, change);
+  #changed(target: FakeSandbox | FakeContainer, change: RuntimeChange["change"]): void {
+    this.#record(target, change);
     if (this.losesEvents || this.#isDown || this.#source === "none") return;
-    const sandbox = "sandbox" in thing ? thing.sandbox : thing;
+    const sandbox = "sandbox" in target ? target.sandbox : target;
     const uid = sandbox.config.metadata?.uid;
     const isKnown = this.#source === "cri-events";
-    // Of containerd's own events creations are not asked for.
+    // The agent does not subscribe to creations in containerd's own event service.
     if (change === "created" && !isKnown) return;
-    this.#tell({
+    this.#publish({
       kind: "container",
       change,
-      containerId: thing.id,
-      isSandbox: isKnown ? thing === sandbox : undefined,
-      ...(!isKnown && change === "stopped" && "exitCode" in thing ? { exit: exitOf(thing) } : {}),
+      containerId: target.id,
+      isSandbox: isKnown ? target === sandbox : undefined,
+      ...(!isKnown && change === "stopped" && "exitCode" in target ? { exit: exitOf(target) } : {}),
       ...(isKnown ? { podSandboxId: sandbox.id } : {}),
       ...(isKnown && uid !== undefined ? { podUid: uid as PodUid } : {}),
     });
   }
 
-  #record(thing: FakeSandbox | FakeContainer, change: Happening["change"]): void {
-    const isContainer = "sandbox" in thing;
-    const uid = (isContainer ? thing.sandbox : thing).config.metadata?.uid ?? "";
-    const role = isContainer ? `${uid}/${thing.config.metadata?.name}` : uid;
+  #record(target: FakeSandbox | FakeContainer, change: RuntimeChange["change"]): void {
+    const isContainer = "sandbox" in target;
+    const uid = (isContainer ? target.sandbox : target).config.metadata?.uid ?? "";
+    const role = isContainer ? `${uid}/${target.config.metadata?.name}` : uid;
     const at = this.#clock.now();
-    this.timeline.push({ at, what: isContainer ? "container" : "sandbox", change, id: thing.id, role });
+    this.timeline.push({ at, kind: isContainer ? "container" : "sandbox", change, id: target.id, role });
   }
 
-  #tell(event: RuntimeEvent): void {
+  #publish(event: RuntimeEvent): void {
     for (const listener of [...this.#listeners]) listener(event);
   }
 
   #sandbox(verb: string, id: SandboxId): FakeSandbox {
     const sandbox = this.sandboxes.get(id);
-    if (sandbox === undefined) throw absent(verb, `sandbox "${id}"`);
+    if (sandbox === undefined) throw notFound(verb, `sandbox "${id}"`);
     return sandbox;
   }
 
   #container(verb: string, id: ContainerId): FakeContainer {
     const container = this.containers.get(id);
-    if (container === undefined) throw absent(verb, `container "${id}"`);
+    if (container === undefined) throw notFound(verb, `container "${id}"`);
     return container;
   }
 
@@ -712,7 +715,7 @@ export class FakeRuntime implements Runtime {
     return [...this.containers.values()].filter((container) => container.sandbox === sandbox);
   }
 
-  /** By name or by id. */
+  /** Finds an image by name or by id. */
   #image(image: string): Image | undefined {
     return this.images.get(image) ?? [...this.images.values()].find(({ id }) => id === image);
   }
@@ -721,14 +724,14 @@ export class FakeRuntime implements Runtime {
     return this.programs.get(config.metadata?.name ?? "") ?? this.programs.get(config.image?.image ?? "") ?? {};
   }
 
-  #about(id: ContainerId): string {
+  #subjectOf(id: ContainerId): string {
     const container = this.containers.get(id);
-    return container === undefined ? id : aboutContainer(container.sandbox.config, container.config);
+    return container === undefined ? id : containerName(container.sandbox.config, container.config);
   }
 
-  #told(): Pick<StatusResponse, "runtimeHandlers"> & Partial<Pick<StatusResponse, "features">> {
-    if (this.abilities === undefined) return { runtimeHandlers: [] };
-    const { userNamespaces, supplementalGroupsPolicy } = this.abilities;
+  #featureStatus(): Pick<StatusResponse, "runtimeHandlers"> & Partial<Pick<StatusResponse, "features">> {
+    if (this.features === undefined) return { runtimeHandlers: [] };
+    const { userNamespaces, supplementalGroupsPolicy } = this.features;
     const features = { userNamespaces, recursiveReadOnlyMounts: false };
     return {
       runtimeHandlers: ["", "runc"].map((name) => ({ name, features })),
@@ -736,44 +739,47 @@ export class FakeRuntime implements Runtime {
     };
   }
 
-  /** As whom the first process runs, which newer runtimes tell; like containerd it counts the first group among the further ones. */
+  /**
+   * The user of the first process, which newer runtimes report; as in containerd, supplementalGroups contains the
+   * primary group.
+   */
   #userOf({ linux }: ContainerConfig): { readonly user?: Pick<ContainerUser, "linux"> } {
-    if (this.abilities === undefined) return {};
+    if (this.features === undefined) return {};
     const { runAsUser, runAsGroup, supplementalGroups = [], supplementalGroupsPolicy } = linux?.securityContext ?? {};
     const [uid, gid] = [runAsUser?.value ?? 0n, runAsGroup?.value ?? 0n];
     const isStrict = supplementalGroupsPolicy === SupplementalGroupsPolicy.Strict;
-    const ofImage = isStrict ? [] : (this.groupsInImages.get(uid) ?? []);
-    const groups = [...new Set([gid, ...supplementalGroups, ...ofImage])];
+    const imageGroups = isStrict ? [] : (this.imageGroups.get(uid) ?? []);
+    const groups = [...new Set([gid, ...supplementalGroups, ...imageGroups])];
     return { user: { linux: { uid, gid, supplementalGroups: groups } } };
   }
 
-  /** Strictly growing, so that no two things begin at the same moment. */
+  /** The time, strictly growing, so that no two objects have equal timestamps. */
   #nanoseconds(): bigint {
     return BigInt(this.#clock.now()) * 1_000_000n + ++this.#ticks;
   }
 }
 
-const nothing = () => {};
-const absent = (verb: string, what: string) => new CriError("NOT_FOUND", verb, `${what}: not found`);
-const refusal = (verb: string, why: string) => new CriError("UNKNOWN", verb, why);
+const noop = () => {};
+const notFound = (verb: string, what: string) => new CriError("NOT_FOUND", verb, `${what}: not found`);
+const unknownError = (verb: string, message: string) => new CriError("UNKNOWN", verb, message);
 
-function aboutSandbox({ metadata }: PodSandboxConfig): string {
+function sandboxName({ metadata }: PodSandboxConfig): string {
   return `${metadata?.namespace}/${metadata?.name} #${metadata?.attempt}`;
 }
 
-/** Its uid is a part of the name that a runtime keeps for a sandbox: two pods may have the same name. */
+/** The runtime reserves a sandbox name that contains the pod's uid, so pods of the same name do not conflict. */
 function isSameSandbox(a: PodSandboxConfig, b: PodSandboxConfig): boolean {
-  return aboutSandbox(a) === aboutSandbox(b) && a.metadata?.uid === b.metadata?.uid;
+  return sandboxName(a) === sandboxName(b) && a.metadata?.uid === b.metadata?.uid;
 }
 
-function aboutContainer(sandbox: PodSandboxConfig, { metadata }: ContainerConfig): string {
+function containerName(sandbox: PodSandboxConfig, { metadata }: ContainerConfig): string {
   return `${sandbox.metadata?.namespace}/${sandbox.metadata?.name}/${metadata?.name} #${metadata?.attempt}`;
 }
 
-/** The users of a namespace of its own; undefined for those of the node. */
-function usersOf(linux: ContainerConfig["linux"] | PodSandboxConfig["linux"]): UserNamespace | undefined {
-  const users = linux?.securityContext?.namespaceOptions?.usernsOptions;
-  return users?.mode === NamespaceMode.POD && users.uids.length > 0 ? users : undefined;
+/** The pod's own user namespace; undefined if it uses the node's. */
+function userNamespaceOf(linux: ContainerConfig["linux"] | PodSandboxConfig["linux"]): UserNamespace | undefined {
+  const userNamespace = linux?.securityContext?.namespaceOptions?.usernsOptions;
+  return userNamespace?.mode === NamespaceMode.POD && userNamespace.uids.length > 0 ? userNamespace : undefined;
 }
 
 const exitOf = ({ exitCode, finishedAt }: FakeContainer) => ({ exitCode, finishedAt });

@@ -2,32 +2,32 @@ import { type AddressInfo, createServer, type Socket } from "node:net";
 
 export interface TcpServer {
   readonly port: number;
-  /** Resolves when a connection is over. */
-  readonly left: Promise<void>;
+  /** Resolves when the first connection is closed. */
+  readonly closed: Promise<void>;
   close(): void;
 }
 
-/** A server on 127.0.0.1 that does this to whoever connects. */
-export async function serveTcp(treat: (socket: Socket) => void): Promise<TcpServer> {
-  const left = Promise.withResolvers<void>();
+/** Starts a TCP server on 127.0.0.1 that calls `treat` with every connection. */
+export async function startTcpServer(onConnection: (socket: Socket) => void): Promise<TcpServer> {
+  const closed = Promise.withResolvers<void>();
   const server = createServer((socket) => {
-    // Tests break connections on purpose; what the client makes of it is what they look at.
+    // Tests break connections on purpose and check how the client reacts.
     socket.on("error", () => undefined);
-    socket.once("close", () => left.resolve());
+    socket.once("close", () => closed.resolve());
     socket.resume();
-    treat(socket);
+    onConnection(socket);
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return { port: (server.address() as AddressInfo).port, left: left.promise, close: () => void server.close() };
+  return { port: (server.address() as AddressInfo).port, closed: closed.promise, close: () => void server.close() };
 }
 
-/** Writes as long as anybody reads. */
-export function pour(socket: Socket, piece: string | Buffer): void {
-  const more = () => {
+/** Writes the same piece over and over until the socket is closed. */
+export function writeForever(socket: Socket, piece: string | Buffer): void {
+  const writeMore = () => {
     while (!socket.destroyed && socket.write(piece)) {
-      // The next one follows at once.
+      // Writes the next piece at once until the buffer is full.
     }
   };
-  socket.on("drain", more);
-  more();
+  socket.on("drain", writeMore);
+  writeMore();
 }

@@ -7,33 +7,36 @@ import {
 } from "node:http2";
 import type { AddressInfo } from "node:net";
 
-/** A request as the server has got it. */
-export interface Received {
+/** A request as the server received it. */
+export interface ReceivedRequest {
   readonly method: string;
-  /** With its query. */
+  /** With the query. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
   readonly body: string;
   readonly stream: ServerHttp2Stream;
   readonly session: ServerHttp2Session;
-  /** Which connection it came by, from 1. */
+  /** The number of its connection, from 1. */
   readonly connection: number;
 }
 
 export interface TlsServer {
   readonly port: number;
-  readonly received: readonly Received[];
-  /** How many connections there have been. */
-  connections(): number;
-  /** Those that are open. */
-  open(): readonly ServerHttp2Session[];
+  readonly received: readonly ReceivedRequest[];
+  /** The number of connections so far, closed ones included. */
+  connectionCount(): number;
+  /** The open sessions. */
+  openSessions(): readonly ServerHttp2Session[];
   close(): void;
 }
 
-/** An HTTP/2 server on 127.0.0.1 that answers as a test wants it to. */
-export function createTlsServer(options: SecureServerOptions, answer: (request: Received) => void): Promise<TlsServer> {
+/** Starts an HTTP/2 server with TLS on 127.0.0.1 that answers with the function of a test. */
+export function createTlsServer(
+  options: SecureServerOptions,
+  respond: (request: ReceivedRequest) => void,
+): Promise<TlsServer> {
   const server = createSecureServer(options);
-  const received: Received[] = [];
+  const received: ReceivedRequest[] = [];
   const sessions = new Map<ServerHttp2Session, number>();
   const open = new Set<ServerHttp2Session>();
   server.on("session", (session) => {
@@ -41,19 +44,19 @@ export function createTlsServer(options: SecureServerOptions, answer: (request: 
     open.add(session);
     session.on("close", () => open.delete(session));
     session.on("error", () => {
-      // Tests break connections on purpose; what the client makes of it is what they look at.
+      // Tests break connections on purpose and check how the client reacts.
     });
   });
   server.on("stream", (stream: ServerHttp2Stream, headers) => {
     const chunks: Buffer[] = [];
     stream.on("error", () => {
-      // The same.
+      // Tests break streams on purpose, too.
     });
     stream.on("data", (chunk: Buffer) => chunks.push(chunk));
     stream.on("end", () => {
       const session = stream.session as ServerHttp2Session | undefined;
       if (session === undefined) return;
-      const request: Received = {
+      const request: ReceivedRequest = {
         method: String(headers[":method"]),
         path: String(headers[":path"]),
         headers,
@@ -63,7 +66,7 @@ export function createTlsServer(options: SecureServerOptions, answer: (request: 
         connection: sessions.get(session) ?? 0,
       };
       received.push(request);
-      answer(request);
+      respond(request);
     });
   });
   return new Promise((resolve) => {
@@ -71,8 +74,8 @@ export function createTlsServer(options: SecureServerOptions, answer: (request: 
       resolve({
         port: (server.address() as AddressInfo).port,
         received,
-        connections: () => sessions.size,
-        open: () => [...open],
+        connectionCount: () => sessions.size,
+        openSessions: () => [...open],
         close() {
           for (const session of open) session.destroy();
           server.close();
@@ -82,8 +85,13 @@ export function createTlsServer(options: SecureServerOptions, answer: (request: 
   });
 }
 
-/** Answers with JSON. */
-export function reply({ stream }: Received, status: number, body: unknown, headers: Record<string, string> = {}): void {
+/** Answers a request with JSON; undefined is an empty body. */
+export function reply(
+  { stream }: ReceivedRequest,
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): void {
   if (stream.destroyed) return;
   stream.respond({ ":status": status, "content-type": "application/json", ...headers });
   stream.end(body === undefined ? undefined : JSON.stringify(body));

@@ -1,57 +1,57 @@
-// Which pods a node takes: as users of a cluster see it, and whatever call the agent dies after.
+// Pod admission as users of a cluster see it, also after the agent dies after any of its calls.
 import { expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { PodSpec } from "../../proto/kubernetes/gen/types.ts";
-import { rest } from "../fakes/clock.ts";
-import { createStage, makePod, type Stage, type StageOptions } from "./harness.ts";
+import { settlePromises } from "../fakes/clock.ts";
+import { type AgentHarness, createHarness, type HarnessOptions, makePod } from "./harness.ts";
 import { scenario } from "./scenario.ts";
 
-const listening = (hostPort: number): Partial<PodSpec> => ({
+const withHostPort = (hostPort: number): Partial<PodSpec> => ({
   containers: [{ name: "a", image: "busybox:1", ports: [{ containerPort: 80, hostPort }] }],
 });
-const begin = async (options: StageOptions = {}): Promise<Stage> => {
-  const stage = await createStage({ isInCluster: true, ...options });
-  await stage.start();
-  return stage;
+const startInCluster = async (options: HarnessOptions = {}): Promise<AgentHarness> => {
+  const harness = await createHarness({ isInCluster: true, ...options });
+  await harness.start();
+  return harness;
 };
-const restart = async (stage: Stage): Promise<void> => {
-  await stage.stop();
-  await stage.start();
-  await stage.advance("5s");
+const restart = async (harness: AgentHarness): Promise<void> => {
+  await harness.stop();
+  await harness.start();
+  await harness.advance("5s");
 };
-const messageOf = async (stage: Stage, name: string) =>
-  (await stage.kube.user.get(pods("default"), name)).status?.message;
+const messageOf = async (harness: AgentHarness, name: string) =>
+  (await harness.kube.user.get(pods("default"), name)).status?.message;
 
 const full = "Node didn't have enough resource: pods, requested: 1, used: 2, capacity: 2";
 
 scenario(
-  "of three pods for two places the last is rejected, nothing of it ever runs, and a place that gets free is for another",
+  "a node with maxPods 2 rejects the third pod and never runs it, and admits another one after a deletion",
   {
     options: { isInCluster: true, maxPods: 2 },
-    async run(stage) {
-      for (const name of ["a", "b", "c"]) await stage.apply(name);
-      await stage.advance("5s");
-      stage.tell(await stage.shown());
-      await stage.remove("a", 1);
-      await stage.advance("10s");
-      await stage.apply("d");
-      await stage.advance("5s");
-      stage.tell(await stage.shown());
-      stage.tell(await stage.events("c"));
+    async run(harness) {
+      for (const name of ["a", "b", "c"]) await harness.apply(name);
+      await harness.advance("5s");
+      harness.appendLog(await harness.apiPods());
+      await harness.deletePod("a", 1);
+      await harness.advance("10s");
+      await harness.apply("d");
+      await harness.advance("5s");
+      harness.appendLog(await harness.apiPods());
+      harness.appendLog(await harness.events("c"));
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report a Pending: a waiting ContainerCreating
-      0s default/a: prepare volumes
+      0s default/a: create the pod's directories
       0s default/a: run sandbox (attempt 0): the pod has none
       0s default/a: create container a (attempt 0): it has not run yet
       0s default/a: start container a (attempt 0)
       0s report a Running, ready: a running
       0s report b Pending: a waiting ContainerCreating
-      0s default/b: prepare volumes
+      0s default/b: create the pod's directories
       0s default/b: run sandbox (attempt 0): the pod has none
       0s default/b: create container a (attempt 0): it has not run yet
       0s default/b: start container a (attempt 0)
@@ -68,7 +68,7 @@ scenario(
       5s default/a: remove the pod's files: it was deleted
       5s report a Failed, finished: a terminated Error 143
       15s report d Pending: a waiting ContainerCreating
-      15s default/d: prepare volumes
+      15s default/d: create the pod's directories
       15s default/d: run sandbox (attempt 0): the pod has none
       15s default/d: create container a (attempt 0): it has not run yet
       15s default/d: start container a (attempt 0)
@@ -81,27 +81,27 @@ scenario(
   },
 );
 
-test("of five hundred pods for a hundred and ten exactly so many are taken, and the others are told why not", async () => {
-  const stage = await begin();
+test("of 500 pods a node with maxPods 110 admits exactly 110 and rejects the others with OutOfpods", async () => {
+  const harness = await startInCluster();
   const names = Array.from({ length: 500 }, (_, index) => `web-${String(index).padStart(3, "0")}`);
-  await Promise.all(names.map((name) => stage.apply(name)));
-  await stage.advance("30s");
-  const counts = Map.groupBy(await stage.shown(), (line) => line.replace(/^\S+ /, ""));
+  await Promise.all(names.map((name) => harness.apply(name)));
+  await harness.advance("30s");
+  const counts = Map.groupBy(await harness.apiPods(), (line) => line.replace(/^\S+ /, ""));
   expect(Object.fromEntries([...counts].map(([line, all]) => [line, all.length]))).toEqual({
     "Running, ready: a running": 110,
     "Failed (OutOfpods): no containers": 390,
   });
-  expect(stage.runtime.sandboxes.size).toBe(110);
-  expect(await messageOf(stage, "web-499")).toBe(
+  expect(harness.runtime.sandboxes.size).toBe(110);
+  expect(await messageOf(harness, "web-499")).toBe(
     "Pod was rejected: Node didn't have enough resource: pods, requested: 1, used: 110, capacity: 110",
   );
 }, 60_000);
 
-test("a rejected pod is shown as the kubelet shows it, and by the next agent too", async () => {
-  const stage = await begin({ maxPods: 0 });
-  await stage.apply("web");
-  await stage.advance("5s");
-  const { status } = await stage.kube.user.get(pods("default"), "web");
+test("a rejected pod has the kubelet's status and event, and the next agent changes neither", async () => {
+  const harness = await startInCluster({ maxPods: 0 });
+  await harness.apply("web");
+  await harness.advance("5s");
+  const { status } = await harness.kube.user.get(pods("default"), "web");
   expect(status).toEqual({
     phase: "Failed",
     reason: "OutOfpods",
@@ -110,102 +110,105 @@ test("a rejected pod is shown as the kubelet shows it, and by the next agent too
     qosClass: "BestEffort",
     observedGeneration: 1,
   });
-  stage.kube.calls.length = 0;
-  await restart(stage);
-  expect((await stage.kube.user.get(pods("default"), "web")).status).toEqual(status);
-  expect(stage.kube.calls.filter((call) => call.startsWith("patch"))).toEqual([]);
-  expect(await stage.events("web")).toEqual([
+  harness.kube.calls.length = 0;
+  await restart(harness);
+  expect((await harness.kube.user.get(pods("default"), "web")).status).toEqual(status);
+  expect(harness.kube.calls.filter((call) => call.startsWith("patch"))).toEqual([]);
+  expect(await harness.events("web")).toEqual([
     "1x Warning OutOfpods: Node didn't have enough resource: pods, requested: 1, used: 0, capacity: 0",
   ]);
 });
 
-test("a place is free before anybody hears that its pod has ended", async () => {
-  const stage = await begin({ maxPods: 1 });
-  await stage.apply("job", { restartPolicy: "Never" });
-  await stage.advance("5s");
-  // As a scheduler does: the next one comes as soon as the end of the one before is seen.
+test("a finished pod releases its resources before the API server shows its end", async () => {
+  const harness = await startInCluster({ maxPods: 1 });
+  await harness.apply("job", { restartPolicy: "Never" });
+  await harness.advance("5s");
+  // As the scheduler does: it binds the next pod as soon as it sees the end of the first.
   let isNextBound = false;
-  stage.kube.after.patch = async () => {
-    if (isNextBound || !(await stage.shown()).some((line) => line.startsWith("job Succeeded"))) return;
+  harness.kube.after.patch = async () => {
+    if (isNextBound || !(await harness.apiPods()).some((line) => line.startsWith("job Succeeded"))) return;
     isNextBound = true;
-    await stage.apply("next");
+    await harness.apply("next");
   };
-  await stage.exit("a", 0);
-  await stage.advance("5s");
-  expect(await stage.shown()).toEqual(["job Succeeded: a terminated Completed 0", "next Running, ready: a running"]);
+  await harness.exit("a", 0);
+  await harness.advance("5s");
+  expect(await harness.apiPods()).toEqual([
+    "job Succeeded: a terminated Completed 0",
+    "next Running, ready: a running",
+  ]);
 });
 
-test("a pod that ends keeps its place until it has; one that was deleted by force gives it back at once", async () => {
-  const stage = await begin({ maxPods: 1 });
-  await stage.apply("web", { terminationGracePeriodSeconds: 20 });
-  await stage.advance("5s");
-  stage.runtime.programs.set("a", { onTerm: "ignores" });
-  await stage.remove("web", 20);
-  await stage.apply("early");
-  await stage.advance("1s");
-  expect(await stage.shown()).toContain("early Failed (OutOfpods): no containers");
-  await stage.remove("web", 0);
-  await stage.apply("late");
-  await stage.advance("5s");
-  expect(await stage.shown()).toContain("late Running, ready: a running");
+test("a terminating pod counts until it has ended; one that is force-deleted releases its resources at once", async () => {
+  const harness = await startInCluster({ maxPods: 1 });
+  await harness.apply("web", { terminationGracePeriodSeconds: 20 });
+  await harness.advance("5s");
+  harness.runtime.programs.set("a", { onTerm: "ignores" });
+  await harness.deletePod("web", 20);
+  await harness.apply("early");
+  await harness.advance("1s");
+  expect(await harness.apiPods()).toContain("early Failed (OutOfpods): no containers");
+  await harness.deletePod("web", 0);
+  await harness.apply("late");
+  await harness.advance("5s");
+  expect(await harness.apiPods()).toContain("late Running, ready: a running");
 });
 
 scenario(
-  "what was taken is not rejected by an agent that has fewer places, or other labels, and what was rejected is not taken by one with more",
+  "a restarted agent keeps the admission verdicts, also with other node labels, taints and maxPods",
   {
     options: { isInCluster: true, maxPods: 2 },
-    async run(stage) {
-      stage.node = { metadata: { labels: { disk: "ssd" } }, spec: {} };
-      await stage.apply("a", { nodeSelector: { disk: "ssd" } });
-      await stage.apply("b", listening(80));
-      await stage.apply("c");
-      await stage.advance("5s");
-      stage.node = { metadata: { labels: {} }, spec: { taints: [{ key: "broken", effect: "NoExecute" }] } };
-      stage.maxPods = 1;
-      await restart(stage);
-      stage.maxPods = 9;
-      await restart(stage);
+    async run(harness) {
+      harness.nodeObject = { metadata: { labels: { disk: "ssd" } }, spec: {} };
+      await harness.apply("a", { nodeSelector: { disk: "ssd" } });
+      await harness.apply("b", withHostPort(80));
+      await harness.apply("c");
+      await harness.advance("5s");
+      harness.nodeObject = { metadata: { labels: {} }, spec: { taints: [{ key: "broken", effect: "NoExecute" }] } };
+      harness.maxPods = 1;
+      await restart(harness);
+      harness.maxPods = 9;
+      await restart(harness);
     },
   },
   () => {},
 );
 
-async function loseRecords({ disk }: Stage): Promise<void> {
+async function removeCheckpoints({ disk }: AgentHarness): Promise<void> {
   const root = disk.at("/root");
   for (const { name } of (await root.list("berth/pods")) ?? []) await root.remove(`berth/pods/${name}`);
 }
 
-test("what runs was taken, also where no record and no API server says so", async () => {
-  const stage = await createStage({ isInCluster: true, maxPods: 2 });
-  stage.kube.failures = { patch: Array.from({ length: 99 }, () => new KubeError("SERVER", "nobody is told")) };
-  await stage.start();
-  for (const name of ["a", "b"]) await stage.apply(name);
-  await stage.advance("5s");
-  await stage.stop();
-  await loseRecords(stage);
-  expect((await stage.kube.user.get(pods("default"), "b")).status?.startTime).toBeUndefined();
-  stage.kube.failures = {};
-  stage.maxPods = 1;
-  await stage.start();
-  await stage.advance("5s");
-  expect(await stage.shown()).toEqual(["a Running, ready: a running", "b Running, ready: a running"]);
+test("a running pod counts as admitted, also without a checkpoint and without a status in the API", async () => {
+  const harness = await createHarness({ isInCluster: true, maxPods: 2 });
+  harness.kube.failures = { patch: Array.from({ length: 99 }, () => new KubeError("SERVER", "unavailable")) };
+  await harness.start();
+  for (const name of ["a", "b"]) await harness.apply(name);
+  await harness.advance("5s");
+  await harness.stop();
+  await removeCheckpoints(harness);
+  expect((await harness.kube.user.get(pods("default"), "b")).status?.startTime).toBeUndefined();
+  harness.kube.failures = {};
+  harness.maxPods = 1;
+  await harness.start();
+  await harness.advance("5s");
+  expect(await harness.apiPods()).toEqual(["a Running, ready: a running", "b Running, ready: a running"]);
 });
 
-test("what the API server shows to have begun was taken, also where nothing of it runs and no record says so", async () => {
-  const stage = await begin({ maxPods: 3 });
-  for (const name of ["a", "b"]) await stage.apply(name);
-  // Nothing of it runs, and the API server shows its start.
-  await stage.apply("waits", { volumes: [{ name: "v", secret: { secretName: "s" } }] });
-  await stage.advance("5s");
-  await stage.stop();
-  await loseRecords(stage);
-  const { items } = await stage.kube.user.list(pods(), {});
+test("a pod with status.startTime counts as admitted, also without a checkpoint and without a container", async () => {
+  const harness = await startInCluster({ maxPods: 3 });
+  for (const name of ["a", "b"]) await harness.apply(name);
+  // It has no container, but a startTime in the API.
+  await harness.apply("waits", { volumes: [{ name: "v", secret: { secretName: "s" } }] });
+  await harness.advance("5s");
+  await harness.stop();
+  await removeCheckpoints(harness);
+  const { items } = await harness.kube.user.list(pods(), {});
   expect(items.map(({ status }) => status?.startTime)).toHaveLength(3);
-  stage.maxPods = 1;
-  await stage.start();
-  await stage.apply("d");
-  await stage.advance("5s");
-  expect(await stage.shown()).toEqual([
+  harness.maxPods = 1;
+  await harness.start();
+  await harness.apply("d");
+  await harness.advance("5s");
+  expect(await harness.apiPods()).toEqual([
     "a Running, ready: a running",
     "b Running, ready: a running",
     "d Failed (OutOfpods): no containers",
@@ -213,93 +216,96 @@ test("what the API server shows to have begun was taken, also where nothing of i
   ]);
 });
 
-test("until the node's object is heard no pod of the API is answered, begun or told of", async () => {
-  const stage = await createStage({ isInCluster: true });
-  stage.node = "unknown";
-  await stage.start();
-  await stage.apply("here", { nodeSelector: { disk: "ssd" } });
-  await stage.advance("10s");
-  expect(stage.pods().map(({ status }) => `${status.phase}: ${status.message}`)).toEqual([
-    "Pending: whether this node takes the pod is not decided yet",
+test("until the Node object is known no API pod is admitted, started or reported", async () => {
+  const harness = await createHarness({ isInCluster: true });
+  harness.nodeObject = "unknown";
+  await harness.start();
+  await harness.apply("here", { nodeSelector: { disk: "ssd" } });
+  await harness.advance("10s");
+  expect(harness.podReports().map(({ status }) => `${status.phase}: ${status.message}`)).toEqual([
+    "Pending: the pod waits for admission",
   ]);
-  expect([stage.runtime.timeline, stage.kube.calls.filter((call) => call.startsWith("patch"))]).toEqual([[], []]);
-  stage.node = { metadata: { labels: { disk: "ssd" } }, spec: {} };
-  stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
-  await stage.advance("5s");
-  expect(await stage.shown()).toEqual(["here Running, ready: a running"]);
+  expect([harness.runtime.timeline, harness.kube.calls.filter((call) => call.startsWith("patch"))]).toEqual([[], []]);
+  harness.nodeObject = { metadata: { labels: { disk: "ssd" } }, spec: {} };
+  harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+  await harness.advance("5s");
+  expect(await harness.apiPods()).toEqual(["here Running, ready: a running"]);
 });
 
-test("a pod whose labels the node has not heard of yet is answered when the node was asked for", async () => {
-  const stage = await begin();
-  const heard = { metadata: { labels: {} }, spec: {} };
-  stage.node = heard;
+test("a pod whose node selector does not match the cached Node is decided after a fresh read of the Node", async () => {
+  const harness = await startInCluster();
+  const staleNode = { metadata: { labels: {} }, spec: {} };
+  harness.nodeObject = staleNode;
   let answer = Promise.withResolvers<boolean>();
-  stage.askNode = () => answer.promise;
-  await stage.apply("late", { nodeSelector: { disk: "ssd" } });
-  await stage.apply("other", { nodeSelector: { disk: "tape" } });
-  await stage.advance("5s");
-  expect(stage.pods().map(({ status }) => status.phase)).toEqual(["Pending", "Pending"]);
-  // An API server that is away has not answered: they wait until it is back.
+  harness.readNode = () => answer.promise;
+  await harness.apply("late", { nodeSelector: { disk: "ssd" } });
+  await harness.apply("other", { nodeSelector: { disk: "tape" } });
+  await harness.advance("5s");
+  expect(harness.podReports().map(({ status }) => status.phase)).toEqual(["Pending", "Pending"]);
+  // The read failed: both pods wait for the next read.
   answer.resolve(false);
-  await rest();
-  expect(stage.pods().map(({ status }) => status.phase)).toEqual(["Pending", "Pending"]);
+  await settlePromises();
+  expect(harness.podReports().map(({ status }) => status.phase)).toEqual(["Pending", "Pending"]);
   answer = Promise.withResolvers();
-  stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
-  stage.node = { metadata: { labels: { disk: "ssd" } }, spec: {} };
+  harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+  harness.nodeObject = { metadata: { labels: { disk: "ssd" } }, spec: {} };
   answer.resolve(true);
-  await stage.advance("5s");
-  expect(await stage.shown()).toEqual(["late Running, ready: a running", "other Failed (NodeAffinity): no containers"]);
+  await harness.advance("5s");
+  expect(await harness.apiPods()).toEqual([
+    "late Running, ready: a running",
+    "other Failed (NodeAffinity): no containers",
+  ]);
 });
 
-test("and asked for again, as often as nobody answers", async () => {
-  const stage = await begin();
-  stage.node = { metadata: { labels: {} }, spec: {} };
+test("the read of the Node is repeated until it succeeds or no pod needs it", async () => {
+  const harness = await startInCluster();
+  harness.nodeObject = { metadata: { labels: {} }, spec: {} };
   let tries = 0;
-  stage.askNode = async () => {
+  harness.readNode = async () => {
     if (++tries < 3) return false;
-    stage.node = { metadata: { labels: { disk: "ssd" } }, spec: {} };
+    harness.nodeObject = { metadata: { labels: { disk: "ssd" } }, spec: {} };
     return true;
   };
-  await stage.apply("late", { nodeSelector: { disk: "ssd" } });
-  await stage.advance("30s");
-  expect([tries, await stage.shown()]).toEqual([3, ["late Running, ready: a running"]]);
-  await stage.apply("gone", { nodeSelector: { disk: "tape" } });
-  stage.askNode = async () => ++tries < 0;
-  await stage.remove("gone", 0);
+  await harness.apply("late", { nodeSelector: { disk: "ssd" } });
+  await harness.advance("30s");
+  expect([tries, await harness.apiPods()]).toEqual([3, ["late Running, ready: a running"]]);
+  await harness.apply("gone", { nodeSelector: { disk: "tape" } });
+  harness.readNode = async () => ++tries < 0;
+  await harness.deletePod("gone", 0);
   const before = tries;
-  await stage.advance("60s");
+  await harness.advance("60s");
   expect(tries).toBe(before);
 });
 
 scenario(
-  "of two manifests with one host port the first runs; the other stays rejected until it is another one",
+  "of two manifests with the same host port the first runs; the other stays rejected until its manifest changes",
   {
     options: { isInCluster: true },
-    async run(stage) {
-      stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
-      const [first, second] = [makePod("first", listening(80)), makePod("second", listening(80))];
-      await stage.offer(first, second);
-      await stage.advance("5s");
-      stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
-      await stage.offer(second);
-      await stage.advance("40s");
-      await restart(stage);
-      stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
-      await stage.advance("1s");
-      stage.tell(await stage.shown());
-      await stage.offer(makePod("second", { ...listening(80), terminationGracePeriodSeconds: 7 }));
-      await stage.advance("5s");
-      stage.agent.cluster?.node({ metadata: { uid: "node-uid" }, spec: {} });
-      await stage.advance("1s");
-      stage.tell(await stage.shown());
+    async run(harness) {
+      harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+      const [first, second] = [makePod("first", withHostPort(80)), makePod("second", withHostPort(80))];
+      await harness.setManifests(first, second);
+      await harness.advance("5s");
+      harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+      await harness.setManifests(second);
+      await harness.advance("40s");
+      await restart(harness);
+      harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+      await harness.advance("1s");
+      harness.appendLog(await harness.apiPods());
+      await harness.setManifests(makePod("second", { ...withHostPort(80), terminationGracePeriodSeconds: 7 }));
+      await harness.advance("5s");
+      harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+      await harness.advance("1s");
+      harness.appendLog(await harness.apiPods());
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report first Pending: a waiting ContainerCreating
       0s report second Failed (NodePorts), terminated: no containers
-      0s first: prepare volumes
+      0s first: create the pod's directories
       0s first: run sandbox (attempt 0): the pod has none
       0s first: create container a (attempt 0): it has not run yet
       0s first: start container a (attempt 0)
@@ -315,7 +321,7 @@ scenario(
       51s second Failed (NodePorts): no containers
       51s report second Failed (NodePorts), finished: no containers
       51s report second Pending: a waiting ContainerCreating
-      51s second: prepare volumes
+      51s second: create the pod's directories
       51s second: run sandbox (attempt 0): the pod has none
       51s second: create container a (attempt 0): it has not run yet
       51s second: start container a (attempt 0)
@@ -326,149 +332,156 @@ scenario(
 );
 
 scenario(
-  "a manifest that is replaced does not stand in its own way",
+  "a changed manifest with the same host port does not conflict with its predecessor",
   {
-    async run(stage) {
-      await stage.offer(makePod("web", listening(80)));
-      await stage.advance("5s");
-      await stage.offer(makePod("web", { ...listening(80), terminationGracePeriodSeconds: 7 }));
-      await stage.advance("40s");
-      expect(stage.pods().map(({ status }) => status.phase)).toEqual(["Running"]);
+    async run(harness) {
+      await harness.setManifests(makePod("web", withHostPort(80)));
+      await harness.advance("5s");
+      await harness.setManifests(makePod("web", { ...withHostPort(80), terminationGracePeriodSeconds: 7 }));
+      await harness.advance("40s");
+      expect(harness.podReports().map(({ status }) => status.phase)).toEqual(["Running"]);
     },
   },
   () => {},
 );
 
-test("a static pod has room made for it, also where every place is taken", async () => {
-  const stage = await begin({ maxPods: 1 });
-  await stage.apply("a");
-  await stage.offer(makePod("web"));
-  await stage.advance("5s");
-  await stage.apply("b");
-  await stage.advance("5s");
-  expect(stage.pods().map(({ pod, status }) => `${pod.metadata.name} ${status.reason ?? status.phase}`)).toEqual([
-    "a Running",
-    "b OutOfpods",
-    "web-node Running",
-  ]);
+test("a static pod is admitted also when maxPods is reached", async () => {
+  const harness = await startInCluster({ maxPods: 1 });
+  await harness.apply("a");
+  await harness.setManifests(makePod("web"));
+  await harness.advance("5s");
+  await harness.apply("b");
+  await harness.advance("5s");
+  expect(
+    harness.podReports().map(({ pod, status }) => `${pod.metadata.name} ${status.reason ?? status.phase}`),
+  ).toEqual(["a Running", "b OutOfpods", "web-node Running"]);
 });
 
-test("nobody is rejected for the sake of a pod that has ended while no agent ran", async () => {
-  const stage = await begin();
-  await stage.offer(makePod("once", { ...listening(80), restartPolicy: "Never" }));
-  await stage.advance("5s");
-  await stage.stop();
-  await stage.exit("a", 0);
-  await stage.offer(makePod("once", { ...listening(80), restartPolicy: "Never" }), makePod("next", listening(80)));
-  await stage.start();
-  await stage.advance("5s");
-  expect(stage.pods().map(({ pod, status }) => `${pod.metadata.name} ${status.phase}`)).toEqual([
+test("a pod that ended while no agent ran holds no resources", async () => {
+  const harness = await startInCluster();
+  await harness.setManifests(makePod("once", { ...withHostPort(80), restartPolicy: "Never" }));
+  await harness.advance("5s");
+  await harness.stop();
+  await harness.exit("a", 0);
+  await harness.setManifests(
+    makePod("once", { ...withHostPort(80), restartPolicy: "Never" }),
+    makePod("next", withHostPort(80)),
+  );
+  await harness.start();
+  await harness.advance("5s");
+  expect(harness.podReports().map(({ pod, status }) => `${pod.metadata.name} ${status.phase}`)).toEqual([
     "next-node Running",
     "once-node Succeeded",
   ]);
 });
 
-test("a pod that asks for what no node grants is rejected as by the kubelet, and takes no place", async () => {
-  const stage = await createStage({ isInCluster: true, maxPods: 1 });
-  stage.runtime.abilities = { userNamespaces: true, supplementalGroupsPolicy: false };
-  await stage.apply("deep", { securityContext: { sysctls: [{ name: "kernel/pid_max", value: "9" }] } });
-  await stage.apply("strict", { securityContext: { supplementalGroupsPolicy: "Strict" } });
-  await stage.apply("web");
-  await stage.start();
-  await stage.advance("5s");
-  expect(await stage.shown()).toEqual([
+test("a pod with a forbidden sysctl or an unsupported groups policy is rejected and does not count", async () => {
+  const harness = await createHarness({ isInCluster: true, maxPods: 1 });
+  harness.runtime.features = { userNamespaces: true, supplementalGroupsPolicy: false };
+  await harness.apply("deep", { securityContext: { sysctls: [{ name: "kernel/pid_max", value: "9" }] } });
+  await harness.apply("strict", { securityContext: { supplementalGroupsPolicy: "Strict" } });
+  await harness.apply("web");
+  await harness.start();
+  await harness.advance("5s");
+  expect(await harness.apiPods()).toEqual([
     "deep Failed (SysctlForbidden): no containers",
     "strict Failed (SupplementalGroupsPolicyNotSupported): no containers",
     "web Running, ready: a running",
   ]);
-  expect((await stage.events("deep")).join()).toContain('forbidden sysctl: "kernel.pid_max" not allowlisted');
+  expect((await harness.events("deep")).join()).toContain('forbidden sysctl: "kernel.pid_max" not allowlisted');
 });
 
-test("a pod may set the sysctls that its node allows, and no others", async () => {
-  const stage = await createStage({ isInCluster: true, allowedUnsafeSysctls: ["net.core.somaxconn", "kernel/msg*"] });
+test("a pod may set only the sysctls in allowedUnsafeSysctls, and none that host namespaces forbid", async () => {
+  const harness = await createHarness({
+    isInCluster: true,
+    allowedUnsafeSysctls: ["net.core.somaxconn", "kernel/msg*"],
+  });
   const sets = (name: string, more = {}) => ({ ...more, securityContext: { sysctls: [{ name, value: "1024" }] } });
-  await stage.apply("backlog", sets("net/core/somaxconn"));
-  await stage.apply("deep", sets("net.core.rmem_max"));
-  await stage.apply("shared", sets("kernel.msgmax", { hostIPC: true }));
-  await stage.offer(makePod("queue", sets("kernel.msgmax")), makePod("table", sets("kernel.sem")));
-  await stage.start();
-  await stage.advance("5s");
-  expect(stage.pods().map(({ pod, status }) => `${pod.metadata.name} ${status.reason ?? status.phase}`)).toEqual([
+  await harness.apply("backlog", sets("net/core/somaxconn"));
+  await harness.apply("deep", sets("net.core.rmem_max"));
+  await harness.apply("shared", sets("kernel.msgmax", { hostIPC: true }));
+  await harness.setManifests(makePod("queue", sets("kernel.msgmax")), makePod("table", sets("kernel.sem")));
+  await harness.start();
+  await harness.advance("5s");
+  expect(
+    harness.podReports().map(({ pod, status }) => `${pod.metadata.name} ${status.reason ?? status.phase}`),
+  ).toEqual([
     "backlog Running",
     "deep SysctlForbidden",
     "queue-node Running",
     "shared SysctlForbidden",
     "table-node SysctlForbidden",
   ]);
-  expect((await stage.events("shared")).join()).toContain(
+  expect((await harness.events("shared")).join()).toContain(
     'forbidden sysctl: "kernel.msgmax" not allowed with host IPC enabled',
   );
 });
 
-test("a pod that asks for more devices than the node has is told so, and one that nobody would hand them to waits", async () => {
-  const stage = await createStage({ isInCluster: true, maxPods: 2 });
+test("a pod that requests more devices than the node has is rejected; one without a device plugin waits", async () => {
+  const harness = await createHarness({ isInCluster: true, maxPods: 2 });
   const dongles = (count: string) => {
     const resources = { limits: { "example.com/dongle": count }, requests: { "example.com/dongle": count } };
     return { containers: [{ name: "a", image: "busybox:1", resources }] };
   };
   const two = { "example.com/dongle": "2" };
-  stage.node = { metadata: { name: "node" }, spec: {}, status: { capacity: two, allocatable: two } };
-  await stage.apply("many", dongles("3"));
-  await stage.apply("some", dongles("2"));
-  await stage.apply("web");
-  await stage.start();
-  await stage.advance("5s");
-  expect(await stage.shown()).toEqual([
+  harness.nodeObject = { metadata: { name: "node" }, spec: {}, status: { capacity: two, allocatable: two } };
+  await harness.apply("many", dongles("3"));
+  await harness.apply("some", dongles("2"));
+  await harness.apply("web");
+  await harness.start();
+  await harness.advance("5s");
+  expect(await harness.apiPods()).toEqual([
     "many Failed (OutOfexample.com/dongle): no containers",
     "some Pending: a waiting ContainerCreating",
     "web Running, ready: a running",
   ]);
 });
 
-test("a pod of the API that asks for what this release lacks waits and says for what: one that fails would be replaced for ever", async () => {
-  const stage = await createStage({ isInCluster: true });
+// A controller would replace a failed pod for ever, so the pod stays Pending.
+test("an API pod that needs an unsupported feature stays Pending with an event that names the feature", async () => {
+  const harness = await createHarness({ isInCluster: true });
   const mounted = { name: "a", image: "busybox:1", volumeMounts: [{ name: "v", mountPath: "/v", subPath: "part" }] };
-  await stage.apply("part", { containers: [mounted], volumes: [{ name: "v", emptyDir: { medium: "Memory" } }] });
-  await stage.apply("whole", { resources: { limits: { cpu: "1" } } });
-  await stage.start();
-  await stage.advance("5s");
-  expect(await stage.shown()).toEqual([
+  await harness.apply("part", { containers: [mounted], volumes: [{ name: "v", emptyDir: { medium: "Memory" } }] });
+  await harness.apply("whole", { resources: { limits: { cpu: "1" } } });
+  await harness.start();
+  await harness.advance("5s");
+  expect(await harness.apiPods()).toEqual([
     "part Pending: a waiting ContainerCreating",
     "whole Pending: a waiting ContainerCreating",
   ]);
-  const told = [...(await stage.events("part")), ...(await stage.events("whole"))].map((line) =>
+  const eventLines = [...(await harness.events("part")), ...(await harness.events("whole"))].map((line) =>
     line.replace(/^\d+x /, ""),
   );
-  expect([...new Set(told)]).toEqual([
+  expect([...new Set(eventLines)]).toEqual([
     "Warning FailedMount: not supported by this release yet: volumeMounts.subPath, emptyDir.medium",
     "Warning FailedCreatePodSandBox: Failed to create pod sandbox: not supported by this release yet: pod-level resources",
   ]);
 });
 
-test("pods that wait for a runtime are answered when it is there", async () => {
-  const stage = await createStage({ isInCluster: true, maxPods: 1 });
-  stage.runtime.goDown();
-  await stage.start();
-  await stage.apply("a");
-  await stage.apply("b");
-  await stage.advance("5s");
-  expect(stage.kube.calls.filter((call) => call.startsWith("patch"))).toEqual([]);
-  stage.runtime.comeBack();
-  await stage.advance("10s");
-  expect(await stage.shown()).toEqual(["a Running, ready: a running", "b Failed (OutOfpods): no containers"]);
+test("pods that arrive while the runtime is down are admitted or rejected when it is back", async () => {
+  const harness = await createHarness({ isInCluster: true, maxPods: 1 });
+  harness.runtime.goDown();
+  await harness.start();
+  await harness.apply("a");
+  await harness.apply("b");
+  await harness.advance("5s");
+  expect(harness.kube.calls.filter((call) => call.startsWith("patch"))).toEqual([]);
+  harness.runtime.comeBack();
+  await harness.advance("10s");
+  expect(await harness.apiPods()).toEqual(["a Running, ready: a running", "b Failed (OutOfpods): no containers"]);
 });
 
-test("what nobody can be told is kept: a rejection outlives the agent while the API server is away", async () => {
-  const stage = await begin({ maxPods: 2 });
-  for (const name of ["a", "b"]) await stage.apply(name);
-  await stage.advance("5s");
-  stage.kube.failures = { patch: Array.from({ length: 99 }, () => new KubeError("SERVER", "nobody is told")) };
-  await stage.apply("c");
-  await stage.advance("1s");
-  await stage.stop();
-  stage.maxPods = 9;
-  stage.kube.failures = {};
-  await stage.start();
-  await stage.advance("5s");
-  expect(await messageOf(stage, "c")).toBe(`Pod was rejected: ${full}`);
+test("a rejection that could not be sent to the API server outlives a restart of the agent", async () => {
+  const harness = await startInCluster({ maxPods: 2 });
+  for (const name of ["a", "b"]) await harness.apply(name);
+  await harness.advance("5s");
+  harness.kube.failures = { patch: Array.from({ length: 99 }, () => new KubeError("SERVER", "unavailable")) };
+  await harness.apply("c");
+  await harness.advance("1s");
+  await harness.stop();
+  harness.maxPods = 9;
+  harness.kube.failures = {};
+  await harness.start();
+  await harness.advance("5s");
+  expect(await messageOf(harness, "c")).toBe(`Pod was rejected: ${full}`);
 });

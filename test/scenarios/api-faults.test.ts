@@ -1,12 +1,12 @@
-// An API server that fails, in each of the ways that it has: what it asked for meanwhile is done, and what happened meanwhile is told.
+// Outages of the API server, of each kind: afterwards the changes of the outage are applied and its exits are reported.
 import { expect, test } from "bun:test";
 import { KubeError } from "../../kube/error.ts";
 import { leases, pods } from "../../kube/resource.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { type FakeClock, rest } from "../fakes/clock.ts";
+import { type FakeClock, settlePromises } from "../fakes/clock.ts";
 import type { FakeKube, KubeVerb } from "../fakes/kube.ts";
 import { apiScenario } from "./api-scenario.ts";
-import { createStage, type Stage } from "./harness.ts";
+import { type AgentHarness, createHarness } from "./harness.ts";
 
 const verbs: readonly KubeVerb[] = ["get", "list", "watch", "create", "replace", "patch", "delete"];
 
@@ -14,30 +14,30 @@ const verbs: readonly KubeVerb[] = ["get", "list", "watch", "create", "replace",
 const RENEWAL_SECONDS = 7;
 
 interface Fault {
-  /** It begins; the function returned ends it. */
-  readonly begin: (kube: FakeKube, clock: FakeClock) => () => void;
-  /** How many seconds after its end everything is as it should be. */
-  readonly within: number;
-  /** Watches go on. */
-  readonly isHeard?: boolean;
+  /** Starts the fault; the returned function ends it. */
+  readonly start: (kube: FakeKube, clock: FakeClock) => () => void;
+  /** The number of seconds after its end within which everything has recovered. */
+  readonly recoverySeconds: number;
+  /** Watches keep working. */
+  readonly keepsWatches?: boolean;
 }
 
-const answering =
+const failWith =
   (...error: ConstructorParameters<typeof KubeError>) =>
   (kube: FakeKube) =>
-    kube.refuse(() => new KubeError(...error));
+    kube.failAll(() => new KubeError(...error));
 
 function down(kube: FakeKube): () => void {
   kube.goDown();
   return () => kube.comeBack();
 }
 
-/** Calls are not answered, and the connection is found dead after half a minute, again and again. */
+/** Calls are not answered and watches go silent; at the end the ping watchdog breaks the connection. */
 function hanging(kube: FakeKube): () => void {
   const releases = verbs.map((verb) => kube.hang(verb));
-  kube.silence();
+  kube.silenceWatches();
   return () => {
-    kube.cutWatches(new KubeError("UNREACHABLE", "no sign of life for 30 s"));
+    kube.breakWatches(new KubeError("UNREACHABLE", "no sign of life for 30 s"));
     for (const release of releases) release();
   };
 }
@@ -48,14 +48,14 @@ function withLostAnswers(kube: FakeKube): () => void {
   };
   kube.before.watch = cut;
   for (const verb of verbs) kube.after[verb] = cut;
-  kube.cutWatches(new KubeError("UNREACHABLE", "cut"));
+  kube.breakWatches(new KubeError("UNREACHABLE", "cut"));
   return () => {
     kube.before = {};
     kube.after = {};
   };
 }
 
-/** What a watch would go on from is forgotten when the server is back. */
+/** The server is down, and has compacted its history when it is back. */
 function forgetting(kube: FakeKube): () => void {
   kube.goDown();
   return () => {
@@ -64,14 +64,14 @@ function forgetting(kube: FakeKube): () => void {
   };
 }
 
-/** It knows for two seconds after its start of nobody what they may do. */
+/** The server is down, and answers 403 for two seconds after its start, until it has loaded the RBAC rules. */
 function forbiddingAtFirst(kube: FakeKube, clock: FakeClock): () => void {
   kube.goDown();
   return () => {
-    const refuse = () => {
+    const forbid = () => {
       throw new KubeError("FORBIDDEN", "not allowed", { status: 403 });
     };
-    for (const verb of verbs) kube.before[verb] = refuse;
+    for (const verb of verbs) kube.before[verb] = forbid;
     clock.wakeAt(clock.now() + 2_000, () => {
       kube.before = {};
     });
@@ -79,18 +79,18 @@ function forbiddingAtFirst(kube: FakeKube, clock: FakeClock): () => void {
   };
 }
 
-/** It cannot write, and goes on to tell what it knows. */
+/** Writes fail, while reads and watches keep working. */
 function failingWrites(kube: FakeKube): () => void {
   for (const verb of ["create", "replace", "patch", "delete"] as const)
     kube.before[verb] = () => {
-      throw new KubeError("SERVER", "etcd is away", { status: 500 });
+      throw new KubeError("SERVER", "etcd is unavailable", { status: 500 });
     };
   return () => {
     kube.before = {};
   };
 }
 
-/** Somebody else writes to each pod while its status is told. */
+/** Every patch of a pod conflicts with a write of another client. */
 function conflicting(kube: FakeKube): () => void {
   kube.before.patch = (about) => {
     if (about.startsWith("pods/")) throw new KubeError("CONFLICT", "the object has been modified", { status: 409 });
@@ -101,53 +101,53 @@ function conflicting(kube: FakeKube): () => void {
 }
 
 const faults: Readonly<Record<string, Fault>> = {
-  "is down": { begin: down, within: 3 },
+  "is down": { start: down, recoverySeconds: 3 },
   "answers 429": {
-    begin: answering("TOO_MANY_REQUESTS", "too many requests", { status: 429, retryAfterMs: 1000 }),
-    within: 8,
+    start: failWith("TOO_MANY_REQUESTS", "too many requests", { status: 429, retryAfterMs: 1000 }),
+    recoverySeconds: 8,
   },
-  "answers 500": { begin: answering("SERVER", "etcd is away", { status: 500 }), within: 8 },
-  "answers 401": { begin: answering("UNAUTHORIZED", "who are you?", { status: 401 }), within: 8 },
-  "answers nothing": { begin: hanging, within: 3 },
-  "does what it is asked and cannot say so": { begin: withLostAnswers, within: 8 },
-  "has forgotten where its watches were": { begin: forgetting, within: 3 },
-  "forbids everything for a moment after its start": { begin: forbiddingAtFirst, within: 8 },
-  "cannot write": { begin: failingWrites, within: 8, isHeard: true },
-  "answers each status with a conflict": { begin: conflicting, within: 8, isHeard: true },
+  "answers 500": { start: failWith("SERVER", "etcd is unavailable", { status: 500 }), recoverySeconds: 8 },
+  "answers 401": { start: failWith("UNAUTHORIZED", "Unauthorized", { status: 401 }), recoverySeconds: 8 },
+  hangs: { start: hanging, recoverySeconds: 3 },
+  "executes calls and loses the answers": { start: withLostAnswers, recoverySeconds: 8 },
+  "is down and compacts its history": { start: forgetting, recoverySeconds: 3 },
+  "is down and forbids everything after its start": { start: forbiddingAtFirst, recoverySeconds: 8 },
+  "cannot write": { start: failingWrites, recoverySeconds: 8, keepsWatches: true },
+  "answers each status patch with a conflict": { start: conflicting, recoverySeconds: 8, keepsWatches: true },
 };
 
-/** Lets time pass, and asks for the node's lease now and then, as a node does that is more than its pods. */
-async function pass(stage: Stage, seconds: number): Promise<void> {
+/** Advances the time and reads the node's lease at the renewal interval, as the lease controller does. */
+async function advanceSeconds(harness: AgentHarness, seconds: number): Promise<void> {
   for (let left = seconds; left > 0; left -= RENEWAL_SECONDS) {
-    await stage.advance(`${Math.min(left, RENEWAL_SECONDS)}s`);
-    void stage.kube.get(leases("kube-node-lease"), "node").catch((error: KubeError) => error.code);
-    await rest();
+    await harness.advance(`${Math.min(left, RENEWAL_SECONDS)}s`);
+    void harness.kube.get(leases("kube-node-lease"), "node").catch((error: KubeError) => error.code);
+    await settlePromises();
   }
 }
 
 const container = (name: string) => ({ name, image: "busybox:1", imagePullPolicy: "IfNotPresent" as const });
 
-for (const [index, [what, { begin, within, isHeard = false }]] of Object.entries(faults).entries())
+for (const [index, [what, { start, recoverySeconds, keepsWatches = false }]] of Object.entries(faults).entries())
   apiScenario(
-    `an API server that ${what} for half a minute: nothing is lost`,
-    async (stage: Stage) => {
-      await stage.apply("web", { terminationGracePeriodSeconds: 7 });
-      await stage.apply("job", { restartPolicy: "Never", containers: [container("work")] });
-      await stage.apply("loop", { containers: [container("again")] });
-      await stage.advance("5s");
-      const end = begin(stage.kube, stage.clock);
-      await stage.exit("work", 3);
-      await stage.exit("again", 1);
-      await pass(stage, 12);
-      await stage.remove("web");
-      await stage.apply("late");
-      await stage.apply("brief");
-      await stage.kube.user.delete(pods("default"), "brief", { gracePeriodSeconds: 0 });
-      await pass(stage, 18);
-      end();
-      await pass(stage, within);
+    `nothing is lost when the API server ${what} for half a minute`,
+    async (harness: AgentHarness) => {
+      await harness.apply("web", { terminationGracePeriodSeconds: 7 });
+      await harness.apply("job", { restartPolicy: "Never", containers: [container("work")] });
+      await harness.apply("loop", { containers: [container("again")] });
+      await harness.advance("5s");
+      const endFault = start(harness.kube, harness.clock);
+      await harness.exit("work", 3);
+      await harness.exit("again", 1);
+      await advanceSeconds(harness, 12);
+      await harness.deletePod("web");
+      await harness.apply("late");
+      await harness.apply("brief");
+      await harness.kube.user.delete(pods("default"), "brief", { gracePeriodSeconds: 0 });
+      await advanceSeconds(harness, 18);
+      endFault();
+      await advanceSeconds(harness, recoverySeconds);
     },
-    async ({ node, api }, stage) => {
+    async ({ node, api }, harness) => {
       expect(api).toEqual([
         "job Failed: work terminated Error 3",
         "late Running, ready: a running",
@@ -158,49 +158,49 @@ for (const [index, [what, { begin, within, isHeard = false }]] of Object.entries
         "sandbox late #0 ready",
         "sandbox loop #0 ready",
       ]);
-      const starts = stage.runtime.timeline.filter(
-        ({ what: each, change }) => each === "container" && change === "started",
+      const starts = harness.runtime.timeline.filter(
+        ({ kind: each, change }) => each === "container" && change === "started",
       );
-      // Each pod once, one of them once more; what was gone before anybody heard of it never.
-      expect(starts).toHaveLength(isHeard ? 6 : 5);
+      // Four starts of the four lasting pods plus one restart; `brief` starts only if the watch delivers it.
+      expect(starts).toHaveLength(keepsWatches ? 6 : 5);
     },
     { apart: 3, shift: index },
   );
 
-test("where only what is told fails, the first word that is taken brings all the others", async () => {
-  const stage = await createStage({ isInCluster: true, startPlaces: 10 });
-  await stage.start();
-  const end = failingWrites(stage.kube);
+test("after an outage of writes the first status patch that succeeds triggers all pending ones", async () => {
+  const harness = await createHarness({ isInCluster: true, startSlots: 10 });
+  await harness.start();
+  const endFault = failingWrites(harness.kube);
   for (let count = 0; count < 10; count += 1) {
-    await stage.apply(`web-${count}`);
-    await stage.advance("700ms");
+    await harness.apply(`web-${count}`);
+    await harness.advance("700ms");
   }
-  await stage.advance("1m");
-  end();
-  const told = async () => (await stage.shown()).filter((line) => line.includes("Running")).length;
-  for (let step = 0; step < 80 && (await told()) === 0; step += 1) await stage.advance("100ms");
-  await stage.advance("100ms");
-  expect(await told()).toBe(10);
+  await harness.advance("1m");
+  endFault();
+  const runningCount = async () => (await harness.apiPods()).filter((line) => line.includes("Running")).length;
+  for (let step = 0; step < 80 && (await runningCount()) === 0; step += 1) await harness.advance("100ms");
+  await harness.advance("100ms");
+  expect(await runningCount()).toBe(10);
 });
 
-test("a pod of which nothing is left on the node is removed from the API also by an agent that began without it", async () => {
-  const stage = await createStage({ isInCluster: true });
-  await stage.start();
-  await stage.apply("web", { terminationGracePeriodSeconds: 3 });
-  await stage.advance("5s");
-  const release = stage.kube.hang("delete");
-  await stage.remove("web");
-  await stage.advance("5s");
-  expect(await stage.shown()).toEqual(["web Failed: a terminated Error 143"]);
-  stage.kill();
-  stage.kube.goDown();
-  await stage.start();
-  await stage.advance("5s");
+test("a new agent removes a deleted pod from the API although nothing of it is left on the node", async () => {
+  const harness = await createHarness({ isInCluster: true });
+  await harness.start();
+  await harness.apply("web", { terminationGracePeriodSeconds: 3 });
+  await harness.advance("5s");
+  const release = harness.kube.hang("delete");
+  await harness.deletePod("web");
+  await harness.advance("5s");
+  expect(await harness.apiPods()).toEqual(["web Failed: a terminated Error 143"]);
+  harness.kill();
+  harness.kube.goDown();
+  await harness.start();
+  await harness.advance("5s");
   release();
-  stage.kube.comeBack();
-  await stage.advance("5s");
-  expect(await stage.shown()).toEqual([]);
-  const ends = stage.kube.objects.history
+  harness.kube.comeBack();
+  await harness.advance("5s");
+  expect(await harness.apiPods()).toEqual([]);
+  const ends = harness.kube.objects.history
     .filter(({ resource }) => resource === "pods")
     .map(({ object }) => (object as Pod).status?.containerStatuses?.[0]?.state?.terminated?.exitCode)
     .filter((exitCode) => exitCode !== undefined);

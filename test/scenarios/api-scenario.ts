@@ -1,54 +1,63 @@
 import { expect, test } from "bun:test";
-import { createStage, type Stage } from "./harness.ts";
-import { expectNothingTwice } from "./scenario.ts";
+import { dieAnywhere, endStateOf } from "./harness/die-anywhere.ts";
+import { duplicateInstances } from "./harness/duplicate-instances.ts";
+import { type AgentHarness, createHarness } from "./harness.ts";
 
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 
 export const inCluster = { isInCluster: true } as const;
 
-/** What is left on the node, and what the API server shows. */
-export interface Ending {
+/** The final state of a scenario: the node, and the pods in the API. */
+export interface FinalState {
   readonly node: readonly string[];
   readonly api: readonly string[];
 }
 
-/** A node of a cluster, and what happens to it. */
-export async function play(run: (stage: Stage) => Promise<void>, dieAfterCall?: number): Promise<Stage> {
-  const stage = await createStage({ ...inCluster, ...(dieAfterCall === undefined ? {} : { dieAfterCall }) });
-  await stage.start();
-  await run(stage);
-  return stage;
+/** Creates a node in a cluster; its agent dies after call `dieAfterCall`. */
+export const createInCluster = (dieAfterCall?: number): Promise<AgentHarness> =>
+  createHarness({ ...inCluster, ...(dieAfterCall === undefined ? {} : { dieAfterCall }) });
+
+/** Starts an agent on a node in a cluster, and runs the events of a scenario. */
+export async function runInCluster(run: (harness: AgentHarness) => Promise<void>): Promise<AgentHarness> {
+  const harness = await createInCluster();
+  await harness.start();
+  await run(harness);
+  return harness;
 }
 
-export const endOf = async (stage: Stage): Promise<Ending> => ({ node: stage.scene(), api: await stage.shown() });
+export const finalStateOf = async (harness: AgentHarness): Promise<FinalState> => ({
+  node: harness.nodeSnapshot(),
+  api: await harness.apiPods(),
+});
+
+/** The names of the pods that have a container in the runtime, sorted. */
+export const podsWithContainers = async ({ runtime }: AgentHarness): Promise<readonly string[]> =>
+  [...new Set([...runtime.containers.values()].map(({ sandbox }) => sandbox.config.metadata?.name ?? ""))].toSorted();
 
 /**
- * Tells how it ends, and that it ends so whatever call the agent dies after. Of plays that are much alike each tries only every
- * `apart`-th of the calls, and the quick check fewer yet; with which one it begins follows from the seed, so that in time all have
- * their turn.
+ * Registers two tests: the final state, and the same final state after a death of the agent behind each call (die
+ * anywhere). Scenarios that are much alike try only every `apart`-th call, and the quick check even fewer (DIE_EVERY);
+ * the seed selects the first one, so that repeated runs cover all calls. DIE_AT=n tries only that call.
  */
 export function apiScenario(
   name: string,
-  run: (stage: Stage) => Promise<void>,
-  check: (end: Ending, stage: Stage) => Promise<void>,
-  { apart = 1, shift = 0 } = {},
+  run: (harness: AgentHarness) => Promise<void>,
+  check: (end: FinalState, harness: AgentHarness) => Promise<void>,
+  { apart: stride = 1, shift: offset = 0 } = {},
 ): void {
-  const every = apart * Number(process.env["DIE_EVERY"] ?? 1);
-  const first = (seed + shift) % every;
-  const some = every === 1 ? "" : ` (BERTH_SEED=${seed})`;
+  const triesAll = stride * Number(process.env["DIE_EVERY"] ?? 1) === 1;
+  const seedNote = triesAll ? "" : ` (BERTH_SEED=${seed})`;
+  const startAndRun = async (harness: AgentHarness) => {
+    await harness.start();
+    await run(harness);
+  };
   test(name, async () => {
-    const stage = await play(run);
-    await check(await endOf(stage), stage);
-    expectNothingTwice(stage.runtime.timeline);
+    const harness = await runInCluster(run);
+    await check(await finalStateOf(harness), harness);
+    expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
   });
-  test(`${name}, whatever call the agent dies after${some}`, async () => {
-    const whole = await play(run);
-    const end = await endOf(whole);
-    for (let call = first; call < whole.calls; call += every) {
-      const stage = await play(run, call);
-      const from = `died after call ${call}`;
-      expect({ from, deaths: stage.deaths, ...(await endOf(stage)) }).toEqual({ from, deaths: 1, ...end });
-      expectNothingTwice(stage.runtime.timeline);
-    }
+  test(`${name}, whatever call the agent dies after${seedNote}`, async () => {
+    const choice = { stride, seed: seed + offset };
+    await dieAnywhere({ name, create: createInCluster, run: startAndRun, endOf: endStateOf, ...choice }, process.env);
   }, 60_000);
 }

@@ -1,91 +1,100 @@
-import type { MakeProviders } from "../../agent/act/images/credential-providers.ts";
-import { admittingNode } from "../../agent/decide/admission/admission-node.ts";
-import type { ImageVerification } from "../../agent/decide/admission/image-verification.ts";
-import type { OfferedPod } from "../../agent/decide/sources/merge-static.ts";
+import type { CreateCredentialProviders } from "../../agent/act/images/credential-providers.ts";
+import { toAdmissionNode } from "../../agent/decide/admission/admission-node.ts";
+import type { ImageVerificationSettings } from "../../agent/decide/admission/image-verification.ts";
+import type { NodeRule } from "../../agent/decide/node/node.ts";
+import type { ManifestPod } from "../../agent/decide/sources/merge-static.ts";
 import type { DesiredPods } from "../../agent/desired/pods.ts";
+import { createEventRecorder } from "../../agent/report/events/recorder.ts";
 import type { PodReport } from "../../agent/report/local/pod-reports.ts";
-import type { NodeFacts } from "../../agent/translate/node-facts.ts";
 import { type Agent, createAgent } from "../../agent/wiring/agent.ts";
-import { type ClusterNeeds, createCluster } from "../../agent/wiring/cluster.ts";
-import type { Runtime } from "../../cri/runtime.ts";
+import { createClusterAccess } from "../../agent/wiring/cluster.ts";
 import type { Clock } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
-import type { Kube } from "../../kube/client.ts";
 import { events, pods } from "../../kube/resource.ts";
-import { type ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { ContainerId } from "../../proto/ids.ts";
-import type { ContainerStatus, EphemeralContainer, Node, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
-// The agent loads them with the first probe and the first record, which takes real time: no play has any.
+import type { EphemeralContainer, Node, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+// The agent imports these lazily, which takes real time; scenarios run in fake time only.
 import "../../agent/act/probes/probe-executor.ts";
 import "../../proto/kubernetes/decode/strict-decode.ts";
 import { staticPod } from "../../proto/kubernetes/static-pod.ts";
-import { FakeClock, rest } from "../fakes/clock.ts";
+import { FakeClock, settlePromises } from "../fakes/clock.ts";
 import { FakeDisk } from "../fakes/files.ts";
 import { FakeKube } from "../fakes/kube.ts";
-import { nodeFacts } from "../fakes/node-facts.ts";
 import { nodeSettings, observedMachine } from "../fakes/observed-node.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
+import { createDeaths, type Deaths, type Lifetime } from "./harness/deaths.ts";
+import { diskSeam } from "./harness/disk-seam.ts";
+import { kubeSeam } from "./harness/kube-seam.ts";
+import { harnessFacts, harnessNode } from "./harness/local-node.ts";
+import { createLogLines, summarizeReport } from "./harness/log-lines.ts";
+import { runtimeSeam } from "./harness/runtime-seam.ts";
+import { nodeSnapshot } from "./harness/snapshot.ts";
 
-export interface StageOptions {
-  readonly startPlaces?: number;
+export interface HarnessOptions {
+  readonly startSlots?: number;
   readonly maxContainerRestartPeriodMs?: number;
   readonly allowedUnsafeSysctls?: readonly string[];
   readonly parallelPulls?: number;
-  /** The node's credential providers, for each of its agents. */
-  readonly providers?: (stage: Stage) => MakeProviders;
-  readonly verification?: ImageVerification["policy"];
-  /** The cluster's own if left out. */
+  /** Creates the credential providers of each agent of the node. */
+  readonly createCredentialProviders?: (harness: AgentHarness) => CreateCredentialProviders;
+  readonly imageVerification?: ImageVerificationSettings["policy"];
+  /** Default: the cluster's DNS server. */
   readonly clusterDNS?: readonly string[];
-  /** The node belongs to a cluster: its pods come from an API server too. */
+  /** The node is in a cluster: pods also come from an API server. */
   readonly isInCluster?: boolean;
-  /** How many pods the node has places for; 110 if left out. */
+  /** Default: 110. */
   readonly maxPods?: number;
-  /** The agent dies right after its n-th outside call that changes something; the next one starts at once. */
+  /** The agent dies right after this mutating call (counted from 0); the next agent starts at once. */
   readonly dieAfterCall?: number;
-  /** How many pods may have users of their own at once; many if left out. */
-  readonly userPlaces?: number;
+  /** The number of pods that can have a user namespace at once; 1000 by default. */
+  readonly userNamespaceSlots?: number;
+  /** The rules by which the node itself ends pods; none by default. */
+  readonly nodeRules?: readonly NodeRule[];
 }
 
-const CHANGING_VERBS =
-  /^(create|replace|patch|delete|runPodSandbox|stopPodSandbox|removePodSandbox|createContainer|startContainer|stopContainer|removeContainer|pullImage|write|makeFile|makeFolder|rename|link|remove)$/;
-
-/**
- * A whole agent on a node of fakes, and the story of what it does. Time passes by `advance` alone, so that a play is the same
- * play each time.
- */
-export class Stage {
+/** A whole agent on a node of fakes, with a log of its actions, reports and messages. Only `advance` moves the time. */
+export class AgentHarness {
   readonly clock = new FakeClock();
   readonly disk = new FakeDisk(this.clock.now);
   readonly runtime = new FakeRuntime({ clock: this.clock });
   readonly kube = new FakeKube({ clock: this.clock });
-  /** What was done, reported and logged, each line with the second it happened in. */
-  readonly story: string[] = [];
+  /** Actions, reports and log messages, each with its second: `5s report web Running: a running`. */
+  readonly log: string[];
   agent!: Agent;
-  /** Outside calls so far that changed something, by all agents. */
-  calls = 0;
-  deaths = 0;
-  /** The node's addresses; whoever changes them calls `agent.wakeAll`, as the real node's network does. */
-  hostIPs: readonly string[] = facts.hostIPs;
-  /** The node's object, as the agent has heard it; whoever changes it calls `agent.cluster.node`, as the real watch does. */
-  node: Node | undefined | "unknown";
-  /** Why the runtime has no network for pods; whoever changes it calls `agent.wakeAll`, as who asks the real runtime does. */
+  /** The call after which an agent died because of `dieAfterCall`: `runtime.createContainer default/web/a #0`. */
+  diedAfter: string | undefined;
+  /** The node's addresses. After a change call `agent.wakeAll`, as the watch of the real addresses does. */
+  hostIPs: readonly string[] = harnessFacts.hostIPs;
+  /** The Node object that the agent has observed. After a change call `agent.cluster.node`, as the real watch does. */
+  nodeObject: Node | undefined | "unknown";
+  /** Why the runtime's network is not ready. After a change call `agent.wakeAll`, as the real observation does. */
   networkProblem: string | undefined;
-  /** How many pods the node has places for, from the next agent on. */
+  /** The maxPods of the node; a change takes effect with the next agent. */
   maxPods: number;
-  /** Whoever asks the API server for the node's object waits for this; false: nobody answers. */
-  askNode: () => Promise<boolean> = async () => true;
-  readonly #options: StageOptions;
-  #life = new AbortController();
-  #ended: Promise<void> = Promise.resolve();
-  #offered: readonly OfferedPod[] = [];
+  /** Replaces a fresh read of the Node object; false: the read failed. */
+  readNode: () => Promise<boolean> = async () => true;
+  readonly #options: HarnessOptions;
+  readonly #lines = createLogLines(() => this.clock.elapsedMs);
+  readonly #deaths: Deaths;
+  #lifetime: Lifetime | undefined;
+  #stopped: Promise<void> = Promise.resolve();
+  #manifests: readonly ManifestPod[] = [];
   #desired: DesiredPods | undefined;
-  readonly #statuses = new Map<string, string>();
 
-  constructor(options: StageOptions = {}) {
+  constructor(options: HarnessOptions = {}) {
     this.#options = options;
+    this.log = this.#lines.lines;
+    this.#deaths = createDeaths({
+      dieAfterCall: options.dieAfterCall,
+      onDeath: (call) => {
+        this.diedAfter = call;
+        this.#lines.appendDeath(`the agent dies after call ${options.dieAfterCall}, ${call}; the next one starts`);
+        this.kill();
+        void this.start();
+      },
+    });
     this.maxPods = options.maxPods ?? nodeSettings.maxPods;
     this.runtime.addImage("busybox:1");
-    // The runtime writes the logs; what it has lost track of can still be counted by them.
+    // The runtime writes the log files; the agent counts the instances by them when the runtime has lost a container.
     this.runtime.after.createContainer = async (about) => {
       const [, namespace, pod, name = "", attempt] = /^(.*)\/(.*)\/(.*) #(\d+)$/.exec(about) ?? [];
       const sandbox = [...this.runtime.sandboxes.values()].findLast(
@@ -97,126 +106,126 @@ export class Stage {
     };
   }
 
-  /** Starts the agent; without pods offered it still knows that there are none. */
+  /** Starts an agent. Its file source reports the current manifests, also if there are none. */
   async start(): Promise<void> {
-    const life = new AbortController();
-    this.#life = life;
-    const alive = <T extends object>(target: T) => this.#mortal(target, life.signal);
+    const lifetime = this.#deaths.beginLifetime();
+    this.#lifetime = lifetime;
     const clock: Clock = {
       now: this.clock.now,
-      wakeAt: (at, wake) => this.clock.wakeAt(at, () => (life.signal.aborted ? undefined : wake())),
+      wakeAt: (at, wake) => this.clock.wakeAt(at, () => (lifetime.signal.aborted ? undefined : wake())),
     };
-    const log = this.#log(life.signal);
+    const log = this.#lines.createLog(lifetime.signal);
+    const kube = kubeSeam(this.kube, lifetime);
+    const runtime = runtimeSeam(this.runtime, lifetime);
+    const addresses = () => this.hostIPs;
+    const node = harnessNode({ runtime: runtime.runtime, clock, log, rules: this.#options.nodeRules, addresses });
     this.agent = createAgent({
-      runtime: alive(this.runtime as Runtime),
+      ...runtime,
+      ...diskSeam(this.disk, lifetime),
+      runtimeStatus: node.runtimeStatus,
       clock,
       log,
-      disk: {
-        root: alive(this.disk.at("/root")),
-        logs: alive(this.disk.at("/logs")),
-        machine: alive(this.disk.at("/")),
-      },
-      mountsBelow: async () => [],
-      facts: () => ({ ...facts, hostIPs: this.hostIPs, clusterDNS: this.#options.clusterDNS ?? facts.clusterDNS }),
-      idSpace: { first: 65_536, length: 65_536 * (this.#options.userPlaces ?? 1000), idsPerPod: 65_536 },
+      facts: () => ({
+        ...harnessFacts,
+        hostIPs: this.hostIPs,
+        clusterDNS: this.#options.clusterDNS ?? harnessFacts.clusterDNS,
+      }),
+      idPool: { first: 65_536, length: 65_536 * (this.#options.userNamespaceSlots ?? 1000), idsPerPod: 65_536 },
       settings: () => ({
         maxContainerRestartPeriodMs: this.#options.maxContainerRestartPeriodMs ?? 300_000,
         hostIPs: this.hostIPs,
         allowedUnsafeSysctls: this.#options.allowedUnsafeSysctls ?? [],
       }),
-      admittingNode: (told) =>
-        admittingNode(told, observedMachine, { ...nodeSettings, nodeName: "node", maxPods: this.maxPods }),
+      admissionNode: (latestNode) =>
+        toAdmissionNode(latestNode, observedMachine, { ...nodeSettings, nodeName: "node", maxPods: this.maxPods }),
       sources: [
         {
           kind: "file",
           follow: async (desired, signal) => {
             this.#desired = desired;
-            await desired.offer("file", this.#offered);
+            await desired.replaceManifests("file", this.#manifests);
             await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
           },
         },
       ],
-      hasSilentSource: false,
+      hasUnavailableSource: false,
       ...(this.#options.isInCluster === true && {
-        join: (needs: ClusterNeeds) =>
-          createCluster(
-            {
-              kube: alive<Kube>(this.kube),
-              nodeName: "node",
-              random: () => 0,
-              clock,
-              log,
-              ownNode: { latest: () => this.node, ask: () => this.askNode() },
-              networkProblem: () => this.networkProblem,
-            },
-            needs,
-          ),
+        cluster: createClusterAccess({
+          recorder: createEventRecorder({ kube, nodeName: "node", clock, log }),
+          kube,
+          nodeName: "node",
+          random: () => 0,
+          clock,
+          log,
+          nodeObject: { latest: () => this.nodeObject, refresh: () => this.readNode() },
+          networkProblem: () => this.networkProblem,
+        }),
       }),
-      loginFiles: [["/root/config.json", "config.json"]],
+      dockerConfigs: [["/root/config.json", "config.json"]],
       pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
       random: () => 0,
-      atRest: () => {},
-      providers: this.#options.providers?.(this),
-      imageVerification: { policy: this.#options.verification ?? "NeverVerifyPreloadedImages", allowlist: [] },
-      startPlaces: this.#options.startPlaces ?? 4,
+      onIdle: () => {},
+      createCredentialProviders: this.#options.createCredentialProviders?.(this),
+      imageVerification: { policy: this.#options.imageVerification ?? "NeverVerifyPreloadedImages", allowlist: [] },
+      startSlots: this.#options.startSlots ?? 4,
     });
-    this.agent.stories.subscribe(() => life.signal.aborted || this.#tellStatuses());
-    this.#ended = this.agent.run(life.signal);
-    await rest();
+    this.agent.podReports.subscribe(() => lifetime.signal.aborted || this.#lines.appendReports(this.podReports()));
+    const ended = [node.run(this.agent.desired, lifetime.signal), this.agent.run(lifetime.signal)];
+    this.#stopped = Promise.all(ended).then(() => {});
+    await this.#settle();
   }
 
-  /** The agent ends as by SIGTERM. */
+  /** Stops the agent as SIGTERM does. */
   async stop(): Promise<void> {
-    this.#life.abort();
-    await this.#ended;
+    this.#lifetime?.end();
+    await this.#stopped;
   }
 
-  /** The agent ends as by SIGKILL: nothing that it began is ever answered. */
+  /** Kills the agent as SIGKILL does: its pending calls are never answered. */
   kill(): void {
-    this.deaths++;
-    this.#life.abort();
+    this.#lifetime?.end();
   }
 
-  /** The manifests that are there from now on. */
-  async offer(...pods: readonly Pod[]): Promise<void> {
-    this.#offered = pods.map((pod) => ({
+  /** Replaces the manifests of the file source. */
+  async setManifests(...pods: readonly Pod[]): Promise<void> {
+    this.#manifests = pods.map((pod) => ({
       pod,
       source: { kind: "file" as const, path: `/manifests/${pod.metadata.name}` },
     }));
-    void this.#desired?.offer("file", this.#offered);
-    await rest();
+    void this.#desired?.replaceManifests("file", this.#manifests);
+    await this.#settle();
   }
 
-  /** A user makes a pod that is bound to this node. */
+  /** Creates a pod in the API that is bound to this node. */
   async apply(name: string, spec: Partial<PodSpec> = {}): Promise<void> {
     const containers = [{ name: "a", image: "busybox:1", imagePullPolicy: "IfNotPresent" as const }];
     const pod = { metadata: { name, namespace: "default" }, spec: { containers, nodeName: "node", ...spec } };
     await this.kube.user.create(pods("default"), pod);
-    await rest();
+    await this.#settle();
   }
 
-  /** A user adds a container to a pod that is there, as `kubectl debug` does. */
+  /** Adds an ephemeral container to a pod, as `kubectl debug` does. */
   async debug(name: string, container: EphemeralContainer): Promise<void> {
     const added = { imagePullPolicy: "IfNotPresent" as const, ...container };
     const spec = { ephemeralContainers: [added] };
     await this.kube.user.patch(pods("default"), name, { type: "merge", body: { spec } });
-    await rest();
+    await this.#settle();
   }
 
-  /** A user deletes a pod; undefined is the grace that it asks for itself. */
-  async remove(name: string, gracePeriodSeconds?: number): Promise<void> {
+  /** Deletes a pod in the API, by default with its own grace period. */
+  async deletePod(name: string, gracePeriodSeconds?: number): Promise<void> {
     const grace = gracePeriodSeconds === undefined ? {} : { gracePeriodSeconds };
     await this.kube.user.delete(pods("default"), name, grace);
-    await rest();
+    await this.#settle();
   }
 
-  /** The pods that the API server has: `web Running, ready: a running`. */
-  async shown(): Promise<readonly string[]> {
+  /** The pods in the API: `web Running, ready: a running`. */
+  async apiPods(): Promise<readonly string[]> {
     const { items } = await this.kube.user.list(pods(), {});
     return items.map((pod) => summarizeReport({ pod, status: pod.status ?? {}, stage: "syncing" }));
   }
 
-  /** What `kubectl describe` shows of a pod's life, in order: `2x Warning BackOff: …`. */
+  /** The events of an object in order, as `kubectl describe` shows them: `2x Warning BackOff: …`. */
   async events(name: string): Promise<readonly string[]> {
     const { items } = await this.kube.user.list(events("default"), {});
     return items
@@ -228,156 +237,60 @@ export class Stage {
   async advance(time: string): Promise<void> {
     const [, amount = "0", unit = "s"] = /^(\d+)(ms|s|m)$/.exec(time) ?? [];
     const left = Number(amount) * { ms: 1, s: 1000, m: 60_000 }[unit as "ms" | "s" | "m"];
-    await rest();
+    await this.#settle();
     await this.clock.advance(left);
-    await rest();
+    await this.#settle();
   }
 
   async exit(container: string, exitCode: number): Promise<void> {
-    this.runtime.exit(this.idOf(container), exitCode);
-    await rest();
+    this.runtime.exit(this.containerIdOf(container), exitCode);
+    await this.#settle();
   }
 
-  /** The id of the newest container of that name. */
-  idOf(name: string): ContainerId {
+  /** The id of the newest container of that name. Throws if there is none. */
+  containerIdOf(name: string): ContainerId {
     const found = [...this.runtime.containers.values()].findLast(({ config }) => config.metadata?.name === name);
-    if (found === undefined) throw new Error(`there is no container ${name}`);
+    if (found === undefined) throw new Error(`no container ${name} exists`);
     return found.id;
   }
 
-  pods(): readonly PodReport[] {
-    return this.agent.stories.all();
+  /** The number of mutating calls so far, by all agents. */
+  get mutatingCalls(): number {
+    return this.#deaths.mutatingCalls;
   }
 
-  /** What was told since the last time. */
-  told(): string {
-    return this.story.splice(0).join("\n");
+  /** The log from the start, with the line where the agent died. */
+  get course(): readonly string[] {
+    return this.#lines.course;
   }
 
-  /** The node at rest: sandboxes, containers, files and reports, without ids and times. */
-  scene(): readonly string[] {
-    const sandboxes = [...this.runtime.sandboxes.values()].map(
-      ({ config, state }) =>
-        `sandbox ${config.metadata?.name} #${config.metadata?.attempt} ${state === PodSandboxState.SANDBOX_READY ? "ready" : "not ready"}`,
-    );
-    const containers = [...this.runtime.containers.values()].map(
-      ({ config, sandbox, state, exitCode }) =>
-        `container ${sandbox.config.metadata?.name}/${config.metadata?.name} #${config.metadata?.attempt} ${stateWords[state] ?? state}${stateWords[state] === "exited" ? ` ${exitCode}` : ""}`,
-    );
-    const ofPods = /^\/root\/pods\/[^/]+$|^\/logs\/[^/]+$|\.log$|\/berth\/pods\/.*\.json$/;
-    const files = this.disk.paths().filter((path) => ofPods.test(path));
-    const reports = this.pods().map((report) => `pod ${summarizeReport(report)}`);
-    return [
-      ...sandboxes,
-      ...containers,
-      ...files.map((path) =>
-        path
-          .replaceAll(/[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "UID")
-          .replace(/-container-\d+\.log$/, "-ID.log"),
-      ),
-      ...reports,
-    ].toSorted();
+  podReports(): readonly PodReport[] {
+    return this.agent.podReports.all();
   }
 
-  /** Calls by a dead agent have no effect and no answer; its last call had an effect and has no answer. */
-  #mortal<T extends object>(target: T, life: AbortSignal): T {
-    const never = new Promise<never>(() => {});
-    return new Proxy(target, {
-      get: (_, name) => {
-        const value: unknown = Reflect.get(target, name);
-        if (typeof value !== "function") return value;
-        const bound = value.bind(target) as (...args: unknown[]) => unknown;
-        if (name === "events") return bound;
-        if (!CHANGING_VERBS.test(String(name)))
-          return (...args: unknown[]) => (life.aborted && name !== "path" ? never : bound(...args));
-        return async (...args: unknown[]) => {
-          if (life.aborted) return await never;
-          const isLast = this.calls++ === this.#options.dieAfterCall;
-          try {
-            const result = await bound(...args);
-            return isLast || life.aborted ? await this.#die(isLast) : result;
-          } catch (error) {
-            if (isLast || life.aborted) return await this.#die(isLast);
-            throw error;
-          }
-        };
-      },
-    });
+  /** Returns the log since the last call, and clears it. */
+  takeLog(): string {
+    return this.log.splice(0).join("\n");
   }
 
-  /** Whoever waits for this waits for ever, as the dead do. */
-  async #die(isLast: boolean): Promise<never> {
-    if (isLast) {
-      this.kill();
-      void this.start();
-    }
-    return await new Promise<never>(() => {});
+  /** The state of the node, sorted: sandboxes, containers, files and reports, without ids and times. */
+  nodeSnapshot(): readonly string[] {
+    return nodeSnapshot({ runtime: this.runtime, disk: this.disk, reports: this.podReports() });
   }
 
-  #tellStatuses(): void {
-    for (const report of this.pods()) {
-      const text = summarizeReport(report);
-      const { uid = "" } = report.pod.metadata;
-      if (this.#statuses.get(uid) === text) continue;
-      this.#statuses.set(uid, text);
-      this.#tell(`report ${text}`);
-    }
+  /** Waits for all promises, and fails the test if an agent has called a method that no table of verbs contains. */
+  async #settle(): Promise<void> {
+    await settlePromises();
+    this.#deaths.throwIfUnknownVerb();
   }
 
-  /** Adds to the story what a play asks for besides. */
-  tell(texts: readonly string[]): void {
-    for (const text of texts) this.#tell(text);
-  }
-
-  #tell(text: string): void {
-    this.story.push(`${Math.floor(this.clock.elapsedMs / 1000)}s ${text}`);
-  }
-
-  #log(life: AbortSignal): Log {
-    const say = (fields: Readonly<Record<string, unknown>>, message: string) => {
-      if (life.aborted) return;
-      const pod = typeof fields["pod"] === "string" ? `${fields["pod"].replace(/^default\/(.*)-node$/, "$1")}: ` : "";
-      // What a report says anyway is not said twice.
-      if (!message.startsWith("the pod is ") && !message.startsWith("the pod has failed")) this.#tell(pod + message);
-    };
-    // Each try that fails is part of the story, although the log tells the same failure once.
-    const debug: Log["debug"] = (fields, message) =>
-      message.startsWith("failed to ") ? say(fields, message) : undefined;
-    const log: Log = { debug, info: say, warn: say, error: say, child: () => log };
-    return log;
+  /** Adds lines of a scenario to the log. */
+  appendLog(texts: readonly string[]): void {
+    for (const text of texts) this.#lines.append(text);
   }
 }
 
-const stateWords: Readonly<Record<ContainerState, string>> = { 0: "created", 1: "running", 2: "exited", 3: "unknown" };
-
-/** `web Running, ready: a running, b waiting CrashLoopBackOff (3 restarts)` */
-function summarizeReport({ pod, status, stage }: Pick<PodReport, "pod" | "status" | "stage">): string {
-  const words = ({ name, state, restartCount }: ContainerStatus) => {
-    const detail =
-      state?.waiting?.reason ?? (state?.terminated && `${state.terminated.reason} ${state.terminated.exitCode}`);
-    const word = state?.running ? "running" : state?.waiting ? "waiting" : "terminated";
-    const restarts = restartCount === 0 ? "" : ` (restarts: ${restartCount})`;
-    return `${name} ${word}${detail === undefined ? "" : ` ${detail}`}${restarts}`;
-  };
-  const ofInit = (status.initContainerStatuses ?? []).map((each) => `init ${words(each)}`);
-  const ofEphemeral = (status.ephemeralContainerStatuses ?? []).map((each) => `ephemeral ${words(each)}`);
-  const containers = [...ofInit, ...(status.containerStatuses ?? []).map(words), ...ofEphemeral];
-  const reason = status.reason === undefined ? "" : ` (${status.reason})`;
-  const isReady = status.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True");
-  const name = (pod.metadata.name ?? "").replace(/-node$/, "");
-  const ending = stage === "syncing" ? "" : `, ${stage}`;
-  return `${name} ${status.phase}${reason}${isReady ? ", ready" : ""}${ending}: ${containers.join(", ") || "no containers"}`;
-}
-
-const facts: NodeFacts = {
-  ...nodeFacts,
-  hostIPs: ["192.0.2.1"],
-  thermalThrottlePaths: [],
-  rootDir: "/root",
-  hostResolvConf: { nameservers: ["192.0.2.53"], searches: [], options: [] },
-};
-
-/** A static pod as a manifest would give it: containers `a`, `b` … of busybox unless the spec says otherwise. */
+/** A static pod as decoded from a manifest: the named containers with busybox, unless the spec has others. */
 export function makePod(name: string, spec: Partial<PodSpec> = {}, containers: readonly string[] = ["a"]): Pod {
   const manifest: Pod = {
     apiVersion: "v1",
@@ -388,9 +301,9 @@ export function makePod(name: string, spec: Partial<PodSpec> = {}, containers: r
   return staticPod(manifest, { nodeName: "node", source: { kind: "file", path: `/manifests/${name}.yaml` } });
 }
 
-export async function createStage(options: StageOptions = {}): Promise<Stage> {
-  const stage = new Stage(options);
-  await stage.disk.at("/").makeFolder("root", 0o750);
-  await stage.disk.at("/").makeFolder("logs", 0o755);
-  return stage;
+export async function createHarness(options: HarnessOptions = {}): Promise<AgentHarness> {
+  const harness = new AgentHarness(options);
+  await harness.disk.at("/").makeFolder("root", 0o750);
+  await harness.disk.at("/").makeFolder("logs", 0o755);
+  return harness;
 }

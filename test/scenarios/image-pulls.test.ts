@@ -2,44 +2,44 @@ import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
 import { Image } from "../../proto/cri/gen/api.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
-import { createStage, makePod, type Stage } from "./harness.ts";
-import { linesOf, scenario } from "./scenario.ts";
+import { type AgentHarness, createHarness, makePod } from "./harness.ts";
+import { filterLines, scenario } from "./scenario.ts";
 
 const podOf = (name: string, image: string) => makePod(name, { containers: [{ name: "a", image }] });
 
-/** Every pull takes so long. */
-function slowRegistry(stage: Stage, ms: number, ...images: readonly string[]): void {
-  for (const image of images) stage.runtime.registry.set(image, undefined);
-  stage.runtime.before.pullImage = () =>
-    new Promise((resolve) => void stage.clock.wakeAt(stage.clock.now() + ms, resolve));
+/** Makes images pullable, with this duration for every pull. */
+function slowRegistry(harness: AgentHarness, ms: number, ...images: readonly string[]): void {
+  for (const image of images) harness.runtime.registry.set(image, undefined);
+  harness.runtime.before.pullImage = () =>
+    new Promise((resolve) => void harness.clock.wakeAt(harness.clock.now() + ms, resolve));
 }
 
-const pullsOf = (stage: Stage) => stage.runtime.calls.filter((call) => call.startsWith("pullImage"));
-const waits = (stage: Stage) =>
-  stage.pods().flatMap(({ pod, status }) => {
+const pullsOf = (harness: AgentHarness) => harness.runtime.calls.filter((call) => call.startsWith("pullImage"));
+const waitingReasons = (harness: AgentHarness) =>
+  harness.podReports().flatMap(({ pod, status }) => {
     const { reason, message } = status.containerStatuses?.[0]?.state?.waiting ?? {};
     return reason === undefined ? [] : [`${pod.metadata.name} shows ${reason}: ${message}`];
   });
 
 scenario(
-  "pods of one image share its pull, and a pull of another image waits for it",
+  "pods share the pull of one image, and a pull of another image waits for it",
   {
     options: { parallelPulls: 1 },
-    before: (stage) => slowRegistry(stage, 5000, "app:1", "app:2"),
-    async run(stage) {
-      await stage.offer(podOf("a", "app:1"), podOf("b", "app:1"), podOf("c", "app:2"));
-      await stage.advance("60s");
+    before: (harness) => slowRegistry(harness, 5000, "app:1", "app:2"),
+    async run(harness) {
+      await harness.setManifests(podOf("a", "app:1"), podOf("b", "app:1"), podOf("c", "app:2"));
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report a Pending: a waiting ContainerCreating
       0s report b Pending: a waiting ContainerCreating
       0s report c Pending: a waiting ContainerCreating
-      0s a: prepare volumes
-      0s b: prepare volumes
-      0s c: prepare volumes
+      0s a: create the pod's directories
+      0s b: create the pod's directories
+      0s c: create the pod's directories
       0s a: run sandbox (attempt 0): the pod has none
       0s b: run sandbox (attempt 0): the pod has none
       0s c: run sandbox (attempt 0): the pod has none
@@ -59,32 +59,32 @@ scenario(
   },
 );
 
-// A test and no scenario: it is about a number of pods at which a play for each call that an agent may die after takes a minute.
-test("forty pods of one absent image ask the runtime for it once", async () => {
-  const stage = await createStage({ parallelPulls: 1 });
-  slowRegistry(stage, 5000, "app:1");
-  await stage.start();
-  await stage.offer(...Array.from({ length: 40 }, (_, n) => podOf(`web-${n}`, "app:1")));
-  await stage.advance("10s");
-  expect(pullsOf(stage)).toEqual(["pullImage app:1"]);
-  expect(stage.pods().filter(({ status }) => status.phase === "Running")).toHaveLength(40);
+// Not a scenario: with this many pods a run for every call after which the agent can die takes a minute.
+test("forty pods of one missing image cause one pull", async () => {
+  const harness = await createHarness({ parallelPulls: 1 });
+  slowRegistry(harness, 5000, "app:1");
+  await harness.start();
+  await harness.setManifests(...Array.from({ length: 40 }, (_, n) => podOf(`web-${n}`, "app:1")));
+  await harness.advance("10s");
+  expect(pullsOf(harness)).toEqual(["pullImage app:1"]);
+  expect(harness.podReports().filter(({ status }) => status.phase === "Running")).toHaveLength(40);
 });
 
 scenario(
-  "pods that must have an image new share a pull that began after they asked",
+  "pods with imagePullPolicy Always share only a pull that started after their request",
   {
-    before: (stage) => slowRegistry(stage, 5000, "app:latest"),
-    async run(stage) {
+    before: (harness) => slowRegistry(harness, 5000, "app:latest"),
+    async run(harness) {
       const pods = Array.from({ length: 5 }, (_, n) => podOf(`web-${n}`, "app"));
-      await stage.offer(...pods.slice(0, 3));
-      await stage.advance("1s");
-      await stage.offer(...pods);
-      await stage.advance("20s");
-      stage.tell(pullsOf(stage));
+      await harness.setManifests(...pods.slice(0, 3));
+      await harness.advance("1s");
+      await harness.setManifests(...pods);
+      await harness.advance("20s");
+      harness.appendLog(pullsOf(harness));
     },
   },
-  (story) => {
-    expect(linesOf(story, /pull|ready/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /pull|ready/)).toMatchInlineSnapshot(`
       "5s web-0: pull image app:latest: its pull policy is Always
       5s web-1: pull image app:latest: its pull policy is Always
       5s web-2: pull image app:latest: its pull policy is Always
@@ -102,23 +102,23 @@ scenario(
 );
 
 scenario(
-  "a pod that waits for a pull says so, and whether it has begun",
+  "a pod that waits for a pull reports whether the pull is queued or running",
   {
     options: { parallelPulls: 1 },
-    before: (stage) => slowRegistry(stage, 5000, "app:1", "app:2"),
-    async run(stage) {
-      await stage.offer(podOf("a", "app:1"), podOf("b", "app:2"));
-      await stage.advance("1s");
-      stage.tell(waits(stage));
-      await stage.advance("5s");
-      stage.tell(waits(stage));
-      await stage.advance("20s");
+    before: (harness) => slowRegistry(harness, 5000, "app:1", "app:2"),
+    async run(harness) {
+      await harness.setManifests(podOf("a", "app:1"), podOf("b", "app:2"));
+      await harness.advance("1s");
+      harness.appendLog(waitingReasons(harness));
+      await harness.advance("5s");
+      harness.appendLog(waitingReasons(harness));
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /pull|ready/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /pull|ready/)).toMatchInlineSnapshot(`
       "1s a-node shows ContainerCreating: image "app:1" is being pulled since 2026-01-01T00:00:00Z
-      1s b-node shows ContainerCreating: the pull of image "app:2" waits for pulls that began before it
+      1s b-node shows ContainerCreating: the pull of image "app:2" waits for earlier pulls
       5s a: pull image app:1: it is not on this node
       5s report a Running, ready: a running
       6s b-node shows ContainerCreating: image "app:2" is being pulled since 2026-01-01T00:00:05Z
@@ -129,19 +129,19 @@ scenario(
 );
 
 scenario(
-  "a pod that goes takes no pull from those who wait for it too",
+  "the removal of a pod does not cancel a pull that another pod waits for",
   {
-    before: (stage) => slowRegistry(stage, 5000, "app:1"),
-    async run(stage) {
-      await stage.offer(podOf("a", "app:1"), podOf("b", "app:1"));
-      await stage.advance("1s");
-      await stage.offer(podOf("b", "app:1"));
-      await stage.advance("10s");
-      stage.tell(pullsOf(stage));
+    before: (harness) => slowRegistry(harness, 5000, "app:1"),
+    async run(harness) {
+      await harness.setManifests(podOf("a", "app:1"), podOf("b", "app:1"));
+      await harness.advance("1s");
+      await harness.setManifests(podOf("b", "app:1"));
+      await harness.advance("10s");
+      harness.appendLog(pullsOf(harness));
     },
   },
-  (story) => {
-    expect(linesOf(story, /pull|ready|finished/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /pull|ready|finished/)).toMatchInlineSnapshot(`
       "1s report a Pending, finished: a terminated ContainerStatusUnknown 137
       5s b: pull image app:1: it is not on this node
       5s report b Running, ready: a running
@@ -150,53 +150,57 @@ scenario(
   },
 );
 
-test("a pull that takes long is told of now and then, while it lasts", async () => {
-  const stage = await createStage({ isInCluster: true });
-  slowRegistry(stage, 6 * 60_000, "app:1");
-  await stage.start();
-  await stage.apply("web", { containers: [{ name: "a", image: "app:1" }] });
-  await stage.advance("5m");
-  const began = formatTime(stage.clock.now() - 300_000);
-  expect(waits(stage)).toEqual([`web shows ContainerCreating: image "app:1" is being pulled since ${began}`]);
-  expect(stage.pods()[0]?.pulls).toEqual([{ image: "app:1", since: stage.clock.now() - 300_000, attempt: 1 }]);
-  await stage.advance("30m");
-  expect([stage.pods()[0]?.pulls, stage.pods()[0]?.status.phase]).toEqual([[], "Running"]);
-  expect((await stage.events("web")).slice(0, 4)).toEqual([
+test("a long pull is reported by events and log lines after one and after five minutes", async () => {
+  const harness = await createHarness({ isInCluster: true });
+  slowRegistry(harness, 6 * 60_000, "app:1");
+  await harness.start();
+  await harness.apply("web", { containers: [{ name: "a", image: "app:1" }] });
+  await harness.advance("5m");
+  const pullStartedAt = formatTime(harness.clock.now() - 300_000);
+  expect(waitingReasons(harness)).toEqual([
+    `web shows ContainerCreating: image "app:1" is being pulled since ${pullStartedAt}`,
+  ]);
+  expect(harness.podReports()[0]?.pulls).toEqual([
+    { image: "app:1", since: harness.clock.now() - 300_000, attempt: 1 },
+  ]);
+  await harness.advance("30m");
+  expect([harness.podReports()[0]?.pulls, harness.podReports()[0]?.status.phase]).toEqual([[], "Running"]);
+  expect((await harness.events("web")).slice(0, 4)).toEqual([
     '1x Normal Pulling: Pulling image "app:1"',
     '1x Normal Pulling: Still pulling image "app:1" after 1m0s',
     '1x Normal Pulling: Still pulling image "app:1" after 5m0s',
     expect.stringMatching(/^1x Normal Pulled: Successfully pulled image "app:1" in 6m0s/),
   ]);
-  expect(stage.story.filter((line) => line.includes("still being pulled"))).toEqual([
+  expect(harness.log.filter((line) => line.includes("still being pulled"))).toEqual([
     "60s default/web: an image is still being pulled after 1m0s",
     "300s default/web: an image is still being pulled after 5m0s",
   ]);
 });
 
-test("the images of a pod are all fetched ahead at once, while its first containers start in their order", async () => {
-  const stage = await createStage();
+test("all images of a pod are pulled at once, while its init containers start in order", async () => {
+  const harness = await createHarness();
   const images = ["init:1", "init:2", "app:1"];
-  const takes = new Map([
+  const durations = new Map([
     ["pullImage init:1", 1_000],
     ["pullImage init:2", 5_000],
     ["pullImage app:1", 3_000],
   ]);
-  for (const image of images) stage.runtime.registry.set(image, undefined);
-  stage.runtime.before.pullImage = (image) =>
+  for (const image of images) harness.runtime.registry.set(image, undefined);
+  harness.runtime.before.pullImage = (image) =>
     new Promise(
-      (resolve) => void stage.clock.wakeAt(stage.clock.now() + (takes.get(`pullImage ${image}`) ?? 0), resolve),
+      (resolve) => void harness.clock.wakeAt(harness.clock.now() + (durations.get(`pullImage ${image}`) ?? 0), resolve),
     );
-  for (const name of ["one", "two"]) stage.runtime.programs.set(name, { exitsAfterMs: 1_000 });
-  await stage.start();
+  for (const name of ["one", "two"]) harness.runtime.programs.set(name, { exitsAfterMs: 1_000 });
+  await harness.start();
   const initContainers = [
     { name: "one", image: "init:1" },
     { name: "two", image: "init:2" },
   ];
-  await stage.offer(makePod("web", { initContainers, containers: [{ name: "a", image: "app:1" }] }));
-  await stage.advance("0s");
-  expect(pullsOf(stage)).toEqual(images.map((image) => `pullImage ${image}`));
-  await stage.advance("10s");
-  expect(linesOf(stage.told(), /pull image|start container|ready/)).toMatchInlineSnapshot(`
+  await harness.setManifests(makePod("web", { initContainers, containers: [{ name: "a", image: "app:1" }] }));
+  await harness.advance("0s");
+  expect(pullsOf(harness)).toEqual(images.map((image) => `pullImage ${image}`));
+  await harness.advance("10s");
+  expect(filterLines(harness.takeLog(), /pull image|start container|ready/)).toMatchInlineSnapshot(`
     "1s web: pull image init:1: it is not on this node
     1s web: start container one (attempt 0)
     3s web: pull image app:1: it is not on this node
@@ -207,33 +211,35 @@ test("the images of a pod are all fetched ahead at once, while its first contain
   `);
 });
 
-test("an image of which the runtime cannot say whether it has it is told by the name that the pod gives it", async () => {
-  const stage = await createStage();
+test("ImageInspectError names the image as the pod spells it", async () => {
+  const harness = await createHarness();
   const failure = () => new CriError("INTERNAL", "ImageStatus", "the store is broken");
-  stage.runtime.failures.imageStatus = Array.from({ length: 9 }, failure);
-  await stage.start();
-  await stage.offer(makePod("web", { containers: [{ name: "a", image: "app", imagePullPolicy: "IfNotPresent" }] }));
-  await stage.advance("1s");
-  expect(waits(stage)).toEqual([
+  harness.runtime.failures.imageStatus = Array.from({ length: 9 }, failure);
+  await harness.start();
+  await harness.setManifests(
+    makePod("web", { containers: [{ name: "a", image: "app", imagePullPolicy: "IfNotPresent" }] }),
+  );
+  await harness.advance("1s");
+  expect(waitingReasons(harness)).toEqual([
     'web-node shows ImageInspectError: Failed to inspect image "app": rpc error: code = Internal desc = the store is broken',
   ]);
 });
 
-test("after an image was imported anew under its name the next pods and restarts are made of the new one", async () => {
-  const stage = await createStage();
-  const old = stage.runtime.addImage("app:1");
-  await stage.start();
+test("after an import under the same name, new pods and restarts use the new image", async () => {
+  const harness = await createHarness();
+  const old = harness.runtime.addImage("app:1");
+  await harness.start();
   const named = (name: string) =>
     makePod(name, { containers: [{ name, image: "app:1", imagePullPolicy: "IfNotPresent" }] });
-  await stage.offer(named("one"), named("two"));
-  await stage.advance("10s");
+  await harness.setManifests(named("one"), named("two"));
+  await harness.advance("10s");
   const imported = { id: "sha256:imported", repoTags: ["app:1"], size: 1n };
-  stage.runtime.images.set("app:1", Image.fromPartial(imported));
-  stage.runtime.images.set("app:before", Image.fromPartial({ id: old, repoTags: ["app:before"], size: 1n }));
-  await stage.offer(named("one"), named("two"), named("three"));
-  await stage.exit("two", 1);
-  await stage.advance("20s");
-  const made = [...stage.runtime.containers.values()].map(
+  harness.runtime.images.set("app:1", Image.fromPartial(imported));
+  harness.runtime.images.set("app:before", Image.fromPartial({ id: old, repoTags: ["app:before"], size: 1n }));
+  await harness.setManifests(named("one"), named("two"), named("three"));
+  await harness.exit("two", 1);
+  await harness.advance("20s");
+  const made = [...harness.runtime.containers.values()].map(
     ({ config }) => `${config.metadata?.name} of ${config.image?.image}`,
   );
   expect(made.toSorted()).toEqual(
@@ -241,13 +247,13 @@ test("after an image was imported anew under its name the next pods and restarts
   );
 });
 
-test("a runtime is told of the annotations of the pod that an image is pulled for", async () => {
-  const stage = await createStage();
-  stage.runtime.registry.set("app:1", undefined);
+test("a pull passes the pod's annotations to the runtime", async () => {
+  const harness = await createHarness();
+  harness.runtime.registry.set("app:1", undefined);
   const pod = podOf("web", "app:1");
-  await stage.start();
-  await stage.offer({ ...pod, metadata: { ...pod.metadata, annotations: { "example.com/lazy": "yes" } } });
-  await stage.advance("10s");
-  expect(stage.runtime.pullAnnotations).toMatchObject([{ "example.com/lazy": "yes" }]);
-  expect(Object.keys(stage.runtime.pullAnnotations[0] ?? {})).not.toContain("berth.dev/crashes");
+  await harness.start();
+  await harness.setManifests({ ...pod, metadata: { ...pod.metadata, annotations: { "example.com/lazy": "yes" } } });
+  await harness.advance("10s");
+  expect(harness.runtime.pullAnnotations).toMatchObject([{ "example.com/lazy": "yes" }]);
+  expect(Object.keys(harness.runtime.pullAnnotations[0] ?? {})).not.toContain("berth.dev/crashes");
 });

@@ -1,26 +1,28 @@
 import { expect } from "bun:test";
 import type { Container } from "../../proto/kubernetes/gen/types.ts";
 import { makePod } from "./harness.ts";
-import { linesOf, scenario } from "./scenario.ts";
+import { filterLines, scenario } from "./scenario.ts";
 
 const container = (name: string, more: Partial<Container> = {}): Container => ({ name, image: "busybox:1", ...more });
 const sidecar = (name: string) => container(name, { restartPolicy: "Always" });
-const told = /: (create|start|stop|remove|pull|failed)|report/;
+const relevantLines = /: (create container|start|stop|remove|pull|failed)|report/;
 
 scenario(
-  "init containers run one after the other, each to its end, before the containers of the pod",
+  "init containers run to completion one after the other, before the pod's containers",
   {
-    before(stage) {
-      stage.runtime.programs.set("first", { exitsAfterMs: 2000, exitCode: 0 });
-      stage.runtime.programs.set("second", { exitsAfterMs: 1000, exitCode: 0 });
+    before(harness) {
+      harness.runtime.programs.set("first", { exitsAfterMs: 2000, exitCode: 0 });
+      harness.runtime.programs.set("second", { exitsAfterMs: 1000, exitCode: 0 });
     },
-    async run(stage) {
-      await stage.offer(makePod("web", { initContainers: [container("first"), container("second")] }, ["a", "b"]));
-      await stage.advance("10s");
+    async run(harness) {
+      await harness.setManifests(
+        makePod("web", { initContainers: [container("first"), container("second")] }, ["a", "b"]),
+      );
+      await harness.advance("10s");
     },
   },
-  (story) => {
-    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, relevantLines)).toMatchInlineSnapshot(`
       "0s report web Pending: init first waiting PodInitializing, init second waiting PodInitializing, a waiting PodInitializing, b waiting PodInitializing
       0s web: create container first (attempt 0): it has not run yet
       0s web: start container first (attempt 0)
@@ -41,19 +43,19 @@ scenario(
 );
 
 scenario(
-  "an init container that fails is tried again with the delays of a crash loop, and nothing behind it begins",
+  "a failed init container is restarted with crash loop back-off, and later containers wait",
   {
-    before: (stage) => void stage.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 1 }),
-    async run(stage) {
-      await stage.offer(makePod("web", { initContainers: [container("first"), container("second")] }));
-      await stage.advance("20s");
-      stage.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 0 });
-      stage.runtime.programs.set("second", { exitsAfterMs: 1000, exitCode: 0 });
-      await stage.advance("40s");
+    before: (harness) => void harness.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 1 }),
+    async run(harness) {
+      await harness.setManifests(makePod("web", { initContainers: [container("first"), container("second")] }));
+      await harness.advance("20s");
+      harness.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 0 });
+      harness.runtime.programs.set("second", { exitsAfterMs: 1000, exitCode: 0 });
+      await harness.advance("40s");
     },
   },
-  (story) => {
-    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, relevantLines)).toMatchInlineSnapshot(`
       "0s report web Pending: init first waiting PodInitializing, init second waiting PodInitializing, a waiting PodInitializing
       0s web: create container first (attempt 0): it has not run yet
       0s web: start container first (attempt 0)
@@ -89,17 +91,17 @@ scenario(
 );
 
 scenario(
-  "a pod that must not restart fails with its init container",
+  "a pod with restartPolicy Never fails with its init container",
   {
-    before: (stage) => void stage.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 3 }),
-    async run(stage) {
+    before: (harness) => void harness.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 3 }),
+    async run(harness) {
       const initContainers = [sidecar("proxy"), container("first")];
-      await stage.offer(makePod("web", { restartPolicy: "Never", initContainers }));
-      await stage.advance("5s");
+      await harness.setManifests(makePod("web", { restartPolicy: "Never", initContainers }));
+      await harness.advance("5s");
     },
   },
-  (story) => {
-    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, relevantLines)).toMatchInlineSnapshot(`
       "0s report web Pending: init proxy waiting PodInitializing, init first waiting PodInitializing, a waiting PodInitializing
       0s web: create container proxy (attempt 0): it has not run yet
       0s web: start container proxy (attempt 0)
@@ -117,19 +119,19 @@ scenario(
 );
 
 scenario(
-  "a sidecar is there before the others, is restarted when it ends, and lets the pod complete",
+  "a sidecar starts before the containers, is restarted when it exits, and does not keep the pod from completing",
   {
-    before: (stage) => void stage.runtime.programs.set("work", { exitsAfterMs: 30_000, exitCode: 0 }),
-    async run(stage) {
+    before: (harness) => void harness.runtime.programs.set("work", { exitsAfterMs: 30_000, exitCode: 0 }),
+    async run(harness) {
       const spec = { restartPolicy: "Never" as const, initContainers: [sidecar("proxy")] };
-      await stage.offer(makePod("job", spec, ["work"]));
-      await stage.advance("1s");
-      await stage.exit("proxy", 1);
-      await stage.advance("60s");
+      await harness.setManifests(makePod("job", spec, ["work"]));
+      await harness.advance("1s");
+      await harness.exit("proxy", 1);
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, relevantLines)).toMatchInlineSnapshot(`
       "0s report job Pending: init proxy waiting PodInitializing, work waiting PodInitializing
       0s job: create container proxy (attempt 0): it has not run yet
       0s job: start container proxy (attempt 0)
@@ -152,21 +154,21 @@ scenario(
 );
 
 scenario(
-  "sidecars end last, in the reverse order, within the one grace of the pod",
+  "sidecars stop last, in reverse order, within the pod's grace period",
   {
-    before(stage) {
-      stage.runtime.programs.set("a", { onTerm: "ignores" });
-      stage.runtime.programs.set("late", { onTerm: "ignores" });
+    before(harness) {
+      harness.runtime.programs.set("a", { onTerm: "ignores" });
+      harness.runtime.programs.set("late", { onTerm: "ignores" });
     },
-    async run(stage) {
+    async run(harness) {
       const spec = { terminationGracePeriodSeconds: 6, initContainers: [sidecar("early"), sidecar("late")] };
-      await stage.offer(makePod("web", spec));
-      await stage.offer();
-      await stage.advance("20s");
+      await harness.setManifests(makePod("web", spec));
+      await harness.setManifests();
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /terminating|stop|finished/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /terminating|stop|finished/)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: init early running, init late running, a running
       6s web: stop container early within 2s: its manifest is gone
       6s report web Running, terminating: init early terminated Error 143, init late running, a running
@@ -181,23 +183,23 @@ scenario(
 );
 
 scenario(
-  "what a dead sandbox has left ends in that order too, within one grace",
+  "the containers of a dead sandbox stop in the same order within one grace period",
   {
-    before(stage) {
-      stage.runtime.programs.set("a", { onTerm: "ignores" });
-      stage.runtime.programs.set("late", { onTerm: "ignores" });
+    before(harness) {
+      harness.runtime.programs.set("a", { onTerm: "ignores" });
+      harness.runtime.programs.set("late", { onTerm: "ignores" });
     },
-    async run(stage) {
+    async run(harness) {
       const spec = { terminationGracePeriodSeconds: 6, initContainers: [sidecar("early"), sidecar("late")] };
-      await stage.offer(makePod("web", spec));
-      await stage.advance("1s");
-      const [sandbox] = stage.runtime.sandboxes.keys();
-      stage.runtime.exitSandbox(sandbox!);
-      await stage.advance("30s");
+      await harness.setManifests(makePod("web", spec));
+      await harness.advance("1s");
+      const [sandbox] = harness.runtime.sandboxes.keys();
+      harness.runtime.exitSandbox(sandbox!);
+      await harness.advance("30s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /stop|sandbox/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /stop|sandbox/)).toMatchInlineSnapshot(`
       "0s web: run sandbox (attempt 0): the pod has none
       7s web: stop container early within 2s: the pod's sandbox changed, it will be killed and re-created
       7s web: stop container a within 6s: the pod's sandbox changed, it will be killed and re-created
@@ -209,20 +211,20 @@ scenario(
 );
 
 scenario(
-  "a new sandbox is initialized anew",
+  "the init containers run again in a new sandbox",
   {
-    before: (stage) => void stage.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 0 }),
-    async run(stage) {
-      await stage.offer(makePod("web", { initContainers: [container("first"), sidecar("proxy")] }));
-      await stage.advance("5s");
-      stage.told();
-      const [sandbox] = stage.runtime.sandboxes.keys();
-      await stage.runtime.stopPodSandbox(sandbox!);
-      await stage.advance("20s");
+    before: (harness) => void harness.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 0 }),
+    async run(harness) {
+      await harness.setManifests(makePod("web", { initContainers: [container("first"), sidecar("proxy")] }));
+      await harness.advance("5s");
+      harness.takeLog();
+      const [sandbox] = harness.runtime.sandboxes.keys();
+      await harness.runtime.stopPodSandbox(sandbox!);
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, relevantLines)).toMatchInlineSnapshot(`
       "5s report web Running: init first terminated Completed 0, init proxy terminated Error 137, a terminated Error 137
       5s web: stop sandbox: the last one is not ready
       5s report web Pending: init first terminated Completed 0, init proxy terminated Error 137, a terminated Error 137
@@ -245,26 +247,26 @@ scenario(
 );
 
 scenario(
-  "a container's own restart policy and rules win over the pod's",
+  "a container's own restartPolicy and restartPolicyRules override the pod's",
   {
-    before(stage) {
-      stage.runtime.programs.set("once", { exitsAfterMs: 1000, exitCode: 1 });
-      stage.runtime.programs.set("again", { exitsAfterMs: 2000, exitCode: 42 });
+    before(harness) {
+      harness.runtime.programs.set("once", { exitsAfterMs: 1000, exitCode: 1 });
+      harness.runtime.programs.set("again", { exitsAfterMs: 2000, exitCode: 42 });
     },
-    async run(stage) {
+    async run(harness) {
       const restartPolicyRules = [{ action: "Restart", exitCodes: { operator: "In", values: [42] } }] as const;
       const containers = [
         container("once", { restartPolicy: "Never" }),
         container("again", { restartPolicy: "Never", restartPolicyRules }),
       ];
-      await stage.offer(makePod("web", { containers }));
-      await stage.advance("5s");
-      stage.runtime.programs.set("again", { exitsAfterMs: 2000, exitCode: 0 });
-      await stage.advance("20s");
+      await harness.setManifests(makePod("web", { containers }));
+      await harness.advance("5s");
+      harness.runtime.programs.set("again", { exitsAfterMs: 2000, exitCode: 0 });
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, relevantLines)).toMatchInlineSnapshot(`
       "0s report web Pending: again waiting ContainerCreating, once waiting ContainerCreating
       0s web: create container once (attempt 0): it has not run yet
       0s web: start container once (attempt 0)

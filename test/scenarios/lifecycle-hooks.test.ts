@@ -1,29 +1,29 @@
 import { expect, test } from "bun:test";
 import { pods } from "../../kube/resource.ts";
 import type { Lifecycle } from "../../proto/kubernetes/gen/types.ts";
-import { createStage, makePod } from "./harness.ts";
-import { linesOf, scenario } from "./scenario.ts";
+import { createHarness, makePod } from "./harness.ts";
+import { filterLines, scenario } from "./scenario.ts";
 
-const running = (command: string) => ({ exec: { command: [command] } });
-const hooked = (lifecycle: Lifecycle) => ({
+const execHook = (command: string) => ({ exec: { command: [command] } });
+const withHooks = (lifecycle: Lifecycle) => ({
   containers: [
     { name: "a", image: "busybox:1", lifecycle },
     { name: "b", image: "busybox:1" },
   ],
 });
-const told = /: (create|start|stop|run the|remove|failed)|report/;
+const relevantLines = /: (create container|start|stop|run the|remove|failed)|report/;
 
 scenario(
-  "what comes behind a container waits for its postStart hook",
+  "the next container waits for the postStart hook of the one before",
   {
-    before: (stage) => void stage.runtime.commands.set("warm-up", { lastsMs: 5000 }),
-    async run(stage) {
-      await stage.offer(makePod("web", hooked({ postStart: running("warm-up") })));
-      await stage.advance("10s");
+    before: (harness) => void harness.runtime.commands.set("warm-up", { lastsMs: 5000 }),
+    async run(harness) {
+      await harness.setManifests(makePod("web", withHooks({ postStart: execHook("warm-up") })));
+      await harness.advance("10s");
     },
   },
-  (story) => {
-    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, relevantLines)).toMatchInlineSnapshot(`
       "0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -37,18 +37,18 @@ scenario(
 );
 
 scenario(
-  "a container whose postStart hook fails is stopped and tried again",
+  "a container whose postStart hook fails is stopped and restarted with back-off",
   {
-    before: (stage) => void stage.runtime.commands.set("warm-up", { exitCode: 1, stderr: "too cold" }),
-    async run(stage) {
-      await stage.offer(makePod("web", hooked({ postStart: running("warm-up") })));
-      await stage.advance("5s");
-      stage.runtime.commands.set("warm-up", {});
-      await stage.advance("20s");
+    before: (harness) => void harness.runtime.commands.set("warm-up", { exitCode: 1, stderr: "too cold" }),
+    async run(harness) {
+      await harness.setManifests(makePod("web", withHooks({ postStart: execHook("warm-up") })));
+      await harness.advance("5s");
+      harness.runtime.commands.set("warm-up", {});
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, relevantLines)).toMatchInlineSnapshot(`
       "0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -75,17 +75,17 @@ scenario(
   },
 );
 
-test("what a postStart hook has failed of is told for the first half of the wait that follows", async () => {
-  const stage = await createStage({ isInCluster: true });
-  stage.runtime.commands.set("warm up", { exitCode: 1, stdout: "trying\n", stderr: "too cold\n" });
-  await stage.start();
+test("the error of a postStart hook is shown for the first half of the following back-off", async () => {
+  const harness = await createHarness({ isInCluster: true });
+  harness.runtime.commands.set("warm up", { exitCode: 1, stdout: "trying\n", stderr: "too cold\n" });
+  await harness.start();
   const lifecycle = { postStart: { exec: { command: ["warm", "up"] } } };
-  await stage.apply("web", {
+  await harness.apply("web", {
     containers: [{ name: "a", image: "busybox:1", imagePullPolicy: "IfNotPresent", lifecycle }],
   });
-  await stage.advance("4s");
-  const shown = async () => (await stage.kube.user.get(pods("default"), "web")).status?.containerStatuses?.[0];
-  const { uid } = (await stage.kube.user.get(pods("default"), "web")).metadata;
+  await harness.advance("4s");
+  const shown = async () => (await harness.kube.user.get(pods("default"), "web")).status?.containerStatuses?.[0];
+  const { uid } = (await harness.kube.user.get(pods("default"), "web")).metadata;
   const what = `Exec lifecycle hook ([warm up]) for Container "a" in Pod "web_default(${uid})" failed`;
   expect(await shown()).toMatchObject({
     state: {
@@ -97,28 +97,28 @@ test("what a postStart hook has failed of is told for the first half of the wait
     lastState: { terminated: { exitCode: 143 } },
     restartCount: 1,
   });
-  await stage.advance("2s");
+  await harness.advance("2s");
   expect(await shown()).toMatchObject({ state: { waiting: { reason: "CrashLoopBackOff" } } });
-  await stage.advance("5s");
+  await harness.advance("5s");
   expect(await shown()).toMatchObject({ state: { waiting: { reason: "PostStartHookError" } }, restartCount: 2 });
 });
 
 scenario(
-  "a preStop hook and the stop behind it share one grace",
+  "a preStop hook and the following stop share one grace period",
   {
-    before(stage) {
-      stage.runtime.commands.set("drain", { lastsMs: 4000 });
-      stage.runtime.programs.set("a", { onTerm: "ignores" });
+    before(harness) {
+      harness.runtime.commands.set("drain", { lastsMs: 4000 });
+      harness.runtime.programs.set("a", { onTerm: "ignores" });
     },
-    async run(stage) {
-      const spec = { terminationGracePeriodSeconds: 10, ...hooked({ preStop: running("drain") }) };
-      await stage.offer(makePod("web", spec));
-      await stage.offer();
-      await stage.advance("20s");
+    async run(harness) {
+      const spec = { terminationGracePeriodSeconds: 10, ...withHooks({ preStop: execHook("drain") }) };
+      await harness.setManifests(makePod("web", spec));
+      await harness.setManifests();
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /stop|terminating|finished/)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: a running, b running
       0s web: stop container b within 10s: its manifest is gone
       0s report web Running, terminating: a running, b terminated Error 143
@@ -130,35 +130,36 @@ scenario(
   },
 );
 
-test("a hook that is begun while the disk still takes the word that its pod has to end is begun once", async () => {
-  const stage = await createStage();
-  stage.runtime.commands.set("drain", { lastsMs: 4000 });
-  await stage.start();
-  await stage.offer(makePod("web", hooked({ preStop: running("drain") })));
+test("a preStop hook that starts while the termination is still being written to disk runs once", async () => {
+  const harness = await createHarness();
+  harness.runtime.commands.set("drain", { lastsMs: 4000 });
+  await harness.start();
+  await harness.setManifests(makePod("web", withHooks({ preStop: execHook("drain") })));
   const written = Promise.withResolvers<void>();
-  stage.disk.after = (verb, path) => (verb === "write" && path.startsWith("/root/berth") ? written.promise : undefined);
-  await stage.offer();
-  await stage.exit("b", 0);
+  harness.disk.after = (verb, path) =>
+    verb === "write" && path.startsWith("/root/berth") ? written.promise : undefined;
+  await harness.setManifests();
+  await harness.exit("b", 0);
   written.resolve();
-  await stage.advance("20s");
-  expect(stage.runtime.calls.filter((call) => call.startsWith("execSync"))).toHaveLength(1);
-  expect(stage.runtime.givenUp).toEqual([]);
-  expect(stage.pods()).toEqual([]);
+  await harness.advance("20s");
+  expect(harness.runtime.calls.filter((call) => call.startsWith("execSync"))).toHaveLength(1);
+  expect(harness.runtime.cancelledCalls).toEqual([]);
+  expect(harness.podReports()).toEqual([]);
 });
 
 scenario(
-  "a preStop hook that hangs is left when the grace is over",
+  "a preStop hook that hangs is abandoned at the end of the grace period",
   {
-    before: (stage) => void stage.runtime.commands.set("drain", { lastsMs: 1_000_000 }),
-    async run(stage) {
-      const spec = { terminationGracePeriodSeconds: 5, ...hooked({ preStop: running("drain") }) };
-      await stage.offer(makePod("web", spec));
-      await stage.offer();
-      await stage.advance("20s");
+    before: (harness) => void harness.runtime.commands.set("drain", { lastsMs: 1_000_000 }),
+    async run(harness) {
+      const spec = { terminationGracePeriodSeconds: 5, ...withHooks({ preStop: execHook("drain") }) };
+      await harness.setManifests(makePod("web", spec));
+      await harness.setManifests();
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /stop|terminating|finished/)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: a running, b running
       0s web: stop container b within 5s: its manifest is gone
       0s report web Running, terminating: a running, b terminated Error 143
@@ -171,18 +172,18 @@ scenario(
 );
 
 scenario(
-  "so is one whose child holds its output open, for which the runtime waits whatever its own limit",
+  "a preStop hook whose ExecSync call never returns is abandoned at the end of the grace period",
   {
-    before: (stage) => void stage.runtime.hang("execSync"),
-    async run(stage) {
-      const spec = { terminationGracePeriodSeconds: 5, ...hooked({ preStop: running("drain") }) };
-      await stage.offer(makePod("web", spec));
-      await stage.offer();
-      await stage.advance("20s");
+    before: (harness) => void harness.runtime.hang("execSync"),
+    async run(harness) {
+      const spec = { terminationGracePeriodSeconds: 5, ...withHooks({ preStop: execHook("drain") }) };
+      await harness.setManifests(makePod("web", spec));
+      await harness.setManifests();
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /stop|terminating|finished/)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: a running, b running
       0s web: stop container b within 5s: its manifest is gone
       0s report web Running, terminating: a running, b terminated Error 143
@@ -195,16 +196,16 @@ scenario(
 );
 
 scenario(
-  "a hook may simply wait",
+  "a preStop sleep hook delays the stop",
   {
-    async run(stage) {
-      await stage.offer(makePod("web", hooked({ preStop: { sleep: { seconds: 3 } } })));
-      await stage.offer();
-      await stage.advance("20s");
+    async run(harness) {
+      await harness.setManifests(makePod("web", withHooks({ preStop: { sleep: { seconds: 3 } } })));
+      await harness.setManifests();
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /stop|terminating|finished/)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: a running, b running
       0s web: stop container b within 30s: its manifest is gone
       0s report web Running, terminating: a running, b terminated Error 143
@@ -217,24 +218,24 @@ scenario(
 );
 
 scenario(
-  "while a container is being stopped, what becomes of the others is told",
+  "exits of other containers are reported while a preStop hook runs",
   {
-    before(stage) {
-      stage.runtime.commands.set("drain", { lastsMs: 8000 });
-      stage.runtime.programs.set("b", { onTerm: "ignores" });
+    before(harness) {
+      harness.runtime.commands.set("drain", { lastsMs: 8000 });
+      harness.runtime.programs.set("b", { onTerm: "ignores" });
     },
-    async run(stage) {
-      await stage.offer(
-        makePod("web", { terminationGracePeriodSeconds: 30, ...hooked({ preStop: running("drain") }) }),
+    async run(harness) {
+      await harness.setManifests(
+        makePod("web", { terminationGracePeriodSeconds: 30, ...withHooks({ preStop: execHook("drain") }) }),
       );
-      await stage.offer();
-      await stage.advance("3s");
-      await stage.exit("b", 7);
-      await stage.advance("20s");
+      await harness.setManifests();
+      await harness.advance("3s");
+      await harness.exit("b", 7);
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /stop|terminating|finished/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /stop|terminating|finished/)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: a running, b running
       3s web: stop container b within 30s: its manifest is gone
       3s report web Running, terminating: a running, b terminated Error 7
@@ -247,24 +248,24 @@ scenario(
 );
 
 scenario(
-  "a preStop hook goes on while somebody labels the pod",
+  "a change of the pod's labels does not interrupt a preStop hook",
   {
     options: { isInCluster: true },
-    before: (stage) => void stage.runtime.commands.set("drain", { lastsMs: 8000 }),
-    async run(stage) {
-      await stage.apply("web", { ...hooked({ preStop: running("drain") }), terminationGracePeriodSeconds: 30 });
-      await stage.advance("1s");
-      await stage.remove("web");
-      await stage.advance("3s");
-      await stage.kube.user.patch(pods("default"), "web", {
+    before: (harness) => void harness.runtime.commands.set("drain", { lastsMs: 8000 }),
+    async run(harness) {
+      await harness.apply("web", { ...withHooks({ preStop: execHook("drain") }), terminationGracePeriodSeconds: 30 });
+      await harness.advance("1s");
+      await harness.deletePod("web");
+      await harness.advance("3s");
+      await harness.kube.user.patch(pods("default"), "web", {
         type: "merge",
         body: { metadata: { labels: { tier: "front" } } },
       });
-      await stage.advance("20s");
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /stop container/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /stop container/)).toMatchInlineSnapshot(`
       "1s default/web: stop container b within 30s: it was deleted
       9s default/web: stop container a, its preStop hook first, within 30s: it was deleted"
     `);
@@ -272,18 +273,18 @@ scenario(
 );
 
 scenario(
-  "a pod that has to end does not wait for a postStart hook that hangs",
+  "the termination of a pod does not wait for a postStart hook that hangs",
   {
-    before: (stage) => void stage.runtime.commands.set("warm-up", { lastsMs: 1_000_000 }),
-    async run(stage) {
-      await stage.offer(makePod("web", hooked({ postStart: running("warm-up") })));
-      await stage.advance("5s");
-      await stage.offer();
-      await stage.advance("60s");
+    before: (harness) => void harness.runtime.commands.set("warm-up", { lastsMs: 1_000_000 }),
+    async run(harness) {
+      await harness.setManifests(makePod("web", withHooks({ postStart: execHook("warm-up") })));
+      await harness.advance("5s");
+      await harness.setManifests();
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, relevantLines)).toMatchInlineSnapshot(`
       "0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -299,22 +300,24 @@ scenario(
 );
 
 scenario(
-  "the preStop hook of a sidecar begins with the others', and its stop waits for its turn",
+  "the preStop hook of a sidecar starts with those of the containers, and its stop waits for them",
   {
-    before(stage) {
-      stage.runtime.commands.set("drain", { lastsMs: 4000 });
-      stage.runtime.programs.set("b", { onTerm: "ignores" });
+    before(harness) {
+      harness.runtime.commands.set("drain", { lastsMs: 4000 });
+      harness.runtime.programs.set("b", { onTerm: "ignores" });
     },
-    async run(stage) {
-      const lifecycle = { preStop: running("drain") };
+    async run(harness) {
+      const lifecycle = { preStop: execHook("drain") };
       const initContainers = [{ name: "proxy", image: "busybox:1", restartPolicy: "Always" as const, lifecycle }];
-      await stage.offer(makePod("web", { terminationGracePeriodSeconds: 10, initContainers, ...hooked(lifecycle) }));
-      await stage.offer();
-      await stage.advance("20s");
+      await harness.setManifests(
+        makePod("web", { terminationGracePeriodSeconds: 10, initContainers, ...withHooks(lifecycle) }),
+      );
+      await harness.setManifests();
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /stop|terminating|finished/i)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /stop|terminating|finished/i)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: init proxy running, a running, b running
       4s web: run the preStop hook of container proxy within 10s: its manifest is gone
       4s web: stop container a, its preStop hook first, within 10s: its manifest is gone
@@ -329,23 +332,23 @@ scenario(
   },
 );
 
-test("users hear of hooks that fail, and what their commands have printed stays out of the log", async () => {
-  const stage = await createStage({ isInCluster: true });
-  stage.runtime.commands.set("warm-up", { exitCode: 1, stderr: "password=hunter2" });
-  stage.runtime.commands.set("drain", { exitCode: 3, stderr: "password=hunter2" });
-  await stage.start();
-  await stage.apply("web", hooked({ postStart: running("warm-up"), preStop: running("drain") }));
-  await stage.advance("1s");
-  const lines = await stage.events("web");
+test("failed hooks cause events, and the output of their commands does not appear in the log", async () => {
+  const harness = await createHarness({ isInCluster: true });
+  harness.runtime.commands.set("warm-up", { exitCode: 1, stderr: "password=hunter2" });
+  harness.runtime.commands.set("drain", { exitCode: 3, stderr: "password=hunter2" });
+  await harness.start();
+  await harness.apply("web", withHooks({ postStart: execHook("warm-up"), preStop: execHook("drain") }));
+  await harness.advance("1s");
+  const lines = await harness.events("web");
   expect(lines.filter((line) => /Hook|Killing/.test(line)).slice(0, 3)).toEqual([
     "2x Warning FailedPostStartHook: PostStartHook failed",
     "2x Normal Killing: FailedPostStartHook",
     "2x Warning FailedPreStopHook: PreStopHook failed",
   ]);
-  const said = stage.story.join("\n");
-  expect(said).toContain(
+  const logText = harness.log.join("\n");
+  expect(logText).toContain(
     "failed to run the postStart hook of container a (attempt 0): its command exited with code 1\n",
   );
-  expect(said).toContain("the preStop hook has failed: its command exited with code 3\n");
-  expect(said).not.toContain("hunter2");
+  expect(logText).toContain("the preStop hook has failed: its command exited with code 3\n");
+  expect(logText).not.toContain("hunter2");
 });

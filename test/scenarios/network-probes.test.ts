@@ -1,16 +1,16 @@
-// Probes that go over the network, asked of real servers of this machine: whatever call the agent dies after, what waits for an answer
-// begins behind it, and once.
+// Startup probes over the network, against real servers on this machine: the next container waits for the first
+// success, also after the agent dies after any of its calls.
 import { afterAll, beforeAll, expect } from "bun:test";
 import { createServer as createHttpServer } from "node:http";
 import { createServer as createHttp2Server, type ServerHttp2Stream } from "node:http2";
 import { createServer as createTcpServer, type Server } from "node:net";
 import type { Probe } from "../../proto/kubernetes/gen/types.ts";
-import { until } from "../bed/poll-until.ts";
-import { makePod, type Stage } from "./harness.ts";
-import { linesOf, scenario } from "./scenario.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import { type AgentHarness, makePod } from "./harness.ts";
+import { filterLines, scenario } from "./scenario.ts";
 
-/** Real servers answer in real time, and a machine may be busy with other things. */
-const PATIENCE_MS = 20_000;
+/** Real servers answer in real time, also on a busy machine. */
+const TIMEOUT_MS = 20_000;
 
 function createGrpcServer() {
   const server = createHttp2Server();
@@ -30,7 +30,7 @@ const kinds: readonly [
   server: Pick<Server, "listen" | "close" | "address">,
   ask: (port: number) => Probe,
 ][] = [
-  ["httpGet", createHttpServer((_, answer) => void answer.end()), (port) => ({ httpGet: { port, path: "/well" } })],
+  ["httpGet", createHttpServer((_, answer) => void answer.end()), (port) => ({ httpGet: { port, path: "/healthz" } })],
   ["tcpSocket", createTcpServer((socket) => void socket.end()), (port) => ({ tcpSocket: { port } })],
   ["grpc", createGrpcServer(), (port) => ({ grpc: { port } })],
 ];
@@ -41,37 +41,37 @@ afterAll(() => {
   for (const [, server] of kinds) server.close();
 });
 
-/** The node is this machine, as far as its pods are asked. */
-async function onThisMachine(stage: Stage): Promise<void> {
-  stage.hostIPs = ["127.0.0.1"];
-  await stage.disk.at("/").makeFolder("etc", 0o755);
-  await stage.disk.at("/").write("etc/hosts", "", 0o644);
+/** Gives the pods the address of this machine. */
+async function useThisMachine(harness: AgentHarness): Promise<void> {
+  harness.hostIPs = ["127.0.0.1"];
+  await harness.disk.at("/").makeFolder("etc", 0o755);
+  await harness.disk.at("/").write("etc/hosts", "", 0o644);
 }
 
-for (const [kind, server, ask] of kinds)
+for (const [kind, server, buildProbe] of kinds)
   scenario(
-    `a sidecar that is asked by ${kind} holds up those behind it until it has answered`,
+    `a sidecar with a ${kind} startup probe delays the next container until the probe succeeds`,
     {
-      before: onThisMachine,
-      async run(stage) {
+      before: useThisMachine,
+      async run(harness) {
         const { port } = server.address() as { readonly port: number };
         const image = "busybox:1";
-        const startupProbe = { ...ask(port), periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1000 };
+        const startupProbe = { ...buildProbe(port), periodSeconds: 1, timeoutSeconds: 60, failureThreshold: 1000 };
         const initContainers = [{ name: "proxy", image, restartPolicy: "Always" as const, startupProbe }];
-        await stage.offer(makePod("web", { hostNetwork: true, initContainers }));
-        await until("the pod to run", PATIENCE_MS, async () => {
-          await stage.advance("250ms");
-          return stage.pods()[0]?.status.phase === "Running";
+        await harness.setManifests(makePod("web", { hostNetwork: true, initContainers }));
+        await pollUntil("the pod to run", TIMEOUT_MS, async () => {
+          await harness.advance("250ms");
+          return harness.podReports()[0]?.status.phase === "Running";
         });
-        await stage.advance("5s");
+        await harness.advance("5s");
       },
     },
-    (story) => {
-      const lines = linesOf(story, /: (create|start|stop)|says/).replaceAll(/^\d+s web: /gm, "");
+    (log) => {
+      const lines = filterLines(log, /: (create container|start|stop)|returned/).replaceAll(/^\d+s web: /gm, "");
       expect(lines.split("\n")).toEqual([
         "create container proxy (attempt 0): it has not run yet",
         "start container proxy (attempt 0)",
-        "the startup probe of container proxy says success",
+        "the startup probe of container proxy returned success",
         "create container a (attempt 0): it has not run yet",
         "start container a (attempt 0)",
       ]);

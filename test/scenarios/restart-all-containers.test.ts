@@ -1,34 +1,35 @@
 import { expect, test } from "bun:test";
 import type { Container } from "../../proto/kubernetes/gen/types.ts";
 import { apiScenario } from "./api-scenario.ts";
-import { createStage, makePod, type Stage } from "./harness.ts";
-import { linesOf, scenario } from "./scenario.ts";
+import { type AgentHarness, createHarness, makePod } from "./harness.ts";
+import { filterLines, scenario } from "./scenario.ts";
 
 const image = "busybox:1";
 const container = (name: string, more: Partial<Container> = {}): Container => ({ name, image, ...more });
-/** Ends in a way that asks for the restart of all when it exits with 88. */
-const asking: Partial<Container> = {
+/** A container that triggers RestartAllContainers when it exits with 88. */
+const restartAllRule: Partial<Container> = {
   restartPolicy: "Never",
   restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "In", values: [88] } }],
 };
-const works = (stage: Stage) => void stage.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 0 });
-const told = /create|start|stop|remove|report/;
+const letFirstSucceed = (harness: AgentHarness) =>
+  void harness.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 0 });
+const relevantLines = /create container|start|stop|remove|report/;
 
 scenario(
-  "a container asks for the restart of all: they are removed, those that asked last, and the pod begins anew in its sandbox",
+  "RestartAllContainers removes all containers, the one that triggered it last, and starts again in the same sandbox",
   {
-    before: works,
-    async run(stage) {
+    before: letFirstSucceed,
+    async run(harness) {
       const initContainers = [container("first"), container("proxy", { restartPolicy: "Always" })];
-      const containers = [container("a"), container("watcher", asking)];
-      await stage.offer(makePod("web", { restartPolicy: "Never", initContainers, containers }));
-      await stage.advance("5s");
-      await stage.exit("watcher", 88);
-      await stage.advance("20s");
+      const containers = [container("a"), container("watcher", restartAllRule)];
+      await harness.setManifests(makePod("web", { restartPolicy: "Never", initContainers, containers }));
+      await harness.advance("5s");
+      await harness.exit("watcher", 88);
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, relevantLines)).toMatchInlineSnapshot(`
       "0s report web Pending: init first waiting PodInitializing, init proxy waiting PodInitializing, a waiting PodInitializing, watcher waiting PodInitializing
       0s web: create container first (attempt 0): it has not run yet
       0s web: start container first (attempt 0)
@@ -72,21 +73,21 @@ scenario(
 );
 
 scenario(
-  "containers that have ended by themselves begin anew with the others, whatever their policy",
+  "RestartAllContainers also restarts containers that had exited, regardless of their restart policy",
   {
-    before: (stage) => void stage.runtime.programs.set("done", { exitsAfterMs: 1000, exitCode: 1 }),
-    async run(stage) {
-      const containers = [container("done"), container("a"), container("watcher", asking)];
-      await stage.offer(makePod("web", { restartPolicy: "Never", containers }));
-      await stage.advance("5s");
-      await stage.exit("watcher", 88);
-      await stage.advance("5s");
-      await stage.exit("watcher", 88);
-      await stage.advance("5s");
+    before: (harness) => void harness.runtime.programs.set("done", { exitsAfterMs: 1000, exitCode: 1 }),
+    async run(harness) {
+      const containers = [container("done"), container("a"), container("watcher", restartAllRule)];
+      await harness.setManifests(makePod("web", { restartPolicy: "Never", containers }));
+      await harness.advance("5s");
+      await harness.exit("watcher", 88);
+      await harness.advance("5s");
+      await harness.exit("watcher", 88);
+      await harness.advance("5s");
     },
   },
-  (story) => {
-    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, relevantLines)).toMatchInlineSnapshot(`
       "0s report web Pending: a waiting ContainerCreating, done waiting ContainerCreating, watcher waiting ContainerCreating
       0s web: create container done (attempt 0): it has not run yet
       0s web: start container done (attempt 0)
@@ -141,19 +142,19 @@ scenario(
 );
 
 scenario(
-  "an init container may ask for it too, and one that asks again and again is heard once a second",
+  "an init container can trigger RestartAllContainers; repeated triggers are limited to one a second",
   {
-    before: (stage) => void stage.runtime.programs.set("first", { exitsAfterMs: 0, exitCode: 88 }),
-    async run(stage) {
-      const initContainers = [container("first", asking)];
-      await stage.offer(makePod("web", { restartPolicy: "Never", initContainers }));
-      await stage.advance("2500ms");
-      stage.runtime.programs.set("first", { exitsAfterMs: 0, exitCode: 0 });
-      await stage.advance("5s");
+    before: (harness) => void harness.runtime.programs.set("first", { exitsAfterMs: 0, exitCode: 88 }),
+    async run(harness) {
+      const initContainers = [container("first", restartAllRule)];
+      await harness.setManifests(makePod("web", { restartPolicy: "Never", initContainers }));
+      await harness.advance("2500ms");
+      harness.runtime.programs.set("first", { exitsAfterMs: 0, exitCode: 0 });
+      await harness.advance("5s");
     },
   },
-  (story) => {
-    expect(linesOf(story, told)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, relevantLines)).toMatchInlineSnapshot(`
       "0s report web Pending: init first waiting PodInitializing, a waiting PodInitializing
       0s web: create container first (attempt 0): it has not run yet
       0s web: start container first (attempt 0)
@@ -188,20 +189,20 @@ scenario(
 );
 
 scenario(
-  "what is ended for the restart is no end of its pod, although it may not restart by itself",
+  "a container stopped by RestartAllContainers does not end a pod with restartPolicy Never",
   {
-    before: works,
-    async run(stage) {
-      const rules = { restartPolicyRules: asking.restartPolicyRules ?? [] };
+    before: letFirstSucceed,
+    async run(harness) {
+      const rules = { restartPolicyRules: restartAllRule.restartPolicyRules ?? [] };
       const initContainers = [container("first"), container("watcher", { restartPolicy: "Always", ...rules })];
-      await stage.offer(makePod("web", { restartPolicy: "Never", initContainers }));
-      await stage.advance("5s");
-      await stage.exit("watcher", 88);
-      await stage.advance("20s");
+      await harness.setManifests(makePod("web", { restartPolicy: "Never", initContainers }));
+      await harness.advance("5s");
+      await harness.exit("watcher", 88);
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /^\d+s (web: create|report web (Failed|Running))/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /^\d+s (web: create container|report web (Failed|Running))/)).toMatchInlineSnapshot(`
       "0s web: create container first (attempt 0): it has not run yet
       1s web: create container watcher (attempt 0): it has not run yet
       1s web: create container a (attempt 0): it has not run yet
@@ -219,21 +220,21 @@ scenario(
 );
 
 apiScenario(
-  "a pod of the API begins anew, and its events say how",
-  async (stage) => {
+  "RestartAllContainers of an API pod causes the kubelet's events",
+  async (harness) => {
     const containers = [
       container("a", { imagePullPolicy: "IfNotPresent" }),
-      container("watcher", { ...asking, imagePullPolicy: "IfNotPresent" }),
+      container("watcher", { ...restartAllRule, imagePullPolicy: "IfNotPresent" }),
     ];
-    await stage.apply("web", { restartPolicy: "Never", containers });
-    await stage.advance("5s");
-    const attempts = [...stage.runtime.containers.values()].map(({ config }) => config.metadata?.attempt);
-    if (!attempts.includes(1)) await stage.exit("watcher", 88);
-    await stage.advance("10s");
+    await harness.apply("web", { restartPolicy: "Never", containers });
+    await harness.advance("5s");
+    const attempts = [...harness.runtime.containers.values()].map(({ config }) => config.metadata?.attempt);
+    if (!attempts.includes(1)) await harness.exit("watcher", 88);
+    await harness.advance("10s");
   },
-  async ({ api }, stage) => {
+  async ({ api }, harness) => {
     expect(api).toEqual(["web Running, ready: a running (restarts: 1), watcher running (restarts: 1)"]);
-    expect(await stage.events("web")).toMatchInlineSnapshot(`
+    expect(await harness.events("web")).toMatchInlineSnapshot(`
       [
         "2x Normal Pulled: Container image "busybox:1" already present on machine and can be accessed by the pod",
         "2x Normal Created: Container created",
@@ -248,18 +249,18 @@ apiScenario(
 );
 
 apiScenario(
-  "however often a pod begins anew, of each container there are the log that is written and the one before it",
-  async (stage) => {
+  "after several RestartAllContainers each container has its current and its previous log",
+  async (harness) => {
     const containers = [
       container("a", { imagePullPolicy: "IfNotPresent" }),
-      container("watcher", { ...asking, imagePullPolicy: "IfNotPresent" }),
+      container("watcher", { ...restartAllRule, imagePullPolicy: "IfNotPresent" }),
     ];
-    await stage.apply("web", { restartPolicy: "Never", containers });
+    await harness.apply("web", { restartPolicy: "Never", containers });
     for (let round = 0; round < 2; round++) {
-      await stage.advance("5s");
-      await stage.exit("watcher", 88);
+      await harness.advance("5s");
+      await harness.exit("watcher", 88);
     }
-    await stage.advance("5s");
+    await harness.advance("5s");
   },
   async ({ node, api }) => {
     expect(api).toEqual(["web Running, ready: a running (restarts: 2), watcher running (restarts: 2)"]);
@@ -273,35 +274,37 @@ apiScenario(
   { apart: 3 },
 );
 
-/** When a pod is deleted whose watcher has asked for the restart of all; what is asked of the runtime for `a`, and when that ends. */
+/**
+ * The moment of the deletion during RestartAllContainers, the expected runtime calls for `a`, and the time of its exit.
+ */
 const deletions: readonly [
   moment: string,
   runsFor: string,
-  remove: (stage: Stage, remove: () => Promise<void>) => Promise<void>,
+  remove: (harness: AgentHarness, remove: () => Promise<void>) => Promise<void>,
   asked: readonly string[],
   endsAtMs: number,
 ][] = [
   [
-    "before any is killed, ends with its hooks and its grace",
+    "before any container is killed runs its hooks within its grace period",
     "300ms",
-    async (stage, remove) => {
-      await stage.exit("watcher", 88);
-      await stage.advance("200ms");
+    async (harness, remove) => {
+      await harness.exit("watcher", 88);
+      await harness.advance("200ms");
       await remove();
     },
     ["execSync default/web/a #0: drain", "stopContainer default/web/a #0 within 10s"],
     10_500,
   ],
   [
-    "while they are killed, ends with its hooks and its grace",
+    "while containers are killed runs its hooks within its grace period",
     "5s",
-    async (stage, remove) => {
-      await stage.exit("watcher", 88);
-      await stage.advance("1s");
+    async (harness, remove) => {
+      await harness.exit("watcher", 88);
+      await harness.advance("1s");
       await remove();
     },
     [
-      // The first stop is given up: it would have killed before the hook is through.
+      // The first stop is cancelled: it would have killed the container before the hook has finished.
       "stopContainer default/web/a #0 within 2s",
       "execSync default/web/a #0: drain",
       "stopContainer default/web/a #0 within 10s",
@@ -309,61 +312,63 @@ const deletions: readonly [
     16_000,
   ],
   [
-    "while they are removed, has ended already",
+    "while containers are removed has already stopped",
     "5s",
-    async (stage, remove) => {
-      stage.runtime.before.removeContainer = async () => {
-        delete stage.runtime.before.removeContainer;
+    async (harness, remove) => {
+      harness.runtime.before.removeContainer = async () => {
+        delete harness.runtime.before.removeContainer;
         await remove();
       };
-      await stage.exit("watcher", 88);
+      await harness.exit("watcher", 88);
     },
     ["stopContainer default/web/a #0 within 2s"],
     7000,
   ],
 ];
-for (const [moment, runsFor, remove, asked, endsAtMs] of deletions)
+for (const [moment, runsFor, remove, expectedCalls, endsAtMs] of deletions)
   apiScenario(
-    `a pod whose containers all begin anew, and that is deleted ${moment}; nothing of it begins again`,
-    async (stage) => {
-      stage.runtime.programs.set("a", { onTerm: "ignores" });
+    `a pod that is deleted during RestartAllContainers, ${moment} and starts no container again`,
+    async (harness) => {
+      harness.runtime.programs.set("a", { onTerm: "ignores" });
       const lifecycle = { preStop: { exec: { command: ["drain"] } } };
       const containers = [
         container("a", { imagePullPolicy: "IfNotPresent", lifecycle }),
-        container("watcher", { ...asking, imagePullPolicy: "IfNotPresent" }),
+        container("watcher", { ...restartAllRule, imagePullPolicy: "IfNotPresent" }),
       ];
-      await stage.apply("web", { restartPolicy: "Never", terminationGracePeriodSeconds: 10, containers });
-      await stage.advance(runsFor);
+      await harness.apply("web", { restartPolicy: "Never", terminationGracePeriodSeconds: 10, containers });
+      await harness.advance(runsFor);
       let before = Number.NaN;
-      await remove(stage, async () => {
-        before = stage.runtime.timeline.length;
-        await stage.remove("web", 10);
+      await remove(harness, async () => {
+        before = harness.runtime.timeline.length;
+        await harness.deletePod("web", 10);
       });
-      await stage.advance("40s");
-      const since = stage.runtime.timeline.slice(before).map(({ what, change }) => `${what} ${change}`);
+      await harness.advance("40s");
+      const since = harness.runtime.timeline.slice(before).map(({ kind, change }) => `${kind} ${change}`);
       expect(since.filter((line) => /created|started/.test(line))).toEqual([]);
       expect(since.filter((line) => line === "sandbox deleted")).toEqual(["sandbox deleted"]);
     },
     async (end, { runtime }) => {
       expect(end).toEqual({ node: [], api: [] });
-      expect(runtime.calls.filter((call) => /^(execSync|stopContainer) .*\/a #/.test(call))).toEqual([...asked]);
+      expect(runtime.calls.filter((call) => /^(execSync|stopContainer) .*\/a #/.test(call))).toEqual([
+        ...expectedCalls,
+      ]);
       const [{ at: start } = { at: 0 }] = runtime.timeline;
       const ends = runtime.timeline.filter(({ role, change }) => role.endsWith("/a") && change === "stopped");
       expect(ends.map(({ at }) => at - start)).toEqual([endsAtMs]);
     },
   );
 
-test("a pod that is deleted while it begins anew ends as any other", async () => {
-  const stage = await createStage();
-  stage.runtime.programs.set("a", { onTerm: "ignores" });
-  await stage.start();
-  await stage.offer(
-    makePod("web", { restartPolicy: "Never", containers: [container("a"), container("watcher", asking)] }),
+test("a static pod that is removed during RestartAllContainers is stopped and removed", async () => {
+  const harness = await createHarness();
+  harness.runtime.programs.set("a", { onTerm: "ignores" });
+  await harness.start();
+  await harness.setManifests(
+    makePod("web", { restartPolicy: "Never", containers: [container("a"), container("watcher", restartAllRule)] }),
   );
-  await stage.advance("5s");
-  await stage.exit("watcher", 88);
-  await stage.advance("1s");
-  await stage.offer();
-  await stage.advance("40s");
-  expect(stage.scene()).toEqual([]);
+  await harness.advance("5s");
+  await harness.exit("watcher", 88);
+  await harness.advance("1s");
+  await harness.setManifests();
+  await harness.advance("40s");
+  expect(harness.nodeSnapshot()).toEqual([]);
 });

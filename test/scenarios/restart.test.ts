@@ -1,23 +1,23 @@
 import { expect, test } from "bun:test";
-import { createStage, makePod, type Stage } from "./harness.ts";
-import { scenario } from "./scenario.ts";
+import { type AgentHarness, createHarness, makePod } from "./harness.ts";
+import { scenario, withoutStart } from "./scenario.ts";
 
 scenario(
-  "a crashing container is restarted at once, then after 10, 20 and 40 seconds, until it stays",
+  "a crashing container is restarted at once, then after 10, 20 and 40 seconds, until it keeps running",
   {
-    before: (stage) => void stage.runtime.programs.set("a", { exitsAfterMs: 1000, exitCode: 1 }),
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("60s");
-      stage.runtime.programs.delete("a");
-      await stage.advance("120s");
+    before: (harness) => void harness.runtime.programs.set("a", { exitsAfterMs: 1000, exitCode: 1 }),
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("60s");
+      harness.runtime.programs.delete("a");
+      await harness.advance("120s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -50,58 +50,65 @@ scenario(
 );
 
 scenario(
-  "of a crash loop the logs of the instances stay that stay themselves",
+  "a crash loop keeps the logs of exactly the instances that it keeps",
   {
-    before: (stage) => void stage.runtime.programs.set("a", { exitsAfterMs: 1000, exitCode: 1 }),
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("5m");
-      stage.told();
-      stage.tell(stage.scene().filter((line) => line.startsWith("container ") || /^\/logs\/.*\.log$/.test(line)));
+    before: (harness) => void harness.runtime.programs.set("a", { exitsAfterMs: 1000, exitCode: 1 }),
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("5m");
+      harness.takeLog();
+      harness.appendLog(
+        harness.nodeSnapshot().filter((line) => line.startsWith("container ") || /^\/logs\/.*\.log$/.test(line)),
+      );
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "300s /logs/default_web-node_UID/a/5.log
       300s container web-node/a #5 exited 1"
     `);
   },
 );
 
-/** The container writes its last words and exits. */
-async function say(stage: Stage, words: string, exitCode: number): Promise<void> {
-  const attempt = [...stage.runtime.containers.values()].at(-1)?.config.metadata?.attempt ?? 0;
-  const [path = ""] = stage.disk.paths().filter((each) => each.endsWith(`/containers/a/0000000${attempt}`));
-  await stage.disk.at("/").write(path, words, 0o666);
-  await stage.exit("a", exitCode);
+/** Lets the container write a termination message and exit. */
+async function exitWithMessage(harness: AgentHarness, message: string, exitCode: number): Promise<void> {
+  const attempt = [...harness.runtime.containers.values()].at(-1)?.config.metadata?.attempt ?? 0;
+  const [path = ""] = harness.disk.paths().filter((each) => each.endsWith(`/containers/a/0000000${attempt}`));
+  await harness.disk.at("/").write(path, message, 0o666);
+  await harness.exit("a", exitCode);
 }
 
-/** What the pods' containers have said, the latest first. */
-function wordsOf(stage: Stage): readonly string[] {
-  const own = stage.pods().flatMap(({ status }) => status.containerStatuses ?? []);
+/** The termination messages in the status, the current instance's before the previous one's. */
+function terminationMessages(harness: AgentHarness): readonly string[] {
+  const own = harness.podReports().flatMap(({ status }) => status.containerStatuses ?? []);
   return own.flatMap(({ state, lastState }) => [state, lastState].flatMap((each) => each?.terminated?.message ?? []));
 }
 
 scenario(
-  "the last words of a container are shown, also to the next agent, and each instance has its own",
+  "the termination message of each instance is reported, also by the next agent",
   {
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await say(stage, "no licence", 3);
-      await stage.advance("1s");
-      const toFirst = wordsOf(stage);
-      await stage.stop();
-      await stage.start();
-      const toNext = wordsOf(stage);
-      await say(stage, "still none", 4);
-      await stage.advance("1s");
-      const files = stage.disk.paths().filter((path) => path.includes("/containers/a/"));
-      stage.told();
-      stage.tell([...toFirst, ...toNext, ...wordsOf(stage), ...files.map((path) => path.slice(-8))]);
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await exitWithMessage(harness, "no licence", 3);
+      await harness.advance("1s");
+      const firstAgentMessages = terminationMessages(harness);
+      await harness.stop();
+      await harness.start();
+      const nextAgentMessages = terminationMessages(harness);
+      await exitWithMessage(harness, "still none", 4);
+      await harness.advance("1s");
+      const files = harness.disk.paths().filter((path) => path.includes("/containers/a/"));
+      harness.takeLog();
+      harness.appendLog([
+        ...firstAgentMessages,
+        ...nextAgentMessages,
+        ...terminationMessages(harness),
+        ...files.map((path) => path.slice(-8)),
+      ]);
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "2s no licence
       2s no licence
       2s still none
@@ -113,19 +120,19 @@ scenario(
 scenario(
   "a container that ran for more than ten minutes is restarted at once",
   {
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.exit("a", 1);
-      await stage.advance("11m");
-      await stage.exit("a", 1);
-      await stage.advance("1s");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.exit("a", 1);
+      await harness.advance("11m");
+      await harness.exit("a", 1);
+      await harness.advance("1s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -146,30 +153,20 @@ scenario(
 );
 
 scenario(
-  "a pod that never restarts succeeds when its containers are done",
+  "a pod with restartPolicy Never succeeds when its containers have completed",
   {
-    before: (stage) => {
-      stage.runtime.programs.set("a", { exitsAfterMs: 2000, exitCode: 0 });
-      stage.runtime.programs.set("b", { exitsAfterMs: 3000, exitCode: 0 });
+    before: (harness) => {
+      harness.runtime.programs.set("a", { exitsAfterMs: 2000, exitCode: 0 });
+      harness.runtime.programs.set("b", { exitsAfterMs: 3000, exitCode: 0 });
     },
-    async run(stage) {
-      await stage.offer(makePod("job", { restartPolicy: "Never" }, ["a", "b"]));
-      await stage.advance("10s");
+    async run(harness) {
+      await harness.setManifests(makePod("job", { restartPolicy: "Never" }, ["a", "b"]));
+      await harness.advance("10s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
-      "0s following the container runtime
-      0s report job Pending: a waiting ContainerCreating, b waiting ContainerCreating
-      0s job: prepare volumes
-      0s job: run sandbox (attempt 0): the pod has none
-      0s job: create container a (attempt 0): it has not run yet
-      0s job: start container a (attempt 0)
-      0s report job Pending: a running, b waiting ContainerCreating
-      0s job: create container b (attempt 0): it has not run yet
-      0s job: start container b (attempt 0)
-      0s report job Running, ready: a running, b running
-      2s report job Running: a terminated Completed 0, b running
+  (log) => {
+    expect(withoutStart(log)).toMatchInlineSnapshot(`
+      "2s report job Running: a terminated Completed 0, b running
       3s report job Succeeded, terminating: a terminated Completed 0, b terminated Completed 0
       3s job: stop sandbox: all its containers are done
       3s report job Succeeded, terminated: a terminated Completed 0, b terminated Completed 0"
@@ -178,29 +175,19 @@ scenario(
 );
 
 scenario(
-  "a pod that never restarts has failed when one container has, and only when all are done",
+  "a pod with restartPolicy Never whose container fails is Failed only when all containers have exited",
   {
-    before: (stage) => void stage.runtime.programs.set("a", { exitsAfterMs: 2000, exitCode: 3 }),
-    async run(stage) {
-      await stage.offer(makePod("job", { restartPolicy: "Never" }, ["a", "b"]));
-      await stage.advance("10s");
-      await stage.exit("b", 0);
-      await stage.advance("1s");
+    before: (harness) => void harness.runtime.programs.set("a", { exitsAfterMs: 2000, exitCode: 3 }),
+    async run(harness) {
+      await harness.setManifests(makePod("job", { restartPolicy: "Never" }, ["a", "b"]));
+      await harness.advance("10s");
+      await harness.exit("b", 0);
+      await harness.advance("1s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
-      "0s following the container runtime
-      0s report job Pending: a waiting ContainerCreating, b waiting ContainerCreating
-      0s job: prepare volumes
-      0s job: run sandbox (attempt 0): the pod has none
-      0s job: create container a (attempt 0): it has not run yet
-      0s job: start container a (attempt 0)
-      0s report job Pending: a running, b waiting ContainerCreating
-      0s job: create container b (attempt 0): it has not run yet
-      0s job: start container b (attempt 0)
-      0s report job Running, ready: a running, b running
-      2s report job Running: a terminated Error 3, b running
+  (log) => {
+    expect(withoutStart(log)).toMatchInlineSnapshot(`
+      "2s report job Running: a terminated Error 3, b running
       10s report job Failed, terminating: a terminated Error 3, b terminated Completed 0
       10s job: stop sandbox: all its containers are done
       10s report job Failed, terminated: a terminated Error 3, b terminated Completed 0"
@@ -209,31 +196,21 @@ scenario(
 );
 
 scenario(
-  "OnFailure restarts what failed and leaves what is done",
+  "OnFailure restarts failed containers and not completed ones",
   {
-    before: (stage) => void stage.runtime.programs.set("a", { exitsAfterMs: 1000, exitCode: 0 }),
-    async run(stage) {
-      await stage.offer(makePod("job", { restartPolicy: "OnFailure" }, ["a", "b"]));
-      await stage.advance("5s");
-      await stage.exit("b", 9);
-      await stage.advance("5s");
-      await stage.exit("b", 0);
-      await stage.advance("5s");
+    before: (harness) => void harness.runtime.programs.set("a", { exitsAfterMs: 1000, exitCode: 0 }),
+    async run(harness) {
+      await harness.setManifests(makePod("job", { restartPolicy: "OnFailure" }, ["a", "b"]));
+      await harness.advance("5s");
+      await harness.exit("b", 9);
+      await harness.advance("5s");
+      await harness.exit("b", 0);
+      await harness.advance("5s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
-      "0s following the container runtime
-      0s report job Pending: a waiting ContainerCreating, b waiting ContainerCreating
-      0s job: prepare volumes
-      0s job: run sandbox (attempt 0): the pod has none
-      0s job: create container a (attempt 0): it has not run yet
-      0s job: start container a (attempt 0)
-      0s report job Pending: a running, b waiting ContainerCreating
-      0s job: create container b (attempt 0): it has not run yet
-      0s job: start container b (attempt 0)
-      0s report job Running, ready: a running, b running
-      1s report job Running: a terminated Completed 0, b running
+  (log) => {
+    expect(withoutStart(log)).toMatchInlineSnapshot(`
+      "1s report job Running: a terminated Completed 0, b running
       5s report job Running: a terminated Completed 0, b terminated Error 9
       5s job: create container b (attempt 1): it exited with code 9
       5s report job Running: a terminated Completed 0, b waiting ContainerCreating (restarts: 1)
@@ -247,23 +224,16 @@ scenario(
 );
 
 scenario(
-  "a deadline ends the pod for good",
+  "activeDeadlineSeconds ends the pod permanently",
   {
-    async run(stage) {
-      await stage.offer(makePod("web", { activeDeadlineSeconds: 20, terminationGracePeriodSeconds: 3 }));
-      await stage.advance("60s");
+    async run(harness) {
+      await harness.setManifests(makePod("web", { activeDeadlineSeconds: 20, terminationGracePeriodSeconds: 3 }));
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
-      "0s following the container runtime
-      0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
-      0s web: run sandbox (attempt 0): the pod has none
-      0s web: create container a (attempt 0): it has not run yet
-      0s web: start container a (attempt 0)
-      0s report web Running, ready: a running
-      20s report web Running, ready, terminating: a running
+  (log) => {
+    expect(withoutStart(log)).toMatchInlineSnapshot(`
+      "20s report web Running, ready, terminating: a running
       20s web: stop container a within 3s: Pod was active on the node longer than the specified deadline
       20s report web Failed (DeadlineExceeded), terminating: a terminated Error 143
       20s web: stop sandbox: Pod was active on the node longer than the specified deadline
@@ -273,18 +243,18 @@ scenario(
 );
 
 scenario(
-  "the deadline of a pod that has to wait for its predecessor is counted from its own beginning",
+  "activeDeadlineSeconds of a pod that waits for its predecessor counts from its own start",
   {
-    before: (stage) => void stage.runtime.programs.set("a", { onTerm: "ignores" }),
-    async run(stage) {
-      await stage.offer(makePod("web", { terminationGracePeriodSeconds: 45 }));
-      stage.told();
-      await stage.offer(makePod("web", { activeDeadlineSeconds: 30, terminationGracePeriodSeconds: 3 }));
-      await stage.advance("90s");
+    before: (harness) => void harness.runtime.programs.set("a", { onTerm: "ignores" }),
+    async run(harness) {
+      await harness.setManifests(makePod("web", { terminationGracePeriodSeconds: 45 }));
+      harness.takeLog();
+      await harness.setManifests(makePod("web", { activeDeadlineSeconds: 30, terminationGracePeriodSeconds: 3 }));
+      await harness.advance("90s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: a running
       0s report web Pending: a waiting ContainerCreating
       45s web: stop container a within 45s: its manifest has changed
@@ -293,7 +263,7 @@ scenario(
       45s web: remove sandbox: its manifest has changed
       45s web: remove the pod's files: its manifest has changed
       45s report web Running, finished: a terminated Error 137
-      45s web: prepare volumes
+      45s web: create the pod's directories
       45s web: run sandbox (attempt 0): the pod has none
       45s web: create container a (attempt 0): it has not run yet
       45s web: start container a (attempt 0)
@@ -308,23 +278,23 @@ scenario(
 );
 
 scenario(
-  "a clock that is set back keeps no container waiting for the past",
+  "a wall clock that is set back does not delay a restart",
   {
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.exit("a", 1);
-      stage.clock.jump(1000);
-      await stage.exit("a", 1);
-      stage.clock.jump(-3_600_000);
-      await stage.offer(makePod("web"), makePod("other"));
-      await stage.advance("20s");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.exit("a", 1);
+      harness.clock.stepWallClock(1000);
+      await harness.exit("a", 1);
+      harness.clock.stepWallClock(-3_600_000);
+      await harness.setManifests(makePod("web"), makePod("other"));
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -337,7 +307,7 @@ scenario(
       0s report web Running: a waiting CrashLoopBackOff (restarts: 1)
       0s web: remove container a: a newer instance has ended too
       0s report other Pending: a waiting ContainerCreating
-      0s other: prepare volumes
+      0s other: create the pod's directories
       0s other: run sandbox (attempt 0): the pod has none
       0s other: create container a (attempt 0): it has not run yet
       0s other: start container a (attempt 0)
@@ -351,42 +321,42 @@ scenario(
 );
 
 scenario(
-  "that memory was the reason is told also where the runtime hears of it after the end, and a new instance runs already",
+  "OOMKilled is reported for the last instance although the runtime reports it after the next one started",
   {
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("60s");
-      const killed = stage.idOf("a");
-      await stage.exit("a", 137);
-      stage.runtime.tellReason(killed, "OOMKilled");
-      await stage.advance("1s");
-      stage.told();
-      const { containerStatuses = [] } = stage.pods()[0]?.status ?? {};
-      stage.tell(containerStatuses.map(({ lastState }) => `last: ${lastState?.terminated?.reason}`));
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("60s");
+      const killed = harness.containerIdOf("a");
+      await harness.exit("a", 137);
+      harness.runtime.setExitReason(killed, "OOMKilled");
+      await harness.advance("1s");
+      harness.takeLog();
+      const { containerStatuses = [] } = harness.podReports()[0]?.status ?? {};
+      harness.appendLog(containerStatuses.map(({ lastState }) => `last: ${lastState?.terminated?.reason}`));
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`"61s last: OOMKilled"`);
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`"61s last: OOMKilled"`);
   },
 );
 
 scenario(
-  "that memory was the reason is told also of a pod that has failed by then",
+  "OOMKilled is reported for a pod that has already failed when the runtime reports it",
   {
-    async run(stage) {
-      await stage.offer(makePod("web", { restartPolicy: "Never" }));
-      await stage.advance("60s");
-      const killed = stage.idOf("a");
-      await stage.exit("a", 137);
-      stage.runtime.tellReason(killed, "OOMKilled");
-      await stage.advance("1s");
+    async run(harness) {
+      await harness.setManifests(makePod("web", { restartPolicy: "Never" }));
+      await harness.advance("60s");
+      const killed = harness.containerIdOf("a");
+      await harness.exit("a", 137);
+      harness.runtime.setExitReason(killed, "OOMKilled");
+      await harness.advance("1s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -400,30 +370,30 @@ scenario(
 );
 
 /*
- * 1. an agent asks for a container, and dies      3. the runtime makes the container that the dead agent asked for
- * 2. the next one lists none, and asks for it too
+ * 1. an agent calls CreateContainer and dies      3. the runtime creates the container of the first call
+ * 2. the next agent lists none and calls again
  *
- * containerd's own events do not tell of a creation. The name is taken, though: the refusal is why the pod is listed again.
- * A test and no scenario, since it is a play of a death already.
+ * containerd's own event service does not report creations. But the name is reserved: the refused call makes the agent
+ * list the pod again. Not a scenario, since it is about one certain death.
  */
-test("a container that is still being created for an agent that died is found, although no event tells of it", async () => {
-  const stage = await createStage();
-  stage.runtime.losesEvents = true;
-  const resume = stage.runtime.hang("createContainer");
-  await stage.start();
-  await stage.offer(makePod("web"));
-  stage.kill();
-  await stage.start();
-  await stage.advance("1s");
-  stage.told();
+test("a container whose creation outlives the agent that requested it is found without an event", async () => {
+  const harness = await createHarness();
+  harness.runtime.losesEvents = true;
+  const resume = harness.runtime.hang("createContainer");
+  await harness.start();
+  await harness.setManifests(makePod("web"));
+  harness.kill();
+  await harness.start();
+  await harness.advance("1s");
+  harness.takeLog();
   resume();
-  await stage.advance("5s");
-  expect(stage.told()).toMatchInlineSnapshot(`
+  await harness.advance("5s");
+  expect(harness.takeLog()).toMatchInlineSnapshot(`
     "1s web: failed to create container a (attempt 0): it has not run yet: name "default/web-node/a #0" is reserved for "container-2"
     1s report web Pending: a waiting CreateContainerError
     2s web: start container a (attempt 0)
     2s report web Running, ready: a running"
   `);
-  expect(stage.scene()).toContain("container web-node/a #0 running");
-  await stage.stop();
+  expect(harness.nodeSnapshot()).toContain("container web-node/a #0 running");
+  await harness.stop();
 });

@@ -1,24 +1,24 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
 import { FilesError } from "../../host/fs/files.ts";
-import { createStage, makePod } from "./harness.ts";
+import { createHarness, makePod } from "./harness.ts";
 import { scenario } from "./scenario.ts";
 
 scenario(
-  "a sandbox that dies takes its containers along, and both are made anew",
+  "when a sandbox dies its containers are stopped and both are created again",
   {
-    async run(stage) {
-      await stage.offer(makePod("web", {}, ["a", "b"]));
-      const [sandbox] = stage.runtime.sandboxes.keys();
-      if (sandbox !== undefined) stage.runtime.exitSandbox(sandbox);
-      await stage.advance("1s");
+    async run(harness) {
+      await harness.setManifests(makePod("web", {}, ["a", "b"]));
+      const [sandbox] = harness.runtime.sandboxes.keys();
+      if (sandbox !== undefined) harness.runtime.exitSandbox(sandbox);
+      await harness.advance("1s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -44,27 +44,27 @@ scenario(
 );
 
 scenario(
-  "the runtime dies in the middle of a start; the pod starts when it is back",
+  "a pod whose start is interrupted by a crash of the runtime starts when it is back",
   {
-    before: (stage) => {
-      stage.runtime.before.createContainer = () => {
-        delete stage.runtime.before.createContainer;
-        stage.runtime.goDown();
-        stage.clock.wakeAt(stage.clock.now() + 30_000, () => stage.runtime.comeBack());
+    before: (harness) => {
+      harness.runtime.before.createContainer = () => {
+        delete harness.runtime.before.createContainer;
+        harness.runtime.goDown();
+        harness.clock.wakeAt(harness.clock.now() + 30_000, () => harness.runtime.comeBack());
       };
     },
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("60s");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
-      0s the container runtime is away; pods keep running, and it is waited for
+      0s the container runtime is away; pods keep running; reconnecting
       30s the container runtime is back
       30s web: create container a (attempt 0): it has not run yet
       30s web: start container a (attempt 0)
@@ -74,23 +74,23 @@ scenario(
 );
 
 scenario(
-  "a pod is shown before the runtime has ever answered",
+  "a pod is reported before the runtime has ever answered",
   {
-    before: (stage) => stage.runtime.goDown(),
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("10s");
-      stage.runtime.comeBack();
-      await stage.advance("1s");
+    before: (harness) => harness.runtime.goDown(),
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("10s");
+      harness.runtime.comeBack();
+      await harness.advance("1s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
-      "0s the container runtime is away; pods keep running, and it is waited for
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
+      "0s the container runtime is away; pods keep running; reconnecting
       2s report web Pending: no containers
       10s following the container runtime
       10s report web Pending: a waiting ContainerCreating
-      10s web: prepare volumes
+      10s web: create the pod's directories
       10s web: run sandbox (attempt 0): the pod has none
       10s web: create container a (attempt 0): it has not run yet
       10s web: start container a (attempt 0)
@@ -99,57 +99,57 @@ scenario(
   },
 );
 
-test("whoever asks is told that the runtime is away, since when, and how, until it is back", async () => {
-  const stage = await createStage();
-  const runtime = () => stage.agent.node.report().runtime;
-  stage.runtime.goDown();
-  await stage.start();
-  const since = new Date(stage.clock.now()).toISOString().replace(/\.\d+/, "");
-  await stage.advance("90s");
+test("the node report shows since when and why the runtime is away, until it is back", async () => {
+  const harness = await createHarness();
+  const runtime = () => harness.agent.nodeSummary.report().runtime;
+  harness.runtime.goDown();
+  await harness.start();
+  const since = new Date(harness.clock.now()).toISOString().replace(/\.\d+/, "");
+  await harness.advance("90s");
   expect(runtime()).toEqual({ state: "away", since, message: "the runtime is down" });
-  stage.runtime.comeBack();
-  await stage.advance("1s");
+  harness.runtime.comeBack();
+  await harness.advance("1s");
   expect(runtime()).toEqual({ state: "ready" });
-  stage.runtime.goDown();
+  harness.runtime.goDown();
   expect(runtime()).toMatchObject({ state: "away" });
-  await stage.stop();
+  await harness.stop();
 });
 
-test("a pod that nobody could look at says where the runtime is waited for, and how it is away", async () => {
-  const stage = await createStage();
-  stage.runtime.goDown();
-  await stage.start();
-  await stage.offer(makePod("web"));
-  await stage.advance("10s");
-  expect(stage.pods().map(({ status }) => status.message)).toEqual([
-    "what of the pod runs is not known yet: the container runtime is away, and waited for at /run/fake.sock: events: the runtime is down",
+test("a pod that could not be observed reports the runtime's socket and the connection error", async () => {
+  const harness = await createHarness();
+  harness.runtime.goDown();
+  await harness.start();
+  await harness.setManifests(makePod("web"));
+  await harness.advance("10s");
+  expect(harness.podReports().map(({ status }) => status.message)).toEqual([
+    "the pod's containers cannot be observed yet: the container runtime is away (reconnecting to /run/fake.sock): events: the runtime is down",
   ]);
-  await stage.stop();
+  await harness.stop();
 });
 
 scenario(
-  "of a pod that ran before the agent was restarted nothing is claimed while the runtime is away",
+  "a restarted agent reports no containers of a known pod while the runtime is away",
   {
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.stop();
-      stage.runtime.goDown();
-      await stage.start();
-      await stage.advance("10s");
-      stage.runtime.comeBack();
-      await stage.advance("1s");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.stop();
+      harness.runtime.goDown();
+      await harness.start();
+      await harness.advance("10s");
+      harness.runtime.comeBack();
+      await harness.advance("1s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
-      0s the container runtime is away; pods keep running, and it is waited for
+      0s the container runtime is away; pods keep running; reconnecting
       2s report web Pending: no containers
       10s following the container runtime
       10s report web Running, ready: a running"
@@ -158,31 +158,31 @@ scenario(
 );
 
 scenario(
-  "a pod that was seen keeps its last status while the runtime is away",
+  "a pod that was observed keeps its last status while the runtime is away",
   {
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      stage.runtime.goDown();
-      await stage.offer(makePod("web"), makePod("other"));
-      await stage.advance("10s");
-      stage.runtime.comeBack();
-      await stage.advance("1s");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      harness.runtime.goDown();
+      await harness.setManifests(makePod("web"), makePod("other"));
+      await harness.advance("10s");
+      harness.runtime.comeBack();
+      await harness.advance("1s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
-      0s the container runtime is away; pods keep running, and it is waited for
+      0s the container runtime is away; pods keep running; reconnecting
       2s report other Pending: no containers
       10s the container runtime is back
       10s report other Pending: a waiting ContainerCreating
-      10s other: prepare volumes
+      10s other: create the pod's directories
       10s other: run sandbox (attempt 0): the pod has none
       10s other: create container a (attempt 0): it has not run yet
       10s other: start container a (attempt 0)
@@ -192,22 +192,22 @@ scenario(
 );
 
 scenario(
-  "an exit whose event is lost is found by the audit",
+  "a relist finds an exit whose event was lost",
   {
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("11s");
-      stage.runtime.losesEvents = true;
-      await stage.exit("a", 1);
-      stage.runtime.losesEvents = false;
-      await stage.advance("6m");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("11s");
+      harness.runtime.losesEvents = true;
+      await harness.exit("a", 1);
+      harness.runtime.losesEvents = false;
+      await harness.advance("6m");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -222,20 +222,20 @@ scenario(
 );
 
 scenario(
-  "a container that the runtime loses is made anew under the next number",
+  "a container that the runtime has lost is created again with the next attempt",
   {
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("11s");
-      stage.runtime.loseContainer(stage.idOf("a"));
-      await stage.advance("6m");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("11s");
+      harness.runtime.loseContainer(harness.containerIdOf("a"));
+      await harness.advance("6m");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -250,20 +250,20 @@ scenario(
 );
 
 scenario(
-  "a container of unknown state is stopped before another one takes its place",
+  "a container in the unknown state is stopped before the next instance is created",
   {
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("11s");
-      stage.runtime.loseTrack(stage.idOf("a"));
-      await stage.advance("6m");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("11s");
+      harness.runtime.setUnknown(harness.containerIdOf("a"));
+      await harness.advance("6m");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -280,22 +280,22 @@ scenario(
 );
 
 scenario(
-  "a full disk keeps no pod from running",
+  "a pod runs although its checkpoint cannot be written to a full disk",
   {
-    before: (stage) => {
-      stage.disk.before = (verb, path) => {
+    before: (harness) => {
+      harness.disk.before = (verb, path) => {
         if (verb === "write" && path.startsWith("/root/berth"))
           throw new FilesError("ENOSPC", path, "the disk is full");
       };
     },
-    run: (stage) => stage.offer(makePod("web")),
+    run: (harness) => harness.setManifests(makePod("web")),
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
-      0s web: the pod cannot be recorded; a restart would forget it
+      0s web: cannot save the pod's checkpoint; after a restart the agent would not know the pod
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -305,22 +305,22 @@ scenario(
 );
 
 scenario(
-  "a verb that is unavailable while events flow is tried again with growing delays, and blamed on nobody",
+  "an UNAVAILABLE call while events still arrive is retried with back-off and not reported as the pod's failure",
   {
-    before: (stage) => {
+    before: (harness) => {
       const error = () => new CriError("UNAVAILABLE", "RunPodSandbox", "the socket is gone");
-      stage.runtime.failures.runPodSandbox = [error(), error(), error()];
+      harness.runtime.failures.runPodSandbox = [error(), error(), error()];
     },
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("20s");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       7s web: run sandbox (attempt 0): the pod has none
       7s web: create container a (attempt 0): it has not run yet
       7s web: start container a (attempt 0)
@@ -330,20 +330,22 @@ scenario(
 );
 
 scenario(
-  "an image that somebody brings later is found, although nobody tells",
+  "an image that another client adds later is found without an event",
   {
-    async run(stage) {
-      await stage.offer(makePod("web", { containers: [{ name: "a", image: "app:1", imagePullPolicy: "Never" }] }));
-      await stage.advance("90s");
-      stage.runtime.addImage("app:1");
-      await stage.advance("60s");
+    async run(harness) {
+      await harness.setManifests(
+        makePod("web", { containers: [{ name: "a", image: "app:1", imagePullPolicy: "Never" }] }),
+      );
+      await harness.advance("90s");
+      harness.runtime.addImage("app:1");
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ErrImageNeverPull
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       120s report web Pending: a waiting ContainerCreating
       120s web: create container a (attempt 0): it has not run yet
@@ -354,21 +356,21 @@ scenario(
 );
 
 scenario(
-  "an image that cannot be inspected is named, and asked for again",
+  "an image that cannot be inspected is reported as ImageInspectError and inspected again",
   {
-    before: (stage) => {
-      stage.runtime.failures.imageStatus = [new CriError("UNKNOWN", "ImageStatus", "the store is broken")];
+    before: (harness) => {
+      harness.runtime.failures.imageStatus = [new CriError("UNKNOWN", "ImageStatus", "the store is broken")];
     },
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("70s");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("70s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ImageInspectError
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s report web Pending: a waiting ContainerCreating
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -379,34 +381,34 @@ scenario(
 );
 
 scenario(
-  "a runtime that only says that it stopped a container is asked again, not at once",
+  "a stop that succeeds without stopping the container is retried with back-off",
   {
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      const { stopContainer } = stage.runtime;
-      stage.runtime.stopContainer = async () => {};
-      await stage.offer();
-      await stage.advance("3s");
-      stage.runtime.stopContainer = stopContainer;
-      await stage.advance("10s");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      const { stopContainer } = harness.runtime;
+      harness.runtime.stopContainer = async () => {};
+      await harness.setManifests();
+      await harness.advance("3s");
+      harness.runtime.stopContainer = stopContainer;
+      await harness.advance("10s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
       0s report web Running, ready, terminating: a running
       0s web: stop container a within 30s: its manifest is gone
-      0s web: failed to stop container a within 30s: its manifest is gone: it was reported as done, but nothing has changed
+      0s web: failed to stop container a within 30s: its manifest is gone: the runtime reported success, but nothing has changed
       1s web: stop container a within 29s: its manifest is gone
-      1s web: failed to stop container a within 29s: its manifest is gone: it was reported as done, but nothing has changed
+      1s web: failed to stop container a within 29s: its manifest is gone: the runtime reported success, but nothing has changed
       3s web: stop container a within 27s: its manifest is gone
-      3s web: failed to stop container a within 27s: its manifest is gone: it was reported as done, but nothing has changed
+      3s web: failed to stop container a within 27s: its manifest is gone: the runtime reported success, but nothing has changed
       7s web: stop container a within 23s: its manifest is gone
       7s report web Running, terminating: a terminated Error 143
       7s web: stop sandbox: its manifest is gone
@@ -418,24 +420,24 @@ scenario(
 );
 
 scenario(
-  "a sandbox that never lasts is made with growing delays, and leaves one behind",
+  "a sandbox that keeps dying is created again with back-off, and only the last dead one is kept",
   {
-    before: (stage) => {
-      stage.runtime.after.runPodSandbox = () => {
-        const newest = [...stage.runtime.sandboxes.keys()].at(-1);
-        if (newest !== undefined && stage.clock.elapsedMs < 20_000) stage.runtime.exitSandbox(newest);
+    before: (harness) => {
+      harness.runtime.after.runPodSandbox = () => {
+        const newest = [...harness.runtime.sandboxes.keys()].at(-1);
+        if (newest !== undefined && harness.clock.elapsedMs < 20_000) harness.runtime.exitSandbox(newest);
       };
     },
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("60s");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: stop sandbox: the last one is not ready
       0s web: run sandbox (attempt 1): the last one is not ready

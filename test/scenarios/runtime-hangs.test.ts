@@ -1,41 +1,41 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
 import type { RuntimeVerb } from "../fakes/runtime.ts";
-import { createStage, makePod, type Stage } from "./harness.ts";
-import { linesOf, scenario } from "./scenario.ts";
+import { type AgentHarness, createHarness, makePod } from "./harness.ts";
+import { filterLines, scenario } from "./scenario.ts";
 
-/** Calls of the verb that begin in these seconds hang until the last of them, where they are about the right thing. */
+/** Calls of a verb for a matching subject that begin between the seconds `from` and `until` hang until `until`. */
 function hang(
-  { clock, runtime }: Stage,
+  { clock, runtime }: AgentHarness,
   verb: RuntimeVerb,
-  isAbout: (about: string) => boolean,
+  matches: (about: string) => boolean,
   { from = 0, until = 30 }: { readonly from?: number; readonly until?: number } = {},
 ): void {
   const resumed = Promise.withResolvers<void>();
   const isTime = () => clock.elapsedMs >= from * 1000 && clock.elapsedMs < until * 1000;
-  runtime.before[verb] = (about) => (isTime() && isAbout(about) ? resumed.promise : undefined);
+  runtime.before[verb] = (about) => (isTime() && matches(about) ? resumed.promise : undefined);
   clock.wakeAt(clock.now() + until * 1000, resumed.resolve);
 }
 
-const isOfStuckPod = (stage: Stage) => (about: string) =>
-  [...stage.runtime.sandboxes.values()].some(
+const isStuckSandbox = (harness: AgentHarness) => (about: string) =>
+  [...harness.runtime.sandboxes.values()].some(
     ({ id, config }) => id === about && config.metadata?.name.startsWith("stuck"),
   );
 
 scenario(
-  "a runtime that hangs is given up at the deadline and tried again",
+  "a call to the runtime that hangs fails at its deadline and is retried",
   {
-    before: (stage) => hang(stage, "createContainer", () => true, { until: 200 }),
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("10m");
+    before: (harness) => hang(harness, "createContainer", () => true, { until: 200 }),
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("10m");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       120s web: failed to create container a (attempt 0): it has not run yet: no answer within 120000 ms
       120s report web Pending: a waiting CreateContainerError
@@ -47,24 +47,24 @@ scenario(
 );
 
 scenario(
-  "starts that hang give their places to others after ten seconds",
+  "a start that hangs releases its slot to others after ten seconds",
   {
-    options: { startPlaces: 2 },
-    before: (stage) => hang(stage, "runPodSandbox", (about) => about.includes("stuck")),
-    async run(stage) {
-      await stage.offer(makePod("stuck-1"), makePod("stuck-2"), makePod("web"));
-      await stage.advance("60s");
+    options: { startSlots: 2 },
+    before: (harness) => hang(harness, "runPodSandbox", (about) => about.includes("stuck")),
+    async run(harness) {
+      await harness.setManifests(makePod("stuck-1"), makePod("stuck-2"), makePod("web"));
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report stuck-1 Pending: a waiting ContainerCreating
       0s report stuck-2 Pending: a waiting ContainerCreating
       0s report web Pending: a waiting ContainerCreating
-      0s stuck-1: prepare volumes
-      0s stuck-2: prepare volumes
-      10s web: prepare volumes
+      0s stuck-1: create the pod's directories
+      0s stuck-2: create the pod's directories
+      10s web: create the pod's directories
       10s web: run sandbox (attempt 0): the pod has none
       10s web: create container a (attempt 0): it has not run yet
       10s web: start container a (attempt 0)
@@ -84,18 +84,18 @@ scenario(
 const stuckPods = [1, 2, 3, 4].map((number) => makePod(`stuck-${number}`));
 
 scenario(
-  "teardowns that hang give their places to others after ten seconds",
+  "a teardown that hangs releases its slot to others after ten seconds",
   {
-    before: (stage) => hang(stage, "stopPodSandbox", isOfStuckPod(stage)),
-    async run(stage) {
-      await stage.offer(...stuckPods, makePod("web"));
-      stage.told();
-      await stage.offer();
-      await stage.advance("60s");
+    before: (harness) => hang(harness, "stopPodSandbox", isStuckSandbox(harness)),
+    async run(harness) {
+      await harness.setManifests(...stuckPods, makePod("web"));
+      harness.takeLog();
+      await harness.setManifests();
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /sandbox/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /sandbox/)).toMatchInlineSnapshot(`
       "10s web: stop sandbox: its manifest is gone
       10s web: remove sandbox: its manifest is gone
       30s stuck-1: stop sandbox: its manifest is gone
@@ -111,18 +111,18 @@ scenario(
 );
 
 scenario(
-  "a removal that hangs keeps no other pod from its own",
+  "a sandbox removal that hangs does not block the removals of other pods",
   {
-    before: (stage) => hang(stage, "removePodSandbox", isOfStuckPod(stage)),
-    async run(stage) {
-      await stage.offer(...stuckPods, makePod("web"));
-      stage.told();
-      await stage.offer();
-      await stage.advance("60s");
+    before: (harness) => hang(harness, "removePodSandbox", isStuckSandbox(harness)),
+    async run(harness) {
+      await harness.setManifests(...stuckPods, makePod("web"));
+      harness.takeLog();
+      await harness.setManifests();
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(linesOf(story, /sandbox/)).toMatchInlineSnapshot(`
+  (log) => {
+    expect(filterLines(log, /sandbox/)).toMatchInlineSnapshot(`
       "0s stuck-1: stop sandbox: its manifest is gone
       0s stuck-2: stop sandbox: its manifest is gone
       0s stuck-3: stop sandbox: its manifest is gone
@@ -138,27 +138,27 @@ scenario(
 );
 
 scenario(
-  "an audit that hangs keeps no pod from starting or restarting, and says nothing of what has begun since",
+  "a relist that hangs does not block starts and restarts, and its late result does not override newer state",
   {
-    before: (stage) => hang(stage, "listContainers", (about) => about === "", { from: 300, until: 330 }),
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("310s");
-      stage.told();
-      await stage.exit("a", 1);
-      await stage.offer(makePod("web"), makePod("other"));
-      await stage.advance("70s");
+    before: (harness) => hang(harness, "listContainers", (about) => about === "", { from: 300, until: 330 }),
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("310s");
+      harness.takeLog();
+      await harness.exit("a", 1);
+      await harness.setManifests(makePod("web"), makePod("other"));
+      await harness.advance("70s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "310s report web Running: a terminated Error 1
       310s web: create container a (attempt 1): it exited with code 1
       310s report web Running: a waiting ContainerCreating (restarts: 1)
       310s web: start container a (attempt 1)
       310s report web Running, ready: a running (restarts: 1)
       310s report other Pending: a waiting ContainerCreating
-      310s other: prepare volumes
+      310s other: create the pod's directories
       310s other: run sandbox (attempt 0): the pod has none
       310s other: create container a (attempt 0): it has not run yet
       310s other: start container a (attempt 0)
@@ -168,29 +168,29 @@ scenario(
 );
 
 scenario(
-  "an image that cannot be looked at holds up those who need it alone",
+  "an ImageStatus call that hangs delays only the pods that need the image",
   {
-    before: (stage) => {
-      stage.runtime.addImage("app:1");
-      hang(stage, "imageStatus", (about) => about === "app:1");
+    before: (harness) => {
+      harness.runtime.addImage("app:1");
+      hang(harness, "imageStatus", (about) => about === "app:1");
     },
-    async run(stage) {
+    async run(harness) {
       const image = "app:1";
-      await stage.offer(makePod("stuck", { containers: [{ name: "a", image }] }), makePod("web"));
-      await stage.advance("60s");
+      await harness.setManifests(makePod("stuck", { containers: [{ name: "a", image }] }), makePod("web"));
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
       30s report stuck Pending: a waiting ContainerCreating
-      30s stuck: prepare volumes
+      30s stuck: create the pod's directories
       30s stuck: run sandbox (attempt 0): the pod has none
       30s stuck: create container a (attempt 0): it has not run yet
       30s stuck: start container a (attempt 0)
@@ -200,34 +200,34 @@ scenario(
 );
 
 scenario(
-  "a pull that hangs holds up those alone who need an image from a registry",
+  "a pull that hangs delays only the pods that need a pull",
   {
     options: { parallelPulls: 1 },
-    before: (stage) => {
-      for (const image of ["app:1", "app:2"]) stage.runtime.registry.set(image, undefined);
-      hang(stage, "pullImage", (about) => about === "app:1");
+    before: (harness) => {
+      for (const image of ["app:1", "app:2"]) harness.runtime.registry.set(image, undefined);
+      hang(harness, "pullImage", (about) => about === "app:1");
     },
-    async run(stage) {
+    async run(harness) {
       const pulling = ["app:1", "app:2"].map((image, n) =>
         makePod(`p${n + 1}`, { containers: [{ name: "a", image }] }),
       );
-      await stage.offer(...pulling);
-      await stage.advance("20s");
-      await stage.offer(...pulling, makePod("web"));
-      await stage.advance("60s");
+      await harness.setManifests(...pulling);
+      await harness.advance("20s");
+      await harness.setManifests(...pulling, makePod("web"));
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report p1 Pending: a waiting ContainerCreating
       0s report p2 Pending: a waiting ContainerCreating
-      0s p1: prepare volumes
-      0s p2: prepare volumes
+      0s p1: create the pod's directories
+      0s p2: create the pod's directories
       0s p1: run sandbox (attempt 0): the pod has none
       0s p2: run sandbox (attempt 0): the pod has none
       20s report web Pending: a waiting ContainerCreating
-      20s web: prepare volumes
+      20s web: create the pod's directories
       20s web: run sandbox (attempt 0): the pod has none
       20s web: create container a (attempt 0): it has not run yet
       20s web: start container a (attempt 0)
@@ -244,29 +244,29 @@ scenario(
   },
 );
 
-test("a pod whose status the runtime does not tell says so by one event, and by another one when that happens again", async () => {
-  const stage = await createStage({ isInCluster: true });
-  const { runtime } = stage;
+test("a pod whose container status cannot be read causes one FailedSync event for each outage", async () => {
+  const harness = await createHarness({ isInCluster: true });
+  const { runtime } = harness;
   const breakStatus = () => {
     runtime.before.containerStatus = () => {
-      throw new CriError("UNKNOWN", "ContainerStatus", "the task is of another mind");
+      throw new CriError("UNKNOWN", "ContainerStatus", "the task is gone");
     };
   };
-  const told = async () => (await stage.events("web")).filter((line) => line.includes("FailedSync"));
-  const message = "error determining status: rpc error: code = Unknown desc = the task is of another mind";
-  await stage.apply("web");
-  await stage.start();
-  await stage.advance("5s");
-  expect(await told()).toEqual([]);
+  const failedSyncEvents = async () => (await harness.events("web")).filter((line) => line.includes("FailedSync"));
+  const message = "error determining status: rpc error: code = Unknown desc = the task is gone";
+  await harness.apply("web");
+  await harness.start();
+  await harness.advance("5s");
+  expect(await failedSyncEvents()).toEqual([]);
   breakStatus();
-  await stage.exit("a", 1);
-  await stage.advance("5m");
-  expect(await told()).toEqual([`1x Warning FailedSync: ${message}`]);
+  await harness.exit("a", 1);
+  await harness.advance("5m");
+  expect(await failedSyncEvents()).toEqual([`1x Warning FailedSync: ${message}`]);
   delete runtime.before.containerStatus;
-  await stage.advance("5m");
-  expect(await stage.shown()).toEqual(["web Running, ready: a running (restarts: 1)"]);
+  await harness.advance("5m");
+  expect(await harness.apiPods()).toEqual(["web Running, ready: a running (restarts: 1)"]);
   breakStatus();
-  await stage.exit("a", 1);
-  await stage.advance("1m");
-  expect(await told()).toEqual([`2x Warning FailedSync: ${message}`]);
+  await harness.exit("a", 1);
+  await harness.advance("1m");
+  expect(await failedSyncEvents()).toEqual([`2x Warning FailedSync: ${message}`]);
 });

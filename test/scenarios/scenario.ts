@@ -1,67 +1,54 @@
 import { expect, test } from "bun:test";
-import type { Happening } from "../fakes/runtime.ts";
-import { createStage, type Stage, type StageOptions } from "./harness.ts";
+import { dieAnywhere, endStateOf } from "./harness/die-anywhere.ts";
+import { duplicateInstances } from "./harness/duplicate-instances.ts";
+import { type AgentHarness, createHarness, type HarnessOptions } from "./harness.ts";
 
-/** What happens to a node: told once as a story, and played once more for every call after which the agent may die. */
-export interface Play {
-  readonly options?: StageOptions;
-  /** The node before the agent starts. */
-  readonly before?: (stage: Stage) => Promise<void> | void;
-  /** From the start of the agent to a node at rest. */
-  readonly run: (stage: Stage) => Promise<void>;
+/**
+ * A sequence of events on a node. It runs once for its log, and once more for every call after which the agent can die.
+ */
+export interface Scenario {
+  readonly options?: HarnessOptions;
+  /** Prepares the node before the agent starts. */
+  readonly before?: (harness: AgentHarness) => Promise<void> | void;
+  /** Runs from the start of the agent until the node is idle. */
+  readonly run: (harness: AgentHarness) => Promise<void>;
 }
 
-/** Registers the two tests of a play. `expectStory` compares the story with the text beside it. */
-export function scenario(name: string, play: Play, expectStory: (story: string) => void): void {
-  const every = Number(process.env["DIE_EVERY"] ?? 1);
+/**
+ * Registers the two tests of a scenario: its log compared by `expectLog`, and its final state after a death of the
+ * agent behind each call (die anywhere). DIE_EVERY=n tries only every n-th call, DIE_AT=n only that one.
+ */
+export function scenario(name: string, { options, before, run }: Scenario, expectLog: (log: string) => void): void {
+  const create = (dieAfterCall?: number) =>
+    createHarness({ ...options, ...(dieAfterCall === undefined ? {} : { dieAfterCall }) });
+  const startAndRun = async (harness: AgentHarness) => {
+    await before?.(harness);
+    await harness.start();
+    await run(harness);
+  };
   test(name, async () => {
-    const stage = await perform(play);
-    expectStory(stage.told());
-    expectNothingTwice(stage.runtime.timeline);
+    const harness = await create();
+    await startAndRun(harness);
+    expectLog(harness.takeLog());
+    expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
   });
 
-  // The quick check leaves out some of the deaths; whoever runs this file alone sees all of them.
+  // The quick check sets DIE_EVERY; a run of this file alone tries all deaths.
   test(`${name}, whatever call the agent dies after`, async () => {
-    const whole = await perform(play);
-    const scene = await sceneOf(whole);
-    for (let dieAfterCall = 0; dieAfterCall < whole.calls; dieAfterCall += every) {
-      const stage = await perform(play, { dieAfterCall });
-      const from = `died after call ${dieAfterCall}`;
-      expect({ from, deaths: stage.deaths }).toEqual({ from, deaths: 1 });
-      expect({ from, scene: await sceneOf(stage) }).toEqual({ from, scene });
-      expectNothingTwice(stage.runtime.timeline);
-    }
+    await dieAnywhere({ name, create, run: startAndRun, endOf: endStateOf }, process.env);
   }, 60_000);
 }
 
-/** The node at rest, and what the API server shows of it. */
-async function sceneOf(stage: Stage): Promise<readonly string[]> {
-  return [...stage.scene(), ...(await stage.shown()).map((line) => `shown ${line}`)];
-}
-
-/** The lines of a story that match, where the others tell nothing that other plays do not. */
-export function linesOf(story: string, pattern: RegExp): string {
-  const lines = story.split("\n");
+/** The lines of a log that match; used where the other lines are the same as in other scenarios. */
+export function filterLines(log: string, pattern: RegExp): string {
+  const lines = log.split("\n");
   return lines.filter((line) => pattern.test(line)).join("\n");
 }
 
-async function perform(play: Play, options: StageOptions = {}): Promise<Stage> {
-  const stage = await createStage({ ...play.options, ...options });
-  await play.before?.(stage);
-  await stage.start();
-  await play.run(stage);
-  return stage;
-}
-
-/** Of one pod there is never more than one live sandbox, of one container never more than one live instance. */
-export function expectNothingTwice(timeline: readonly Happening[]): void {
-  const live = new Map<string, Set<string>>();
-  for (const { what, change, id, role } of timeline) {
-    const key = `${what} ${role}`;
-    const ids = live.get(key) ?? new Set();
-    live.set(key, ids);
-    if (change === "created") ids.add(id);
-    if (change === "stopped" || change === "deleted") ids.delete(id);
-    expect({ key, live: ids.size > 1 ? [...ids] : [] }).toEqual({ key, live: [] });
-  }
+/** The lines of a log after the start of its first pod, which is the same in most scenarios (`start.test.ts` has it). */
+export function withoutStart(log: string): string {
+  const lines = log.split("\n");
+  const ready = lines.findIndex((line) => /^\d+s report \S+ Running, ready: /.test(line));
+  if (ready === -1) throw new Error(`no pod becomes ready:\n${log}`);
+  return lines.slice(ready + 1).join("\n");
 }

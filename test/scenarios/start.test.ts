@@ -3,18 +3,18 @@ import { CriError } from "../../cri/error.ts";
 import { makePod } from "./harness.ts";
 import { scenario } from "./scenario.ts";
 
-const away = (verb: string) => new CriError("UNKNOWN", verb, "the registry does not answer");
+const registryError = (verb: string) => new CriError("UNKNOWN", verb, "the registry does not answer");
 
 scenario(
   "a pod of two containers starts them one after the other",
   {
-    run: (stage) => stage.offer(makePod("web", {}, ["a", "b"])),
+    run: (harness) => harness.setManifests(makePod("web", {}, ["a", "b"])),
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
@@ -27,21 +27,74 @@ scenario(
 );
 
 scenario(
-  "an image that cannot be pulled is tried again after 10 and 20 seconds, and then runs",
+  "the volumes of a pod are set up one by one, and the failure of one does not delay or hide the others",
   {
-    before: (stage) => void stage.runtime.registry.set("app:1", away("PullImage")),
-    async run(stage) {
-      await stage.offer(makePod("web", { containers: [{ name: "a", image: "app:1" }] }));
-      await stage.advance("25s");
-      stage.runtime.registry.set("app:1", undefined);
-      await stage.advance("60s");
+    before: ({ disk }) => void disk.at("/").makeFolder("srv", 0o755),
+    async run(harness) {
+      const hostPath = (name: string, path: string) => ({ name, hostPath: { path, type: "Directory" as const } });
+      const volumes = [
+        hostPath("one", "/none"),
+        { name: "cache", emptyDir: {} },
+        hostPath("two", "/nor"),
+        hostPath("srv", "/srv"),
+      ];
+      await harness.setManifests(makePod("web", { hostUsers: false, volumes }));
+      harness.appendLog(
+        harness.podReports().map(({ status }) => `message ${status.containerStatuses?.[0]?.state?.waiting?.message}`),
+      );
+      await harness.disk.at("/").makeFolder("none", 0o755);
+      await harness.advance("1s");
+      await harness.disk.at("/").makeFolder("nor", 0o755);
+      await harness.advance("5s");
+      await harness.setManifests();
+      await harness.advance("1s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
+      0s web: failed to set up volume one: MountVolume.SetUp failed for volume "one" : hostPath type check failed: /none is not a directory: it does not exist
+      0s web: set up volume cache
+      0s web: failed to set up volume two: MountVolume.SetUp failed for volume "two" : hostPath type check failed: /nor is not a directory: it does not exist
+      0s web: set up volume srv
+      0s web: allocate the pod's user ids
+      0s message MountVolume.SetUp failed for volume "one" : hostPath type check failed: /none is not a directory: it does not exist; MountVolume.SetUp failed for volume "two" : hostPath type check failed: /nor is not a directory: it does not exist
+      1s web: set up volume one
+      1s web: failed to set up volume two: MountVolume.SetUp failed for volume "two" : hostPath type check failed: /nor is not a directory: it does not exist
+      3s web: set up volume two
+      3s web: run sandbox (attempt 0): the pod has none
+      3s web: create container a (attempt 0): it has not run yet
+      3s web: start container a (attempt 0)
+      3s report web Running, ready: a running
+      6s report web Running, ready, terminating: a running
+      6s web: stop container a within 30s: its manifest is gone
+      6s report web Running, terminating: a terminated Error 143
+      6s web: stop sandbox: its manifest is gone
+      6s web: remove sandbox: its manifest is gone
+      6s web: remove the pod's files: its manifest is gone
+      6s report web Running, finished: a terminated Error 143"
+    `);
+  },
+);
+
+scenario(
+  "a failed pull is retried after 10 and 20 seconds until the container runs",
+  {
+    before: (harness) => void harness.runtime.registry.set("app:1", registryError("PullImage")),
+    async run(harness) {
+      await harness.setManifests(makePod("web", { containers: [{ name: "a", image: "app:1" }] }));
+      await harness.advance("25s");
+      harness.runtime.registry.set("app:1", undefined);
+      await harness.advance("60s");
+    },
+  },
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: failed to pull image app:1: it is not on this node: the registry does not answer
       0s report web Pending: a waiting ErrImagePull
@@ -59,27 +112,27 @@ scenario(
 );
 
 scenario(
-  "a container whose image is missing does not hold up the others",
+  "a container whose image cannot be pulled does not delay the others",
   {
-    before: (stage) => void stage.runtime.registry.set("app:1", away("PullImage")),
-    async run(stage) {
+    before: (harness) => void harness.runtime.registry.set("app:1", registryError("PullImage")),
+    async run(harness) {
       const spec = {
         containers: [
           { name: "a", image: "app:1" },
           { name: "b", image: "busybox:1" },
         ],
       };
-      await stage.offer(makePod("web", spec));
-      await stage.advance("1s");
+      await harness.setManifests(makePod("web", spec));
+      await harness.advance("1s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
-      0s web: prepare volumes
-      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create the pod's directories
       0s web: failed to pull image app:1: it is not on this node: the registry does not answer
+      0s web: run sandbox (attempt 0): the pod has none
       0s report web Pending: a waiting ErrImagePull, b waiting ContainerCreating
       0s web: create container b (attempt 0): it has not run yet
       0s web: start container b (attempt 0)
@@ -89,11 +142,11 @@ scenario(
 );
 
 scenario(
-  "Never pulls nothing, and Always pulls for each instance",
+  "imagePullPolicy Never pulls nothing, and Always pulls for each instance",
   {
-    before: (stage) => void stage.runtime.registry.set("busybox:1", undefined),
-    async run(stage) {
-      await stage.offer(
+    before: (harness) => void harness.runtime.registry.set("busybox:1", undefined),
+    async run(harness) {
+      await harness.setManifests(
         makePod("web", {
           containers: [
             { name: "a", image: "app:1", imagePullPolicy: "Never" },
@@ -101,15 +154,15 @@ scenario(
           ],
         }),
       );
-      await stage.exit("b", 1);
-      await stage.advance("1s");
+      await harness.exit("b", 1);
+      await harness.advance("1s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ErrImageNeverPull, b waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: pull image busybox:1: its pull policy is Always
       0s web: create container b (attempt 0): it has not run yet
@@ -126,21 +179,21 @@ scenario(
 );
 
 scenario(
-  "a sandbox that fails is tried again after 1, 2 and 4 seconds",
+  "a sandbox that fails is retried after 1, 2 and 4 seconds",
   {
-    before: (stage) => {
-      stage.runtime.failures.runPodSandbox = [1, 2, 3].map(() => new CriError("UNKNOWN", "RunPodSandbox", "no CNI"));
+    before: (harness) => {
+      harness.runtime.failures.runPodSandbox = [1, 2, 3].map(() => new CriError("UNKNOWN", "RunPodSandbox", "no CNI"));
     },
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("20s");
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("20s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: rpc error: code = Unknown desc = no CNI
       1s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: rpc error: code = Unknown desc = no CNI
       3s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: rpc error: code = Unknown desc = no CNI
@@ -153,21 +206,21 @@ scenario(
 );
 
 scenario(
-  "a container that cannot be started is restarted with the delays of a crash",
+  "a container that cannot be started is retried with crash loop back-off",
   {
-    before: (stage) => void stage.runtime.programs.set("a", { startError: "no such file" }),
-    async run(stage) {
-      await stage.offer(makePod("web"));
-      await stage.advance("15s");
-      stage.runtime.programs.delete("a");
-      await stage.advance("60s");
+    before: (harness) => void harness.runtime.programs.set("a", { startError: "no such file" }),
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("15s");
+      harness.runtime.programs.delete("a");
+      await harness.advance("60s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
-      0s web: prepare volumes
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: failed to start container a (attempt 0): failed to create containerd task: no such file
@@ -191,17 +244,17 @@ scenario(
 );
 
 scenario(
-  "a pod that asks for what this node cannot do is rejected, and nothing of it runs",
+  "a static pod that needs an unsupported feature is rejected and never started",
   {
-    async run(stage) {
+    async run(harness) {
       const probe = { tcpSocket: { port: 80 } };
       const containers = [{ name: "a", image: "busybox:1", livenessProbe: probe }];
-      await stage.offer(makePod("web", { containers, resources: { limits: { cpu: "1" } } }));
-      await stage.advance("1s");
+      await harness.setManifests(makePod("web", { containers, resources: { limits: { cpu: "1" } } }));
+      await harness.advance("1s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Failed (PodFeatureUnsupported), terminated: no containers"
     `);
@@ -209,29 +262,32 @@ scenario(
 );
 
 scenario(
-  "the node's address arrives after its pods: they show it at once, and who wants it for its environment starts",
+  "pods report the node's address as soon as it is known, and a container that needs it in its environment starts",
   {
-    before: (stage) => {
-      stage.hostIPs = [];
+    before: (harness) => {
+      harness.hostIPs = [];
     },
-    async run(stage) {
+    async run(harness) {
       const env = [{ name: "HOST", valueFrom: { fieldRef: { fieldPath: "status.hostIP" } } }];
-      await stage.offer(makePod("quiet"), makePod("asks", { containers: [{ name: "b", image: "busybox:1", env }] }));
-      await stage.advance("2s");
-      stage.hostIPs = ["192.0.2.9"];
-      stage.agent.wakeAll();
-      await stage.advance("0s");
-      expect(stage.pods().map(({ status }) => status.hostIP)).toEqual(["192.0.2.9", "192.0.2.9"]);
-      await stage.advance("15s");
+      await harness.setManifests(
+        makePod("quiet"),
+        makePod("asks", { containers: [{ name: "b", image: "busybox:1", env }] }),
+      );
+      await harness.advance("2s");
+      harness.hostIPs = ["192.0.2.9"];
+      harness.agent.wakeAll();
+      await harness.advance("0s");
+      expect(harness.podReports().map(({ status }) => status.hostIP)).toEqual(["192.0.2.9", "192.0.2.9"]);
+      await harness.advance("15s");
     },
   },
-  (story) => {
-    expect(story).toMatchInlineSnapshot(`
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report quiet Pending: a waiting ContainerCreating
       0s report asks Pending: b waiting ContainerCreating
-      0s quiet: prepare volumes
-      0s asks: prepare volumes
+      0s quiet: create the pod's directories
+      0s asks: create the pod's directories
       0s quiet: run sandbox (attempt 0): the pod has none
       0s asks: run sandbox (attempt 0): the pod has none
       0s asks: failed to create container b (attempt 0): it has not run yet: status.hostIP: this node has no address yet

@@ -1,4 +1,4 @@
-// House rules that biome and the compiler keep: each with a planted violation that proves that the project's own settings find it.
+// Proves with planted violations that the project's settings of biome and the compiler enforce their rules.
 import { afterAll, beforeAll, expect, test } from "bun:test";
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -20,7 +20,7 @@ async function plant(files: Readonly<Record<string, string>>): Promise<void> {
   }
 }
 
-/** By the file in which it is planted: the rule, and a text that breaks it. */
+/** By file: the rule, and a text that violates it. */
 const violations: Readonly<Record<string, readonly [rule: string, text: string]>> = {
   "host/egg.ts": ["noImportCycles", 'import { hen } from "./hen.ts";\nexport const egg = (): number => hen();\n'],
   "host/hen.ts": ["noImportCycles", 'import { egg } from "./egg.ts";\nexport const hen = (): number => egg();\n'],
@@ -55,9 +55,9 @@ interface Diagnostic {
   readonly location: { readonly path: string };
 }
 
-test("biome finds a violation of each rule that biome.json names", async () => {
+test("biome reports a violation of each rule that biome.json enables", async () => {
   await plant(Object.fromEntries(Object.entries(violations).map(([path, [, text]]) => [path, text])));
-  // In a test a function may be long, and what is known to be there may be said to be.
+  // Tests may contain long functions and non-null assertions.
   const [long = "", asserted = ""] = ["host/function.ts", "host/assertion.ts"].map((path) => violations[path]?.[1]);
   await plant({ "host/function.test.ts": long, "test/assertion.ts": asserted });
   for (const file of ["biome.json", ".gitignore"]) await copyFile(join(root, file), join(folder, file));
@@ -69,11 +69,11 @@ test("biome finds a violation of each rule that biome.json names", async () => {
   const planted = Object.entries(violations).map(([path, [rule]]) => `${path}: ${rule}`);
   expect(found.toSorted()).toEqual(planted.toSorted());
   const rules = new Set(Object.values(violations).map(([rule]) => rule));
-  expect(await rulesOfHouse()).toEqual([...rules].toSorted());
+  expect(await enabledRules()).toEqual([...rules].toSorted());
 });
 
-/** The rules that biome.json turns on by name. */
-async function rulesOfHouse(): Promise<readonly string[]> {
+/** The rules that biome.json enables by name. */
+async function enabledRules(): Promise<readonly string[]> {
   const { linter } = JSON.parse(await readFile(join(root, "biome.json"), "utf8")) as {
     readonly linter: { readonly rules: Readonly<Record<string, string | Readonly<Record<string, unknown>>>> };
   };
@@ -87,23 +87,23 @@ async function rulesOfHouse(): Promise<readonly string[]> {
 const machine = ["process", "Bun", "Buffer", "fetch", "console", "performance", "crypto"];
 const timers = ["setTimeout", "setInterval", "setImmediate", "queueMicrotask"];
 
-test("the compiler knows neither machine nor timers where decisions and translations are made", async () => {
+test("the compiler rejects the machine's globals and timers in agent/decide and agent/translate", async () => {
   const text = `export const impure = [\n${[...machine, ...timers].map((name) => `  ${name},\n`).join("")}];\n`;
-  const rooms = ["decide", "translate"];
-  for (const room of rooms)
+  const components = ["decide", "translate"];
+  for (const component of components)
     await plant({
-      [`agent/${room}/tsconfig.json`]: JSON.stringify({
-        extends: join(root, "agent", room, "tsconfig.json"),
+      [`agent/${component}/tsconfig.json`]: JSON.stringify({
+        extends: join(root, "agent", component, "tsconfig.json"),
         include: ["*.ts"],
       }),
-      [`agent/${room}/impure.ts`]: text,
-      [`agent/${room}/file.ts`]: 'export { readFileSync } from "node:fs";\n',
+      [`agent/${component}/impure.ts`]: text,
+      [`agent/${component}/file.ts`]: 'export { readFileSync } from "node:fs";\n',
     });
-  const compile = async (room: string) => {
-    const argv = ["--noEmit", "--pretty", "false", "-p", join("agent", room)];
+  const compile = async (component: string) => {
+    const argv = ["--noEmit", "--pretty", "false", "-p", join("agent", component)];
     const { stdout } = await execa(program("tsc"), argv, { cwd: folder, reject: false });
     return [...stdout.matchAll(/^\S+\(.*Cannot find name '([^']+)'/gm)].map(([, name = ""]) => name);
   };
   const refused = ["node:fs", ...machine, ...timers];
-  expect(await Promise.all(rooms.map(compile))).toEqual([refused, refused]);
+  expect(await Promise.all(components.map(compile))).toEqual([refused, refused]);
 });

@@ -1,15 +1,15 @@
 import { join } from "node:path";
 
-/** What a control plane may have beside etcd and the API server. */
-export type Part = "kube-controller-manager" | "kube-scheduler";
+/** An optional component of a control plane, beside etcd and the API server. */
+export type ControlPlaneComponent = "kube-controller-manager" | "kube-scheduler";
 
-/** Where the control plane's files are, and its ports of 127.0.0.1. */
+/** The control plane's file paths, and its ports of 127.0.0.1. */
 export interface ControlPlanePlan {
   readonly files: ReturnType<typeof controlPlaneFiles>;
-  readonly ports: Readonly<Record<"etcd" | "etcdPeer" | "apiServer" | Part, number>>;
+  readonly ports: Readonly<Record<"etcd" | "etcdPeer" | "apiServer" | ControlPlaneComponent, number>>;
 }
 
-/** The names of the control plane's files below its folder. */
+/** The paths of the control plane's files. */
 export function controlPlaneFiles(folder: string, certs: string, etcdData: string) {
   return {
     folder,
@@ -27,9 +27,9 @@ export function controlPlaneFiles(folder: string, certs: string, etcdData: strin
   };
 }
 
-/** Services get addresses next to those that beds give to pods, which begin at 10.192.0.0. */
+/** Directly below the pod addresses of test beds, which start at 10.192.0.0. */
 const serviceRange = "10.191.0.0/24";
-/** The first address of it is that of the service `kubernetes`. */
+/** Hosts of the server certificate. The Service `kubernetes` has the first address of the service range. */
 export const serverHosts = [
   "127.0.0.1",
   "localhost",
@@ -39,7 +39,7 @@ export const serverHosts = [
   "kubernetes.default.svc",
 ];
 
-/** One member that elects itself at once, and keeps nothing beyond its process. */
+/** One etcd member that elects itself at once and does not sync its data to disk. */
 export function etcdArgs({ files, ports }: ControlPlanePlan): readonly string[] {
   const client = `http://127.0.0.1:${ports.etcd}`;
   const peer = `http://127.0.0.1:${ports.etcdPeer}`;
@@ -59,8 +59,8 @@ export function etcdArgs({ files, ports }: ControlPlanePlan): readonly string[] 
 }
 
 /**
- * The API server with the authorizer and the admission that hold a node to its own pods. The endpoint of the service
- * `kubernetes` is left out, since it may not be a loopback address, and there is no other.
+ * The API server with the Node authorizer and NodeRestriction admission, which limit a node to its own pods. The
+ * Service `kubernetes` gets no endpoint: it must not be a loopback address, and the server has no other.
  */
 export function apiServerArgs({ files, ports }: ControlPlanePlan): readonly string[] {
   return [
@@ -88,14 +88,14 @@ export function apiServerArgs({ files, ports }: ControlPlanePlan): readonly stri
 }
 
 /**
- * The controller manager and the scheduler, each as the user that a cluster's own would be, and fast enough not to be what
- * a test waits for: with their own limits the controllers alone take five seconds to begin.
+ * The controller manager or the scheduler, as the user that a real cluster gives it. Raised QPS limits keep tests from
+ * waiting for it: with the default limits the controllers alone take five seconds to start.
  */
-export function partArgs(part: Part, { files, ports }: ControlPlanePlan): readonly string[] {
+export function componentArgs(component: ControlPlaneComponent, { files, ports }: ControlPlanePlan): readonly string[] {
   const common = [
-    `--kubeconfig=${files.kubeconfig(part)}`,
+    `--kubeconfig=${files.kubeconfig(component)}`,
     "--bind-address=127.0.0.1",
-    `--secure-port=${ports[part]}`,
+    `--secure-port=${ports[component]}`,
     `--cert-dir=${files.certs}`,
     `--tls-cert-file=${files.serverCert}`,
     `--tls-private-key-file=${files.serverKey}`,
@@ -103,7 +103,7 @@ export function partArgs(part: Part, { files, ports }: ControlPlanePlan): readon
     "--kube-api-qps=500",
     "--kube-api-burst=1000",
   ];
-  if (part === "kube-scheduler") return common;
+  if (component === "kube-scheduler") return common;
   return [
     ...common,
     "--use-service-account-credentials",

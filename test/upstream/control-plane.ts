@@ -1,227 +1,238 @@
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
-import { type BedRecord, bedPaths, claim, findAbandoned } from "../bed/cleanup/bed-record.ts";
-import type { Leftovers } from "../bed/cleanup/bed-resources.ts";
+import { type BedRecord, bedPaths, claimStateDir, findAbandonedBed } from "../bed/cleanup/bed-record.ts";
+import type { BedResources } from "../bed/cleanup/bed-resources.ts";
 import { cleanUp } from "../bed/cleanup/clean-up.ts";
-import { type Suite, unpackSuite } from "../bed/packages.ts";
+import { type PackageSet, unpackPackages } from "../bed/packages.ts";
 import { pickPorts } from "../bed/ports.ts";
 import {
   apiServerArgs,
+  type ControlPlaneComponent,
   type ControlPlanePlan,
+  componentArgs,
   controlPlaneFiles,
   etcdArgs,
-  type Part,
-  partArgs,
   serverHosts,
 } from "./control-plane-args.ts";
-import { answers, ask, type Daemon, keepRunning, startDaemon, type TlsOptions } from "./daemon.ts";
-import { type Authority, createAuthority, createSigningKey, type KeyPair } from "./pki.ts";
-import { findPrograms } from "./programs.ts";
+import { type Daemon, restartOnExit, sendRequest, startDaemon, type TlsOptions, waitUntilReady } from "./daemon.ts";
+import { type CertificateAuthority, createCertificateAuthority, createSigningKey, type KeyPair } from "./pki.ts";
+import { ensurePrograms } from "./programs.ts";
 import { type Relay, startRelay } from "./tcp-relay.ts";
 
 export interface ControlPlaneOptions {
-  /** The folder that holds everything the control plane writes. Made if absent; one control plane each, and no containerd. */
+  /**
+   * The folder for all files of the control plane, created if absent. Used by one control plane and by no containerd.
+   */
   readonly stateDir: string;
-  readonly say?: (line: string) => void;
-  /** What runs beside etcd and the API server; both if not given. */
-  readonly parts?: readonly Part[];
-  /** More flags, such as `--goaway-chance=0.02` for the API server. They win over ours. */
-  readonly flags?: Readonly<Partial<Record<"kube-apiserver" | Part, readonly string[]>>>;
-  /** Puts a {@link Relay} before the API server, with so many milliseconds in each direction. Its own programs pass it by. */
+  readonly print?: (line: string) => void;
+  /** The components to run beside etcd and the API server; default: both. */
+  readonly components?: readonly ControlPlaneComponent[];
+  /** Additional flags, such as `--goaway-chance=0.02` for the API server. They override ours. */
+  readonly flags?: Readonly<Partial<Record<"kube-apiserver" | ControlPlaneComponent, readonly string[]>>>;
+  /**
+   * Puts a {@link Relay} in front of the API server, with this latency in milliseconds in each direction. The control
+   * plane's own components bypass it.
+   */
   readonly latency?: number;
 }
 
 export type KubectlVersion = "1.32" | "1.36";
 
-/** Debian's releases with a kubectl of these versions. */
-const kubectlSuites: Readonly<Record<KubectlVersion, Suite>> = { "1.32": "trixie", "1.36": "forky" };
+/** The Debian release that has each version of kubectl. */
+const kubectlSuites: Readonly<Record<KubectlVersion, PackageSet>> = { "1.32": "trixie", "1.36": "forky" };
 
 export interface KubectlOptions {
-  /** 1.36 if not given. */
+  /** Default: 1.36. */
   readonly version?: KubectlVersion;
-  /** As whom; as an administrator if not given. */
+  /** Path of the kubeconfig file; default: the administrator's. */
   readonly kubeconfig?: string;
-  /** Its standard input, for `-f -`. */
+  /** Standard input of kubectl, for `-f -`. */
   readonly input?: string;
 }
 
-/** An upstream control plane without nodes: etcd, kube-apiserver, and what else was asked for. */
+/** A running upstream control plane without nodes: etcd, kube-apiserver and the requested components. */
 export interface ControlPlane {
-  /** `https://127.0.0.1:PORT`, the relay's if there is one. Stays the same over restarts. */
+  /** `https://127.0.0.1:PORT`; the relay's address if there is one. Does not change over restarts. */
   readonly server: string;
-  /** The certificate of the authority that all sides trust, as PEM. */
+  /** The CA certificate that servers and clients trust, as PEM. */
   readonly ca: string;
-  /** Issues certificates that the API server knows its clients by. */
-  readonly authority: Authority;
+  /** Issues client certificates that the API server accepts. */
+  readonly authority: CertificateAuthority;
   /** The kubeconfig file of an administrator. */
   readonly adminKubeconfig: string;
   readonly relay: Relay | undefined;
   readonly record: BedRecord;
   /** The process id of the API server, 0 while it does not run. */
   readonly apiServerPid: number;
-  /** The file that a program's output goes to. */
-  logFile(program: "etcd" | "kube-apiserver" | Part): string;
+  /** The log file of a program. */
+  logFile(program: "etcd" | "kube-apiserver" | ControlPlaneComponent): string;
   /**
-   * Makes the kubeconfig file of a node: of the group system:nodes, by the name system:node:NAME. Returns its path. `way` is the
-   * address of whoever stands before the API server, if somebody does.
+   * Creates the kubeconfig file of a node (user `system:node:NAME`, group `system:nodes`) and returns its path.
+   * `serverUrl` is the address of a proxy in front of the API server, if the node should use one.
    */
-  nodeKubeconfig(nodeName: string, way?: string): Promise<string>;
-  /** Makes a kubeconfig file for anyone, with what is to be presented, and returns its path. */
+  nodeKubeconfig(nodeName: string, serverUrl?: string): Promise<string>;
+  /** Creates a kubeconfig file with the given credentials and returns its path. */
   kubeconfig(user: string, identity: KeyPair | { readonly token: string }): Promise<string>;
-  /** Runs kubectl and returns what it prints. Rejects with its words if it fails. */
+  /** Runs kubectl and returns its output. Rejects with its error output if it fails. */
   kubectl(args: readonly string[], options?: KubectlOptions): Promise<string>;
-  /** Kills the API server, so that every connection to it breaks; with SIGTERM it takes leave, for up to a minute. */
+  /**
+   * Stops the API server: by default with SIGKILL, which breaks every connection; with SIGTERM it shuts down gracefully,
+   * which takes up to a minute.
+   */
   stopApiServer(signal?: "SIGKILL" | "SIGTERM"): Promise<void>;
-  /** Starts the API server again at the same address, and returns once it is ready. */
+  /** Starts the API server again at the same address and returns once it is ready. */
   startApiServer(): Promise<void>;
-  /** Kills etcd alone: the API server stays, and answers with errors. */
+  /** Kills etcd only: the API server stays up and answers with errors. */
   stopEtcd(): Promise<void>;
-  /** Starts etcd again with what it had, and returns once it answers. */
+  /** Starts etcd again with its data and returns once it answers. */
   startEtcd(): Promise<void>;
-  /** Kills and starts the API server, on request with a new certificate of the same authority. */
+  /** Kills the API server and starts it again, optionally with a new certificate of the same CA. */
   restartApiServer(change?: { readonly newCertificate?: boolean }): Promise<void>;
   /**
-   * Takes away from etcd what was before the last change, so that whoever resumes a watch from there gets 410 where the API
-   * server was started with `--watch-cache=false`. Its watch cache, which else answers instead of etcd, forgets all of it by
-   * a restart alone.
+   * Compacts etcd up to its current revision. A watch that resumes from an older revision then gets 410, provided that
+   * the API server runs with `--watch-cache=false`: otherwise its watch cache answers, which only a restart empties.
    */
   compactEtcd(): Promise<void>;
-  /** Ends everything and removes every trace but the logs. Returns what was there to remove. */
-  stop(): Promise<Leftovers>;
+  /** Stops all programs and removes everything except the logs. Returns what it had to remove. */
+  stop(): Promise<BedResources>;
 }
 
 /**
- * Starts a private control plane below `stateDir` and returns once all of it is ready. What an earlier owner of the folder
- * left behind is removed first. Throws with one clear line where the programs cannot be had, if a living process uses the
- * folder, or with the end of its log if a program does not become ready.
+ * Starts a private control plane below `stateDir` and returns once all of it is ready. First removes the leftovers of
+ * an earlier owner of the folder. Throws with one line if the programs are unavailable or a live process uses the
+ * folder, and with the end of the log if a program does not become ready.
  */
 export async function startControlPlane(options: ControlPlaneOptions): Promise<ControlPlane> {
-  const { stateDir, say, parts = ["kube-controller-manager", "kube-scheduler"] } = options;
-  const programs = await findPrograms(["etcd", "kube-apiserver", ...parts], say);
-  const abandoned = await findAbandoned(stateDir);
+  const { stateDir, print, components = ["kube-controller-manager", "kube-scheduler"] } = options;
+  const programs = await ensurePrograms(["etcd", "kube-apiserver", ...components], print);
+  const abandoned = await findAbandonedBed(stateDir);
   if (abandoned !== undefined) await cleanUp(abandoned);
-  const record = await claim(stateDir);
+  const record = await claimStateDir(stateDir);
   const running: Pick<Daemon, "end">[] = [];
   const stop = async () => {
-    // Clients before servers, so that none of them waits for what is already gone. Nothing of it is to be kept.
+    // Clients before servers, so that no client waits for a server that is gone. SIGKILL, because no state is kept.
     for (const daemon of running.toReversed()) await daemon.end("SIGKILL");
     return await cleanUp(record);
   };
   try {
-    const site = await prepare(record, parts, programs);
-    const stores = await launch(site, { ...options, parts }, running);
+    const setup = await prepare(record, components, programs);
+    const coreServers = await launch(setup, { ...options, components }, running);
     const relay =
-      options.latency === undefined ? undefined : await startRelay(site.plan.ports.apiServer, options.latency);
-    return await open(site, stores, relay, stop);
+      options.latency === undefined ? undefined : await startRelay(setup.plan.ports.apiServer, options.latency);
+    return await createHandle(setup, coreServers, relay, stop);
   } catch (error) {
     await stop();
     throw error;
   }
 }
 
-/** What is fixed before the first process begins. */
-interface Site {
+/** Everything that is fixed before the first process starts. */
+interface ControlPlaneSetup {
   readonly record: BedRecord;
-  /** The folder of the programs. */
+  /** The folder with the programs. */
   readonly programs: string;
   readonly plan: ControlPlanePlan;
-  readonly authority: Authority;
+  readonly authority: CertificateAuthority;
   readonly administrator: KeyPair;
-  /** The API server's own address. */
+  /** The API server's address, without a relay. */
   readonly server: string;
-  /** How to ask it. */
+  /** The credentials for requests of the test bed to it. */
   readonly tls: TlsOptions;
 }
 
-async function prepare(record: BedRecord, parts: readonly Part[], programs: string): Promise<Site> {
+async function prepare(
+  record: BedRecord,
+  components: readonly ControlPlaneComponent[],
+  programs: string,
+): Promise<ControlPlaneSetup> {
   const paths = bedPaths(record.stateDir);
   const files = controlPlaneFiles(paths.controlPlane, paths.controlPlaneCerts, paths.etcdData);
   const plan = { files, ports: await choosePorts() };
   const server = `https://127.0.0.1:${plan.ports.apiServer}`;
-  const authority = createAuthority("berth.test");
+  const authority = createCertificateAuthority("berth.test");
   const administrator = authority.issue({ commonName: "administrator", organizations: ["system:masters"] });
   await writeCertificates(plan, authority);
-  for (const part of parts) {
-    const identity = authority.issue({ commonName: `system:${part}` });
-    await writeFile(files.kubeconfig(part), kubeconfig(server, authority.cert, identity), { mode: 0o600 });
+  for (const component of components) {
+    const identity = authority.issue({ commonName: `system:${component}` });
+    await writeFile(files.kubeconfig(component), kubeconfig(server, authority.cert, identity), { mode: 0o600 });
   }
   return { record, programs, plan, authority, administrator, server, tls: { ca: authority.cert, ...administrator } };
 }
 
-const logFile = ({ record }: Site, program: string) => join(record.stateDir, `${program}.log`);
+const logFile = ({ record }: ControlPlaneSetup, program: string) => join(record.stateDir, `${program}.log`);
 
-/** A daemon that can be ended and started again. */
+/** A daemon that can be stopped and started again. */
 interface Restartable {
   readonly daemon: Daemon;
-  /** Starts it unless it runs, and returns once it answers. */
+  /** Starts the daemon unless it runs, and returns once it answers. */
   start(): Promise<void>;
 }
 
-interface Stores {
+interface CoreServers {
   readonly etcd: Restartable;
   readonly apiServer: Restartable;
 }
 
-/** Starts everything. `running` is told of what there is to end, in the order in which it began. */
+/** Starts all programs. Appends each to `running` in the order of their start, for the caller to stop them. */
 async function launch(
-  site: Site,
-  { parts, flags = {} }: ControlPlaneOptions & { readonly parts: readonly Part[] },
+  setup: ControlPlaneSetup,
+  { components, flags = {} }: ControlPlaneOptions & { readonly components: readonly ControlPlaneComponent[] },
   running: Pick<Daemon, "end">[],
-): Promise<Stores> {
-  const { plan, server, tls, programs } = site;
+): Promise<CoreServers> {
+  const { plan, server, tls, programs } = setup;
   const start = (program: string, args: readonly string[]) =>
-    startDaemon(join(programs, program), args, logFile(site, program));
+    startDaemon(join(programs, program), args, logFile(setup, program));
   const etcd = await restartable(async () => {
     const daemon = start("etcd", etcdArgs(plan));
-    await answers(daemon, `http://127.0.0.1:${plan.ports.etcd}/readyz`);
+    await waitUntilReady(daemon, `http://127.0.0.1:${plan.ports.etcd}/readyz`);
     return daemon;
   });
   const apiServer = await restartable(async () => {
     const daemon = start("kube-apiserver", [...apiServerArgs(plan), ...(flags["kube-apiserver"] ?? [])]);
-    await answers(daemon, `${server}/readyz`, tls);
+    await waitUntilReady(daemon, `${server}/readyz`, tls);
     return daemon;
   });
   for (const each of [etcd, apiServer]) running.push({ end: (signal) => each.daemon.end(signal) });
   await Promise.all(
-    parts.map(async (part) => {
-      const args = [...partArgs(part, plan), ...(flags[part] ?? [])];
-      running.push(await startPart(() => start(part, args), plan.ports[part], tls));
+    components.map(async (component) => {
+      const args = [...componentArgs(component, plan), ...(flags[component] ?? [])];
+      running.push(await startComponent(() => start(component, args), plan.ports[component], tls));
     }),
   );
-  // The controllers begin one after the other. With this account there, a pod of the namespace is accepted.
-  if (parts.includes("kube-controller-manager"))
-    await answers(apiServer.daemon, `${server}/api/v1/namespaces/default/serviceaccounts/default`, tls);
+  // The controllers start one after the other. Once this account exists, the namespace accepts pods.
+  if (components.includes("kube-controller-manager"))
+    await waitUntilReady(apiServer.daemon, `${server}/api/v1/namespaces/default/serviceaccounts/default`, tls);
   return { etcd, apiServer };
 }
 
-async function restartable(begin: () => Promise<Daemon>): Promise<Restartable> {
-  let daemon = await begin();
+async function restartable(launchDaemon: () => Promise<Daemon>): Promise<Restartable> {
+  let daemon = await launchDaemon();
   return {
     get daemon() {
       return daemon;
     },
     async start() {
-      if (!daemon.isRunning) daemon = await begin();
+      if (!daemon.isRunning) daemon = await launchDaemon();
     },
   };
 }
 
-async function open(
-  site: Site,
-  { etcd, apiServer }: Stores,
+async function createHandle(
+  setup: ControlPlaneSetup,
+  { etcd, apiServer }: CoreServers,
   relay: Relay | undefined,
-  stop: () => Promise<Leftovers>,
+  stop: () => Promise<BedResources>,
 ): Promise<ControlPlane> {
-  const { plan, authority, record } = site;
+  const { plan, authority, record } = setup;
   const { files, ports } = plan;
-  const server = relay === undefined ? site.server : `https://127.0.0.1:${relay.port}`;
-  const writeKubeconfig = async (user: string, identity: KeyPair | { readonly token: string }, way = server) => {
+  const server = relay === undefined ? setup.server : `https://127.0.0.1:${relay.port}`;
+  const writeKubeconfig = async (user: string, identity: KeyPair | { readonly token: string }, serverUrl = server) => {
     const path = files.kubeconfig(user.replaceAll(":", "-"));
-    await writeFile(path, kubeconfig(way, authority.cert, identity), { mode: 0o600 });
+    await writeFile(path, kubeconfig(serverUrl, authority.cert, identity), { mode: 0o600 });
     return path;
   };
-  const adminKubeconfig = await writeKubeconfig("administrator", site.administrator);
+  const adminKubeconfig = await writeKubeconfig("administrator", setup.administrator);
   return {
     server,
     ca: authority.cert,
@@ -232,10 +243,10 @@ async function open(
     get apiServerPid() {
       return apiServer.daemon.isRunning ? apiServer.daemon.pid : 0;
     },
-    logFile: (program) => logFile(site, program),
-    nodeKubeconfig(nodeName, way) {
+    logFile: (program) => logFile(setup, program),
+    nodeKubeconfig(nodeName, serverUrl) {
       const user = nodeUser(nodeName);
-      return writeKubeconfig(user.commonName, authority.issue(user), way);
+      return writeKubeconfig(user.commonName, authority.issue(user), serverUrl);
     },
     kubeconfig: (user, identity) => writeKubeconfig(user, identity),
     kubectl: (args, options) => kubectl(args, { kubeconfig: adminKubeconfig, ...options }, files.kubectlCache),
@@ -248,7 +259,7 @@ async function open(
       if (newCertificate) await writeServerCertificate(plan, authority);
       await apiServer.start();
     },
-    compactEtcd: () => compact(`http://127.0.0.1:${ports.etcd}`),
+    compactEtcd: () => compactStore(`http://127.0.0.1:${ports.etcd}`),
     async stop() {
       await relay?.close();
       return await stop();
@@ -256,7 +267,7 @@ async function open(
   };
 }
 
-/** Who a node is to the API server. */
+/** The user and group of a node, for its client certificate. */
 export const nodeUser = (nodeName: string) => ({
   commonName: `system:node:${nodeName}`,
   organizations: ["system:nodes"],
@@ -267,8 +278,8 @@ async function choosePorts(): Promise<ControlPlanePlan["ports"]> {
   return { etcd, etcdPeer, apiServer, "kube-controller-manager": controllers, "kube-scheduler": scheduler };
 }
 
-/** Everything below `certs`. */
-async function writeCertificates(plan: ControlPlanePlan, authority: Authority): Promise<void> {
+/** Writes all files below `certs`. */
+async function writeCertificates(plan: ControlPlanePlan, authority: CertificateAuthority): Promise<void> {
   const { files } = plan;
   await mkdir(files.certs, { recursive: true, mode: 0o700 });
   const kubeletClient = authority.issue({ commonName: "kube-apiserver", organizations: ["system:masters"] });
@@ -283,20 +294,20 @@ async function writeCertificates(plan: ControlPlanePlan, authority: Authority): 
   await writeServerCertificate(plan, authority);
 }
 
-async function writeServerCertificate({ files }: ControlPlanePlan, authority: Authority): Promise<void> {
+async function writeServerCertificate({ files }: ControlPlanePlan, authority: CertificateAuthority): Promise<void> {
   const { cert, key } = authority.issue({ commonName: "kube-apiserver", hosts: serverHosts });
   await writeFile(files.serverCert, cert);
   await writeFile(files.serverKey, key, { mode: 0o600 });
 }
 
-/** Both parts end by themselves if the API server is away while they begin. */
-async function startPart(start: () => Daemon, port: number, tls: TlsOptions): Promise<Pick<Daemon, "end">> {
+/** Starts the controller manager or the scheduler. Both exit if the API server is away during their start. */
+async function startComponent(start: () => Daemon, port: number, tls: TlsOptions): Promise<Pick<Daemon, "end">> {
   const daemon = start();
-  await answers(daemon, `https://127.0.0.1:${port}/healthz`, tls);
-  return keepRunning(daemon, start);
+  await waitUntilReady(daemon, `https://127.0.0.1:${port}/healthz`, tls);
+  return restartOnExit(daemon, start);
 }
 
-/** A kubeconfig with everything inside it, as JSON, which is YAML. */
+/** A kubeconfig with inline credentials, as JSON, which is valid YAML. */
 function kubeconfig(server: string, ca: string, identity: KeyPair | { readonly token: string }): string {
   const base64 = (text: string) => Buffer.from(text).toString("base64");
   const user =
@@ -319,16 +330,16 @@ async function kubectl(
   { version = "1.36", kubeconfig: path = "", input = "" }: KubectlOptions,
   cache: string,
 ): Promise<string> {
-  const { root } = await unpackSuite(kubectlSuites[version]);
+  const { root } = await unpackPackages(kubectlSuites[version]);
   const own = [`--kubeconfig=${path}`, `--cache-dir=${cache}`];
   const { stdout } = await execa(join(root, "usr/bin/kubectl"), [...own, ...args], { input });
   return stdout;
 }
 
-/** Asks etcd by its JSON gateway where it stands, and compacts up to there. */
-async function compact(etcd: string): Promise<void> {
+/** Reads etcd's current revision through its JSON gateway and compacts up to it. */
+async function compactStore(etcd: string): Promise<void> {
   const call = async (path: string, body: unknown) => {
-    const { status, text } = await ask(`${etcd}${path}`, { body });
+    const { status, text } = await sendRequest(`${etcd}${path}`, { body });
     if (status !== 200) throw new Error(`etcd answered ${path} with ${status}: ${text}`);
     return JSON.parse(text) as { readonly header: { readonly revision: string } };
   };

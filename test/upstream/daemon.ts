@@ -5,26 +5,26 @@ import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { basename } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 
-/** A program that runs until it is ended, with its output at the end of a file. */
+/** A program that runs until it is stopped. Its output is appended to a log file. */
 export interface Daemon {
   readonly pid: number;
-  /** When it was begun, in milliseconds since the epoch. */
+  /** The time of its start, in milliseconds since the epoch. */
   readonly startedAt: number;
   readonly logFile: string;
   readonly isRunning: boolean;
-  /** Resolves when it has ended, by whatever. */
+  /** Resolves when the process has ended, for any reason. */
   readonly ended: Promise<void>;
-  /** Sends the signal and returns once it has ended. */
+  /** Sends the signal and returns once the process has ended. */
   end(signal: NodeJS.Signals): Promise<void>;
 }
 
-/** Starts `program`. Returns at once: a program that cannot be started shows as a daemon that has ended. */
+/** Starts `program` and returns at once. If the program cannot be started, the daemon returned has already ended. */
 export function startDaemon(program: string, args: readonly string[], logFile: string): Daemon {
   const log = openSync(logFile, "a");
   const startedAt = Date.now();
-  // A group of its own: Ctrl-C in a terminal goes to us alone, and we end things in order.
+  // A process group of its own: Ctrl-C in a terminal reaches only us, and we stop the daemons in order.
   const child = spawn(program, [...args], { detached: true, stdio: ["ignore", log, log] });
   closeSync(log);
   const ended = new Promise<void>((resolve) => {
@@ -48,34 +48,39 @@ export function startDaemon(program: string, args: readonly string[], logFile: s
   };
 }
 
-/** Starts a daemon again whenever it ends by itself, as a cluster does with its own. Ended by the daemon it returns. */
-export function keepRunning(first: Daemon, start: () => Daemon): Pick<Daemon, "end"> {
+/** Restarts a daemon whenever it exits by itself, as a cluster does with its components. `end` stops it for good. */
+export function restartOnExit(first: Daemon, start: () => Daemon): Pick<Daemon, "end"> {
   let daemon = first;
-  let isWanted = true;
-  const follow = async () => {
+  let isEnabled = true;
+  const restartLoop = async () => {
     for (;;) {
       await daemon.ended;
-      if (isWanted) await pause(500);
-      if (!isWanted) return;
+      if (isEnabled) await pause(500);
+      if (!isEnabled) return;
       daemon = start();
     }
   };
-  void follow();
+  void restartLoop();
   return {
     async end(signal) {
-      isWanted = false;
+      isEnabled = false;
       await daemon.end(signal);
     },
   };
 }
 
-/** Waits until GET `url` is answered with 200. Throws with the last lines of the log if that takes too long or it ends. */
-export async function answers(daemon: Daemon, url: string, tls: TlsOptions = {}, timeoutMs = 60_000): Promise<void> {
+/** Waits until GET `url` returns 200. On a timeout or an exit of the daemon, throws with the last lines of its log. */
+export async function waitUntilReady(
+  daemon: Daemon,
+  url: string,
+  tls: TlsOptions = {},
+  timeoutMs = 60_000,
+): Promise<void> {
   const name = basename(daemon.logFile, ".log");
   try {
-    await until(`an answer of ${url}`, timeoutMs, async () => {
+    await pollUntil(`an answer of ${url}`, timeoutMs, async () => {
       if (!daemon.isRunning) throw new Error(`${name} has ended`);
-      return await ask(url, { tls }).then(
+      return await sendRequest(url, { tls }).then(
         ({ status }) => status === 200,
         () => false,
       );
@@ -95,23 +100,23 @@ export interface TlsOptions {
   readonly rejectUnauthorized?: boolean;
 }
 
-/** One request on a connection of its own, by no proxy. */
-export async function ask(
+/** Sends one request on a new connection, without a proxy. A `body` makes it a POST of JSON. */
+export async function sendRequest(
   url: string,
   { tls = {}, body }: { readonly tls?: TlsOptions; readonly body?: unknown } = {},
 ): Promise<{ readonly status: number; readonly text: string }> {
   const request = url.startsWith("https:") ? httpsRequest : httpRequest;
   return await new Promise((resolve, reject) => {
     const method = body === undefined ? "GET" : "POST";
-    const sent = request(url, { ...tls, method, agent: false, timeout: 2000 }, (answer) => {
+    const outgoing = request(url, { ...tls, method, agent: false, timeout: 2000 }, (answer) => {
       let text = "";
       answer.setEncoding("utf8");
       answer.on("data", (chunk: string) => (text += chunk));
       answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text }));
       answer.on("error", reject);
     });
-    sent.on("timeout", () => sent.destroy(new Error(`no answer of ${url} in 2 s`)));
-    sent.on("error", reject);
-    sent.end(body === undefined ? undefined : JSON.stringify(body));
+    outgoing.on("timeout", () => outgoing.destroy(new Error(`no answer of ${url} in 2 s`)));
+    outgoing.on("error", reject);
+    outgoing.end(body === undefined ? undefined : JSON.stringify(body));
   });
 }

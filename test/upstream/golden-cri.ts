@@ -14,7 +14,7 @@ interface GoldenMessage {
 
 const folder = join(import.meta.dirname, "../golden/cri");
 
-/** Writes messages down: their bytes as they came, and for people what they say. */
+/** Records messages in a golden file: the bytes as received, and for readers the decoded message. */
 export async function writeGolden<T>(
   version: ContainerdVersion,
   name: string,
@@ -22,19 +22,19 @@ export async function writeGolden<T>(
   messages: readonly Uint8Array[],
 ): Promise<void> {
   const file = messages.map((bytes): GoldenMessage => {
-    return { base64: Buffer.from(bytes).toString("base64"), message: readable(codec.decode(bytes)) };
+    return { base64: Buffer.from(bytes).toString("base64"), message: toReadable(codec.decode(bytes)) };
   });
   await Bun.write(join(folder, version, `${name}.json`), `${JSON.stringify(file, undefined, 1)}\n`);
 }
 
-/** What a real runtime answered once, e.g. `readGolden("2.1", "container-status-running", ContainerStatusResponse)`. */
+/** Reads one recorded response, e.g. `readGolden("2.1", "container-status-running", ContainerStatusResponse)`. */
 export async function readGolden<T>(version: ContainerdVersion, name: string, codec: GoldenCodec<T>): Promise<T> {
   const [message] = await readGoldenStream(version, name, codec);
   if (message === undefined) throw new Error(`test/golden/cri/${version}/${name}.json is empty`);
   return message;
 }
 
-/** What a real runtime sent on a stream once, in order. */
+/** Reads the recorded messages of a stream, in order. */
 export async function readGoldenStream<T>(
   version: ContainerdVersion,
   name: string,
@@ -44,8 +44,8 @@ export async function readGoldenStream<T>(
   return file.map(({ base64 }) => codec.decode(Buffer.from(base64, "base64")));
 }
 
-/** 64-bit numbers and bytes as text; what is absent is left out. */
-function readable(message: unknown): unknown {
+/** Turns 64-bit numbers and bytes into text and omits absent fields. */
+function toReadable(message: unknown): unknown {
   return JSON.parse(
     JSON.stringify(message, (_, value: unknown) => {
       if (typeof value === "bigint") return value.toString();

@@ -1,20 +1,20 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { createClock } from "../../host/clock.ts";
 import type { KubeError } from "../../kube/error.ts";
-import { type Connection, createConnection } from "../../kube/transport/connection.ts";
-import { until } from "../bed/poll-until.ts";
-import { fixedCluster } from "../fakes/cluster-endpoint.ts";
+import { createKubeConnection, type KubeConnection } from "../../kube/transport/connection.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import { fixedEndpoint } from "../fakes/cluster-endpoint.ts";
 import { FakeLog } from "../fakes/log.ts";
 import { createTlsServer, reply, type TlsServer } from "../fakes/tls-server.ts";
-import { type Gateway, startGateway } from "./http2-gateway.ts";
-import { createAuthority } from "./pki.ts";
+import { type Http2Gateway, startHttp2Gateway } from "./http2-gateway.ts";
+import { createCertificateAuthority } from "./pki.ts";
 
 let server: TlsServer;
-let gateway: Gateway;
-let connection: Connection;
+let gateway: Http2Gateway;
+let connection: KubeConnection;
 
 beforeEach(async () => {
-  const authority = createAuthority("berth.test");
+  const authority = createCertificateAuthority("berth.test");
   const [own, client] = [
     authority.issue({ commonName: "server", hosts: ["127.0.0.1"] }),
     authority.issue({ commonName: "client" }),
@@ -28,17 +28,17 @@ beforeEach(async () => {
     } else reply(request, 200, { method, path, body, type: headers["content-type"] });
   });
   const target = `https://127.0.0.1:${server.port}`;
-  gateway = await startGateway({ target, ca: authority.cert, certificate: own, identity: client });
-  connection = createConnection({
-    cluster: fixedCluster({
+  gateway = await startHttp2Gateway({ target, ca: authority.cert, certificate: own, identity: client });
+  connection = createKubeConnection({
+    cluster: fixedEndpoint({
       server: new URL(`https://127.0.0.1:${gateway.port}`),
       certificateAuthority: authority.cert,
       tlsServerName: undefined,
       insecureSkipTlsVerify: false,
-      credentials: { identity: async () => ({}), refused: () => undefined },
+      credentials: { identity: async () => ({}), markRejected: () => undefined },
     }),
     userAgent: "test",
-    rates: { main: undefined, events: undefined },
+    rateLimits: { main: undefined, events: undefined },
     clock: createClock(),
     random: () => 0,
     log: new FakeLog(),
@@ -59,7 +59,7 @@ const codeOf = (call: Promise<unknown>) =>
   );
 const seen = () => server.received.map(({ method, path }) => `${method} ${path}`);
 
-test("requests pass with what they carry, under the identity of the gateway, and so do the answers", async () => {
+test("forwards requests with headers and body, under the gateway's identity, and returns the responses", async () => {
   expect(await put("/things/a?x=1")).toEqual({
     method: "PUT",
     path: "/things/a?x=1",
@@ -69,21 +69,21 @@ test("requests pass with what they carry, under the identity of the gateway, and
   expect([gateway.requests, seen()]).toEqual([["PUT /things/a?x=1"], ["PUT /things/a?x=1"]]);
 });
 
-test("lines of a watch pass as they come, and one that is ended by the client ends at the server", async () => {
+test("forwards watch lines as they arrive, and ends the watch at the server when the client ends it", async () => {
   const controller = new AbortController();
   const lines: unknown[] = [];
   const watch = { method: "GET", path: "/watch", signal: controller.signal } as const;
   const end = connection.lines(watch, (line) => lines.push(line));
-  await until("a line", 2000, () => lines.length === 1);
+  await pollUntil("a line", 2000, () => lines.length === 1);
   server.received[0]!.stream.write('{"line":2}\n');
-  await until("another", 2000, () => lines.length === 2);
+  await pollUntil("another", 2000, () => lines.length === 2);
   controller.abort();
   expect((await end)?.code).toBe("CANCELLED");
-  await until("the end at the server", 2000, () => server.received[0]!.stream.destroyed);
+  await pollUntil("the end at the server", 2000, () => server.received[0]!.stream.destroyed);
 });
 
-test("what is chosen is answered in the place of the server, until that is over", async () => {
-  const end = gateway.answer(500, ({ method }) => method === "PUT");
+test("answers matching requests in place of the server until the returned function is called", async () => {
+  const end = gateway.respondWith(500, ({ method }) => method === "PUT");
   expect(await codeOf(put("/a"))).toBe("SERVER");
   expect(await codeOf(get("/a"))).toBe("none");
   end();
@@ -91,13 +91,13 @@ test("what is chosen is answered in the place of the server, until that is over"
   expect(seen()).toEqual(["GET /a", "PUT /b"]);
 });
 
-test("an answer may carry what a server says besides", async () => {
-  gateway.answer(429, undefined, { "retry-after": "60" });
+test("answers with additional headers", async () => {
+  gateway.respondWith(429, undefined, { "retry-after": "60" });
   const error = await get("/a").catch((error: KubeError) => error);
   expect(error).toMatchObject({ code: "TOO_MANY_REQUESTS", retryAfterMs: 60_000 });
 });
 
-test("what is held is answered by nobody until it is passed on", async () => {
+test("a held request gets no response until it is released", async () => {
   const release = gateway.hold(({ path }) => path === "/a");
   const held = codeOf(put("/a"));
   expect(await codeOf(put("/b"))).toBe("none");
@@ -106,39 +106,39 @@ test("what is held is answered by nobody until it is passed on", async () => {
   expect(await held).toBe("none");
 });
 
-test("what is muted stays open and silent, and what is asked later does not", async () => {
+test("a muted watch stays open without data, and later requests are not affected", async () => {
   const lines: unknown[] = [];
   const controller = new AbortController();
   const watch = { method: "GET", path: "/watch", signal: controller.signal } as const;
   const end = connection.lines(watch, (line) => lines.push(line));
-  await until("a line", 2000, () => lines.length === 1);
+  await pollUntil("a line", 2000, () => lines.length === 1);
   expect(gateway.mute(({ path }) => path === "/watch")).toBe(1);
   server.received[0]!.stream.write('{"line":2}\n');
   const other = connection.lines(watch, (line) => lines.push({ other: line }));
-  await until("a line of another", 2000, () => lines.length > 1);
+  await pollUntil("a line of another", 2000, () => lines.length > 1);
   expect(await codeOf(get("/a"))).toBe("none");
   expect(lines).toEqual([{ line: 1 }, { other: { line: 1 } }]);
   controller.abort();
   expect([(await end)?.code, (await other)?.code]).toEqual(["CANCELLED", "CANCELLED"]);
 });
 
-test("a cut ends what is under way, and nothing else", async () => {
+test("a cut resets the responses under way and does not affect later requests", async () => {
   let isOpen = false;
   const opened = () => {
     isOpen = true;
   };
   const end = connection.lines({ method: "GET", path: "/watch" }, () => undefined, opened);
-  await until("the watch", 2000, () => isOpen);
-  expect(gateway.cut()).toBe(1);
+  await pollUntil("the watch", 2000, () => isOpen);
+  expect(gateway.abortResponses()).toBe(1);
   expect((await end)?.code).toBe("CLOSED");
   expect(await codeOf(get("/a"))).toBe("none");
 });
 
-test("a server that dies breaks what is under way; one that is back is found", async () => {
+test("a server that dies resets its watches, and the next request opens a new session to it", async () => {
   const end = connection.lines({ method: "GET", path: "/watch" }, () => undefined);
-  await until("the watch", 2000, () => server.received.length === 1);
+  await pollUntil("the watch", 2000, () => server.received.length === 1);
   for (const { stream } of server.received) stream.destroy(new Error("the server dies"));
-  for (const session of server.open()) session.destroy();
+  for (const session of server.openSessions()) session.destroy();
   expect((await end)?.code).toBe("CLOSED");
   expect(await codeOf(get("/a"))).toBe("none");
 });

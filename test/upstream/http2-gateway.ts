@@ -12,69 +12,79 @@ import {
 import type { AddressInfo } from "node:net";
 import type { KeyPair } from "./pki.ts";
 
-/** A request on its way, as tests choose by it. */
-export interface Passing {
+/** A request that passes through the gateway, as filters see it. */
+export interface ProxiedRequest {
   readonly method: string;
-  /** With its query. */
+  /** Includes the query. */
   readonly path: string;
 }
 
-export interface Received {
+export interface ReceivedRequest {
   readonly line: string;
-  /** By the clock of `performance.now`. */
+  /** Arrival time, by `performance.now`. */
   readonly at: number;
 }
 
-export type Choice = (request: Passing) => boolean;
+export type RequestFilter = (request: ProxiedRequest) => boolean;
 
-/** Stands before an API server, speaks to one of its clients in its place, and answers by itself where a test wants it to. */
-export interface Gateway {
+/**
+ * An HTTP/2 proxy in front of an API server, for one client. Tests make it answer, hold or interrupt chosen requests.
+ */
+export interface Http2Gateway {
   readonly port: number;
   /** Every request so far, in order, as `GET /api/v1/pods?watch=true`. */
   readonly requests: readonly string[];
-  /** The same with their times. */
-  readonly received: readonly Received[];
+  /** The same requests with their arrival times. */
+  readonly received: readonly ReceivedRequest[];
   /**
-   * Requests that are chosen, all if nobody chooses, are answered so from now on, and the API server does not see them. The function
-   * returned ends that. What is under way goes on.
+   * Answers matching requests (default: all) with `status` instead of forwarding them, until the returned function is
+   * called. Requests under way continue.
    */
-  answer(status: number, chosen?: Choice, headers?: OutgoingHttpHeaders): () => void;
-  /** Requests that are chosen are neither passed on nor answered, until the function returned is called: then they are passed on. */
-  hold(chosen?: Choice): () => void;
-  /** Of answers under way that are chosen nothing more arrives, and they stay open. Whatever comes later is as good as ever. Returns how many. */
-  mute(chosen: Choice): number;
-  /** Ends every answer that is under way in the middle, as a server does that gives a watch up. Returns how many. */
-  cut(): number;
+  respondWith(status: number, matches?: RequestFilter, headers?: OutgoingHttpHeaders): () => void;
+  /** Holds matching requests back until the returned function is called, which forwards them. */
+  hold(matches?: RequestFilter): () => void;
+  /**
+   * Drops all further data of matching responses under way, but keeps their streams open. Later requests are not
+   * affected. Returns the number of muted responses.
+   */
+  mute(matches: RequestFilter): number;
+  /** Resets every response under way, as a server that abandons a watch does. Returns the number of responses. */
+  abortResponses(): number;
   close(): Promise<void>;
 }
 
-export interface GatewayOptions {
-  /** Where the API server is: `https://127.0.0.1:PORT`. */
+export interface Http2GatewayOptions {
+  /** The API server's address: `https://127.0.0.1:PORT`. */
   readonly target: string;
-  /** Who the API server has its certificate from, and the clients that of the gateway. */
+  /** The CA of both the API server's and the gateway's certificate. */
   readonly ca: string;
-  /** The gateway's own, for 127.0.0.1. */
+  /** The gateway's server certificate, for 127.0.0.1. */
   readonly certificate: KeyPair;
-  /** Who the client is to the API server: what it presents itself ends here. */
+  /** The client certificate for the API server. The client's own credentials are not forwarded. */
   readonly identity: KeyPair;
 }
 
-interface Rule {
-  readonly chosen: Choice;
-  readonly take: (stream: ServerHttp2Stream, pass: () => void) => void;
+interface GatewayRule {
+  readonly matches: RequestFilter;
+  readonly handle: (stream: ServerHttp2Stream, forward: () => void) => void;
 }
 
-/** Listens on a port of 127.0.0.1. */
-export async function startGateway({ target, ca, certificate, identity }: GatewayOptions): Promise<Gateway> {
+/** Starts a gateway on a free port of 127.0.0.1. */
+export async function startHttp2Gateway({
+  target,
+  ca,
+  certificate,
+  identity,
+}: Http2GatewayOptions): Promise<Http2Gateway> {
   const requests: string[] = [];
-  const received: Received[] = [];
-  const rules = new Set<Rule>();
+  const received: ReceivedRequest[] = [];
+  const rules = new Set<GatewayRule>();
   const clients = new Set<ServerHttp2Session>();
-  const open = new Map<ServerHttp2Stream, Passing>();
+  const open = new Map<ServerHttp2Stream, ProxiedRequest>();
   const muted = new WeakSet<ServerHttp2Stream>();
   const upstream = createUpstream(() => connect(target, { ca, cert: identity.cert, key: identity.key }));
 
-  function impose(rule: Rule): () => void {
+  function addRule(rule: GatewayRule): () => void {
     rules.add(rule);
     return () => rules.delete(rule);
   }
@@ -86,14 +96,15 @@ export async function startGateway({ target, ca, certificate, identity }: Gatewa
     received.push({ line, at: performance.now() });
     open.set(stream, request);
     stream.on("close", () => open.delete(stream));
-    stream.on("error", ignore);
+    stream.on("error", ignoreError);
     const body: Buffer[] = [];
     stream.on("data", (chunk: Buffer) => body.push(chunk));
     stream.on("end", () => {
-      const pass = () => passOn(upstream.session(), stream, headers, Buffer.concat(body), () => muted.has(stream));
-      const rule = [...rules].find(({ chosen }) => chosen(request));
-      if (rule === undefined) pass();
-      else rule.take(stream, pass);
+      const forward = () =>
+        forwardRequest(upstream.session(), stream, headers, Buffer.concat(body), () => muted.has(stream));
+      const rule = [...rules].find(({ matches }) => matches(request));
+      if (rule === undefined) forward();
+      else rule.handle(stream, forward);
     });
   }
 
@@ -101,7 +112,7 @@ export async function startGateway({ target, ca, certificate, identity }: Gatewa
   server.on("session", (session) => {
     clients.add(session);
     session.on("close", () => clients.delete(session));
-    session.on("error", ignore);
+    session.on("error", ignoreError);
   });
   server.on("stream", receive);
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -109,24 +120,24 @@ export async function startGateway({ target, ca, certificate, identity }: Gatewa
     port: (server.address() as AddressInfo).port,
     requests,
     received,
-    answer: (status, chosen = () => true, headers = {}) =>
-      impose({ chosen, take: (stream) => refuse(stream, status, headers) }),
-    hold(chosen = () => true) {
+    respondWith: (status, matches = () => true, headers = {}) =>
+      addRule({ matches, handle: (stream) => respondWithStatus(stream, status, headers) }),
+    hold(matches = () => true) {
       const held: (() => void)[] = [];
-      const end = impose({ chosen, take: (_, pass) => held.push(pass) });
+      const end = addRule({ matches, handle: (_, forward) => held.push(forward) });
       return () => {
         end();
-        for (const pass of held.splice(0)) pass();
+        for (const forward of held.splice(0)) forward();
       };
     },
-    mute(chosen) {
-      const found = [...open].filter(([, request]) => chosen(request));
+    mute(matches) {
+      const found = [...open].filter(([, request]) => matches(request));
       for (const [stream] of found) muted.add(stream);
       return found.length;
     },
-    cut() {
+    abortResponses() {
       const { size } = open;
-      for (const stream of [...open.keys()]) breakOff(stream);
+      for (const stream of [...open.keys()]) resetStream(stream);
       return size;
     },
     async close() {
@@ -137,19 +148,17 @@ export async function startGateway({ target, ca, certificate, identity }: Gatewa
   };
 }
 
-/** Whatever breaks shows as a stream or session that has closed. */
-function ignore(): void {
-  // Nothing else is to be said of it.
-}
+/** An error needs no handling: the stream or session closes afterwards, and the `close` event is handled. */
+function ignoreError(): void {}
 
-/** One session to the API server at a time, made anew when it has ended. */
-function createUpstream(begin: () => ClientHttp2Session) {
+/** Keeps one session to the API server and replaces it when it has ended. */
+function createUpstream(openSession: () => ClientHttp2Session) {
   let current: ClientHttp2Session | undefined;
   return {
     session(): ClientHttp2Session {
       if (current === undefined || current.closed || current.destroyed) {
-        const session = begin();
-        session.on("error", ignore);
+        const session = openSession();
+        session.on("error", ignoreError);
         session.on("goaway", () => {
           if (current === session) current = undefined;
         });
@@ -161,8 +170,8 @@ function createUpstream(begin: () => ClientHttp2Session) {
   };
 }
 
-/** Carries one request to the API server, and its answer back as it comes. */
-function passOn(
+/** Forwards one request to the API server and streams the response back. */
+function forwardRequest(
   session: ClientHttp2Session,
   to: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
@@ -170,11 +179,11 @@ function passOn(
   isMuted: () => boolean,
 ): void {
   if (to.destroyed) return;
-  const from: ClientHttp2Stream = session.request(forwarded(headers), { endStream: body.length === 0 });
+  const from: ClientHttp2Stream = session.request(withoutHost(headers), { endStream: body.length === 0 });
   if (body.length > 0) from.end(body);
-  from.on("error", ignore);
+  from.on("error", ignoreError);
   from.on("response", (answer) => {
-    if (!to.destroyed) to.respond(forwarded(answer));
+    if (!to.destroyed) to.respond(withoutHost(answer));
   });
   from.on("data", (chunk: Buffer) => {
     if (!to.destroyed && !isMuted()) to.write(chunk);
@@ -182,23 +191,23 @@ function passOn(
   from.on("close", () => {
     if (to.destroyed || isMuted()) return;
     if (from.rstCode === constants.NGHTTP2_NO_ERROR && to.headersSent) to.end();
-    else breakOff(to);
+    else resetStream(to);
   });
   to.on("close", () => from.close(constants.NGHTTP2_CANCEL));
 }
 
-/** With RST_STREAM: closing it would be an end in order to Bun 1.4, whatever the code. */
-function breakOff(stream: ServerHttp2Stream): void {
+/** Sends RST_STREAM. Bun 1.4 would turn `close(code)` into a normal end of the stream, whatever the code. */
+function resetStream(stream: ServerHttp2Stream): void {
   stream.destroy(new Error("broken off"));
 }
 
-/** As it was, but for what is of one connection alone. */
-function forwarded({ host: _, ...headers }: IncomingHttpHeaders): OutgoingHttpHeaders {
+/** Removes the one header that belongs to a single connection. */
+function withoutHost({ host: _, ...headers }: IncomingHttpHeaders): OutgoingHttpHeaders {
   return headers;
 }
 
-/** Says no as an API server does. */
-function refuse(stream: ServerHttp2Stream, status: number, headers: OutgoingHttpHeaders): void {
+/** Responds with a `Status` object, as an API server does for an error. */
+function respondWithStatus(stream: ServerHttp2Stream, status: number, headers: OutgoingHttpHeaders): void {
   if (stream.destroyed) return;
   const message = `the gateway answers ${status}`;
   stream.respond({ ":status": status, "content-type": "application/json", ...headers });

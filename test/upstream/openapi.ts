@@ -1,15 +1,15 @@
 /**
- * Makes proto/kubernetes/openapi.json from a running API server:
+ * Generates proto/kubernetes/openapi.json from a running API server:
  *
  *   KUBE_TOKEN=… bun test/upstream/openapi.ts https://127.0.0.1:6443 [ca.crt] > proto/kubernetes/openapi.json
  *
- * The token needs to read /openapi/v3 and /version. Descriptions, defaults and everything that the kinds below do not
- * reach is left out.
+ * The token needs read access to /openapi/v3 and /version. Descriptions, defaults and all types that the kinds below do
+ * not refer to are omitted.
  */
 import { readFileSync } from "node:fs";
 import type { ApiDocument, ApiKind, ApiSchema } from "../../proto/kubernetes/generator/document.ts";
 
-/** Where each group is served, and the kinds of it that the agent reads or writes. */
+/** For the path of each API group version, the types that the agent reads or writes. */
 const roots: Readonly<Record<string, readonly string[]>> = {
   "api/v1": [
     "io.k8s.api.authentication.v1.TokenRequest",
@@ -40,7 +40,7 @@ const roots: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-/** What the API server serves, as far as we read it. */
+/** The fields of an OpenAPI v3 schema that this generator reads. */
 interface ServedSchema {
   readonly type?: NonNullable<ApiSchema["type"]>;
   readonly format?: string;
@@ -59,7 +59,7 @@ function refOf(schema: ServedSchema): string | undefined {
   return (schema.$ref ?? only)?.replace("#/components/schemas/", "");
 }
 
-/** Kinds such as DeleteOptions are listed once for every group; those are not kinds of their own. */
+/** The group, version and kind of a type. Types such as DeleteOptions list one kind per group and get none. */
 function kindsOf(schema: ServedSchema): readonly ApiKind[] | undefined {
   const kinds = schema["x-kubernetes-group-version-kind"];
   const only = kinds?.length === 1 ? kinds[0] : undefined;
@@ -91,7 +91,7 @@ function refsIn(schema: ApiSchema): readonly string[] {
   return [schema.ref, ...parts.flatMap((part) => part && refsIn(part))].filter((ref) => ref !== undefined);
 }
 
-/** As the formatter of the tree leaves it: lists of strings on one line where they fit. */
+/** Formats the document as biome does: lists of strings on one line where they fit. */
 function formatJson(document: ApiDocument): string {
   return JSON.stringify(document, null, 2).replaceAll(
     /^( *"\w+": )\[\s+([^[\]{}]+?)\s+\](,?)$/gm,
@@ -116,14 +116,14 @@ async function main(server: string, caFile: string | undefined): Promise<void> {
     const { components } = (await get(`openapi/v3/${path}`)) as {
       components: { schemas: Record<string, ServedSchema> };
     };
-    const wanted = [...names];
-    for (let name = wanted.pop(); name !== undefined; name = wanted.pop()) {
+    const pending = [...names];
+    for (let name = pending.pop(); name !== undefined; name = pending.pop()) {
       if (schemas.has(name)) continue;
       const served = components.schemas[name];
       if (served === undefined) throw new Error(`${server}/openapi/v3/${path} does not know ${name}`);
       const reduced = reduce(served);
       schemas.set(name, reduced);
-      wanted.push(...refsIn(reduced));
+      pending.push(...refsIn(reduced));
     }
   }
   const { gitVersion } = (await get("version")) as { gitVersion: string };

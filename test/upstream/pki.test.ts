@@ -3,11 +3,11 @@ import { X509Certificate } from "node:crypto";
 import { connect, createSecureServer, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
 import type { TLSSocket } from "node:tls";
-import { type Authority, createAuthority, type KeyPair } from "./pki.ts";
+import { type CertificateAuthority, createCertificateAuthority, type KeyPair } from "./pki.ts";
 
-const ca = createAuthority("berth.test");
+const ca = createCertificateAuthority("berth.test");
 
-test("a certificate says who it is for, who issued it, and how long it holds", () => {
+test("a certificate names its subject, its issuer, its hosts and its validity", () => {
   const { cert } = ca.issue({
     commonName: "system:node:a",
     organizations: ["system:nodes", "others"],
@@ -25,8 +25,15 @@ test("a certificate says who it is for, who issued it, and how long it holds", (
   expect(new X509Certificate(ca.cert).ca).toBe(true);
 });
 
-/** Shows `server` to a client and `client` to the server, who know only `known`; tells what the server makes of the client. */
-async function shake(server: KeyPair, client: KeyPair, known: Authority, host = "localhost"): Promise<string> {
+/**
+ * Connects with these certificates, where both sides trust only `known`. Returns the server's answer or the TLS error.
+ */
+async function handshake(
+  server: KeyPair,
+  client: KeyPair,
+  known: CertificateAuthority,
+  host = "localhost",
+): Promise<string> {
   const listener = createSecureServer({ ...server, ca: known.cert, requestCert: true, rejectUnauthorized: false });
   listener.on("stream", (stream: ServerHttp2Stream) => {
     const socket = stream.session?.socket as TLSSocket;
@@ -56,19 +63,19 @@ async function shake(server: KeyPair, client: KeyPair, known: Authority, host = 
 const server = ca.issue({ commonName: "server", hosts: ["localhost"] });
 const client = ca.issue({ commonName: "someone" });
 
-test("client and server of one authority accept each other", async () => {
-  expect(await shake(server, client, ca)).toBe("welcome, someone");
+test("a client and a server of the same authority accept each other", async () => {
+  expect(await handshake(server, client, ca)).toBe("welcome, someone");
 });
 
-test("a client of another authority of the same name is nobody", async () => {
-  const stranger = createAuthority("berth.test").issue({ commonName: "someone" });
-  expect(await shake(server, stranger, ca)).toBe("who are you?");
+test("a server does not authorize a client of another authority with the same name", async () => {
+  const stranger = createCertificateAuthority("berth.test").issue({ commonName: "someone" });
+  expect(await handshake(server, stranger, ca)).toBe("who are you?");
 });
 
 test.each([
-  ["under another name", { hosts: ["elsewhere"] }, "ERR_TLS_CERT_ALTNAME_INVALID"],
-  ["whose time is over", { hosts: ["localhost"], validTo: new Date(Date.now() - 1000) }, "CERT_HAS_EXPIRED"],
-  ["whose time is to come", { hosts: ["localhost"], validFrom: new Date(Date.now() + 60_000) }, "CERT_NOT_YET_VALID"],
-])("a server %s is refused", async (_, request, code) => {
-  expect(await shake(ca.issue({ commonName: "server", ...request }), client, ca)).toBe(`refused: ${code}`);
+  ["for another host", { hosts: ["elsewhere"] }, "ERR_TLS_CERT_ALTNAME_INVALID"],
+  ["that has expired", { hosts: ["localhost"], validTo: new Date(Date.now() - 1000) }, "CERT_HAS_EXPIRED"],
+  ["that is not valid yet", { hosts: ["localhost"], validFrom: new Date(Date.now() + 60_000) }, "CERT_NOT_YET_VALID"],
+])("a client rejects a server certificate %s", async (_, request, code) => {
+  expect(await handshake(ca.issue({ commonName: "server", ...request }), client, ca)).toBe(`refused: ${code}`);
 });

@@ -1,33 +1,36 @@
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 import { isIPv4 } from "node:net";
 
-// Certificates as a test needs them, wrong ones included, without a program that might not be installed: X.509 is a few
-// nested records of DER, and node:crypto makes the keys and signatures.
+// Creates the certificates that tests need, invalid ones included, without a program that might not be installed: X.509
+// is a few nested DER records, and node:crypto makes the keys and signatures.
 
-/** A certificate and its key as PEM. */
+/** A certificate and its private key, as PEM. */
 export interface KeyPair {
   readonly cert: string;
   readonly key: string;
 }
 
 export interface CertificateRequest {
-  /** To Kubernetes the name of the user. */
+  /** Kubernetes takes it as the user name. */
   readonly commonName: string;
-  /** To Kubernetes the user's groups. */
+  /** Kubernetes takes them as the user's groups. */
   readonly organizations?: readonly string[];
-  /** Host names and IPv4 addresses that a server is known by. */
+  /** Host names and IPv4 addresses of a server. */
   readonly hosts?: readonly string[];
   readonly validFrom?: Date;
   readonly validTo?: Date;
 }
 
-/** A certificate authority. Every certificate it issues is good for clients and for servers. */
-export interface Authority extends KeyPair {
+/** A certificate authority. Its certificates are valid for clients and for servers. */
+export interface CertificateAuthority extends KeyPair {
   issue(request: CertificateRequest): KeyPair;
 }
 
-/** Makes an authority of its own, which nothing but its PEM connects with another of the same name. */
-export function createAuthority(commonName: string): Authority {
+/**
+ * Creates a certificate authority with a new key. Two authorities of the same name do not trust each other's
+ * certificates.
+ */
+export function createCertificateAuthority(commonName: string): CertificateAuthority {
   const keys = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const issuer = { commonName, privateKey: keys.privateKey, keyId: keyId(keys.publicKey) };
   const cert = certificate({ commonName }, keys.publicKey, issuer, [
@@ -38,16 +41,16 @@ export function createAuthority(commonName: string): Authority {
     cert,
     key: keyPem(keys.privateKey),
     issue(request) {
-      const own = generateKeyPairSync("ec", { namedCurve: "P-256" });
+      const leafKeys = generateKeyPairSync("ec", { namedCurve: "P-256" });
       return {
-        cert: certificate(request, own.publicKey, issuer, leafExtensions(request)),
-        key: keyPem(own.privateKey),
+        cert: certificate(request, leafKeys.publicKey, issuer, leafExtensions(request)),
+        key: keyPem(leafKeys.privateKey),
       };
     },
   };
 }
 
-/** A key that signs the tokens of service accounts, as PEM in the form that the API server can check them by, too. */
+/** A private key for service account tokens, as PEM in a form that the API server accepts for signing and verifying. */
 export function createSigningKey(): string {
   const { privateKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   return privateKey.export({ type: "sec1", format: "pem" }) as string;
@@ -76,18 +79,18 @@ function certificate(
   const signature = sequence(oid("1.2.840.10045.4.3.2"));
   const ids = [
     extension("2.5.29.14", octets(keyId(publicKey))),
-    extension("2.5.29.35", sequence(record(0x80, issuer.keyId))),
+    extension("2.5.29.35", sequence(derRecord(0x80, issuer.keyId))),
   ];
   const content = sequence(
-    record(0xa0, integer(Buffer.of(2))),
-    // The first bit of a positive number is 0.
+    derRecord(0xa0, integer(Buffer.of(2))),
+    // A serial number is positive, so the first bit is 0.
     integer(Buffer.concat([Buffer.of(0x40), randomBytes(15)])),
     signature,
-    name({ commonName: issuer.commonName }),
+    distinguishedName({ commonName: issuer.commonName }),
     sequence(time(validFrom), time(validTo)),
-    name(request),
+    distinguishedName(request),
     publicDer(publicKey),
-    record(0xa3, sequence(...extensions, ...ids)),
+    derRecord(0xa3, sequence(...extensions, ...ids)),
   );
   const der = sequence(content, signature, bitString(sign("sha256", content, issuer.privateKey)));
   const lines = der.toString("base64").match(/.{1,64}/g) ?? [];
@@ -97,7 +100,7 @@ function certificate(
 function leafExtensions({ hosts = [] }: CertificateRequest): readonly Buffer[] {
   const usages = ["1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"];
   const names = hosts.map((host) =>
-    isIPv4(host) ? record(0x87, Buffer.from(host.split(".").map(Number))) : record(0x82, Buffer.from(host)),
+    isIPv4(host) ? derRecord(0x87, Buffer.from(host.split(".").map(Number))) : derRecord(0x82, Buffer.from(host)),
   );
   return [
     extension("2.5.29.19", sequence(), true),
@@ -107,25 +110,25 @@ function leafExtensions({ hosts = [] }: CertificateRequest): readonly Buffer[] {
   ];
 }
 
-function name({ commonName, organizations = [] }: CertificateRequest): Buffer {
-  const part = (type: string, text: string) => record(0x31, sequence(oid(type), record(0x0c, Buffer.from(text))));
+function distinguishedName({ commonName, organizations = [] }: CertificateRequest): Buffer {
+  const part = (type: string, text: string) => derRecord(0x31, sequence(oid(type), derRecord(0x0c, Buffer.from(text))));
   return sequence(...organizations.map((one) => part("2.5.4.10", one)), part("2.5.4.3", commonName));
 }
 
-/** Two digits for the year up to 2049, four from then on, as RFC 5280 wants it. */
+/** UTCTime (two digits for the year) up to 2049, GeneralizedTime (four digits) from then on, as RFC 5280 requires. */
 function time(date: Date): Buffer {
   const text = `${date.toISOString().replaceAll(/[-:T]|\.\d+/g, "")}`;
   const year = date.getUTCFullYear();
-  return year >= 1950 && year < 2050 ? record(0x17, Buffer.from(text.slice(2))) : record(0x18, Buffer.from(text));
+  return year >= 1950 && year < 2050 ? derRecord(0x17, Buffer.from(text.slice(2))) : derRecord(0x18, Buffer.from(text));
 }
 
 function oid(dotted: string): Buffer {
   const [first = 0, second = 0, ...rest] = dotted.split(".").map(Number);
-  return record(0x06, Buffer.from([first * 40 + second, ...rest.flatMap(septets)]));
+  return derRecord(0x06, Buffer.from([first * 40 + second, ...rest.flatMap(base128)]));
 }
 
-/** A number in groups of seven bits, all but the last marked by the eighth. */
-function septets(value: number): readonly number[] {
+/** Encodes a number in groups of seven bits. The eighth bit is set in all groups but the last. */
+function base128(value: number): readonly number[] {
   const groups = [value & 0x7f];
   for (let rest = value >> 7; rest > 0; rest >>= 7) groups.unshift((rest & 0x7f) | 0x80);
   return groups;
@@ -133,15 +136,15 @@ function septets(value: number): readonly number[] {
 
 const extension = (id: string, value: Buffer, isCritical = false) =>
   sequence(oid(id), ...(isCritical ? [boolean(true)] : []), octets(value));
-const boolean = (value: boolean) => record(0x01, Buffer.of(value ? 0xff : 0));
-const integer = (bytes: Buffer) => record(0x02, bytes);
-const bits = (byte: number, unused: number) => record(0x03, Buffer.of(unused, byte));
-const bitString = (bytes: Buffer) => record(0x03, Buffer.of(0), bytes);
-const octets = (bytes: Buffer) => record(0x04, bytes);
-const sequence = (...parts: readonly Uint8Array[]) => record(0x30, ...parts);
+const boolean = (value: boolean) => derRecord(0x01, Buffer.of(value ? 0xff : 0));
+const integer = (bytes: Buffer) => derRecord(0x02, bytes);
+const bits = (byte: number, unused: number) => derRecord(0x03, Buffer.of(unused, byte));
+const bitString = (bytes: Buffer) => derRecord(0x03, Buffer.of(0), bytes);
+const octets = (bytes: Buffer) => derRecord(0x04, bytes);
+const sequence = (...parts: readonly Uint8Array[]) => derRecord(0x30, ...parts);
 
-/** Tag, length, content. */
-function record(tag: number, ...parts: readonly Uint8Array[]): Buffer {
+/** One DER record: tag, length, content. */
+function derRecord(tag: number, ...parts: readonly Uint8Array[]): Buffer {
   const content = Buffer.concat(parts);
   const { length } = content;
   const size = length < 0x80 ? [length] : length < 0x100 ? [0x81, length] : [0x82, length >> 8, length & 0xff];

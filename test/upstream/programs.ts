@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { cacheFolder } from "../bed/packages.ts";
 
-/** Kubernetes' own programs and etcd, and what Go calls them. */
+/** Kubernetes' own programs and etcd, with the Go package of each. */
 const packages = {
   etcd: "go.etcd.io/etcd/server/v3",
   "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
@@ -16,7 +16,10 @@ const packages = {
 export type UpstreamProgram = keyof typeof packages;
 export const upstreamPrograms = Object.keys(packages) as readonly UpstreamProgram[];
 
-/** Where the programs come from here: a folder that has them, a folder to build them into, or nowhere, and why. */
+/**
+ * The source of the programs on this machine: a folder that has them, a folder to build them into, or the reason for
+ * neither.
+ */
 export type ProgramSource =
   | { readonly kind: "ready"; readonly folder: string }
   | { readonly kind: "to build"; readonly folder: string; readonly go: string }
@@ -24,12 +27,12 @@ export type ProgramSource =
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** The module whose requirements are the versions that are built. */
+/** The Go module whose `go.mod` names the versions to build. */
 const moduleFolder = join(import.meta.dirname, "kubernetes");
 
 /**
- * Finds the upstream programs `needed`: in the folder that KUBEBUILDER_ASSETS names (the convention of envtest) if it is
- * set, else in the cache, which can be filled where Go is installed.
+ * Finds the upstream programs `needed`: in the folder that KUBEBUILDER_ASSETS names (the convention of envtest) if that
+ * is set, otherwise in the cache, which can be filled where Go is installed.
  */
 export function locatePrograms(
   needed: readonly UpstreamProgram[] = upstreamPrograms,
@@ -37,30 +40,30 @@ export function locatePrograms(
 ): ProgramSource {
   const assets = env["KUBEBUILDER_ASSETS"];
   if (assets) {
-    const absent = missing(assets, needed);
+    const absent = missingPrograms(assets, needed);
     if (absent.length === 0) return { kind: "ready", folder: assets };
     return { kind: "unavailable", reason: `the folder in KUBEBUILDER_ASSETS has no ${absent.join(", ")}` };
   }
   const folder = join(cacheFolder(env), "upstream", builtVersion());
-  if (missing(folder, needed).length === 0) return { kind: "ready", folder };
+  if (missingPrograms(folder, needed).length === 0) return { kind: "ready", folder };
   const go = Bun.which("go", { PATH: env["PATH"] ?? "" });
-  const obstacle = go === null ? "`go` is not installed" : refuseOldGo(go);
-  if (go !== null && obstacle === undefined) return { kind: "to build", folder, go };
-  const reason = `${obstacle} to build ${needed.join(", ")}, and KUBEBUILDER_ASSETS names no folder with them`;
+  const goProblem = go === null ? "`go` is not installed" : findGoProblem(go);
+  if (go !== null && goProblem === undefined) return { kind: "to build", folder, go };
+  const reason = `${goProblem} to build ${needed.join(", ")}, and KUBEBUILDER_ASSETS names no folder with them`;
   return { kind: "unavailable", reason };
 }
 
-/** Go fetches the release that go.mod asks for by itself, since 1.21. */
-export function refuseOldGo(go: string): string | undefined {
-  const said = Bun.spawnSync([go, "version"], { cwd: "/", stderr: "ignore" }).stdout.toString();
-  const [, version = "", minor] = /\bgo(1\.(\d+)\S*)/.exec(said) ?? [];
-  if (minor === undefined) return "`go` does not say its version, which must be 1.21 or later";
-  return Number(minor) < 21 ? `\`go\` is ${version}, and must be 1.21 or later` : undefined;
+/** Why this `go` cannot build, or undefined. From 1.21 on, Go downloads the release that go.mod requires by itself. */
+export function findGoProblem(go: string): string | undefined {
+  const output = Bun.spawnSync([go, "version"], { cwd: "/", stderr: "ignore" }).stdout.toString();
+  const [, version = "", minor] = /\bgo(1\.(\d+)\S*)/.exec(output) ?? [];
+  if (minor === undefined) return "`go version` prints no version; it must be 1.21 or later";
+  return Number(minor) < 21 ? `\`go\` is ${version} but must be 1.21 or later` : undefined;
 }
 
 /**
- * The reason why tests on the upstream programs cannot run here, or undefined if they can. Says it aloud in the way that
- * `npm test` shows. `what` is what will not be tested.
+ * The reason why tests on the upstream programs cannot run here, or undefined if they can. Prints it as a `skipped: `
+ * line, which `npm test` shows. `what` names what is not tested.
  */
 export function skipWithoutPrograms(what: string, needed?: readonly UpstreamProgram[]): string | undefined {
   const source = locatePrograms(needed);
@@ -69,11 +72,11 @@ export function skipWithoutPrograms(what: string, needed?: readonly UpstreamProg
   return source.reason;
 }
 
-/** Why the upstream programs cannot be had here, whatever is done; undefined where they are there or can be built. */
-export async function whyUnavailable(env: Environment = process.env): Promise<string | undefined> {
+/** Why the upstream programs are unavailable here, or undefined where they exist or can be built. */
+export async function unavailableReason(env: Environment = process.env): Promise<string | undefined> {
   const source = locatePrograms(undefined, env);
   if (source.kind !== "to build") return source.kind === "unavailable" ? source.reason : undefined;
-  // A small module that all of them need: where it cannot be had, none can.
+  // A small module that all of them need: if it cannot be downloaded, none can be built.
   const probe = execa(source.go, ["mod", "download", "github.com/google/uuid"], {
     cwd: moduleFolder,
     env: { ...env, GOFLAGS: "-mod=mod", GOWORK: "off" },
@@ -82,49 +85,49 @@ export async function whyUnavailable(env: Environment = process.env): Promise<st
   });
   return await probe.then(
     () => undefined,
-    (error: unknown) => `Go's modules cannot be had: ${lastWords(error)}`,
+    (error: unknown) => `Go modules cannot be downloaded: ${errorOutput(error)}`,
   );
 }
 
 /**
- * Returns the folder that has the programs `needed`, after building all of them if none has yet: six minutes on two cores
- * with Go's caches empty, seconds otherwise. `say` gets a sentence before that. Throws with one clear line where they
- * cannot be had, and with the compiler's words if the build fails.
+ * Returns the folder that has the programs `needed`. Builds all of them first if no folder has them: six minutes on two
+ * cores with empty Go caches, seconds otherwise; `print` gets a line before that. Throws with one line where they are
+ * unavailable, and with the compiler's output if the build fails.
  */
-export async function findPrograms(
+export async function ensurePrograms(
   needed: readonly UpstreamProgram[] = upstreamPrograms,
-  say: (line: string) => void = () => undefined,
+  print: (line: string) => void = () => undefined,
   env: Environment = process.env,
 ): Promise<string> {
   const source = locatePrograms(needed, env);
   if (source.kind === "unavailable") throw new Error(source.reason);
   if (source.kind === "to build") {
-    say(`building ${upstreamPrograms.join(", ")} into ${source.folder}: up to six minutes the first time`);
+    print(`building ${upstreamPrograms.join(", ")} into ${source.folder}: up to six minutes the first time`);
     await build(source.folder, source.go, env);
   }
   return source.folder;
 }
 
-/** `1.36.3-etcd-3.6.8`: both versions from the module that requires them. */
+/** The name of a build, such as `1.36.3-etcd-3.6.8`: both versions from the module's go.mod. */
 export function builtVersion(goMod = readFileSync(join(moduleFolder, "go.mod"), "utf8")): string {
-  return `${required(goMod, "k8s.io/kubernetes")}-etcd-${required(goMod, "go.etcd.io/etcd/server/v3")}`;
+  return `${requiredVersion(goMod, "k8s.io/kubernetes")}-etcd-${requiredVersion(goMod, "go.etcd.io/etcd/server/v3")}`;
 }
 
 /** The version that go.mod requires of a module, without its `v`. */
-function required(goMod: string, module: string): string {
+function requiredVersion(goMod: string, module: string): string {
   const line = goMod.split("\n").find((one) => one.trim().startsWith(`${module} v`));
   const version = line?.trim().split(" ")[1]?.slice(1);
   if (version === undefined) throw new Error(`test/upstream/kubernetes/go.mod requires no ${module}`);
   return version;
 }
 
-function missing(folder: string, needed: readonly UpstreamProgram[]): readonly UpstreamProgram[] {
+function missingPrograms(folder: string, needed: readonly UpstreamProgram[]): readonly UpstreamProgram[] {
   return needed.filter((program) => {
     try {
       accessSync(join(folder, program), constants.X_OK);
       return false;
     } catch {
-      // Absent or no program: both mean that it cannot be used.
+      // Absent or not executable: both mean that the program cannot be used.
       return true;
     }
   });
@@ -140,15 +143,17 @@ async function build(folder: string, go: string, env: Environment): Promise<void
     await rm(folder, { recursive: true, force: true });
     await rename(work, folder);
   } catch (cause) {
-    // Someone else may have built the same while we did: then theirs is as good.
-    if (missing(folder, upstreamPrograms).length === 0) return;
-    throw new Error(`cannot build the upstream programs: ${lastWords(cause)}`, { cause });
+    // Another process may have built the same programs meanwhile; then use those.
+    if (missingPrograms(folder, upstreamPrograms).length === 0) return;
+    throw new Error(`cannot build the upstream programs: ${errorOutput(cause)}`, { cause });
   } finally {
     await rm(work, { recursive: true, force: true });
   }
 }
 
-/** It may run beside tests that measure time, so it takes only what they leave: of its session, and of the machine. */
+/**
+ * The build may run beside tests that measure time, so it has the lowest priority, in its session and on the machine.
+ */
 async function compile(go: string, work: string, env: Environment): Promise<void> {
   const argv = ["-n", "19", go, "build", "-trimpath", "-ldflags", linkerFlags(), "-o", `${work}/`];
   const child = execa("nice", [...argv, ...Object.values(packages)], {
@@ -161,24 +166,27 @@ async function compile(go: string, work: string, env: Environment): Promise<void
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
   for (const signal of signals) process.on(signal, end);
   try {
-    // A kernel that shares the processor out between sessions heeds a nice value only within each. Others lack the file.
+    // With autogroup scheduling the kernel applies a nice value within its session only. Other kernels lack the file.
     await Promise.all([child, writeFile(`/proc/${child.pid}/autogroup`, "19").catch(() => undefined)]);
   } finally {
     for (const signal of signals) process.off(signal, end);
   }
 }
 
-/** As Kubernetes' releases are linked. Without a version, clients complain of v0.0.0. */
+/** The linker flags of Kubernetes' releases. Without a version, clients complain about v0.0.0. */
 function linkerFlags(): string {
-  const version = required(readFileSync(join(moduleFolder, "go.mod"), "utf8"), "k8s.io/kubernetes");
+  const version = requiredVersion(readFileSync(join(moduleFolder, "go.mod"), "utf8"), "k8s.io/kubernetes");
   const [major, minor] = version.split(".");
   const values = { gitVersion: `v${version}`, gitMajor: major, gitMinor: minor };
-  const places = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"];
-  const set = places.flatMap((place) => Object.entries(values).map(([name, value]) => `-X ${place}.${name}=${value}`));
+  const versionPackages = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"];
+  const set = versionPackages.flatMap((versionPackage) =>
+    Object.entries(values).map(([name, value]) => `-X ${versionPackage}.${name}=${value}`),
+  );
   return ["-s -w", ...set].join(" ");
 }
 
-export function lastWords(cause: unknown): string {
+/** The last lines of a failed program's stderr, or the error itself. */
+export function errorOutput(cause: unknown): string {
   const stderr = cause instanceof Error && "stderr" in cause ? String(cause.stderr).trim() : "";
   return stderr === "" ? String(cause) : stderr.split("\n").slice(-20).join("\n");
 }

@@ -1,4 +1,4 @@
-// Records what real runtimes answer, for tests that need no runtime: `bun test/upstream/record-cri.ts`, as root.
+// Records responses of real runtimes as golden files for unit tests: `bun test/upstream/record-cri.ts`, as root.
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +8,7 @@ import { Envelope, SubscribeRequest } from "../../proto/cri/gen/containerd-event
 import { podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
 import { type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
 import { busyboxImage, importImages } from "../bed/images/images.ts";
-import { until } from "../bed/poll-until.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { type GoldenCodec, writeGolden } from "./golden-cri.ts";
 
 const labels = { [podUidLabel]: "golden-uid", [podNameLabel]: "golden", [podNamespaceLabel]: "default" };
@@ -41,7 +41,7 @@ async function record(version: ContainerdVersion): Promise<void> {
   const client = new Client(containerd.endpoint, credentials.createInsecure());
   try {
     await importImages(containerd);
-    await play(createRecorder(client, version), version);
+    await recordPod(createRecorder(client, version), version);
   } finally {
     client.close();
     await containerd.stop();
@@ -50,8 +50,11 @@ async function record(version: ContainerdVersion): Promise<void> {
   }
 }
 
-/** One pod with a container for each state, from its creation to its removal. */
-async function play({ ask, subscribe }: ReturnType<typeof createRecorder>, version: ContainerdVersion): Promise<void> {
+/** Runs one pod with a container for each state, from its creation to its removal, and records the responses. */
+async function recordPod(
+  { ask: call, subscribe }: ReturnType<typeof createRecorder>,
+  version: ContainerdVersion,
+): Promise<void> {
   const runtime = "runtime.v1.RuntimeService";
   const events =
     version === "1.6"
@@ -62,38 +65,38 @@ async function play({ ask, subscribe }: ReturnType<typeof createRecorder>, versi
         )
       : subscribe(`${runtime}/GetContainerEvents`, Buffer.alloc(0), api.ContainerEventResponse);
   const versionRequest = bytesOf(api.VersionRequest, { version: "0.1.0" });
-  await ask("version", `${runtime}/Version`, versionRequest, api.VersionResponse);
-  await ask("status", `${runtime}/Status`, Buffer.alloc(0), api.StatusResponse);
+  await call("version", `${runtime}/Version`, versionRequest, api.VersionResponse);
+  await call("status", `${runtime}/Status`, Buffer.alloc(0), api.StatusResponse);
   const image = bytesOf(api.ImageStatusRequest, { image: { image: busyboxImage } });
-  await ask("image-status", "runtime.v1.ImageService/ImageStatus", image, api.ImageStatusResponse);
+  await call("image-status", "runtime.v1.ImageService/ImageStatus", image, api.ImageStatusResponse);
   const run = bytesOf(api.RunPodSandboxRequest, { config: sandboxConfig });
-  const { podSandboxId } = await ask(undefined, `${runtime}/RunPodSandbox`, run, api.RunPodSandboxResponse);
+  const { podSandboxId } = await call(undefined, `${runtime}/RunPodSandbox`, run, api.RunPodSandboxResponse);
   const sandboxRequest = bytesOf(api.PodSandboxStatusRequest, { podSandboxId });
   const sandboxStatus = (name: string) =>
-    ask(name, `${runtime}/PodSandboxStatus`, sandboxRequest, api.PodSandboxStatusResponse);
+    call(name, `${runtime}/PodSandboxStatus`, sandboxRequest, api.PodSandboxStatusResponse);
   await sandboxStatus("pod-sandbox-status-ready");
 
   const create = async (name: string, command: readonly string[]) => {
     const request = { podSandboxId, config: containerConfig(name, command), sandboxConfig };
     const bytes = bytesOf(api.CreateContainerRequest, request);
-    return (await ask(undefined, `${runtime}/CreateContainer`, bytes, api.CreateContainerResponse)).containerId;
+    return (await call(undefined, `${runtime}/CreateContainer`, bytes, api.CreateContainerResponse)).containerId;
   };
   const start = (containerId: string) =>
-    ask(
+    call(
       undefined,
       `${runtime}/StartContainer`,
       bytesOf(api.StartContainerRequest, { containerId }),
       api.StartContainerResponse,
     );
   const status = (name: string | undefined, containerId: string) =>
-    ask(
+    call(
       name,
       `${runtime}/ContainerStatus`,
       bytesOf(api.ContainerStatusRequest, { containerId }),
       api.ContainerStatusResponse,
     );
-  const ended = (containerId: string) =>
-    until("the end", 5_000, async () => (await status(undefined, containerId)).status?.state === 2);
+  const waitForExit = (containerId: string) =>
+    pollUntil("the end", 5_000, async () => (await status(undefined, containerId)).status?.state === 2);
 
   await status("container-status-created", await create("created", ["true"]));
   const running = await create("running", ["sleep", "600"]);
@@ -105,28 +108,28 @@ async function play({ ask, subscribe }: ReturnType<typeof createRecorder>, versi
   ] as const) {
     const id = await create(name, command);
     await start(id);
-    await ended(id);
+    await waitForExit(id);
     await status(`container-status-${name}`, id);
   }
   const broken = await create("start-error", ["/does-not-exist"]);
   await start(broken).catch(() => undefined);
   await status("container-status-start-error", broken);
-  await ask("list-containers", `${runtime}/ListContainers`, Buffer.alloc(0), api.ListContainersResponse);
-  await ask("list-pod-sandbox-ready", `${runtime}/ListPodSandbox`, Buffer.alloc(0), api.ListPodSandboxResponse);
+  await call("list-containers", `${runtime}/ListContainers`, Buffer.alloc(0), api.ListContainersResponse);
+  await call("list-pod-sandbox-ready", `${runtime}/ListPodSandbox`, Buffer.alloc(0), api.ListPodSandboxResponse);
 
   const stop = bytesOf(api.StopContainerRequest, { containerId: running, timeout: 0n });
-  await ask(undefined, `${runtime}/StopContainer`, stop, api.StopContainerResponse);
+  await call(undefined, `${runtime}/StopContainer`, stop, api.StopContainerResponse);
   await status("container-status-killed", running);
-  await ask(
+  await call(
     undefined,
     `${runtime}/StopPodSandbox`,
     bytesOf(api.StopPodSandboxRequest, { podSandboxId }),
     api.StopPodSandboxResponse,
   );
   await sandboxStatus("pod-sandbox-status-not-ready");
-  await ask("list-pod-sandbox-not-ready", `${runtime}/ListPodSandbox`, Buffer.alloc(0), api.ListPodSandboxResponse);
+  await call("list-pod-sandbox-not-ready", `${runtime}/ListPodSandbox`, Buffer.alloc(0), api.ListPodSandboxResponse);
   const remove = bytesOf(api.RemovePodSandboxRequest, { podSandboxId });
-  await ask(undefined, `${runtime}/RemovePodSandbox`, remove, api.RemovePodSandboxResponse);
+  await call(undefined, `${runtime}/RemovePodSandbox`, remove, api.RemovePodSandboxResponse);
   await events.end("events");
 }
 
@@ -136,34 +139,34 @@ function bytesOf<T>(codec: GoldenCodec<T>, partial: Parameters<GoldenCodec<T>["f
   return Buffer.from(codec.encode(codec.fromPartial(partial)).finish());
 }
 
-/** Calls by path, with the answers' bytes kept as they came. */
+/** Calls the runtime by method path and records the response bytes as received. */
 function createRecorder(client: Client, version: ContainerdVersion) {
-  const same = (bytes: Buffer) => bytes;
+  const identity = (bytes: Buffer) => bytes;
   return {
-    /** The decoded answer, recorded under the name if there is one. */
+    /** Makes a unary call and returns the decoded response. Records it if `name` is given. */
     async ask<T>(name: string | undefined, path: string, request: Buffer, codec: GoldenCodec<T>): Promise<T> {
       const bytes = await new Promise<Buffer>((resolve, reject) => {
-        client.makeUnaryRequest(`/${path}`, same, same, request, (error, answer = Buffer.alloc(0)) =>
+        client.makeUnaryRequest(`/${path}`, identity, identity, request, (error, answer = Buffer.alloc(0)) =>
           error === null ? resolve(answer) : reject(error),
         );
       });
       if (name !== undefined) await writeGolden(version, name, codec, [bytes]);
       return codec.decode(bytes);
     },
-    /** Hears a stream until its `end`, which records what came. */
+    /** Opens a stream. `end` closes it and records the received messages. */
     subscribe<T>(path: string, request: Buffer, codec: GoldenCodec<T>) {
-      const heard: Buffer[] = [];
-      const call = client.makeServerStreamRequest(`/${path}`, same, same, request);
-      call.on("data", (bytes: Buffer) => heard.push(bytes));
+      const received: Buffer[] = [];
+      const call = client.makeServerStreamRequest(`/${path}`, identity, identity, request);
+      call.on("data", (bytes: Buffer) => received.push(bytes));
       call.on("error", () => {
-        // Cancelling is an error to grpc-js, and the only end that this stream has.
+        // grpc-js reports a cancelled stream as an error, and this stream ends by cancelling only.
       });
       return {
         async end(name: string) {
           const isLast = (bytes: Buffer) => bytes.includes("/containers/delete") || bytes.includes("\x10\x03");
-          await until("six removals", 5_000, () => heard.filter(isLast).length >= 6);
+          await pollUntil("six removals", 5_000, () => received.filter(isLast).length >= 6);
           call.cancel();
-          await writeGolden(version, name, codec, heard);
+          await writeGolden(version, name, codec, received);
         },
       };
     },

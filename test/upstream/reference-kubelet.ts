@@ -5,44 +5,44 @@ import { bedPaths } from "../bed/cleanup/bed-record.ts";
 import { listProcesses } from "../bed/cleanup/processes.ts";
 import { pickPorts } from "../bed/ports.ts";
 import type { ControlPlane } from "./control-plane.ts";
-import { answers, startDaemon } from "./daemon.ts";
-import { findPrograms } from "./programs.ts";
+import { startDaemon, waitUntilReady } from "./daemon.ts";
+import { ensurePrograms } from "./programs.ts";
 
 export interface ReferenceKubeletOptions {
   readonly controlPlane: ControlPlane;
   readonly nodeName: string;
-  /** The container runtime's socket with its scheme. One runtime each. */
+  /** The container runtime's socket with its scheme. Each kubelet needs a runtime of its own. */
   readonly endpoint: string;
-  /** The state folder of the runtime's bed, whose clean-up takes the kubelet along. */
+  /** The state folder of the runtime's bed, whose clean-up also removes the kubelet. */
   readonly stateDir: string;
-  /** The node's address, which must be on an interface; the machine's own if not given. */
+  /** The node's address, which must be on an interface; default: the machine's own. */
   readonly nodeIp?: string;
-  /** Fields of KubeletConfiguration on top of those the test bed needs. */
+  /** Additional fields of KubeletConfiguration. They override those of the test bed. */
   readonly configuration?: Readonly<Record<string, unknown>>;
-  readonly say?: (line: string) => void;
+  readonly print?: (line: string) => void;
 }
 
-/** The upstream kubelet as a node of a control plane: the peer that Berth is compared with. */
+/** The upstream kubelet as a node of a control plane, with which Berth is compared. */
 export interface ReferenceKubelet {
   readonly pid: number;
-  /** When its process was begun, in milliseconds since the epoch. */
+  /** The start time of its process, in milliseconds since the epoch. */
   readonly startedAt: number;
   readonly logFile: string;
   readonly isRunning: boolean;
   kill9(): Promise<void>;
-  /** Ends the kubelet; its pods go on. */
+  /** Stops the kubelet; its pods keep running. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts the upstream kubelet and returns once it says that it is healthy; its node is Ready some seconds later. Throws
- * with one clear line where the program cannot be had or the machine has a kubelet of its own, or with the end of its log
- * if it ends at once.
+ * Starts the upstream kubelet and returns once its healthz succeeds; its node is Ready some seconds later. Throws with
+ * one line if the program is unavailable or another kubelet runs on the machine, and with the end of its log if it
+ * exits.
  */
 export async function startReferenceKubelet(options: ReferenceKubeletOptions): Promise<ReferenceKubelet> {
-  const { controlPlane, nodeName, endpoint, stateDir, nodeIp = machineAddress(), configuration, say } = options;
-  const programs = await findPrograms(["kubelet"], say);
-  await refuseBesideStranger();
+  const { controlPlane, nodeName, endpoint, stateDir, nodeIp = machineAddress(), configuration, print } = options;
+  const programs = await ensurePrograms(["kubelet"], print);
+  await rejectForeignKubelet();
   const { kubeletConfig, kubeletRoot, kubeletLog, podLogs } = bedPaths(stateDir);
   for (const folder of [kubeletRoot, podLogs]) await mkdir(folder, { recursive: true });
   const clientCaFile = join(kubeletRoot, "client-ca.crt");
@@ -60,7 +60,7 @@ export async function startReferenceKubelet(options: ReferenceKubeletOptions): P
   ];
   const daemon = startDaemon(join(programs, "kubelet"), args, kubeletLog);
   try {
-    await answers(daemon, `http://127.0.0.1:${healthzPort}/healthz`);
+    await waitUntilReady(daemon, `http://127.0.0.1:${healthzPort}/healthz`);
   } catch (error) {
     await daemon.end("SIGKILL");
     throw error;
@@ -77,16 +77,19 @@ export async function startReferenceKubelet(options: ReferenceKubeletOptions): P
   };
 }
 
-/** A kubelet that starts cuts off the device plugins of any other on the machine, which in a test bed has none. */
-async function refuseBesideStranger(): Promise<void> {
+/**
+ * A kubelet that starts disconnects the device plugins of any other kubelet on the machine. Kubelets of test beds have
+ * none.
+ */
+async function rejectForeignKubelet(): Promise<void> {
   const kubelets = (await listProcesses()).filter(({ argv }) => basename(argv[0] ?? "") === "kubelet");
-  const stranger = kubelets.find(({ argv }) => !argv.some((word) => word.endsWith("/reference-kubelet.yaml")));
-  if (stranger === undefined) return;
-  const reason = "the reference kubelet would cut off its device plugins";
-  throw new Error(`a kubelet that is not of a test runs on this machine as process ${stranger.pid}; ${reason}`);
+  const foreign = kubelets.find(({ argv }) => !argv.some((arg) => arg.endsWith("/reference-kubelet.yaml")));
+  if (foreign === undefined) return;
+  const reason = "the reference kubelet would disconnect its device plugins";
+  throw new Error(`a kubelet outside the tests runs on this machine as process ${foreign.pid}; ${reason}`);
 }
 
-/** A sandboxed machine has no cgroup v2 controllers to give, and no right to more weight or less swap. */
+/** A sandboxed machine delegates no cgroup v2 controllers and does not allow a lower oom_score_adj or less swap. */
 function referenceConfiguration(
   fields: {
     readonly port: number;
@@ -96,7 +99,7 @@ function referenceConfiguration(
     readonly podLogs: string;
     readonly clientCaFile: string;
   },
-  more: Readonly<Record<string, unknown>> = {},
+  overrides: Readonly<Record<string, unknown>> = {},
 ): string {
   const configuration = {
     apiVersion: "kubelet.config.k8s.io/v1beta1",
@@ -114,15 +117,15 @@ function referenceConfiguration(
     localStorageCapacityIsolation: false,
     makeIPTablesUtilChains: false,
     oomScoreAdj: 0,
-    ...more,
+    ...overrides,
   };
   return `${JSON.stringify(configuration, null, 2)}\n`;
 }
 
-/** The first IPv4 address of this machine that is not a loopback, which no node may have. */
+/** The first IPv4 address of this machine that is not a loopback address, which a node must not have. */
 function machineAddress(): string {
   const all = Object.values(networkInterfaces()).flatMap((addresses) => addresses ?? []);
   const found = all.find(({ family, internal }) => family === "IPv4" && !internal);
-  if (found === undefined) throw new Error("this machine has no address but its loopback; give the kubelet a nodeIp");
+  if (found === undefined) throw new Error("this machine has only loopback addresses; set nodeIp for the kubelet");
   return found.address;
 }

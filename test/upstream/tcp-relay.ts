@@ -1,24 +1,26 @@
 import { connect, createServer, type Server, type Socket } from "node:net";
 
-/** Stands between a server on 127.0.0.1 and its clients, and makes the network between them as bad as a test wants it. */
+/** A TCP proxy between a server on 127.0.0.1 and its clients that simulates network faults. */
 export interface Relay {
   readonly port: number;
-  /** How long each byte is on its way from now on, in each direction. */
+  /** Sets the latency of each byte, in each direction. */
   delay(latencyMs: number): void;
-  /** Nothing passes any more, in either direction, while connections stay open and new ones are accepted. */
+  /** Holds all data back, in both directions. Connections stay open and new ones are accepted. */
   stall(): void;
-  /** Ends {@link stall}: what has waited is delivered. */
+  /** Ends {@link stall} and delivers the data held back. */
   resume(): void;
-  /** Nothing passes any more on the connections that are open, which stay so; new ones are as good as ever. Returns how many. */
-  forget(): number;
-  /** Breaks all connections with RST. Returns how many. */
+  /**
+   * Drops all further data of the open connections, but keeps them open. New connections work. Returns their number.
+   */
+  blackhole(): number;
+  /** Resets all connections by RST. Returns their number. */
   reset(): number;
-  /** Breaks each connection with RST once so many bytes of the server have been delivered on it; undefined ends that. */
+  /** Resets each connection once it has delivered this many bytes of the server; undefined disables that. */
   resetAfter(bytes: number | undefined): void;
   close(): Promise<void>;
 }
 
-interface Weather {
+interface NetworkConditions {
   latencyMs: number;
   isStalled: boolean;
   resetAfter: number | undefined;
@@ -26,113 +28,119 @@ interface Weather {
 
 /** Starts a relay to `targetPort` of 127.0.0.1. */
 export async function startRelay(targetPort: number, latencyMs = 0): Promise<Relay> {
-  const weather: Weather = { latencyMs, isStalled: false, resetAfter: undefined };
-  const links = new Set<Link>();
+  const conditions: NetworkConditions = { latencyMs, isStalled: false, resetAfter: undefined };
+  const connections = new Set<ProxiedConnection>();
   const server = createServer({ allowHalfOpen: true }, (client) => {
-    const link = join(client, connect({ port: targetPort, host: "127.0.0.1", allowHalfOpen: true }), weather);
-    links.add(link);
-    client.once("close", () => links.delete(link));
+    const connection = connectSockets(
+      client,
+      connect({ port: targetPort, host: "127.0.0.1", allowHalfOpen: true }),
+      conditions,
+    );
+    connections.add(connection);
+    client.once("close", () => connections.delete(connection));
   });
   return {
     port: await listen(server),
     delay(ms) {
-      weather.latencyMs = ms;
+      conditions.latencyMs = ms;
     },
     stall() {
-      weather.isStalled = true;
+      conditions.isStalled = true;
     },
     resume() {
-      weather.isStalled = false;
-      for (const link of links) link.deliver();
+      conditions.isStalled = false;
+      for (const connection of connections) connection.deliver();
     },
-    forget() {
-      const { size } = links;
-      for (const link of links) link.forget();
+    blackhole() {
+      const { size } = connections;
+      for (const connection of connections) connection.blackhole();
       return size;
     },
     reset() {
-      const { size } = links;
-      for (const link of [...links]) link.reset();
+      const { size } = connections;
+      for (const connection of [...connections]) connection.reset();
       return size;
     },
     resetAfter(bytes) {
-      weather.resetAfter = bytes;
+      conditions.resetAfter = bytes;
     },
     async close() {
-      for (const link of [...links]) link.reset();
+      for (const connection of [...connections]) connection.reset();
       await new Promise((resolve) => server.close(resolve));
     },
   };
 }
 
-interface Link {
+interface ProxiedConnection {
   deliver(): void;
-  forget(): void;
+  blackhole(): void;
   reset(): void;
 }
 
-function join(client: Socket, target: Socket, weather: Weather): Link {
+function connectSockets(client: Socket, target: Socket, conditions: NetworkConditions): ProxiedConnection {
   const reset = () => {
     client.resetAndDestroy();
     target.resetAndDestroy();
   };
-  let isForgotten = false;
-  const isStalled = () => weather.isStalled || isForgotten;
-  const up = lane(client, target, { weather, isStalled }, () => undefined);
+  let isBlackholed = false;
+  const isStalled = () => conditions.isStalled || isBlackholed;
+  const up = pipeWithLatency(client, target, { conditions, isStalled }, () => undefined);
   let delivered = 0;
-  const down = lane(target, client, { weather, isStalled }, (chunk) => {
-    const room = (weather.resetAfter ?? Number.POSITIVE_INFINITY) - delivered;
+  const down = pipeWithLatency(target, client, { conditions, isStalled }, (chunk) => {
+    const remainingBytes = (conditions.resetAfter ?? Number.POSITIVE_INFINITY) - delivered;
     delivered += chunk.length;
-    if (chunk.length < room) return undefined;
-    return { part: chunk.subarray(0, Math.max(0, room)), after: reset };
+    if (chunk.length < remainingBytes) return undefined;
+    return { part: chunk.subarray(0, Math.max(0, remainingBytes)), after: reset };
   });
-  // Whatever breaks one side breaks the other; the reason is of no interest to a relay.
+  // An error of one side resets both. A relay needs no reason for it.
   for (const socket of [client, target]) socket.on("error", reset);
   return {
     deliver() {
       up();
       down();
     },
-    forget() {
-      isForgotten = true;
+    blackhole() {
+      isBlackholed = true;
     },
     reset,
   };
 }
 
-type Cut = (chunk: Buffer) => { readonly part: Buffer; readonly after: () => void } | undefined;
+type CutChunk = (chunk: Buffer) => { readonly part: Buffer; readonly after: () => void } | undefined;
 
-interface LaneState {
-  readonly weather: Weather;
+interface PipeOptions {
+  readonly conditions: NetworkConditions;
   readonly isStalled: () => boolean;
 }
 
-/** Carries bytes from one side to the other, in order. Returns how to make it look again at what is waiting. */
-function lane(from: Socket, to: Socket, { weather, isStalled }: LaneState, cut: Cut): () => void {
+/**
+ * Forwards bytes from one socket to the other, in order. Returns a function that retries the delivery of queued chunks.
+ */
+function pipeWithLatency(from: Socket, to: Socket, { conditions, isStalled }: PipeOptions, cut: CutChunk): () => void {
   const waiting: { readonly due: number; readonly chunk: Buffer | undefined }[] = [];
   const deliver = () => {
     while (!isStalled()) {
       const [first] = waiting;
       if (first === undefined) return;
-      const early = first.due - performance.now();
-      if (early > 0) {
-        setTimeout(deliver, early);
+      const remainingMs = first.due - performance.now();
+      if (remainingMs > 0) {
+        setTimeout(deliver, remainingMs);
         return;
       }
       waiting.shift();
       send(to, first.chunk, cut);
     }
   };
-  const put = (chunk: Buffer | undefined) => {
-    waiting.push({ due: performance.now() + weather.latencyMs, chunk });
+  const enqueue = (chunk: Buffer | undefined) => {
+    waiting.push({ due: performance.now() + conditions.latencyMs, chunk });
     deliver();
   };
-  from.on("data", put);
-  from.on("end", () => put(undefined));
+  from.on("data", enqueue);
+  from.on("end", () => enqueue(undefined));
   return deliver;
 }
 
-function send(to: Socket, chunk: Buffer | undefined, cut: Cut): void {
+function send(to: Socket, chunk: Buffer | undefined, cut: CutChunk): void {
   if (to.destroyed) return;
   if (chunk === undefined) {
     to.end();

@@ -3,49 +3,52 @@ import { createWriteStream } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { apart } from "../bed/cleanup/processes.ts";
-import type { Image, OwnPrograms } from "./image.ts";
+import { ownProcessGroup } from "../bed/cleanup/processes.ts";
+import type { Image, PackagePrograms } from "./image.ts";
 
-/** A guest that runs, or has run. */
+/** A running or finished virtual machine. */
 export interface Guest {
   readonly pid: number;
-  /** What its tests say, line by line, until it is off. */
+  /** The output of its tests, line by line, until it powers off. */
   readonly lines: AsyncIterable<string>;
-  /** Resolves when it is off, with how that came about. */
+  /** Resolves with the reason when it is off. */
   readonly ended: Promise<string>;
-  /** The file with what its kernel has said. */
+  /** The file with its kernel console. */
   readonly console: string;
-  /** Ends it at once, and returns when it has ended. */
-  end(why: string): Promise<void>;
+  /** Kills it and resolves when it has exited. */
+  kill(why: string): Promise<void>;
 }
 
 /**
- * Boots a guest, emulated: a processor that can run one by itself is not everywhere, and where it seems to be it may hang. Its console
- * and what its tests say go to files of `folder`. It is off after `limitMs` at the latest, and with this process, however that ends.
+ * Boots a guest in QEMU with an emulated processor: KVM is not available everywhere, and nested KVM may hang. Writes
+ * its console and its test output to files in `folder`. Kills it after `limitMs`, and when this process exits for any
+ * reason.
  */
-export function boot(image: Image, programs: OwnPrograms, folder: string, limitMs: number): Guest {
+export function boot(image: Image, programs: PackagePrograms, folder: string, limitMs: number): Guest {
   const consoleFile = join(folder, "console.log");
   const [program, ...args] = programs.argv("usr/bin/qemu-system-x86_64", qemuArgs(image, programs.root, consoleFile));
-  const dieWithUs = ["--pdeathsig", "KILL", "--", program, ...args];
-  const child = spawn("setpriv", dieWithUs, { ...apart, stdio: ["ignore", "pipe", "pipe"] });
+  const killedWithParent = ["--pdeathsig", "KILL", "--", program, ...args];
+  const child = spawn("setpriv", killedWithParent, { ...ownProcessGroup, stdio: ["ignore", "pipe", "pipe"] });
   child.stdout.pipe(createWriteStream(join(folder, "result.log")));
-  let words = "";
-  child.stderr.on("data", (chunk: Buffer) => (words = `${words}${chunk}`.slice(-2000)));
+  let stderr = "";
+  child.stderr.on("data", (chunk: Buffer) => (stderr = `${stderr}${chunk}`.slice(-2000)));
   let reason: string | undefined;
   const ended = new Promise<string>((resolve) => {
-    child.once("error", (error) => resolve(`it could not be started: ${error.message}`));
+    child.once("error", (error) => resolve(`QEMU could not be started: ${error.message}`));
     child.once("close", (code, signal) =>
-      resolve(reason ?? (code === 0 ? "it is off" : `QEMU ended with ${signal ?? `code ${code}`}: ${words.trim()}`)),
+      resolve(
+        reason ?? (code === 0 ? "it powered off" : `QEMU ended with ${signal ?? `code ${code}`}: ${stderr.trim()}`),
+      ),
     );
   });
-  const end = async (why: string) => {
+  const kill = async (why: string) => {
     reason ??= why;
     child.kill("SIGKILL");
     await ended;
   };
-  const limit = setTimeout(() => void end(`it was ended after ${limitMs / 60_000} minutes`), limitMs);
+  const limit = setTimeout(() => void kill(`it was killed after ${limitMs / 60_000} minutes`), limitMs);
   void ended.then(() => clearTimeout(limit));
-  return { pid: child.pid ?? 0, lines: createInterface({ input: child.stdout }), ended, console: consoleFile, end };
+  return { pid: child.pid ?? 0, lines: createInterface({ input: child.stdout }), ended, console: consoleFile, kill };
 }
 
 function qemuArgs({ kernel, initrd, disks }: Image, root: string, consoleFile: string): readonly string[] {
@@ -60,7 +63,7 @@ function qemuArgs({ kernel, initrd, disks }: Image, root: string, consoleFile: s
   ];
 }
 
-/** The last lines of what the guest's kernel has said. */
+/** The last lines of the guest's kernel console. */
 export async function endOfConsole({ console }: Guest, count = 25): Promise<string> {
   const text = await readFile(console, "utf8").catch(() => "");
   return text.trimEnd().split(/\r?\n/).slice(-count).join("\n");

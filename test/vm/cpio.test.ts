@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { writeCpio } from "./cpio.ts";
 
-test("an archive has each folder once, before its files, in the kernel's format", () => {
+test("an archive contains each directory once, before its files, in the kernel's format", () => {
   const bytes = (text: string) => new TextEncoder().encode(text);
   const archive = new TextDecoder().decode(
     writeCpio([

@@ -1,2 +1,2 @@
-/** Where the guest has its second disk, with all that is tested. */
+/** The mount point of the guest's second disk with the tested files. */
 export const berthFolder = "/opt/berth";

@@ -1,19 +1,19 @@
-/** What the guest says to the host, one JSON a line. */
-export type Word =
-  /** It has booted, and these are the checks that it is going to make. */
+/** The messages of the guest to the host, one JSON object per line. */
+export type GuestMessage =
+  /** It has booted and will run these checks. */
   | { readonly kind: "begin"; readonly checks: readonly string[]; readonly machine: string }
   | { readonly kind: "passed"; readonly check: string; readonly detail: string }
   | { readonly kind: "failed"; readonly check: string; readonly detail: string }
-  /** What a program of the guest has written, when a check has failed. */
+  /** The log of a program of the guest, sent after a failed check. */
   | { readonly kind: "log"; readonly name: string; readonly text: string };
 
-/** The word on a line of the guest, or undefined for anything else. */
-export function readWord(line: string): Word | undefined {
+/** Parses a line of the guest; undefined if it is not a message. */
+export function parseGuestMessage(line: string): GuestMessage | undefined {
   try {
-    const word: unknown = JSON.parse(line);
-    return typeof word === "object" && word !== null && "kind" in word ? (word as Word) : undefined;
+    const message: unknown = JSON.parse(line);
+    return typeof message === "object" && message !== null && "kind" in message ? (message as GuestMessage) : undefined;
   } catch {
-    // A kernel that breaks down writes where it likes.
+    // A kernel panic may write to this port too.
     return undefined;
   }
 }

@@ -1,32 +1,32 @@
 import { copyFile, mkdir, readdir, readFile, rm, truncate, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { execa } from "execa";
-import { apart } from "../bed/cleanup/processes.ts";
+import { ownProcessGroup } from "../bed/cleanup/processes.ts";
 import { cniConflist } from "../bed/containerd/containerd-config.ts";
 import { buildTestImages, pauseImage } from "../bed/images/images.ts";
 import { packLayout } from "../bed/images/oci-layout.ts";
-import { unpackSuite } from "../bed/packages.ts";
+import { unpackPackages } from "../bed/packages.ts";
 import { writeCpio } from "./cpio.ts";
 import { berthFolder } from "./guest-paths.ts";
 
-/** The parts of a guest that is ready to boot. */
+/** The kernel, initramfs and disks of a guest. */
 export interface Image {
   readonly kernel: string;
   readonly initrd: string;
-  /** Raw disks, in the order in which the guest has them: its root, what is tested, and its swap. */
+  /** Raw disks in the guest's order: root file system, tested files, swap. */
   readonly disks: readonly string[];
 }
 
-/** How to run a program of the packages with the C library that came with it, whatever the machine has. */
-export interface OwnPrograms {
+/** Runs programs of the unpacked packages with their own C library, independent of the machine's. */
+export interface PackagePrograms {
   readonly root: string;
   /** The argument list that runs `program`, a path below `root`. */
   argv(program: string, args: readonly string[]): readonly [program: string, ...args: string[]];
 }
 
-/** Makes sure of QEMU and the programs that make disks, in the cache, and tells how to run them. */
-export async function ownPrograms(say: (line: string) => void): Promise<OwnPrograms> {
-  const { root } = await unpackSuite("vm-host", say);
+/** Makes sure that the cache has QEMU and the programs that create disks. */
+export async function unpackPrograms(print: (line: string) => void): Promise<PackagePrograms> {
+  const { root } = await unpackPackages("vm-host", print);
   const libraries = ["lib", "usr/lib"].map((folder) => join(root, folder, "x86_64-linux-gnu")).join(":");
   return {
     root,
@@ -40,23 +40,23 @@ export async function ownPrograms(say: (line: string) => void): Promise<OwnProgr
   };
 }
 
-/** What the kernel of the guest does not have built in, and what containers, their network and its disks need. */
-const wantedModules = ["virtio_blk", "overlay", "bridge", "veth"];
+/** The modules that the guest's disks, containers and network need and that its kernel does not have built in. */
+const requiredModules = ["virtio_blk", "overlay", "bridge", "veth"];
 
 /**
- * Makes the guest's disks below `folder`, from Debian's packages in the cache, the compiled agent and the compiled `guest` program. Takes
- * some seconds once the packages are there. Throws with one clear line if they cannot be had.
+ * Creates the guest's disks in `folder` from cached Debian packages, the compiled agent and the compiled `guest`
+ * program. Takes a few seconds once the packages are cached. Throws an error of one line if they cannot be downloaded.
  */
 export async function makeImage(
   folder: string,
-  programs: OwnPrograms,
+  programs: PackagePrograms,
   binaries: { readonly berth: string; readonly guest: string },
-  say: (line: string) => void,
+  print: (line: string) => void,
 ): Promise<Image> {
-  const { root } = await unpackSuite("vm-guest", say);
+  const { root } = await unpackPackages("vm-guest", print);
   const run = async (program: string, args: readonly string[]) => {
     const [first, ...rest] = programs.argv(program, args);
-    return await execa(first, rest, { ...apart, encoding: "buffer" });
+    return await execa(first, rest, { ...ownProcessGroup, encoding: "buffer" });
   };
   const [system, tested, swap] = ["system.img", "tested.img", "swap.img"].map((name) => join(folder, name)) as [
     string,
@@ -64,7 +64,7 @@ export async function makeImage(
     string,
   ];
   const stage = join(folder, "tested");
-  await stageTested(stage, binaries);
+  await prepareTestedFiles(stage, binaries);
   for (const [disk, from, size] of [
     [system, root, "900m"],
     [tested, stage, "500m"],
@@ -92,7 +92,7 @@ export async function makeImage(
   return { kernel: join(root, "boot", kernel), initrd, disks: [system, tested, swap] };
 }
 
-async function stageTested(stage: string, { berth, guest }: { readonly berth: string; readonly guest: string }) {
+async function prepareTestedFiles(stage: string, { berth, guest }: { readonly berth: string; readonly guest: string }) {
   await mkdir(join(stage, "cni"), { recursive: true });
   await copyFile(berth, join(stage, "berth"));
   await copyFile(guest, join(stage, "guest"));
@@ -100,7 +100,7 @@ async function stageTested(stage: string, { berth, guest }: { readonly berth: st
   await writeFile(join(stage, "containerd.toml"), containerdConfig);
   const network = { name: "vm", bridge: "vm0", subnet: "10.88.0.0/16", leases: "/run/cni" };
   const { plugins, ...list } = JSON.parse(cniConflist(network)) as { readonly plugins: readonly unknown[] };
-  // No ports of the host lead to these pods, so there is no iptables in the guest.
+  // No host port leads to these pods, so the guest needs no iptables.
   await writeFile(join(stage, "cni/10-vm.conflist"), JSON.stringify({ ...list, plugins: plugins.slice(0, 1) }));
 }
 
@@ -113,20 +113,20 @@ const containerdConfig = `version = 2
     conf_dir = "${berthFolder}/cni"
 `;
 
-/** The guest's first root: it brings the modules, finds the disks and hands over to what is tested. */
+/** The initramfs: loads the modules, mounts the disks and starts the test program. */
 async function makeInitrd(root: string, unpack: (file: string) => Promise<Uint8Array>): Promise<Uint8Array> {
   const files = [...new Bun.Glob("usr/lib/modules/*/kernel/**/*.ko.xz").scanSync({ cwd: root, absolute: true })];
   const paths = new Map(files.map((file) => [moduleName(basename(file, ".ko.xz")), file]));
   const loaded = new Map<string, Uint8Array>();
   const load = async (name: string): Promise<void> => {
     const file = paths.get(name);
-    // What has no file is built into the kernel.
+    // A module without a file is built into the kernel.
     if (file === undefined || loaded.has(name)) return;
     const bytes = await unpack(file);
     for (const needed of dependenciesOf(bytes)) await load(needed);
     loaded.set(name, bytes);
   };
-  for (const name of wantedModules) await load(name);
+  for (const name of requiredModules) await load(name);
   return writeCpio([
     { path: "init", bytes: new TextEncoder().encode(initScript([...loaded.keys()])), isProgram: true },
     { path: "bin/busybox", bytes: await readFile(join(root, "usr/bin/busybox")), isProgram: true },
@@ -136,16 +136,16 @@ async function makeInitrd(root: string, unpack: (file: string) => Promise<Uint8A
 
 const moduleName = (file: string) => file.replaceAll("-", "_");
 
-/** The modules that one needs, as it says itself: depmod, which else writes them down, has not run. */
+/** The modules that a module needs, from its own metadata, because depmod has not run. */
 export function dependenciesOf(module: Uint8Array): readonly string[] {
-  const said = /\0depends=([^\0]*)\0/.exec(Buffer.from(module).toString("latin1"))?.[1] ?? "";
-  return said.split(",").filter(Boolean).map(moduleName);
+  const names = /\0depends=([^\0]*)\0/.exec(Buffer.from(module).toString("latin1"))?.[1] ?? "";
+  return names.split(",").filter(Boolean).map(moduleName);
 }
 
 /**
- * What runs first in the guest, by busybox. The words of the kernel and of this script go to the first serial port, those of the
- * tests to the second. catatonit stays as process 1, and reaps orphans. All of it has a cgroup of its own, as services have: by the
- * files of that one the agent knows, as the kubelet does, whether the kernel limits swap.
+ * The guest's init script for busybox. The output of the kernel and of this script goes to the first serial port, that
+ * of the tests to the second. catatonit becomes process 1 and reaps orphans. Everything runs in a cgroup of its own,
+ * like a service: from its files the agent, like the kubelet, learns whether the kernel limits swap.
  */
 function initScript(modules: readonly string[]): string {
   return `#!/bin/busybox sh

@@ -1,9 +1,9 @@
 import { busyboxImage, webImage } from "../bed/images/images.ts";
 
-/** How many processes each container may have. */
+/** The maximum number of processes of each container. */
 export const podPidsLimit = 60;
 
-/** The folder of the guest that pods and tests share. */
+/** The guest's directory that pods and tests share. */
 export const sharedFolder = "/run/shared";
 
 const shared = { name: "shared", hostPath: { path: sharedFolder, type: "Directory" } };
@@ -11,7 +11,10 @@ const mounted = { name: "shared", mountPath: "/shared" };
 const pod = (name: string, spec: object) => ({ apiVersion: "v1", kind: "Pod", metadata: { name }, spec });
 const script = (text: string) => ["sh", "-c", text];
 
-/** Two processes for each one, until there may be no more. Its share of the processor is bounded too, or the emulated one has none left. */
+/**
+ * A fork bomb: each process starts two, up to the limit. Its CPU is limited too, or it would use up the emulated
+ * processor.
+ */
 export const bomb = pod("bomb", {
   terminationGracePeriodSeconds: 1,
   containers: [
@@ -24,7 +27,10 @@ export const bomb = pod("bomb", {
   ],
 });
 
-/** It becomes sick when a file says so, and its preStop hook heals it. Exec on an emulated processor takes seconds. */
+/**
+ * Its liveness probe fails while a file exists, which its preStop hook removes. Timeouts are long: an exec takes
+ * seconds when emulated.
+ */
 export const probed = pod("probed", {
   terminationGracePeriodSeconds: 60,
   containers: [
@@ -48,7 +54,10 @@ export const probed = pod("probed", {
   volumes: [shared],
 });
 
-/** Of its three processes only one eats, once a file says so. Were that one alone killed, the first would say that it lives on. */
+/**
+ * Only one of its three processes allocates memory, once a file exists. If only that one is killed, the first writes
+ * that it survived.
+ */
 export const hungry = pod("hungry", {
   restartPolicy: "Never",
   terminationGracePeriodSeconds: 1,

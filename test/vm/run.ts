@@ -1,21 +1,22 @@
-// Boots a guest with Debian's kernel, cgroup v2 and containerd, runs the compiled agent in it, and prints what it has found there: npm run vm
+// Boots a virtual machine with Debian's kernel, cgroup v2 and containerd, runs the compiled agent in it, and prints the
+// checks: npm run vm
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { builtBinary } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
-import { apart } from "../bed/cleanup/processes.ts";
+import { ownProcessGroup } from "../bed/cleanup/processes.ts";
 import type { Outcome } from "../suite.ts";
 import { closingLine, outcomeLine, seconds } from "../test-summary.ts";
 import { boot, endOfConsole, type Guest } from "./boot.ts";
-import { readWord } from "./guest-protocol.ts";
-import { makeImage, ownPrograms } from "./image.ts";
+import { parseGuestMessage } from "./guest-protocol.ts";
+import { makeImage, unpackPrograms } from "./image.ts";
 
 const minuteMs = 60_000;
-/** An emulated processor is some twenty times slower than ours, and ours may have other things to do. */
-const BOOTS_WITHIN_MS = 15 * minuteMs;
-const ENDS_WITHIN_MS = 60 * minuteMs;
+/** An emulated processor is about twenty times slower than the host's, which may be busy too. */
+const BOOT_TIMEOUT_MS = 15 * minuteMs;
+const RUN_TIMEOUT_MS = 60 * minuteMs;
 
 const repository = join(import.meta.dirname, "..", "..");
 
@@ -23,25 +24,25 @@ async function compileGuest(folder: string): Promise<string> {
   const outfile = join(folder, "guest");
   const source = join(import.meta.dirname, "guest.ts");
   const options = ["--compile", "--target=bun-linux-x64", "--minify", `--outfile=${outfile}`];
-  await execa(process.execPath, ["build", ...options, source], { ...apart, cwd: repository });
+  await execa(process.execPath, ["build", ...options, source], { ...ownProcessGroup, cwd: repository });
   return outfile;
 }
 
 async function start(folder: string): Promise<Guest> {
-  const programs = await ownPrograms(console.log);
+  const programs = await unpackPrograms(console.log);
   console.log(await buildIfStale());
   const guest = await compileGuest(folder);
   const image = await makeImage(folder, programs, { berth: builtBinary, guest }, console.log);
-  return boot(image, programs, folder, ENDS_WITHIN_MS);
+  return boot(image, programs, folder, RUN_TIMEOUT_MS);
 }
 
-/** Follows a guest to its end, and says how each of its checks went. */
-async function follow(guest: Guest): Promise<readonly Outcome[]> {
+/** Reads the guest's output to its end and prints the result of each check. */
+async function reportChecks(guest: Guest): Promise<readonly Outcome[]> {
   const outcomes: Outcome[] = [];
   let missing: readonly string[] = ["boot"];
   let before = performance.now();
-  const patience = setTimeout(() => void guest.end("it did not boot in time"), BOOTS_WITHIN_MS);
-  const tell = (name: string, detail: string, isPassed: boolean) => {
+  const bootTimeout = setTimeout(() => void guest.kill("it did not boot in time"), BOOT_TIMEOUT_MS);
+  const record = (name: string, detail: string, isPassed: boolean) => {
     const durationMs = performance.now() - before;
     before = performance.now();
     const failed = isPassed ? [] : [`${name}: ${detail}`];
@@ -51,49 +52,49 @@ async function follow(guest: Guest): Promise<readonly Outcome[]> {
     console.log(`${outcomeLine(outcome)}   ${detail}`);
   };
   for await (const line of guest.lines) {
-    const word = readWord(line);
-    if (word?.kind === "begin") {
-      clearTimeout(patience);
-      tell("boot", word.machine, true);
-      missing = word.checks;
-    } else if (word?.kind === "log") console.log(`${word.name} of the guest:\n${word.text}`);
-    else if (word !== undefined) tell(word.check, word.detail, word.kind === "passed");
+    const message = parseGuestMessage(line);
+    if (message?.kind === "begin") {
+      clearTimeout(bootTimeout);
+      record("boot", message.machine, true);
+      missing = message.checks;
+    } else if (message?.kind === "log") console.log(`${message.name} of the guest:\n${message.text}`);
+    else if (message !== undefined) record(message.check, message.detail, message.kind === "passed");
     else if (line.trim() !== "") console.log(`the guest: ${line.trimEnd()}`);
   }
-  clearTimeout(patience);
-  const how = await guest.ended;
-  const notMade = missing;
-  for (const name of notMade) tell(name, `the guest said nothing of it: ${how}`, false);
-  if (notMade.length > 0) console.log(`the end of the guest's console:\n${await endOfConsole(guest)}`);
+  clearTimeout(bootTimeout);
+  const reason = await guest.ended;
+  const missingChecks = missing;
+  for (const name of missingChecks) record(name, `the guest did not report it: ${reason}`, false);
+  if (missingChecks.length > 0) console.log(`the end of the guest's console:\n${await endOfConsole(guest)}`);
   return outcomes;
 }
 
 async function main(): Promise<number> {
   if (process.arch !== "x64") {
     console.error(
-      "vm: the guest's processor is an x86-64, and its agent is compiled for this machine's: run it on one",
+      "vm: the guest has an x86-64 processor, but the agent is compiled for this machine's: run it on an x86-64 machine",
     );
     return 1;
   }
   const started = performance.now();
   const folder = await mkdtemp(join(tmpdir(), "berth-vm-"));
   let guest: Guest | undefined;
-  const goAway = async () => {
-    await guest?.end("it was interrupted");
+  const cleanUp = async () => {
+    await guest?.kill("it was interrupted");
     await rm(folder, { recursive: true, force: true });
   };
-  let going: Promise<void> | undefined;
-  const leave = () => (going ??= goAway());
+  let cleaningUp: Promise<void> | undefined;
+  const cleanUpOnce = () => (cleaningUp ??= cleanUp());
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-    process.on(signal, () => void leave().finally(() => process.exit(1)));
+    process.on(signal, () => void cleanUpOnce().finally(() => process.exit(1)));
   try {
     guest = await start(folder);
-    const outcomes = await follow(guest);
-    console.log(`all of it took ${seconds(performance.now() - started)}`);
+    const outcomes = await reportChecks(guest);
+    console.log(`total time: ${seconds(performance.now() - started)}`);
     console.log(closingLine(outcomes));
     return outcomes.some(({ failed }) => failed.length > 0) ? 1 : 0;
   } finally {
-    await leave();
+    await cleanUpOnce();
   }
 }
 

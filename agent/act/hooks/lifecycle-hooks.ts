@@ -6,113 +6,118 @@ import { containerNamed } from "../../../proto/kubernetes/containers.ts";
 import type { Container, LifecycleHandler, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { Action } from "../../decide/pod/action.ts";
 import type { ObservedPod } from "../../decide/pod/observed.ts";
+import { MIN_GRACE_SECONDS } from "../../decide/pod/stop.ts";
 import { addressesOf } from "../../decide/status/pod-ips.ts";
 import type { NodeFacts } from "../../translate/node-facts.ts";
-import { enquiryOf } from "../../translate/probe-request.ts";
-import { containerFolder, postStartMark } from "../../translate/volumes/paths.ts";
+import { toProbeRequest } from "../../translate/probe-request.ts";
+import { containerDir, postStartMark } from "../../translate/volumes/paths.ts";
 
-/** A hook that did not succeed, in words for the log: what its command has printed is not among them. */
+/** A lifecycle hook failed. `message` is for the log and omits the command's output. */
 export class HookError extends Error {
   override readonly name = "HookError";
-  /** The kubelet's words, for the status of its container: these have in them what was printed. */
-  readonly told: string;
-  constructor(message: string, told: string) {
+  /** The kubelet's message for the container status and the event; it includes the command's output. */
+  readonly statusMessage: string;
+  constructor(message: string, statusMessage: string) {
     super(message);
-    this.told = told;
+    this.statusMessage = statusMessage;
   }
 }
 
-export interface HookSettings {
+export interface HookDeps {
   readonly runtime: Pick<Runtime, "execSync" | "stopContainer">;
   readonly clock: Clock;
   readonly root: Files;
   readonly facts: () => NodeFacts;
 }
 
-export interface HookScene {
+export interface HookInput {
   readonly pod: Pod | undefined;
   readonly observed: ObservedPod;
 }
 
-/** A hook may take its time, but not for ever: nothing else would tell that it hangs. */
-const LONGEST_POST_START_MS = 600_000;
-const SHORTEST_GRACE_SECONDS = 2;
+/** A hook that hangs must end eventually; nothing else would reveal it. */
+const MAX_POST_START_MS = 600_000;
 
-/** Says on the disk that the `postStart` hook of an instance is due, so that whoever comes after us knows. Throws `FilesError`. */
+/**
+ * Marks on disk that the `postStart` hook of an instance is due, so that the next agent runs it. Throws `FilesError`.
+ */
 export async function markPostStart(root: Files, pod: Pod, container: Container, attempt: number): Promise<void> {
   const { uid = "" } = pod.metadata;
-  await root.makeFolder(containerFolder(uid, container.name), 0o750);
+  await root.makeFolder(containerDir(uid, container.name), 0o750);
   await root.makeFile(postStartMark(uid, container.name, attempt), 0o600);
 }
 
 /**
- * Runs the `postStart` hook of a container that was started. Its mark stays until it has succeeded: hooks run at least once. Answers how
- * it was asked. Rejects with `HookError`, `TranslateError` or `FilesError`.
+ * Runs the `postStart` hook of a started container, then removes its mark. The mark stays until the hook succeeds, so
+ * hooks run at least once. Rejects with `HookError`, `TranslateError` or `FilesError`.
  */
 export async function runPostStart(
-  settings: HookSettings,
-  { pod, observed }: HookScene,
-  { name, id, attempt }: Extract<Action, { kind: "runHook" }>,
+  deps: HookDeps,
+  { pod, observed }: HookInput,
+  { name, id, attempt }: Extract<Action, { kind: "runPostStart" }>,
   signal: AbortSignal,
-): Promise<HookAsked> {
+): Promise<HookResult> {
   const container = pod && containerNamed(pod, name);
   const hook = container?.lifecycle?.postStart;
-  const limits = { timeoutMs: LONGEST_POST_START_MS, signal };
-  const asked =
+  const limits = { timeoutMs: MAX_POST_START_MS, signal };
+  const hookResult =
     pod === undefined || container === undefined || hook === undefined
       ? {}
-      : await runHook(settings, hook, { pod, observed, container, id }, limits);
-  await settings.root.remove(postStartMark(observed.uid, name, attempt));
-  return asked;
+      : await runHook(deps, hook, { pod, observed, container, id }, limits);
+  await deps.root.remove(postStartMark(observed.uid, name, attempt));
+  return hookResult;
 }
 
 /**
- * Runs the `preStop` hook of a container, within the grace. Answers how it was asked, and why it has failed, if it has, which keeps nobody
- * from stopping: an event tells of it, and the log why. Rejects only when it is given up.
+ * Runs the `preStop` hook of a container within the grace period. A failure does not prevent the stop: it is returned
+ * as `hookFailure`, for the event and the log. Rejects only when the signal aborts.
  */
 export async function runPreStop(
-  settings: HookSettings,
-  { pod, observed }: HookScene,
+  deps: HookDeps,
+  { pod, observed }: HookInput,
   { name, id, gracePeriodSeconds }: Pick<Extract<Action, { kind: "runPreStop" }>, "name" | "id" | "gracePeriodSeconds">,
   signal: AbortSignal,
-): Promise<PreStopped> {
+): Promise<PreStopResult> {
   const container = pod && containerNamed(pod, name);
   const hook = container?.lifecycle?.preStop;
   if (pod === undefined || container === undefined || hook === undefined) return {};
   const limits = { timeoutMs: gracePeriodSeconds * 1000, signal };
   try {
-    return await runHook(settings, hook, { pod, observed, container, id }, limits);
+    return await runHook(deps, hook, { pod, observed, container, id }, limits);
   } catch (error) {
     signal.throwIfAborted();
-    return { hookFailure: error instanceof Error ? error.message : String(error) };
+    return { preStopFailure: error instanceof Error ? error.message : String(error) };
   }
 }
 
-/** Stops a container; its `preStop` hook first, if it has to be run, within the same grace. Rejects with `CriError`. */
+/**
+ * Runs the `preStop` hook if it is due, then stops the container, both within one grace period. Rejects with
+ * `CriError`.
+ */
 export async function stopContainer(
-  settings: HookSettings,
-  scene: HookScene,
+  deps: HookDeps,
+  input: HookInput,
   action: Extract<Action, { kind: "stopContainer" }>,
   signal: AbortSignal,
-): Promise<PreStopped> {
-  const { runtime, clock } = settings;
+): Promise<PreStopResult> {
+  const { runtime, clock } = deps;
   const { id, gracePeriodSeconds, preStop } = action;
-  const begunAt = clock.now();
-  const told = preStop === true ? await runPreStop(settings, scene, action, signal) : {};
-  const usedSeconds = Math.max(0, Math.floor((clock.now() - begunAt) / 1000));
-  await runtime.stopContainer(id, Math.max(gracePeriodSeconds - usedSeconds, SHORTEST_GRACE_SECONDS), { signal });
-  return told;
+  const startedAt = clock.now();
+  const hookResult = preStop === true ? await runPreStop(deps, input, action, signal) : {};
+  const elapsedSeconds = Math.max(0, Math.floor((clock.now() - startedAt) / 1000));
+  await runtime.stopContainer(id, Math.max(gracePeriodSeconds - elapsedSeconds, MIN_GRACE_SECONDS), { signal });
+  return hookResult;
 }
 
-/** How a hook was asked, where users are told of it. */
-interface HookAsked {
-  /** The server of an HTTPS hook that answers in plain HTTP alone. */
-  readonly askedInPlainText?: string;
+/** What the event of a hook reports. */
+interface HookResult {
+  /** The server of an HTTPS hook that speaks only plain HTTP, so the hook was repeated without TLS. */
+  readonly plainHttpHost?: string;
 }
 
-type PreStopped = HookAsked & { readonly hookFailure?: string };
+type PreStopResult = HookResult & { readonly preStopFailure?: string };
 
-interface Hooked {
+interface HookTarget {
   readonly pod: Pod;
   readonly observed: ObservedPod;
   readonly container: Container;
@@ -120,50 +125,51 @@ interface Hooked {
 }
 
 async function runHook(
-  { runtime, clock, facts }: HookSettings,
+  { runtime, clock, facts }: HookDeps,
   hook: LifecycleHandler,
-  { pod, observed, container, id }: Hooked,
+  { pod, observed, container, id }: HookTarget,
   { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal },
-): Promise<HookAsked> {
+): Promise<HookResult> {
   const { sleep: pause, ...handler } = hook;
   if (pause !== undefined) {
     await sleep(clock, Math.min(pause.seconds * 1000, timeoutMs), signal);
     return {};
   }
-  const failed = (why: string, error = why, printed = "") =>
+  const toHookError = (why: string, error = why, printed = "") =>
     new HookError(
       why,
-      `${whatFailed(hook, container, pod)} - error: ${error}${hook.exec ? `, message: ${JSON.stringify(printed)}` : ""}`,
+      `${kubeletPrefix(hook, container, pod)} - error: ${error}${hook.exec ? `, message: ${JSON.stringify(printed)}` : ""}`,
     );
-  // The API takes it for the sake of old manifests, and says that it fails.
-  if (handler.tcpSocket !== undefined) throw failed("a hook cannot ask a TCP socket");
+  // The API accepts tcpSocket for compatibility only; its documentation says that such hooks fail.
+  if (handler.tcpSocket !== undefined) throw toHookError("tcpSocket hooks are not supported");
   const [podIP] = addressesOf(pod, observed, facts().hostIPs);
-  // Loaded only where it is used: few containers have hooks.
-  const { createAsk, hookUserAgent: userAgent } = await import("../probes/probe-executor.ts");
-  const enquiry = enquiryOf(handler, { pod, container, podIP, userAgent, isHook: true });
-  // A child that holds the command's output open keeps the runtime's answer back, whatever limit the runtime has: ours counts.
-  const late = new AbortController();
-  const cancel = clock.wakeAt(clock.now() + timeoutMs, () => late.abort());
-  const limits = { timeoutMs, signal: AbortSignal.any([signal, late.signal]) };
-  const ask = createAsk(runtime, userAgent);
-  const { result, message, exitCode, stderr = "", ...asked } = await ask(enquiry, id, limits).finally(cancel);
+  // Loaded on first use: few containers have hooks.
+  const { createProbeExecutor, hookUserAgent: userAgent } = await import("../probes/probe-executor.ts");
+  const request = toProbeRequest(handler, { pod, container, podIP, userAgent, isHook: true });
+  // The runtime does not return while a child holds the command's output open, whatever its timeout, so we need our own
+  // limit.
+  const timeout = new AbortController();
+  const cancel = clock.wakeAt(clock.now() + timeoutMs, () => timeout.abort());
+  const limits = { timeoutMs, signal: AbortSignal.any([signal, timeout.signal]) };
+  const execute = createProbeExecutor(runtime, userAgent);
+  const { result, message, exitCode, stderr = "", ...hookResult } = await execute(request, id, limits).finally(cancel);
   signal.throwIfAborted();
-  if (late.signal.aborted) throw failed(`no end within ${timeoutMs / 1000}s`);
+  if (timeout.signal.aborted) throw toHookError(`it did not finish within ${timeoutMs / 1000}s`);
   const command = hook.exec?.command?.join(" ");
   if (exitCode !== undefined)
-    throw failed(
+    throw toHookError(
       `its command exited with code ${exitCode}`,
       `command '${command}' exited with ${exitCode}: ${stderr}`,
       message,
     );
-  if (result === "failure" || result === "error") throw failed(message);
-  return asked;
+  if (result === "failure" || result === "error") throw toHookError(message);
+  return hookResult;
 }
 
-/** How the kubelet's words begin. */
-function whatFailed({ exec, httpGet }: LifecycleHandler, container: Container, pod: Pod): string {
+/** The beginning of the kubelet's message. */
+function kubeletPrefix({ exec, httpGet }: LifecycleHandler, container: Container, pod: Pod): string {
   const { name = "", namespace = "default", uid = "" } = pod.metadata;
-  const whose = `for Container "${container.name}" in Pod "${name}_${namespace}(${uid})" failed`;
-  if (exec !== undefined) return `Exec lifecycle hook ([${(exec.command ?? []).join(" ")}]) ${whose}`;
-  return httpGet === undefined ? `Lifecycle hook ${whose}` : `HTTP lifecycle hook (${httpGet.path ?? "/"}) ${whose}`;
+  const target = `for Container "${container.name}" in Pod "${name}_${namespace}(${uid})" failed`;
+  if (exec !== undefined) return `Exec lifecycle hook ([${(exec.command ?? []).join(" ")}]) ${target}`;
+  return httpGet === undefined ? `Lifecycle hook ${target}` : `HTTP lifecycle hook (${httpGet.path ?? "/"}) ${target}`;
 }

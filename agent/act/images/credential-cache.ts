@@ -1,57 +1,43 @@
+import { createTtlCache } from "../../../host/async/ttl-cache.ts";
 import type { Clock } from "../../../host/clock.ts";
-import { createBoundedMap } from "../../../host/lru-map.ts";
 import type { CredentialProviderResponse } from "../../../proto/kubelet/credential-provider.ts";
-import type { RegistryLogins } from "../../translate/registry-credentials.ts";
+import type { RegistryCredentials } from "../../translate/docker-config-format.ts";
 
-/** What one provider has answered, for as long as that holds. In memory alone. */
-export interface LoginCache {
-  /** Undefined where it has to be asked; an answer without logins is one too. `holder` is for whom an answer holds. */
-  find(image: string, holder: string): RegistryLogins | undefined;
-  keep(
+/** The cached responses of one credential provider plugin. In memory only. */
+export interface CredentialCache {
+  /**
+   * Undefined on a miss; a response without credentials is cached too. `holder` names the account or token that a
+   * response holds for.
+   */
+  find(image: string, holder: string): RegistryCredentials | undefined;
+  put(
     image: string,
     holder: string,
     scope: CredentialProviderResponse["cacheKeyType"],
-    logins: RegistryLogins,
+    credentials: RegistryCredentials,
     lifetimeMs: number,
   ): void;
 }
 
-/** Images and service accounts come and go for as long as a node runs. */
-const MOST_KEPT = 1_000;
+/** Bounds the memory: images and service accounts come and go while a node runs. */
+const MAX_ENTRIES = 1_000;
 
-interface Kept {
-  readonly logins: RegistryLogins;
-  readonly until: number;
-  readonly since: number;
-}
-
-/** Of so many answers at most; what does not hold any more, by `clock`, is not kept either. */
-export function createLoginCache(clock: Pick<Clock, "now">): LoginCache {
-  const kept = createBoundedMap<Kept>(MOST_KEPT);
-
-  /** A clock that was set back makes nothing hold for longer. */
-  function isGood({ until, since }: Kept): boolean {
-    const now = clock.now();
-    return since <= now && now <= until;
-  }
-
+export function createCredentialCache(clock: Pick<Clock, "now">): CredentialCache {
+  const cached = createTtlCache<RegistryCredentials>({ maxEntries: MAX_ENTRIES, clock });
   return {
     find(image, holder) {
-      const found = (["Image", "Registry", "Global"] as const)
-        .map((scope) => kept.get(keyOf(image, holder, scope)))
-        .find((entry) => entry !== undefined && isGood(entry));
-      return found?.logins;
+      return (["Image", "Registry", "Global"] as const)
+        .map((scope) => cached.get(keyOf(image, holder, scope)))
+        .find((credentials) => credentials !== undefined);
     },
-    keep(image, holder, scope, logins, lifetimeMs) {
-      if (lifetimeMs <= 0) return;
-      const since = clock.now();
-      for (const [key, entry] of kept.entries()) if (!isGood(entry)) kept.delete(key);
-      kept.set(keyOf(image, holder, scope), { logins, since, until: since + lifetimeMs });
+    put(image, holder, scope, credentials, lifetimeMs) {
+      // An earlier response stays valid for its own time.
+      if (lifetimeMs > 0) cached.set(keyOf(image, holder, scope), credentials, lifetimeMs);
     },
   };
 }
 
 function keyOf(image: string, holder: string, scope: CredentialProviderResponse["cacheKeyType"]): string {
-  const about = { Image: image, Registry: image.split("/")[0], Global: "" }[scope];
-  return JSON.stringify([scope, about, holder]);
+  const subject = { Image: image, Registry: image.split("/")[0], Global: "" }[scope];
+  return JSON.stringify([scope, subject, holder]);
 }

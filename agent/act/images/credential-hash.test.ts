@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { hashOfLogin } from "./credential-hash.ts";
+import { credentialHash } from "./credential-hash.ts";
 
-// Made by Go: SHA-256 of what encoding/json makes of the kubelet's AuthConfig.
+// Computed in Go: SHA-256 of the kubelet's AuthConfig as encoding/json prints it.
 const golden = [
   [{ username: "captain", password: "hunter2" }, "a23b5c40dec57ff48fbc9b5850362b7b30354255673fcc6cac6a0062f7521beb"],
   [
@@ -13,4 +13,5 @@ const golden = [
 ] as const;
 
 for (const [login, hash] of golden)
-  test(`the hash of a login is the kubelet's: ${JSON.stringify(login)}`, () => expect(hashOfLogin(login)).toBe(hash));
+  test(`the credential hash is the kubelet's: ${JSON.stringify(login)}`, () =>
+    expect(credentialHash(login)).toBe(hash));

@@ -1,11 +1,14 @@
 import { createHash } from "node:crypto";
 import { goJson } from "../../../proto/go-json.ts";
-import type { RegistryLogin } from "../../translate/registry-credentials.ts";
+import type { RegistryCredential } from "../../translate/docker-config-format.ts";
 
-/** What the kubelet writes down of a login instead of the login: SHA-256 of it in Docker's words. */
-export function hashOfLogin({ username, password, email = "" }: RegistryLogin): string {
-  const words = Object.entries({ username, password, email }).filter(([, text]) => text !== "");
+/**
+ * The `credentialHash` of image pull records: SHA-256 of the credential's Docker AuthConfig JSON, as the kubelet
+ * computes it.
+ */
+export function credentialHash({ username, password, email = "" }: RegistryCredential): string {
+  const fields = Object.entries({ username, password, email }).filter(([, text]) => text !== "");
   return createHash("sha256")
-    .update(goJson(Object.fromEntries(words)))
+    .update(goJson(Object.fromEntries(fields)))
     .digest("hex");
 }

@@ -2,9 +2,13 @@ import { expect, test } from "bun:test";
 import { type Exec, ExecError, type ExecOptions } from "../../../host/exec.ts";
 import type { CredentialProvider, TokenAttributes } from "../../../proto/kubelet/credential-provider.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { FakeClock, rest } from "../../../test/fakes/clock.ts";
+import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
-import { CredentialProviderError, createCredentialProviders, type PodAccounts } from "./credential-providers.ts";
+import {
+  CredentialProviderError,
+  createCredentialProviders,
+  type ServiceAccountTokens,
+} from "./credential-providers.ts";
 
 const V1 = "credentialprovider.kubelet.k8s.io/v1";
 const pod = (name = "web", serviceAccountName = ""): Pod => ({
@@ -27,7 +31,7 @@ const attributes: TokenAttributes = {
   optionalServiceAccountAnnotationKeys: [],
 };
 
-/** A node with one provider, whose program answers by what it is asked. */
+/** A node with one provider, whose fake plugin responds to each request. */
 function nodeOf(changes: Partial<CredentialProvider> = {}) {
   const clock = new FakeClock();
   const log = new FakeLog();
@@ -44,7 +48,7 @@ function nodeOf(changes: Partial<CredentialProvider> = {}) {
       return { stdout: await program.answer(request), stderr: "" };
     },
   };
-  const accounts: PodAccounts = {
+  const accounts: ServiceAccountTokens = {
     accountOf: async ({ spec }) => ({
       uid: "uid",
       namespace: "shop",
@@ -62,7 +66,7 @@ function nodeOf(changes: Partial<CredentialProvider> = {}) {
     env: { REGION: "north" },
     ...changes,
   };
-  const { loginsFor, accountFor } = createCredentialProviders({
+  const { getCredentials, accountFor } = createCredentialProviders({
     providers: [provider],
     binDir: "/opt/providers",
     exec,
@@ -72,12 +76,24 @@ function nodeOf(changes: Partial<CredentialProvider> = {}) {
     log,
   });
   const loginsOf = async (image: string, of = pod(), signal = new AbortController().signal) =>
-    (await loginsFor(of, image, signal)).map(([place, { username, password }]) => `${place} ${username}:${password}`);
-  const asked = () => runs.splice(0).map(({ request }) => request["image"]);
-  return { clock, log, runs, program, accounts, loginsFor, accountFor, loginsOf, asked };
+    (await getCredentials(of, image, signal)).map(
+      ([place, { username, password }]) => `${place} ${username}:${password}`,
+    );
+  const requestedImages = () => runs.splice(0).map(({ request }) => request["image"]);
+  return {
+    clock,
+    log,
+    runs,
+    program,
+    accounts,
+    loginsFor: getCredentials,
+    accountFor,
+    loginsOf,
+    asked: requestedImages,
+  };
 }
 
-test("a program is run by its path, with its arguments, our environment and its own, and asked on its standard input", async () => {
+test("a plugin runs with its path, its arguments and both environments, and reads the request from stdin", async () => {
   const { runs, loginsOf } = nodeOf();
   expect(await loginsOf(`r.example/team/app:1@sha256:${"0".repeat(64)}`)).toEqual(["r.example u:p"]);
   expect(runs).toEqual([
@@ -89,7 +105,7 @@ test("a program is run by its path, with its arguments, our environment and its 
   ]);
 });
 
-test("only for images that match, as Docker calls them", async () => {
+test("a plugin runs only for matching images, by their full repository names", async () => {
   const { loginsOf, asked } = nodeOf();
   expect(await loginsOf("a.b.example/app")).toEqual([]);
   expect(await loginsOf("r.example:5000/app")).toEqual([]);
@@ -103,7 +119,7 @@ const scopes: readonly [scope: string, askedAgain: readonly string[]][] = [
   ["Global", []],
 ];
 for (const [cacheKeyType, askedAgain] of scopes)
-  test(`an answer for ${cacheKeyType} is kept for so much`, async () => {
+  test(`a response with cacheKeyType ${cacheKeyType} is reused for that scope only`, async () => {
     const { program, loginsOf, asked } = nodeOf();
     program.answer = async () => answer({ cacheKeyType });
     await loginsOf("r.example/app:1");
@@ -118,14 +134,14 @@ const durations: readonly [
   byDefaultMs: number,
   keptMs: number,
 ][] = [
-  ["as it says", "10s", 60_000, 10_000],
-  ["as the configuration has it where it says nothing", undefined, 60_000, 60_000],
-  ["as the configuration has it where it says null", null, 60_000, 60_000],
-  ["not at all where it says 0", "0s", 60_000, -1],
-  ["not at all where the configuration says so", undefined, 0, -1],
+  ["for its cacheDuration", "10s", 60_000, 9_999],
+  ["for the configured duration if it has no cacheDuration", undefined, 60_000, 59_999],
+  ["for the configured duration if its cacheDuration is null", null, 60_000, 59_999],
+  ["not at all if its cacheDuration is 0", "0s", 60_000, -1],
+  ["not at all if the configured duration is 0", undefined, 0, -1],
 ];
 for (const [sentence, cacheDuration, defaultCacheDurationMs, keptMs] of durations)
-  test(`an answer is kept ${sentence}`, async () => {
+  test(`a response is cached ${sentence}`, async () => {
     const { clock, program, loginsOf, asked } = nodeOf({ defaultCacheDurationMs });
     program.answer = async () => answer({ ...(cacheDuration !== undefined && { cacheDuration }) });
     await loginsOf("r.example/app");
@@ -139,28 +155,28 @@ for (const [sentence, cacheDuration, defaultCacheDurationMs, keptMs] of duration
     expect(asked()).toHaveLength(1);
   });
 
-test("that there is no login is an answer too", async () => {
+test("a response without credentials is cached too", async () => {
   const { program, loginsOf, asked } = nodeOf();
   program.answer = async () => answer({ auth: null });
   expect([await loginsOf("r.example/app"), await loginsOf("r.example/app")]).toEqual([[], []]);
   expect(asked()).toHaveLength(1);
 });
 
-test("pods of one image that ask at once are one run", async () => {
+test("concurrent requests for one image share one plugin run", async () => {
   const { loginsOf, asked } = nodeOf();
   const all = await Promise.all(["a", "b", "c"].map((name) => loginsOf("r.example/app", pod(name))));
   expect(all).toEqual([["r.example u:p"], ["r.example u:p"], ["r.example u:p"]]);
   expect(asked()).toHaveLength(1);
 });
 
-test("whoever gives up does not take it from the others", async () => {
+test("an aborted request does not abort the run that others wait for", async () => {
   const { program, loginsOf } = nodeOf();
   const { promise, resolve } = Promise.withResolvers<string>();
   program.answer = () => promise;
   const abort = new AbortController();
   const first = loginsOf("r.example/app", pod("a"), abort.signal).catch((error: unknown) => error);
   const second = loginsOf("r.example/app", pod("b"));
-  await rest();
+  await settlePromises();
   abort.abort(new Error("the pod has to end"));
   expect(await first).toEqual(new Error("the pod has to end"));
   resolve(answer());
@@ -173,7 +189,7 @@ const failures: readonly [sentence: string, fail: () => string, says: string][] 
     () => {
       throw new ExecError(["ecr", "hunter2"], 3, " no role\n", "ecr failed: ecr hunter2");
     },
-    "it ended with code 3: no role",
+    "it exited with code 3: no role",
   ],
   [
     "hangs",
@@ -199,12 +215,12 @@ const failures: readonly [sentence: string, fail: () => string, says: string][] 
   [
     "prints another kind",
     () => answer({ kind: "hunter2" }),
-    "it printed something that is no CredentialProviderResponse",
+    "it printed something that is not a CredentialProviderResponse",
   ],
   [
-    "prints a field that nobody knows",
+    "prints an unknown field",
     () => answer({ hunter2: 1 }),
-    "it printed a CredentialProviderResponse with a field that nobody knows",
+    "it printed a CredentialProviderResponse with an unknown field",
   ],
   [
     "prints another scope",
@@ -214,17 +230,21 @@ const failures: readonly [sentence: string, fail: () => string, says: string][] 
   [
     "prints another duration",
     () => answer({ cacheDuration: "hunter2" }),
-    "it printed a cacheDuration that is no duration such as 10m",
+    "it printed a cacheDuration that is not a duration such as 10m",
   ],
   [
-    "prints a login that is none",
+    "prints an invalid credential",
     () => answer({ auth: { "r.example": { password: { hunter2: 1 } } } }),
-    "it printed a login that has something else than a username and a password",
+    "it printed credentials that are not an object of username and password",
   ],
-  ["prints logins that are none", () => answer({ auth: ["hunter2"] }), "it printed an auth that is no object"],
+  [
+    "prints an auth that is not an object",
+    () => answer({ auth: ["hunter2"] }),
+    "it printed an auth that is not an object",
+  ],
 ];
 for (const [sentence, fail, says] of failures)
-  test(`of a program that ${sentence} nothing is expected, and that is said once, without what it printed`, async () => {
+  test(`a plugin that ${sentence} returns no credentials, and one log line says so without its output`, async () => {
     const { program, log, loginsOf } = nodeOf();
     program.answer = async () => fail();
     expect([await loginsOf("r.example/app"), await loginsOf("r.example/app")]).toEqual([[], []]);
@@ -235,7 +255,7 @@ for (const [sentence, fail, says] of failures)
     expect(await loginsOf("r.example/app")).toEqual(["r.example u:p"]);
   });
 
-test("a program that wants a token is told of the pod's account, and its logins are the account's", async () => {
+test("a plugin with tokenAttributes receives the pod's account, and its credentials belong to that account", async () => {
   const { runs, loginsFor } = nodeOf({ tokenAttributes: attributes });
   const logins = await loginsFor(pod("web", "robot"), "r.example/app", new AbortController().signal);
   expect(runs[0]?.request).toMatchObject({
@@ -245,7 +265,7 @@ test("a program that wants a token is told of the pod's account, and its logins 
   expect(logins[0]?.[1].owner).toEqual({ kind: "serviceAccount", uid: "uid", namespace: "shop", name: "robot" });
 });
 
-test("its answer holds for the account, or for the pod's token, as the configuration says", async () => {
+test("a response is cached per account or per token, as cacheType says", async () => {
   for (const [cacheType, times] of [
     ["ServiceAccount", 1],
     ["Token", 2],
@@ -256,13 +276,13 @@ test("its answer holds for the account, or for the pod's token, as the configura
   }
 });
 
-test("accounts do not share an answer", async () => {
+test("service accounts do not share a cached response", async () => {
   const { loginsOf, asked } = nodeOf({ tokenAttributes: attributes });
   for (const account of ["robot", "other"]) await loginsOf("r.example/app", pod("web", account));
   expect(asked()).toHaveLength(2);
 });
 
-test("for a pod without an account it is asked only where it needs none", async () => {
+test("a plugin runs for a pod without an account only if requireServiceAccount is false", async () => {
   const strict = nodeOf({ tokenAttributes: attributes });
   expect([await strict.loginsOf("r.example/app"), strict.asked()]).toEqual([[], []]);
   const { loginsOf, runs } = nodeOf({ tokenAttributes: { ...attributes, requireServiceAccount: false } });
@@ -270,23 +290,23 @@ test("for a pod without an account it is asked only where it needs none", async 
   expect(Object.keys(runs[0]?.request ?? {})).toEqual(["kind", "apiVersion", "image"]);
 });
 
-test("where the account lacks an annotation it is not asked, and nobody complains", async () => {
+test("a plugin does not run for an account that lacks a required annotation, and nothing is logged", async () => {
   const { accounts, log, loginsOf, asked, accountFor } = nodeOf({ tokenAttributes: attributes });
   Object.assign(accounts, { accountOf: async () => undefined });
-  expect([await loginsOf("r.example/app", pod("web", "robot")), asked(), log.told()]).toEqual([[], [], []]);
+  expect([await loginsOf("r.example/app", pod("web", "robot")), asked(), log.takeLines()]).toEqual([[], [], []]);
   expect(await accountFor(pod("web", "robot"), "r.example/app")).toBeUndefined();
 });
 
-test("where there is no token to be had, the pull goes on without", async () => {
+test("the pull continues without credentials if no token can be requested", async () => {
   const { accounts, log, loginsOf } = nodeOf({ tokenAttributes: attributes });
   Object.assign(accounts, {
     tokenOf: () => Promise.reject(new CredentialProviderError("NO_ACCOUNT", "audience r not found in pod spec")),
   });
   expect(await loginsOf("r.example/app", pod("web", "robot"))).toEqual([]);
-  expect(log.told()).toHaveLength(1);
+  expect(log.takeLines()).toHaveLength(1);
 });
 
-test("the token itself is no password, unless the answer holds for the token alone", async () => {
+test("the token itself is rejected as a password unless cacheType is Token", async () => {
   for (const [cacheType, logins] of [
     ["ServiceAccount", []],
     ["Token", ["r.example u:token of web"]],
@@ -298,7 +318,7 @@ test("the token itself is no password, unless the answer holds for the token alo
   }
 });
 
-test("what is kept is bounded", async () => {
+test("the cache is bounded", async () => {
   const { loginsOf, asked } = nodeOf();
   for (let n = 0; n <= 1_000; n++) await loginsOf(`r.example/app-${n}`);
   asked();
@@ -307,12 +327,12 @@ test("what is kept is bounded", async () => {
   expect(asked()).toEqual(["r.example/app-0"]);
 });
 
-test("a failure is told anew when the program has answered in between, and not when only its words are others", async () => {
+test("a failure is logged again after a success, and not if only its message differs", async () => {
   const { program, log, loginsOf } = nodeOf();
   const fail = (stderr: string) => {
     program.answer = () => Promise.reject(new ExecError(["ecr"], 1, stderr, "ecr failed"));
   };
-  const warnings = () => log.told().filter((line) => line.startsWith("warn"));
+  const warnings = () => log.takeLines().filter((line) => line.startsWith("warn"));
   fail("request 1");
   await loginsOf("r.example/a");
   fail("request 2");
@@ -325,9 +345,9 @@ test("a failure is told anew when the program has answered in between, and not w
   expect(warnings()).toHaveLength(1);
 });
 
-test("a mistake of ours is not taken for a program that gives no login", async () => {
+test("a programming error is not treated as a plugin failure", async () => {
   const { program, log, loginsOf } = nodeOf();
   program.answer = () => Promise.reject(new TypeError("undefined is not an object"));
   const failure: unknown = await loginsOf("r.example/a").catch((error: unknown) => error);
-  expect([failure, log.told()]).toEqual([expect.any(TypeError), []]);
+  expect([failure, log.takeLines()]).toEqual([expect.any(TypeError), []]);
 });

@@ -1,5 +1,7 @@
 import { createHash } from "node:crypto";
 import { join } from "node:path/posix";
+import { orAborted } from "../../../host/async/abort.ts";
+import { createLogOnChange } from "../../../host/async/log-once.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { type Exec, ExecError } from "../../../host/exec.ts";
 import type { Log } from "../../../host/log.ts";
@@ -13,32 +15,39 @@ import {
 } from "../../../proto/kubelet/credential-provider.ts";
 import { DurationError, parseDurationMs } from "../../../proto/kubernetes/duration.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import {
-  isWithin,
-  type LoginOwner,
-  type RegistryLogin,
-  type RegistryLogins,
-  repositoryOf,
-} from "../../translate/registry-credentials.ts";
-import { createLoginCache, type LoginCache } from "./credential-cache.ts";
+import type { CredentialOwner, RegistryCredential, RegistryCredentials } from "../../translate/docker-config-format.ts";
+import { coversRepository, repositoryOf } from "../../translate/registry-credentials.ts";
+import { type CredentialCache, createCredentialCache } from "./credential-cache.ts";
 
-/** The service accounts of pods, as the API server has them. Each rejects with `CredentialProviderError` where that does not tell. */
-export interface PodAccounts {
-  /** Undefined where the account lacks an annotation that has to be there. */
+/**
+ * Reads service accounts and requests their tokens from the API server. Each rejects with `CredentialProviderError` if
+ * that fails.
+ */
+export interface ServiceAccountTokens {
+  /** Undefined if the account lacks an annotation that the provider requires. */
   accountOf(pod: Pod, attributes: TokenAttributes): Promise<ProviderAccount | undefined>;
-  /** A token of it that is bound to the pod. */
+  /** A token of the account, bound to the pod. */
   tokenOf(pod: Pod, account: ProviderAccount, audience: string): Promise<string>;
 }
 
-/** The programs of this node that give it logins for registries. */
+/** The node's image credential provider plugins (`--image-credential-provider-config`). */
 export interface CredentialProviders {
-  /** Those that they have for an image; a program that fails is said, and has none. Rejects with the signal's reason. */
-  loginsFor(pod: Pod, image: string, signal: AbortSignal): Promise<RegistryLogins>;
-  /** The pod's service account, where a provider gives it logins for the image. Rejects with `CredentialProviderError`. */
-  accountFor(pod: Pod, image: string): Promise<LoginOwner | undefined>;
+  /**
+   * The registry credentials for an image. A plugin that fails is logged and returns none. Rejects with the signal's
+   * reason.
+   */
+  getCredentials(pod: Pod, image: string, signal: AbortSignal): Promise<RegistryCredentials>;
+  /**
+   * The pod's service account, if a plugin returns credentials of it for the image. Rejects with
+   * `CredentialProviderError`.
+   */
+  accountFor(pod: Pod, image: string): Promise<CredentialOwner | undefined>;
 }
 
-/** Why a provider gives no login: a program that fails, an answer that cannot be used, an API server that says nothing. No output is part of it. */
+/**
+ * A plugin failed, its response is invalid, or the API server did not return the account or token. Never contains the
+ * plugin's stdout.
+ */
 export class CredentialProviderError extends Error {
   override readonly name = "CredentialProviderError";
   readonly code: "FAILED" | "BAD_ANSWER" | "TOKEN_ECHO" | "NO_ACCOUNT";
@@ -48,35 +57,41 @@ export class CredentialProviderError extends Error {
   }
 }
 
-export type MakeProviders = (accounts: () => PodAccounts | undefined) => CredentialProviders;
+export type CreateCredentialProviders = (accounts: () => ServiceAccountTokens | undefined) => CredentialProviders;
 
-export interface CredentialProvidersSettings {
+export interface CredentialProvidersOptions {
   readonly providers: readonly CredentialProvider[];
   readonly binDir: string;
   readonly exec: Exec;
-  /** Ours, which the programs inherit. */
+  /** The agent's environment, which the plugins inherit. */
   readonly environment: Readonly<Record<string, string>>;
-  /** Undefined where no cluster can be asked. */
-  readonly accounts: () => PodAccounts | undefined;
+  /** Undefined without a cluster. */
+  readonly accounts: () => ServiceAccountTokens | undefined;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-const RUN_WITHIN_MS = 60_000;
-const LONGEST_COMPLAINT = 300;
+const RUN_TIMEOUT_MS = 60_000;
+const MAX_STDERR_CHARS = 300;
 
-/** As the kubelet asks them: all that match, in their order; what one has answered is kept for as long, and for as much, as it says. */
-export function createCredentialProviders(settings: CredentialProvidersSettings): CredentialProviders {
-  const all = settings.providers.map((provider) => createProvider(settings, provider));
-  const asked = (image: string) => all.filter(({ matches }) => matches(image));
+/**
+ * Like the kubelet, runs every plugin that matches the image, in configured order, and caches each response for its
+ * scope and duration.
+ */
+export function createCredentialProviders(options: CredentialProvidersOptions): CredentialProviders {
+  const all = options.providers.map((provider) => createProvider(options, provider));
+  const matching = (image: string) => all.filter(({ matches }) => matches(image));
   return {
-    async loginsFor(pod, image, signal) {
+    async getCredentials(pod, image, signal) {
       const repository = repositoryOf(image);
-      const found = Promise.all(asked(repository).map(({ loginsFor }) => loginsFor(pod, repository)));
-      return (await orGivenUp(found, signal)).flat();
+      const found = Promise.all(
+        matching(repository).map(({ loginsFor: getCredentials }) => getCredentials(pod, repository)),
+      );
+      // The plugins run on after an abort, because other pulls may wait for the same run.
+      return (await orAborted(found, signal)).flat();
     },
     async accountFor(pod, image) {
-      for (const { accountFor } of asked(repositoryOf(image))) {
+      for (const { accountFor } of matching(repositoryOf(image))) {
         const account = await accountFor(pod);
         if (account !== undefined && account !== "none") return ownerOf(account);
       }
@@ -85,28 +100,17 @@ export function createCredentialProviders(settings: CredentialProvidersSettings)
   };
 }
 
-/** What is found is for others too: whoever gives up ends nothing. */
-async function orGivenUp<T>(found: Promise<T>, signal: AbortSignal): Promise<T> {
-  signal.throwIfAborted();
-  const { promise, reject } = Promise.withResolvers<never>();
-  const giveUp = () => reject(signal.reason);
-  signal.addEventListener("abort", giveUp, { once: true });
-  try {
-    return await Promise.race([found, promise]);
-  } finally {
-    signal.removeEventListener("abort", giveUp);
-  }
-}
-
-function createProvider(settings: CredentialProvidersSettings, provider: CredentialProvider) {
-  const { accounts, clock, log } = settings;
+function createProvider(options: CredentialProvidersOptions, provider: CredentialProvider) {
+  const { accounts, clock, log } = options;
   const { name, matchImages, tokenAttributes } = provider;
-  const cache = createLoginCache(clock);
-  const inFlight = new Map<string, Promise<RegistryLogins>>();
-  /** What was complained of since it has last answered. */
-  let told: string | undefined;
+  const cache = createCredentialCache(clock);
+  const inFlight = new Map<string, Promise<RegistryCredentials>>();
+  const loggedCodes = createLogOnChange();
 
-  /** The account that the program is told of; `none`: it is asked without; undefined: it is not asked. Rejects with `CredentialProviderError`. */
+  /**
+   * The account to send to the plugin; `none`: run it without one; undefined: do not run it. Rejects with
+   * `CredentialProviderError`.
+   */
   async function accountFor(pod: Pod): Promise<ProviderAccount | "none" | undefined> {
     if (tokenAttributes === undefined) return "none";
     if (!pod.spec.serviceAccountName) return tokenAttributes.requireServiceAccount ? undefined : "none";
@@ -118,7 +122,7 @@ function createProvider(settings: CredentialProvidersSettings, provider: Credent
     return await accounts()?.tokenOf(pod, account, tokenAttributes.serviceAccountTokenAudience);
   }
 
-  async function ask(pod: Pod, image: string): Promise<RegistryLogins> {
+  async function fetchCredentials(pod: Pod, image: string): Promise<RegistryCredentials> {
     const account = await accountFor(pod);
     if (account === undefined) return [];
     const token = await tokenFor(pod, account);
@@ -126,37 +130,37 @@ function createProvider(settings: CredentialProvidersSettings, provider: Credent
     const known = cache.find(image, holder);
     if (known !== undefined) return known;
     const key = JSON.stringify([image, holder, token && hashOf(token)]);
-    const running = inFlight.get(key) ?? run(provider, { ...settings, cache }, { image, account, token, holder });
+    const running = inFlight.get(key) ?? runPlugin(provider, { ...options, cache }, { image, account, token, holder });
     inFlight.set(key, running);
-    const logins = await running.finally(() => inFlight.delete(key));
-    told = undefined;
-    return logins;
+    const credentials = await running.finally(() => inFlight.delete(key));
+    loggedCodes.clear();
+    return credentials;
   }
 
-  /** The pull goes on with what others have; the same complaint is not made for each pod. */
-  function complain(image: string, error: unknown): RegistryLogins {
+  /** The pull continues with the other credentials. A repeated failure is logged at debug level. */
+  function logFailure(image: string, error: unknown): RegistryCredentials {
     if (!(error instanceof CredentialProviderError)) throw error;
     const { code, message: why } = error;
-    log[told === code ? "debug" : "warn"](
+    log[loggedCodes.shouldLog(code) ? "warn" : "debug"](
       { provider: name, image, why },
-      "a credential provider gives no login for an image; going on without it",
+      "a credential provider returned no credentials for an image; continuing without it",
     );
-    told = code;
     return [];
   }
 
   return {
-    matches: (repository: string) => matchImages.some((place) => isWithin(repository, place)),
+    matches: (repository: string) => matchImages.some((pattern) => coversRepository(repository, pattern)),
     accountFor,
-    loginsFor: (pod: Pod, image: string) => ask(pod, image).catch((error: unknown) => complain(image, error)),
+    loginsFor: (pod: Pod, image: string) =>
+      fetchCredentials(pod, image).catch((error: unknown) => logFailure(image, error)),
   };
 }
 
-function ownerOf({ uid, namespace, name }: ProviderAccount): LoginOwner {
+function ownerOf({ uid, namespace, name }: ProviderAccount): CredentialOwner {
   return { kind: "serviceAccount", uid, namespace, name };
 }
 
-/** For whom an answer holds; `""`: for all pods. */
+/** The part of the cache key that names the account or token; `""`: the response holds for all pods. */
 function holderOf(
   account: ProviderAccount | "none",
   token: string | undefined,
@@ -164,30 +168,30 @@ function holderOf(
 ): string {
   if (account === "none") return "";
   const { namespace, name, uid, annotations } = account;
-  const ofToken = cacheType === "Token" && token !== undefined ? hashOf(token) : "";
+  const tokenHash = cacheType === "Token" && token !== undefined ? hashOf(token) : "";
   const sorted = Object.entries(annotations).toSorted(([one], [other]) => (one < other ? -1 : 1));
-  return JSON.stringify([namespace, name, uid, sorted, ofToken]);
+  return JSON.stringify([namespace, name, uid, sorted, tokenHash]);
 }
 
 const hashOf = (token: string) => createHash("sha256").update(token).digest("hex");
 
-interface Asked {
+interface PluginRequest {
   readonly image: string;
   readonly account: ProviderAccount | "none";
   readonly token: string | undefined;
   readonly holder: string;
 }
 
-async function run(
+async function runPlugin(
   provider: CredentialProvider,
   {
     binDir,
     exec,
     environment,
     cache,
-  }: Pick<CredentialProvidersSettings, "binDir" | "exec" | "environment"> & { readonly cache: LoginCache },
-  { image, account, token, holder }: Asked,
-): Promise<RegistryLogins> {
+  }: Pick<CredentialProvidersOptions, "binDir" | "exec" | "environment"> & { readonly cache: CredentialCache },
+  { image, account, token, holder }: PluginRequest,
+): Promise<RegistryCredentials> {
   const { name, apiVersion, args, env } = provider;
   const annotations =
     account === "none" || Object.keys(account.annotations).length === 0
@@ -195,9 +199,9 @@ async function run(
       : { serviceAccountAnnotations: account.annotations };
   const request = { image, ...(token !== undefined && { serviceAccountToken: token }), ...annotations };
   const stdin = encodeProviderRequest(apiVersion, request);
-  const options = { stdin, env: { ...environment, ...env }, timeoutMs: RUN_WITHIN_MS };
+  const options = { stdin, env: { ...environment, ...env }, timeoutMs: RUN_TIMEOUT_MS };
   const { stdout } = await exec.run([join(binDir, name), ...args], options).catch((error: unknown) => {
-    throw error instanceof ExecError ? failed(error) : error;
+    throw error instanceof ExecError ? toProviderError(error) : error;
   });
   const response = decodeProviderResponse(stdout, apiVersion);
   if (typeof response === "string") throw new CredentialProviderError("BAD_ANSWER", `it ${response}`);
@@ -205,15 +209,14 @@ async function run(
   if (isEcho && provider.tokenAttributes?.cacheType !== "Token")
     throw new CredentialProviderError(
       "TOKEN_ECHO",
-      "it gave the service account's token as a password, for which cacheType has to be Token",
+      "it returned the service account token as a password, which requires cacheType Token",
     );
   const owner = account === "none" ? {} : { owner: ownerOf(account) };
-  const logins = Object.entries(response.auth).map(([location, login]): readonly [string, RegistryLogin] => [
-    location,
-    { ...login, ...owner },
-  ]);
-  cache.keep(image, holder, response.cacheKeyType, logins, lifetimeOf(response, provider));
-  return logins;
+  const credentials = Object.entries(response.auth).map(
+    ([location, credential]): readonly [string, RegistryCredential] => [location, { ...credential, ...owner }],
+  );
+  cache.put(image, holder, response.cacheKeyType, credentials, lifetimeOf(response, provider));
+  return credentials;
 }
 
 function lifetimeOf(
@@ -225,14 +228,14 @@ function lifetimeOf(
     return parseDurationMs(cacheDuration);
   } catch (error) {
     if (!(error instanceof DurationError)) throw error;
-    throw new CredentialProviderError("BAD_ANSWER", "it printed a cacheDuration that is no duration such as 10m");
+    throw new CredentialProviderError("BAD_ANSWER", "it printed a cacheDuration that is not a duration such as 10m");
   }
 }
 
-/** What the program says on stderr is meant for people; what it printed on stdout may be a secret, and is not looked at. */
-function failed({ exitCode, stderr, message }: ExecError): CredentialProviderError {
-  const complaint = stderr.trim().slice(0, LONGEST_COMPLAINT);
-  const why = exitCode === undefined || exitCode === 0 ? message : `it ended with code ${exitCode}`;
-  // The error itself holds the arguments, which may hold secrets.
-  return new CredentialProviderError("FAILED", complaint === "" ? why : `${why}: ${complaint}`);
+/** Reports the plugin's stderr, which is meant for people. Its stdout may hold secrets and is never reported. */
+function toProviderError({ exitCode, stderr, message }: ExecError): CredentialProviderError {
+  const excerpt = stderr.trim().slice(0, MAX_STDERR_CHARS);
+  const why = exitCode === undefined || exitCode === 0 ? message : `it exited with code ${exitCode}`;
+  // Not attached as `cause`: the ExecError holds the arguments, which may contain secrets.
+  return new CredentialProviderError("FAILED", excerpt === "" ? why : `${why}: ${excerpt}`);
 }

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { FakeDisk } from "../../../test/fakes/files.ts";
-import { loginFiles, readNodeLogins } from "./docker-config.ts";
+import { dockerConfigFiles, readDockerConfigs } from "./docker-config.ts";
 
-const files = loginFiles("/var/lib/kubelet", "/work", "/root");
+const files = dockerConfigFiles("/var/lib/kubelet", "/work", "/root");
 const login = (username: string) => ({ "r.example": { username, password: "p" } });
 
 async function machineWith(contents: Readonly<Record<string, unknown>>) {
@@ -12,11 +12,11 @@ async function machineWith(contents: Readonly<Record<string, unknown>>) {
     if (at > 0) await machine.makeFolder(path.slice(1, at), 0o755);
     await machine.write(path.slice(1), typeof content === "string" ? content : JSON.stringify(content), 0o600);
   }
-  const logins = await readNodeLogins(machine, files);
+  const logins = await readDockerConfigs(machine, files);
   return logins.map(([, { username }]) => username);
 }
 
-test("the kubelet's places are looked at in its order", () => {
+test("Docker config files are searched in the kubelet's order", () => {
   expect(files.map(([path]) => path)).toEqual([
     "/var/lib/kubelet/config.json",
     "/work/config.json",
@@ -27,32 +27,32 @@ test("the kubelet's places are looked at in its order", () => {
     "/root/.dockercfg",
     "/.dockercfg",
   ]);
-  expect(loginFiles("/r", undefined, undefined).map(([path]) => path)).toEqual([
+  expect(dockerConfigFiles("/r", undefined, undefined).map(([path]) => path)).toEqual([
     ...["/r/config.json", "/.docker/config.json", "/r/.dockercfg", "/.dockercfg"],
   ]);
 });
 
-test("an agent that was started in / finds its file there", async () => {
+test("an agent whose working directory is / finds its config.json there", async () => {
   const machine = new FakeDisk(() => 0).at("/");
   await machine.write("config.json", JSON.stringify({ auths: login("here") }), 0o600);
-  expect(await readNodeLogins(machine, loginFiles("/r", "/", undefined))).toHaveLength(1);
+  expect(await readDockerConfigs(machine, dockerConfigFiles("/r", "/", undefined))).toHaveLength(1);
 });
 
 const rows: readonly [sentence: string, contents: Readonly<Record<string, unknown>>, usernames: readonly string[]][] = [
   ["no file is no login", {}, []],
   [
-    "the first that is there counts, alone",
+    "only the first existing file is used",
     { "/root/.docker/config.json": { auths: login("home") }, "/.docker/config.json": { auths: login("root") } },
     ["home"],
   ],
   [
-    "the older kind counts last",
+    "a .dockercfg is used after every config.json",
     { "/var/lib/kubelet/.dockercfg": login("old"), "/.docker/config.json": { auths: login("new") } },
     ["new"],
   ],
-  ["and counts where there is no other", { "/.dockercfg": login("old") }, ["old"]],
+  ["a .dockercfg is used if there is no config.json", { "/.dockercfg": login("old") }, ["old"]],
   [
-    "one that cannot be read is passed over",
+    "a file that cannot be read is skipped",
     { "/var/lib/kubelet/config.json": "{", "/work/config.json": { auths: login("next") } },
     ["next"],
   ],

@@ -1,253 +1,272 @@
 import { CriError } from "../../../cri/error.ts";
-import { createTold } from "../../../host/async/event-source.ts";
+import { createFailureLog } from "../../../host/async/failure-log.ts";
+import { createSerialQueue } from "../../../host/async/serial-queue.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { FilesError } from "../../../host/fs/files.ts";
-import type { Log } from "../../../host/log.ts";
 import {
   decodePullIntent,
   type ImagePullCredentials,
   type ImagePullSecret,
 } from "../../../proto/kubelet/image-records.ts";
 import { formatTime } from "../../../proto/kubernetes/time.ts";
-import { type RecordedImage, withCredentials } from "../../decide/admission/image-verification.ts";
-import { type BeforePull, createPullIntents, PULLING, type PullIntents } from "./pull-intents.ts";
+import { type RecordedImage, withAddedCredentials } from "../../decide/admission/image-verification.ts";
+import { createPullIntents, type ImageBeforePull, INTENT_FOLDER, type PullIntents } from "./pull-intents.ts";
 import {
   createPulledRecords,
-  MOST_BYTES,
+  MAX_RECORD_BYTES,
   type PulledRecords,
-  type RecordFiles,
+  type PulledRecordsOptions,
   recordNames,
 } from "./pulled-records.ts";
 
 /**
- * What is written down of the images that this node has pulled, and by whose right. A pull begins with an intent; its end replaces that by a
- * record, or takes it away. Whoever dies in between leaves the intent, and the image, if it is there, is one to which everybody has to show
- * a right of his own.
+ * The image pull records (KEP-2535): which images this node pulled, and with which credentials. A pull first writes an
+ * intent; its end replaces the intent by a record or removes it. If the agent dies in between, the intent remains, and
+ * every pod must prove with its own credentials that it may use the image.
  */
 export interface ImageRecords {
   /**
-   * What is written down of an image that is here; as long as the records cannot be listed, each image passes for a pulled one. Rejects with
-   * `CriError` while a runtime that is away keeps what was left from being held against it.
+   * The record of an image on the node. While the records cannot be listed, every image counts as pulled by this node.
+   * Rejects with `CriError` while leftover intents cannot be checked because the runtime is unreachable.
    */
-  of(image: string, imageRef: string): Promise<RecordedImage>;
-  /** Before a pull. Rejects with `FilesError`, since what nobody would know of is not pulled, and as `of` does. */
-  begins(image: string): Promise<void>;
-  /** Never rejects: without a record the next pod has to show its right once more. */
-  succeeded(image: string, imageRef: string, by: ImagePullCredentials): Promise<void>;
-  /** `isHeard`: the runtime itself has said that it has not pulled it; otherwise it is asked whether the image is another. Never rejects. */
-  failed(image: string, isHeard: boolean): Promise<void>;
-  /** Says what pulls have brought whose end nobody has heard, and removes the records of images that the runtime has no more. Never rejects. */
+  recordOf(image: string, imageRef: string): Promise<RecordedImage>;
+  /**
+   * Records the intent before a pull. Rejects with `FilesError` (an unrecorded pull must not start), and as `of` does.
+   */
+  recordIntent(image: string): Promise<void>;
+  /** Never rejects: without a record the next pod only has to prove its access again. */
+  recordPulled(image: string, imageRef: string, by: ImagePullCredentials): Promise<void>;
+  /**
+   * `isRejected`: the runtime itself reported the failure; otherwise this checks whether the image has changed. Never
+   * rejects.
+   */
+  recordFailed(image: string, isRejected: boolean): Promise<void>;
+  /**
+   * Settles pulls whose result is unknown, and removes the records of images that the runtime no longer has. Never
+   * rejects.
+   */
   audit(): Promise<void>;
-  /** Never rejects. */
-  learnt(image: string, imageRef: string, secret: ImagePullSecret): Promise<void>;
+  /** Adds a Secret with which the image may be used. Never rejects. */
+  addCredential(image: string, imageRef: string, secret: ImagePullSecret): Promise<void>;
 }
 
-export interface ImageRecordsSettings extends RecordFiles {
-  /** The runtime's reference of an image that is on the node; undefined where it is not. Rejects with `CriError`. */
+export interface ImageRecordsOptions extends PulledRecordsOptions {
+  /** The runtime's reference of an image on the node; undefined if it is absent. Rejects with `CriError`. */
   readonly refOf: (image: string) => Promise<string | undefined>;
-  /** Those of all images that are on the node. Rejects with `CriError`. */
+  /** The references of all images on the node. Rejects with `CriError`. */
   readonly refs: () => Promise<readonly string[]>;
   readonly clock: Pick<Clock, "now">;
 }
 
-/** A runtime that comes and goes brings an audit each time; less than from one to the next that nothing brings, so that each of those prunes. */
-const PRUNE_EVERY_MS = 60_000;
-/** A runtime that was told to give up a pull has done so by then, or has finished it. */
-const PULL_ENDS_WITHIN_MS = 60_000;
+/**
+ * Every reconnection to the runtime causes an audit. Shorter than the regular audit period, so that each regular audit
+ * prunes.
+ */
+const PRUNE_PERIOD_MS = 60_000;
+/** By then the runtime has cancelled an aborted pull or has finished it. */
+const PULL_SETTLED_AFTER_MS = 60_000;
 
-/** Keeps them in `root`, the kubelet's folder. What is left there is taken up with the first question. */
-export function createImageRecords(settings: ImageRecordsSettings): ImageRecords {
-  const { root, refOf, clock, log } = settings;
+/**
+ * Keeps the records below `root`, the kubelet's root directory. The first call settles the intents that an earlier
+ * agent left there.
+ */
+export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
+  const { root, refOf, clock, log } = options;
   const intents = createPullIntents(root);
   const records = createPulledRecords({ root, log });
-  const inTurn = createTurns();
-  const left = createLeft(settings, { intents, records, add });
-  const prepared = () => left.prepared(inTurn);
-  const unheard = createUnheard(settings, { intents, add, present, inTurn });
-  const prune = createPruning(settings, { records, inTurn });
+  // Two pulls that end together must not overwrite each other's record.
+  const serially = createSerialQueue();
+  const leftoverIntents = createLeftoverIntents(options, { intents, records, add });
+  const whenSettled = () => leftoverIntents.prepared(serially);
+  const abandonedPulls = createAbandonedPulls(options, { intents, add, readImage, serially });
+  const prune = createPruner(options, { records, serially });
 
   async function add(image: string, imageRef: string, by: ImagePullCredentials | undefined): Promise<void> {
     const lastUpdatedTime = formatTime(clock.now());
-    const record = withCredentials(await records.of(imageRef), { image, imageRef, lastUpdatedTime }, by);
-    if (record !== undefined) await records.keep(record);
+    const record = withAddedCredentials(await records.get(imageRef), { image, imageRef, lastUpdatedTime }, by);
+    if (record !== undefined) await records.save(record);
   }
 
-  /** What the runtime has of an image now; undefined where it does not say. */
-  async function present(image: string): Promise<BeforePull | undefined> {
+  /** The state of an image in the runtime; undefined if the runtime does not respond. */
+  async function readImage(image: string): Promise<ImageBeforePull | undefined> {
     try {
       return { ref: await refOf(image) };
     } catch (error) {
-      // Whoever pulls hears of it too; here it only means that nobody knows.
+      // The pull itself reports the error; here it only means that the state is unknown.
       if (error instanceof CriError) return undefined;
       throw error;
     }
   }
 
-  /** What cannot be written is no reason to stop anything; it is only strict on those who come later. It is tried with each look. */
-  function orSay(what: string) {
-    const say = createSaying(log, what);
+  /**
+   * A failed write stops nothing: later pods only have to prove their access. It is retried with the next observation.
+   */
+  function orLog(what: string) {
+    const failureLog = createFailureLog(log, what, reasonOf);
     return async (image: string, work: () => Promise<void>): Promise<void> => {
-      const done = prepared().then(() => inTurn(work));
-      await done.then(say.well, (error: unknown) => say.failed({ image }, error));
+      const done = whenSettled().then(() => serially(work));
+      await done.then(failureLog.clear, (error: unknown) => failureLog.report(error, { image }));
     };
   }
 
-  const orSayPulled = orSay("that an image was pulled could not be written down");
-  const orSayFailed = orSay("that an image is not being pulled any more could not be written down");
-  const orSayLearnt = orSay("by which Secret an image is to be had could not be written down");
-  const pruning = createSaying(log, "the records of images that are here no more cannot be removed");
+  const orLogPulled = orLog("cannot record an image pull");
+  const orLogFailed = orLog("cannot remove the intent of an image pull that has ended");
+  const orLogCredential = orLog("cannot record the Secret that gives access to an image");
+  const pruneLog = createFailureLog(log, "cannot remove the records of images that are gone", reasonOf);
 
   return {
-    async of(image, imageRef) {
-      await prepared();
-      const record = await records.of(imageRef);
-      const isPulledHere = !left.isKnown() || records.has(imageRef) || intents.has(image, imageRef);
-      return { isPulledHere, record };
+    async recordOf(image, imageRef) {
+      await whenSettled();
+      const record = await records.get(imageRef);
+      const isPulledByAgent = !leftoverIntents.isKnown() || records.has(imageRef) || intents.has(image, imageRef);
+      return { isPulledByAgent, record };
     },
-    async begins(image) {
-      await prepared();
-      const before = await present(image);
-      await inTurn(() => intents.begins(image, before));
+    async recordIntent(image) {
+      await whenSettled();
+      const before = await readImage(image);
+      await serially(() => intents.begin(image, before));
     },
-    succeeded: (image, imageRef, by) =>
-      orSayPulled(image, async () => {
+    recordPulled: (image, imageRef, by) =>
+      orLogPulled(image, async () => {
         await add(image, imageRef, by);
-        unheard.trust(image);
-        await intents.ended(image);
+        abandonedPulls.trust(image);
+        await intents.end(image);
       }),
-    async failed(image, isHeard) {
-      const after = isHeard ? undefined : await present(image);
-      await orSayFailed(image, async () => {
-        if (!isHeard) await unheard.ended(image, after);
-        await intents.ended(image);
+    async recordFailed(image, isRejected) {
+      const after = isRejected ? undefined : await readImage(image);
+      await orLogFailed(image, async () => {
+        if (!isRejected) await abandonedPulls.ended(image, after);
+        await intents.end(image);
       });
     },
-    learnt: (image, imageRef, secret) =>
-      orSayLearnt(image, () => add(image, imageRef, { kubernetesSecrets: [secret] })),
+    addCredential: (image, imageRef, secret) =>
+      orLogCredential(image, () => add(image, imageRef, { kubernetesSecrets: [secret] })),
     async audit() {
       const audited = async () => {
-        await prepared();
-        await unheard.settle();
+        await whenSettled();
+        await abandonedPulls.settle();
         await prune();
       };
-      await audited().then(pruning.well, (error: unknown) => {
-        // A runtime that is away is told by others, and asked again with the next audit.
+      await audited().then(pruneLog.clear, (error: unknown) => {
+        // The runtime connection logs outages itself; the next audit tries again.
         if (error instanceof CriError) return;
         if (!(error instanceof FilesError)) throw error;
-        pruning.failed({}, error);
+        pruneLog.report(error);
       });
     },
   };
 }
 
-/** Says once that something does not work, and not with each look, until it has worked again. */
-function createSaying(log: Log, what: string) {
-  const told = createTold();
-  return {
-    well: told.clear,
-    failed(fields: Readonly<Record<string, unknown>>, error: unknown): void {
-      // The file's name is part of the message, and there are many.
-      const why = error instanceof FilesError || error instanceof CriError ? error.code : String(error);
-      log[told.isNews(why) ? "warn" : "debug"]({ ...fields, err: error }, what);
-    },
-  };
+/** Compares codes, because messages contain file names and there are many files. */
+function reasonOf(error: unknown): string {
+  return error instanceof FilesError || error instanceof CriError ? error.code : String(error);
 }
 
-interface Unsettled {
+interface AbandonedPullsDeps {
   readonly intents: PullIntents;
   readonly add: (image: string, imageRef: string, by: undefined) => Promise<void>;
-  /** What the runtime has of an image now; undefined where it does not say. */
-  readonly present: (image: string) => Promise<BeforePull | undefined>;
-  readonly inTurn: (work: () => Promise<void>) => Promise<void>;
+  /** The state of an image in the runtime; undefined if the runtime does not respond. */
+  readonly readImage: (image: string) => Promise<ImageBeforePull | undefined>;
+  readonly serially: (work: () => Promise<void>) => Promise<void>;
 }
 
-/** The pulls whose end nobody has heard. What they have brought is other than before: to that everybody has to show a right of his own. */
-function createUnheard({ clock }: Pick<ImageRecordsSettings, "clock">, { intents, add, present, inTurn }: Unsettled) {
-  /** When the latest such pull of an image was given up, where it may bring something yet. */
-  const givenUpAt = new Map<string, number>();
+/**
+ * Pulls whose result is unknown. If the image has changed since, they may have pulled it, so every pod must prove its
+ * access to it.
+ */
+function createAbandonedPulls(
+  { clock }: Pick<ImageRecordsOptions, "clock">,
+  { intents, add, readImage, serially }: AbandonedPullsDeps,
+) {
+  /** By image: when its latest such pull was aborted. The runtime may still complete it. */
+  const abortedAt = new Map<string, number>();
 
-  async function judge(image: string, before: BeforePull, { ref }: BeforePull): Promise<void> {
+  async function recordIfChanged(image: string, before: ImageBeforePull, { ref }: ImageBeforePull): Promise<void> {
     if (ref !== undefined && ref !== before.ref) await add(image, ref, undefined);
-    trust(image);
+    markVerified(image);
   }
 
-  function trust(image: string): void {
-    intents.trust(image);
-    givenUpAt.delete(image);
+  function markVerified(image: string): void {
+    intents.markVerified(image);
+    abortedAt.delete(image);
   }
 
   async function settleOne(image: string, at: number): Promise<void> {
-    const after = await present(image);
-    await inTurn(async () => {
+    const after = await readImage(image);
+    await serially(async () => {
       const before = intents.before(image);
-      // The end of another pull of it tells of both.
-      if (givenUpAt.get(image) !== at || intents.isUnderWay(image)) return;
+      // Another pull of the image is under way; its end settles both.
+      if (abortedAt.get(image) !== at || intents.isUnderWay(image)) return;
       if (before === undefined || after === undefined) return;
-      await judge(image, before, after);
+      await recordIfChanged(image, before, after);
       await intents.forget(image);
     });
   }
 
   return {
-    trust,
-    async ended(image: string, after: BeforePull | undefined): Promise<void> {
+    trust: markVerified,
+    async ended(image: string, after: ImageBeforePull | undefined): Promise<void> {
       const before = intents.before(image);
-      // An image that is not there yet may come a moment later: the runtime only hears now that nobody waits for it.
-      if (before !== undefined && after?.ref !== undefined) return await judge(image, before, after);
-      intents.doubt(image);
-      if (before !== undefined) givenUpAt.set(image, clock.now());
+      // An absent image may still arrive: the runtime learns of the cancellation only now.
+      if (before !== undefined && after?.ref !== undefined) return await recordIfChanged(image, before, after);
+      intents.markUnverified(image);
+      if (before !== undefined) abortedAt.set(image, clock.now());
     },
     async settle(): Promise<void> {
-      for (const [image, at] of [...givenUpAt])
-        if (Math.abs(clock.now() - at) >= PULL_ENDS_WITHIN_MS) await settleOne(image, at);
+      for (const [image, at] of [...abortedAt])
+        if (Math.abs(clock.now() - at) >= PULL_SETTLED_AFTER_MS) await settleOne(image, at);
     },
   };
 }
 
-interface Kept {
+interface LeftoverIntentsDeps {
   readonly intents: PullIntents;
-  readonly records: Pick<PulledRecords, "find">;
-  /** Writes down that an image was pulled by nobody knows whose right. */
+  readonly records: Pick<PulledRecords, "list">;
+  /** Records an image that was pulled with unknown credentials. */
   readonly add: (image: string, imageRef: string, by: undefined) => Promise<void>;
 }
 
-/** What an agent before us has left. Where it cannot be listed, that is said once, and it is tried again whenever somebody asks. */
-function createLeft({ root, refOf, log }: ImageRecordsSettings, { intents, records, add }: Kept) {
+/** The intents that an earlier agent left. A failure to list them is logged once, and each call tries again. */
+function createLeftoverIntents(
+  { root, refOf, log }: ImageRecordsOptions,
+  { intents, records, add }: LeftoverIntentsDeps,
+) {
   let ready: Promise<void> | undefined;
   let isKnown = false;
-  let isSaid = false;
+  // One line for each outage, whatever its reasons.
+  let isLogged = false;
 
-  /** Takes it up; the images of it that are here were pulled, and nobody knows by whose right. */
-  async function takeUp(): Promise<void> {
+  /** Settles the leftover intents: their images that are on the node were pulled with unknown credentials. */
+  async function settleAll(): Promise<void> {
     for (const name of await list())
-      await settle(`${PULLING}/${name}`).catch((error: unknown) => {
+      await settle(`${INTENT_FOLDER}/${name}`).catch((error: unknown) => {
         const isOfImage = error instanceof CriError && error.code !== "UNAVAILABLE";
         if (!isOfImage && !(error instanceof FilesError)) throw error;
-        log.warn({ file: `${PULLING}/${name}`, err: error }, "what is left of a pull cannot be taken up");
+        log.warn({ file: `${INTENT_FOLDER}/${name}`, err: error }, "cannot recover an interrupted image pull record");
       });
   }
 
-  /** None where they cannot be listed. */
+  /** Empty if the intents cannot be listed. */
   async function list(): Promise<readonly string[]> {
     try {
-      await records.find();
-      const names = await recordNames(root, PULLING);
-      [isKnown, isSaid] = [true, false];
+      await records.list();
+      const names = await recordNames(root, INTENT_FOLDER);
+      [isKnown, isLogged] = [true, false];
       return names;
     } catch (error) {
       if (!(error instanceof FilesError)) throw error;
-      const what = "the records of images cannot be listed; until then pods have to show their right to each";
-      if (!isSaid) log.warn({ err: error }, what);
-      isSaid = true;
+      const what = "cannot list the image records; until this works, every pod must prove its access to every image";
+      if (!isLogged) log.warn({ err: error }, what);
+      isLogged = true;
       return [];
     }
   }
 
   async function settle(file: string): Promise<void> {
-    const image = decodePullIntent(await root.read(file, MOST_BYTES));
-    if (image === undefined) return log.warn({ file }, "this is no record of a pull; it is left alone");
+    const image = decodePullIntent(await root.read(file, MAX_RECORD_BYTES));
+    if (image === undefined) return log.warn({ file }, "this file is not an image pull intent; leaving it alone");
     if (intents.isUnderWay(image)) return;
-    intents.doubt(image);
+    intents.markUnverified(image);
     const imageRef = await refOf(image);
     if (imageRef === undefined) return;
     await add(image, imageRef, undefined);
@@ -256,12 +275,12 @@ function createLeft({ root, refOf, log }: ImageRecordsSettings, { intents, recor
 
   return {
     isKnown: () => isKnown,
-    /** Resolves when it was taken up, once. Rejects with `CriError` where the runtime is away. */
-    prepared(inTurn: (work: () => Promise<void>) => Promise<void>): Promise<void> {
+    /** Resolves once the leftover intents are settled. Rejects with `CriError` while the runtime is unreachable. */
+    prepared(serially: (work: () => Promise<void>) => Promise<void>): Promise<void> {
       const again = () => {
         ready = undefined;
       };
-      ready ??= inTurn(takeUp).then(
+      ready ??= serially(settleAll).then(
         () => (isKnown ? undefined : again()),
         (error: unknown) => {
           again();
@@ -273,32 +292,20 @@ function createLeft({ root, refOf, log }: ImageRecordsSettings, { intents, recor
   };
 }
 
-interface Pruned {
-  readonly records: Pick<PulledRecords, "kept" | "removeUnknown">;
-  readonly inTurn: (work: () => Promise<void>) => Promise<void>;
+interface PrunerDeps {
+  readonly records: Pick<PulledRecords, "snapshot" | "removeUnused">;
+  readonly serially: (work: () => Promise<void>) => Promise<void>;
 }
 
-/** Rejects with `CriError` or `FilesError`. */
-function createPruning({ refs, clock }: ImageRecordsSettings, { records, inTurn }: Pruned): () => Promise<void> {
+/** Removes the records of images that are gone, at most once a minute. Rejects with `CriError` or `FilesError`. */
+function createPruner({ refs, clock }: ImageRecordsOptions, { records, serially }: PrunerDeps): () => Promise<void> {
   let prunedAt = Number.NEGATIVE_INFINITY;
   return async () => {
-    const kept = records.kept();
-    if (kept.size === 0 || Math.abs(clock.now() - prunedAt) < PRUNE_EVERY_MS) return;
-    const present = await refs();
+    const snapshot = records.snapshot();
+    if (snapshot.size === 0 || Math.abs(clock.now() - prunedAt) < PRUNE_PERIOD_MS) return;
+    const presentRefs = await refs();
     prunedAt = clock.now();
-    // A node always has an image, that of its sandboxes: a runtime that lists none has not read them yet.
-    if (present.length > 0) await inTurn(() => records.removeUnknown(kept, present));
-  };
-}
-
-/** One writer: of two pulls that end together none may write over what the other one has written. */
-function createTurns() {
-  let last: Promise<unknown> = Promise.resolve();
-  return <T>(work: () => Promise<T>): Promise<T> => {
-    const done = last.then(work);
-    last = done.catch(() => {
-      // Whoever has asked for it hears of it.
-    });
-    return done;
+    // A node always has the sandbox image: a runtime that lists no image has not loaded its store yet.
+    if (presentRefs.length > 0) await serially(() => records.removeUnused(snapshot, presentRefs));
   };
 }

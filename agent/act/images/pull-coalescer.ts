@@ -1,96 +1,97 @@
+import { onAbort } from "../../../host/async/abort.ts";
 import type { PullQueue } from "./pull-queue.ts";
 
-/** One who needs an image. */
-export interface PullAsk {
+/** A pod's request for an image. */
+export interface PullRequest {
   readonly image: string;
-  /** By what right it is pulled: another's pull serves only where this is the same. */
-  readonly sharedBy: string;
-  /** The policy Always: the registry has to be asked after now. */
-  readonly mustBeNew: boolean;
-  /** Asks the runtime; called once, and not at all when another's pull serves as well. */
+  /** The fingerprint of the credentials: only requests with the same one share a pull. */
+  readonly fingerprint: string;
+  /** imagePullPolicy Always: the registry must be contacted after this request. */
+  readonly requireFresh: boolean;
+  /** Calls the runtime; called once, or not at all if another request's pull is shared. */
   readonly pull: (signal: AbortSignal) => Promise<string>;
-  /** The pull has its place: it waits for no other any more. */
-  readonly began: () => void;
+  /** Called when the pull leaves the queue. */
+  readonly onStarted: () => void;
 }
 
-export interface SharedPulls {
+export interface PullCoalescer {
   /**
-   * The reference that the image resolved to. Rejects with what the pull rejects with, and with the signal's reason when that
-   * aborts; the pull goes on while somebody else waits for it.
+   * Resolves with the image's reference. Rejects as the pull does, and with the signal's reason when that aborts; the
+   * pull continues while other requests wait for it.
    */
-  pull(ask: PullAsk, signal: AbortSignal): Promise<string>;
+  pull(request: PullRequest, signal: AbortSignal): Promise<string>;
 }
 
 interface SharedPull {
   readonly done: Promise<string>;
   readonly abort: AbortController;
-  readonly waiting: Set<PullAsk>;
-  hasBegun: boolean;
+  readonly waiting: Set<PullRequest>;
+  hasStarted: boolean;
 }
 
 /**
- * One pull of an image at a time, for all pods that need it and may pull it by the same right: forty pods of one image are one download, where the kubelet asks forty
- * times. Who only needs the image to be there shares whatever pull there is. Who must have it new shares a pull that has not begun,
- * never one that has: its registry may have answered before there was the need.
+ * Coalesces the pulls of an image by pods with the same credentials: forty pods of one image are one download, where
+ * the kubelet makes forty calls. A request that only needs the image joins any open pull. One that needs a fresh image
+ * (imagePullPolicy Always) joins only a pull that has not started: in a running one the registry may have responded
+ * before the request.
  */
-export function createSharedPulls(queue: PullQueue): SharedPulls {
-  /** By image and right, in the order in which they run. */
+export function createPullCoalescer(queue: PullQueue): PullCoalescer {
+  /** By image and credentials, in the order in which they run. */
   const open = new Map<string, readonly SharedPull[]>();
 
-  function begin(first: PullAsk): SharedPull {
+  function startPull(first: PullRequest): SharedPull {
     const key = keyOf(first);
     const before = open.get(key) ?? [];
     const abort = new AbortController();
     const { signal } = abort;
     const waiting = new Set([first]);
     const run = async () => {
-      // How the pull before this one ends is told to those who wait for that one.
+      // The error of the previous pull belongs to the requests that wait for that pull.
       await before.at(-1)?.done.catch(() => undefined);
       signal.throwIfAborted();
       return await queue.run(() => {
-        shared.hasBegun = true;
-        for (const { began } of waiting) began();
+        shared.hasStarted = true;
+        for (const { onStarted } of waiting) onStarted();
         return first.pull(signal);
       }, signal);
     };
-    const end = () => {
-      const rest = (open.get(key) ?? []).filter((each) => each !== shared);
-      if (rest.length > 0) open.set(key, rest);
+    const remove = () => {
+      const remaining = (open.get(key) ?? []).filter((each) => each !== shared);
+      if (remaining.length > 0) open.set(key, remaining);
       else open.delete(key);
     };
-    const shared: SharedPull = { done: run().finally(end), abort, waiting, hasBegun: false };
+    const shared: SharedPull = { done: run().finally(remove), abort, waiting, hasStarted: false };
     open.set(key, [...before, shared]);
     return shared;
   }
 
-  function join({ mustBeNew, ...ask }: PullAsk): SharedPull | undefined {
-    const serves = ({ abort, hasBegun }: SharedPull) => !abort.signal.aborted && !(mustBeNew && hasBegun);
-    return open.get(keyOf(ask))?.find(serves);
+  function joinPull({ requireFresh, ...request }: PullRequest): SharedPull | undefined {
+    const canShare = ({ abort, hasStarted }: SharedPull) => !abort.signal.aborted && !(requireFresh && hasStarted);
+    return open.get(keyOf(request))?.find(canShare);
   }
 
   return {
-    pull(ask, signal) {
+    pull(request, signal) {
       if (signal.aborted) return Promise.reject(signal.reason);
-      const shared = join(ask) ?? begin(ask);
-      shared.waiting.add(ask);
-      if (shared.hasBegun) ask.began();
-      return waitFor(shared, ask, signal);
+      const shared = joinPull(request) ?? startPull(request);
+      shared.waiting.add(request);
+      if (shared.hasStarted) request.onStarted();
+      return waitFor(shared, request, signal);
     },
   };
 }
 
-const keyOf = ({ image, sharedBy }: Pick<PullAsk, "image" | "sharedBy">) => `${image} ${sharedBy}`;
+const keyOf = ({ image, fingerprint }: Pick<PullRequest, "image" | "fingerprint">) => `${image} ${fingerprint}`;
 
-/** The last one who leaves ends the pull; where that has begun, its own end is waited for. */
-function waitFor(shared: SharedPull, ask: PullAsk, signal: AbortSignal): Promise<string> {
+/** The last request that aborts also aborts the pull. If the pull had started, its end is awaited. */
+function waitFor(shared: SharedPull, request: PullRequest, signal: AbortSignal): Promise<string> {
   const { done, abort, waiting } = shared;
   return new Promise((resolve, reject) => {
-    const leave = () => {
-      waiting.delete(ask);
+    const remove = onAbort(signal, () => {
+      waiting.delete(request);
       if (waiting.size === 0) abort.abort(signal.reason);
-      if (waiting.size > 0 || !shared.hasBegun) reject(signal.reason);
-    };
-    signal.addEventListener("abort", leave, { once: true });
-    done.finally(() => signal.removeEventListener("abort", leave)).then(resolve, reject);
+      if (waiting.size > 0 || !shared.hasStarted) reject(signal.reason);
+    });
+    done.finally(remove).then(resolve, reject);
   });
 }

@@ -3,49 +3,51 @@ import { encodePullIntent } from "../../../proto/kubelet/image-records.ts";
 import { imageOf } from "../../decide/container/image.ts";
 import { fileNameOf, writeRecord } from "./pulled-records.ts";
 
-/** What the runtime had of an image before its pull. */
-export interface BeforePull {
-  /** Undefined: the image was not there. */
+/** The state of an image in the runtime before its pull. */
+export interface ImageBeforePull {
+  /** Undefined: the image was absent. */
   readonly ref: string | undefined;
 }
 
-/** The files that tell of pulls that are under way, or of which nobody knows what they have brought. Each rejects with `FilesError`. */
+/** The intent files of pulls that are under way or whose result is unknown. Each promise rejects with `FilesError`. */
 export interface PullIntents {
-  /** Whether such a pull may have brought this. What was there before, it has not. */
+  /** Whether such a pull may have pulled this image; false for the image that was there before the pull. */
   has(image: string, imageRef: string): boolean;
   isUnderWay(image: string): boolean;
   areAnyUnderWay(): boolean;
-  /** As it was before the first of the pulls that the file tells of; undefined where nobody knows. */
-  before(image: string): BeforePull | undefined;
-  begins(image: string, before: BeforePull | undefined): Promise<void>;
-  /** One pull of the image has ended; the file goes with the last one, unless the image is a doubtful one. */
-  ended(image: string): Promise<void>;
-  /** The image may come, or be there, by nobody knows whose right. */
-  doubt(image: string): void;
-  /** By whose right it is there is written down, or no pull has brought it. */
-  trust(image: string): void;
+  /** The image's state before the first pull that the file covers; undefined if unknown. */
+  before(image: string): ImageBeforePull | undefined;
+  begin(image: string, before: ImageBeforePull | undefined): Promise<void>;
+  /** One pull of the image has ended. The last one removes the file, unless the image is unverified. */
+  end(image: string): Promise<void>;
+  /** The image may be, or become, present with unknown credentials. */
+  markUnverified(image: string): void;
+  /** The image's credentials are recorded, or no pull of ours brought it. */
+  markVerified(image: string): void;
   forget(image: string): Promise<void>;
 }
 
 interface Intent {
-  /** How many pulls of this agent there are of the image. */
+  /** How many pulls of the image this agent runs. */
   readonly pulls: number;
-  readonly before: BeforePull | undefined;
-  readonly isDoubtful: boolean;
+  readonly before: ImageBeforePull | undefined;
+  readonly isUnverified: boolean;
 }
 
-export const PULLING = "image_manager/pulling";
-const LEFT: Intent = { pulls: 0, before: undefined, isDoubtful: false };
+export const INTENT_FOLDER = "image_manager/pulling";
+const LEFTOVER: Intent = { pulls: 0, before: undefined, isUnverified: false };
 
-/** Keeps them in `root`, the kubelet's folder; what a dead agent has left there is doubted by whoever finds it. */
+/**
+ * Keeps the intents below `root`, the kubelet's root directory. The caller marks those of a dead agent as unverified.
+ */
 export function createPullIntents(root: Pick<Files, "write" | "remove" | "makeFolder">): PullIntents {
-  /** By image. A left file may name one without its tag. */
+  /** By image. A leftover file may name an image without its tag. */
   const intents = new Map<string, Intent>();
-  const change = (image: string, changes: Partial<Intent>) =>
-    intents.set(image, { ...(intents.get(image) ?? LEFT), ...changes });
+  const update = (image: string, changes: Partial<Intent>) =>
+    intents.set(image, { ...(intents.get(image) ?? LEFTOVER), ...changes });
 
   async function forget(image: string): Promise<void> {
-    await root.remove(`${PULLING}/${fileNameOf(image)}`);
+    await root.remove(`${INTENT_FOLDER}/${fileNameOf(image)}`);
     intents.delete(imageOf({ image }));
   }
 
@@ -57,19 +59,19 @@ export function createPullIntents(root: Pick<Files, "write" | "remove" | "makeFo
     isUnderWay: (image) => (intents.get(image)?.pulls ?? 0) > 0,
     areAnyUnderWay: () => [...intents.values()].some(({ pulls }) => pulls > 0),
     before: (image) => intents.get(image)?.before,
-    async begins(image, before) {
+    async begin(image, before) {
       const known = intents.get(image);
-      if (known === undefined) await writeRecord(root, PULLING, image, encodePullIntent(image));
-      change(image, { pulls: (known?.pulls ?? 0) + 1, before: known === undefined ? before : known.before });
+      if (known === undefined) await writeRecord(root, INTENT_FOLDER, image, encodePullIntent(image));
+      update(image, { pulls: (known?.pulls ?? 0) + 1, before: known === undefined ? before : known.before });
     },
-    async ended(image) {
-      const { pulls, isDoubtful } = intents.get(image) ?? LEFT;
-      const left = Math.max(0, pulls - 1);
-      change(image, { pulls: left });
-      if (left === 0 && !isDoubtful) await forget(image);
+    async end(image) {
+      const { pulls, isUnverified } = intents.get(image) ?? LEFTOVER;
+      const remaining = Math.max(0, pulls - 1);
+      update(image, { pulls: remaining });
+      if (remaining === 0 && !isUnverified) await forget(image);
     },
-    doubt: (image) => void change(imageOf({ image }), { isDoubtful: true }),
-    trust: (image) => void change(image, { isDoubtful: false }),
+    markUnverified: (image) => void update(imageOf({ image }), { isUnverified: true }),
+    markVerified: (image) => void update(image, { isUnverified: false }),
     forget,
   };
 }

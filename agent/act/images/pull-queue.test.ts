@@ -1,43 +1,43 @@
 import { expect, test } from "bun:test";
-import { FakeClock, rest } from "../../../test/fakes/clock.ts";
-import { createPullQueue, type PullQueueSettings, PullRateError } from "./pull-queue.ts";
+import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
+import { createPullQueue, type PullQueueOptions, PullRateError } from "./pull-queue.ts";
 
 const never = new AbortController().signal;
 
-/** A queue whose pulls end when they are told to; `journal` tells which have begun, in order. */
-function createScene(settings: Partial<PullQueueSettings>) {
+/** A queue whose pulls end on demand; `journal` lists the started pulls in order. */
+function createFixture(settings: Partial<PullQueueOptions>) {
   const clock = new FakeClock();
   const queue = createPullQueue({ clock, parallel: undefined, qps: 0, burst: 0, ...settings });
-  const journal: string[] = [];
+  const started: string[] = [];
   const ends = new Map<string, (value: string) => void>();
   const pull = (image: string, signal: AbortSignal = never) =>
     queue.run(() => {
-      journal.push(image);
+      started.push(image);
       const { promise, resolve } = Promise.withResolvers<string>();
       ends.set(image, resolve);
       return promise;
     }, signal);
   const end = async (image: string) => {
     ends.get(image)?.(`${image} is here`);
-    await rest();
+    await settlePromises();
   };
-  return { clock, pull, journal, end };
+  return { clock, pull, journal: started, end };
 }
 
-test("one at a time, pulls run in the order in which they came", async () => {
-  const { pull, journal, end } = createScene({ parallel: 1 });
+test("with one slot, pulls run in the order of arrival", async () => {
+  const { pull, journal: started, end } = createFixture({ parallel: 1 });
   const pulls = ["a", "b", "c"].map((image) => pull(image));
-  await rest();
-  expect(journal).toEqual(["a"]);
+  await settlePromises();
+  expect(started).toEqual(["a"]);
   await end("a");
-  expect(journal).toEqual(["a", "b"]);
+  expect(started).toEqual(["a", "b"]);
   await end("b");
   await end("c");
   expect(await Promise.all(pulls)).toEqual(["a is here", "b is here", "c is here"]);
 });
 
-test("a burst is let through, then pulls are refused until the bucket fills again", async () => {
-  const { clock, pull, journal } = createScene({ qps: 5, burst: 3 });
+test("a burst passes, then pulls are rejected until the token bucket refills", async () => {
+  const { clock, pull, journal: started } = createFixture({ qps: 5, burst: 3 });
   const pulls = ["a", "b", "c"].map((image) => pull(image));
   const refused = pull("d");
   await expect(refused).rejects.toBeInstanceOf(PullRateError);
@@ -47,36 +47,36 @@ test("a burst is let through, then pulls are refused until the bucket fills agai
   await clock.advance(1);
   void pull("g");
   await expect(pull("h")).rejects.toThrow("pull QPS exceeded");
-  expect(journal).toEqual(["a", "b", "c", "g"]);
+  expect(started).toEqual(["a", "b", "c", "g"]);
   expect(pulls).toHaveLength(3);
 });
 
-test("a pull that waits for its place takes nothing out of the bucket until it has it", async () => {
-  const { clock, pull, journal, end } = createScene({ parallel: 1, qps: 5, burst: 2 });
+test("a pull takes its token only when it gets its slot", async () => {
+  const { clock, pull, journal: started, end } = createFixture({ parallel: 1, qps: 5, burst: 2 });
   const pulls = ["a", "b", "c", "d"].map((image) => pull(image));
-  await rest();
+  await settlePromises();
   for (const image of ["a", "b", "c", "d"]) {
     await clock.advance(200);
     await end(image);
   }
   expect(await Promise.all(pulls)).toEqual(["a is here", "b is here", "c is here", "d is here"]);
-  expect(journal).toEqual(["a", "b", "c", "d"]);
+  expect(started).toEqual(["a", "b", "c", "d"]);
 });
 
-test("a bucket never holds more than its burst, however long nothing was pulled", async () => {
-  const { clock, pull } = createScene({ qps: 5, burst: 2 });
+test("the token bucket never holds more than its burst, however long it was idle", async () => {
+  const { clock, pull } = createFixture({ qps: 5, burst: 2 });
   await clock.advance(60_000);
   for (const image of ["a", "b"]) void pull(image);
   await expect(pull("c")).rejects.toThrow("pull QPS exceeded");
 });
 
-test("a clock that is set back takes nothing out of the bucket", async () => {
-  const { clock, pull, journal } = createScene({ qps: 5, burst: 2 });
-  clock.jump(-3_600_000);
+test("a clock that is set back removes no tokens", async () => {
+  const { clock, pull, journal: started } = createFixture({ qps: 5, burst: 2 });
+  clock.stepWallClock(-3_600_000);
   for (const image of ["a", "b"]) void pull(image);
   await expect(pull("c")).rejects.toThrow("pull QPS exceeded");
   await clock.advance(200);
   void pull("d");
-  await rest();
-  expect(journal).toEqual(["a", "b", "d"]);
+  await settlePromises();
+  expect(started).toEqual(["a", "b", "d"]);
 });

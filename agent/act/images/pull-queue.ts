@@ -1,13 +1,16 @@
-import { createLimiter } from "../../../host/async/token-bucket.ts";
+import { createSemaphore } from "../../../host/async/semaphore.ts";
+import { createTokenBucket } from "../../../host/async/token-bucket.ts";
 import type { Clock } from "../../../host/clock.ts";
 
-/** Rations image pulls: how many at once, and how many a second. */
+/**
+ * Limits image pulls: how many run at once (`maxParallelImagePulls`) and how many start per second (`registryPullQPS`).
+ */
 export interface PullQueue {
-  /** Waits for its place, then pulls. Rejects with `PullRateError` when too many pulls have got theirs in a short time. */
+  /** Waits for a slot, then pulls. Rejects with `PullRateError` if the token bucket is empty. */
   run<T>(pull: () => Promise<T>, signal: AbortSignal): Promise<T>;
 }
 
-/** The token bucket of `registryPullQPS` is empty. The words are the kubelet's. */
+/** The token bucket of `registryPullQPS` is empty. The message is the kubelet's. */
 export class PullRateError extends Error {
   override readonly name = "PullRateError";
   constructor() {
@@ -15,7 +18,7 @@ export class PullRateError extends Error {
   }
 }
 
-export interface PullQueueSettings {
+export interface PullQueueOptions {
   readonly clock: Clock;
   /** Undefined is no limit. */
   readonly parallel: number | undefined;
@@ -25,29 +28,17 @@ export interface PullQueueSettings {
 }
 
 /**
- * The kubelet's queue: strictly in order when `parallel` is 1, a bucket of `burst` tokens filled `qps` times a second. A token is taken
- * with the place, so that pulls which wait for each other are no burst. A pull keeps its place as long as it takes: a large image may
- * take an hour.
+ * The kubelet's pull queue: strictly in order if `parallel` is 1, with a bucket of `burst` tokens that refills `qps`
+ * times a second. A pull takes its token together with its slot, so serialised pulls do not count as a burst. A pull
+ * keeps its slot until it ends: a large image may take an hour.
  */
-export function createPullQueue({ clock, parallel, qps, burst }: PullQueueSettings): PullQueue {
-  const limiter = createLimiter({ clock, places: parallel });
-  let tokens = burst;
-  let filledAt = clock.now();
-
-  function takeToken(): boolean {
-    if (qps === 0) return true;
-    const now = clock.now();
-    tokens = Math.min(burst, tokens + (Math.max(0, now - filledAt) / 1000) * qps);
-    filledAt = now;
-    if (tokens < 1) return false;
-    tokens -= 1;
-    return true;
-  }
-
+export function createPullQueue({ clock, parallel, qps, burst }: PullQueueOptions): PullQueue {
+  const semaphore = createSemaphore({ permits: parallel });
+  const bucket = qps === 0 ? undefined : createTokenBucket({ qps, burst, clock });
   return {
     async run(pull, signal) {
-      return await limiter.run(async () => {
-        if (!takeToken()) throw new PullRateError();
+      return await semaphore.run(async () => {
+        if (bucket?.tryTake() === false) throw new PullRateError();
         return await pull();
       }, signal);
     },

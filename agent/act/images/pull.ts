@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { asRpcError, type CriCode, CriError } from "../../../cri/error.ts";
+import { type CriCode, CriError, formatRpcError } from "../../../cri/error.ts";
 import type { Runtime } from "../../../cri/runtime.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import { AuthConfig } from "../../../proto/cri/gen/api.ts";
@@ -8,128 +8,138 @@ import { allContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { imageOf } from "../../decide/container/image.ts";
 import type { ObservedPod } from "../../decide/pod/observed.ts";
+import type { RegistryCredential } from "../../translate/docker-config-format.ts";
 import type { NodeFacts } from "../../translate/node-facts.ts";
-import { loginsFor, type RegistryLogin } from "../../translate/registry-credentials.ts";
+import { credentialsFor } from "../../translate/registry-credentials.ts";
 import { sandboxConfig } from "../../translate/sandbox-config.ts";
-import { hashOfLogin } from "./credential-hash.ts";
+import { credentialHash } from "./credential-hash.ts";
 import type { CredentialProviders } from "./credential-providers.ts";
-import { type LoginFiles, readNodeLogins } from "./docker-config.ts";
+import { type DockerConfigFiles, readDockerConfigs } from "./docker-config.ts";
 import type { ImageRecords } from "./image-records.ts";
-import type { SharedPulls } from "./pull-coalescer.ts";
+import type { PullCoalescer } from "./pull-coalescer.ts";
 
-export interface PullSettings {
+export interface PullDeps {
   readonly runtime: Pick<Runtime, "pullImage">;
-  readonly pulls: SharedPulls;
+  readonly pulls: PullCoalescer;
   readonly machine: Pick<Files, "read">;
-  readonly loginFiles: LoginFiles;
+  readonly loginFiles: DockerConfigFiles;
   /** Undefined where the node has none. */
-  readonly providers: Pick<CredentialProviders, "loginsFor"> | undefined;
+  readonly providers: Pick<CredentialProviders, "getCredentials"> | undefined;
   readonly facts: () => NodeFacts;
-  /** Undefined where nobody has to show a right to an image that is here. */
-  readonly records: Pick<ImageRecords, "begins" | "succeeded" | "failed"> | undefined;
+  /** Undefined where pods may use any image that is on the node. */
+  readonly records: Pick<ImageRecords, "recordIntent" | "recordPulled" | "recordFailed"> | undefined;
 }
 
-export interface PullScene {
+export interface PullInput {
   readonly pod: Pod;
   readonly observed: Pick<ObservedPod, "sandboxes">;
   readonly image: string;
-  /** Called when the pull has its place. */
-  readonly began: () => void;
+  /** Called when the pull leaves the queue. */
+  readonly onStarted: () => void;
 }
 
 const FIRST_SANDBOX = { attempt: 0, crashes: 0 };
 
 /**
- * Pulls an image for a pod, with each login that may hold for it until one works; without any, as anybody. Shared with the other pods that
- * need it by the same logins. Resolves with its reference; rejects with `CriError` or `TranslateError`.
+ * Pulls an image for a pod. Tries each matching credential until one works; without any, pulls anonymously. Pods with
+ * the same credentials share one pull. Resolves with the image's reference; rejects with `CriError` or
+ * `TranslateError`.
  */
-export async function pullImage(settings: PullSettings, scene: PullScene, signal: AbortSignal): Promise<string> {
-  const { runtime, pulls, machine, loginFiles, providers, facts, records } = settings;
-  const { pod, observed, image, began } = scene;
+export async function pullImage(deps: PullDeps, input: PullInput, signal: AbortSignal): Promise<string> {
+  const { runtime, pulls, machine, loginFiles, providers, facts, records } = deps;
+  const { pod, observed, image, onStarted } = input;
   const node = facts();
   const [sandbox = FIRST_SANDBOX] = observed.sandboxes;
   const config = sandboxConfig(pod, sandbox, node);
-  const ofNode = await readNodeLogins(machine, loginFiles);
-  const provided = (await providers?.loginsFor(pod, image, signal)) ?? [];
-  const logins = loginsFor(pod, image, node.cluster?.referents, ofNode, provided);
-  const mustBeNew = allContainers(pod.spec).some(
+  const nodeCredentials = await readDockerConfigs(machine, loginFiles);
+  const pluginCredentials = (await providers?.getCredentials(pod, image, signal)) ?? [];
+  const credentials = credentialsFor(pod, image, node.cluster?.referencedObjects, nodeCredentials, pluginCredentials);
+  const requireFresh = allContainers(pod.spec).some(
     (each) => each.imagePullPolicy === "Always" && imageOf(each) === image,
   );
   const { annotations = {} } = pod.metadata;
-  const pull = (ended: AbortSignal) =>
-    recorded(records, image, () =>
-      pullWithAny(logins, (auth) => runtime.pullImage(image, auth, config, { signal: ended, annotations }), ended),
+  const pull = (pullSignal: AbortSignal) =>
+    withRecord(records, image, () =>
+      pullWithCredentials(
+        credentials,
+        (auth) => runtime.pullImage(image, auth, config, { signal: pullSignal, annotations }),
+        pullSignal,
+      ),
     );
-  return await pulls.pull({ image, sharedBy: fingerprintOf(logins), mustBeNew, pull, began }, signal);
+  return await pulls.pull({ image, fingerprint: fingerprintOf(credentials), requireFresh, pull, onStarted }, signal);
 }
 
-/** Whoever pulls by the same logins may have what the other one pulls. */
-function fingerprintOf(logins: readonly RegistryLogin[]): string {
-  if (logins.length === 0) return "";
-  const words = logins.map(({ username, password }) => [username, password]);
-  return createHash("sha256").update(JSON.stringify(words)).digest("hex");
+/** Pods with the same fingerprint may share a pull. */
+function fingerprintOf(credentials: readonly RegistryCredential[]): string {
+  if (credentials.length === 0) return "";
+  const pairs = credentials.map(({ username, password }) => [username, password]);
+  return createHash("sha256").update(JSON.stringify(pairs)).digest("hex");
 }
 
-interface Pulled {
+interface PulledImage {
   readonly imageRef: string;
-  /** By which it was let in; undefined: as anybody. */
-  readonly login: RegistryLogin | undefined;
+  /** The credential that worked; undefined: the pull was anonymous. */
+  readonly credential: RegistryCredential | undefined;
 }
 
-/** Writes down that the image is being pulled, and then by whose right it was. */
-async function recorded(records: PullSettings["records"], image: string, pull: () => Promise<Pulled>): Promise<string> {
+/** Records the intent before the pull and its result after it. */
+async function withRecord(
+  records: PullDeps["records"],
+  image: string,
+  pull: () => Promise<PulledImage>,
+): Promise<string> {
   if (records === undefined) return (await pull()).imageRef;
-  await records.begins(image);
+  await records.recordIntent(image);
   try {
-    const { imageRef, login } = await pull();
-    await records.succeeded(image, imageRef, credentialsOf(login));
+    const { imageRef, credential } = await pull();
+    await records.recordPulled(image, imageRef, credentialsOf(credential));
     return imageRef;
   } catch (error) {
-    await records.failed(image, isRefusal(error));
+    await records.recordFailed(image, isRejection(error));
     throw error;
   }
 }
 
-/** What the node has, or nobody needs, each of its pods may use. */
-function credentialsOf(login: RegistryLogin | undefined): ImagePullCredentials {
-  if (login?.owner === undefined) return { nodePodsAccessible: true };
-  const { kind, ...owner } = login.owner;
+/** An image pulled anonymously or with the node's own credentials is accessible to all pods of the node. */
+function credentialsOf(credential: RegistryCredential | undefined): ImagePullCredentials {
+  if (credential?.owner === undefined) return { nodePodsAccessible: true };
+  const { kind, ...owner } = credential.owner;
   if (kind === "serviceAccount") return { kubernetesServiceAccounts: [owner] };
-  return { kubernetesSecrets: [{ ...owner, credentialHash: hashOfLogin(login) }] };
+  return { kubernetesSecrets: [{ ...owner, credentialHash: credentialHash(credential) }] };
 }
 
-/** By each login in turn: a registry that one of them does not reach may be reached by the next one. */
-async function pullWithAny(
-  logins: readonly RegistryLogin[],
+/** Tries the credentials one after the other: the registry may accept a later one. */
+async function pullWithCredentials(
+  credentials: readonly RegistryCredential[],
   pull: (auth: AuthConfig | undefined) => Promise<string>,
-  givenUp: AbortSignal,
-): Promise<Pulled> {
-  if (logins.length === 0) return { imageRef: await pull(undefined), login: undefined };
+  aborted: AbortSignal,
+): Promise<PulledImage> {
+  if (credentials.length === 0) return { imageRef: await pull(undefined), credential: undefined };
   const failures: CriError[] = [];
-  for (const login of logins)
+  for (const credential of credentials)
     try {
-      const { username, password } = login;
-      return { imageRef: await pull(AuthConfig.fromPartial({ username, password })), login };
+      const { username, password } = credential;
+      return { imageRef: await pull(AuthConfig.fromPartial({ username, password })), credential };
     } catch (error) {
-      if (givenUp.aborted || !(error instanceof CriError)) throw error;
+      if (aborted.aborted || !(error instanceof CriError)) throw error;
       failures.push(error);
     }
-  throw together(failures);
+  throw aggregate(failures);
 }
 
-/** The runtime itself has said no, to each login; of anything else nobody knows how it has ended. */
-function isRefusal(error: unknown): boolean {
-  if (!(error instanceof CriError) || UNHEARD.has(error.code)) return false;
-  return !(error.cause instanceof CriError) || isRefusal(error.cause);
+/** Whether the runtime itself reported the failure, for every credential. Otherwise the pull's result is unknown. */
+function isRejection(error: unknown): boolean {
+  if (!(error instanceof CriError) || UNKNOWN_RESULT_CODES.has(error.code)) return false;
+  return !(error.cause instanceof CriError) || isRejection(error.cause);
 }
 
-/** The runtime also answers DEADLINE_EXCEEDED for a registry that does not. */
-const UNHEARD: ReadonlySet<CriCode> = new Set(["UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"]);
+/** The runtime also returns DEADLINE_EXCEEDED for a registry that does not respond. */
+const UNKNOWN_RESULT_CODES: ReadonlySet<CriCode> = new Set(["UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED"]);
 
-/** As the kubelet lists them: each once, in brackets where they are several. */
-function together(failures: readonly CriError[]): CriError | undefined {
-  const words = new Set(failures.map((error) => (error.code === "UNKNOWN" ? error.details : asRpcError(error))));
-  if (words.size <= 1) return failures[0];
-  const cause = failures.find((error) => !isRefusal(error));
-  return new CriError("UNKNOWN", "PullImage", `[${[...words].join(", ")}]`, cause && { cause });
+/** Like the kubelet's aggregate error: each message once, in brackets if there are several. */
+function aggregate(failures: readonly CriError[]): CriError | undefined {
+  const messages = new Set(failures.map((error) => (error.code === "UNKNOWN" ? error.details : formatRpcError(error))));
+  if (messages.size <= 1) return failures[0];
+  const cause = failures.find((error) => !isRejection(error));
+  return new CriError("UNKNOWN", "PullImage", `[${[...messages].join(", ")}]`, cause && { cause });
 }

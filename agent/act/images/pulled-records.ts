@@ -1,92 +1,98 @@
 import { createHash } from "node:crypto";
 import { type Files, FilesError } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log.ts";
-import { createBoundedMap } from "../../../host/lru-map.ts";
+import { createLruMap } from "../../../host/lru-map.ts";
 import {
   decodePulledRecord,
   encodePulledRecord,
   type ImagePulledRecord,
 } from "../../../proto/kubelet/image-records.ts";
 
-/** The files with records of images. */
+/** The files with ImagePulledRecords. */
 export interface PulledRecords {
-  /** Learns which there are. Rejects with `FilesError`. */
-  find(): Promise<void>;
+  /** Lists the existing files. Rejects with `FilesError`. */
+  list(): Promise<void>;
   has(imageRef: string): boolean;
-  /** Undefined where there is none, and where it cannot be read, which is said once. */
-  of(imageRef: string): Promise<ImagePulledRecord | undefined>;
+  /** Undefined if there is none or it cannot be read; the latter is logged once. */
+  get(imageRef: string): Promise<ImagePulledRecord | undefined>;
   /** Rejects with `FilesError`. */
-  keep(record: ImagePulledRecord): Promise<void>;
-  /** Those that there are now, for `removeUnknown`. */
-  kept(): KeptRecords;
-  /** Removes those of `kept` that were not written since, and are of no such image. Rejects with `FilesError`. */
-  removeUnknown(kept: KeptRecords, imageRefs: readonly string[]): Promise<void>;
+  save(record: ImagePulledRecord): Promise<void>;
+  /** A snapshot of the existing records, for `removeUnknown`. */
+  snapshot(): KnownRecords;
+  /**
+   * Removes the records of `kept` that were not rewritten since and belong to none of these images. Rejects with
+   * `FilesError`.
+   */
+  removeUnused(snapshot: KnownRecords, imageRefs: readonly string[]): Promise<void>;
 }
 
-/** By name of the file, by what it was written. */
-export type KeptRecords = ReadonlyMap<string, object>;
+/** File name → an object that identifies its last write. */
+export type KnownRecords = ReadonlyMap<string, object>;
 
-export interface RecordFiles {
+export interface PulledRecordsOptions {
   readonly root: Pick<Files, "read" | "write" | "list" | "remove" | "makeFolder">;
   readonly log: Log;
 }
 
 const FOLDER = "image_manager/pulled";
-/** The most that a record has. */
-export const MOST_BYTES = 1 << 20;
-/** More than a node has in use. */
-const MOST_KNOWN = 1_024;
+/** The largest record that is read. */
+export const MAX_RECORD_BYTES = 1 << 20;
+/** More images than a node has in use. */
+const MAX_CACHED = 1_024;
 
-/** Keeps them in `root`, the kubelet's folder; what was read once is kept in memory. */
-export function createPulledRecords({ root, log }: RecordFiles): PulledRecords {
-  const written = new Map<string, object>();
+/** Keeps the records below `root`, the kubelet's root directory, and caches what it has read. */
+export function createPulledRecords({ root, log }: PulledRecordsOptions): PulledRecords {
+  const lastWrites = new Map<string, object>();
   let isListed = false;
-  const known = createBoundedMap<{ readonly record: ImagePulledRecord | undefined }>(MOST_KNOWN);
+  const cached = createLruMap<{ readonly record: ImagePulledRecord | undefined }>(MAX_CACHED);
 
   async function read(imageRef: string): Promise<ImagePulledRecord | undefined> {
     const file = `${FOLDER}/${fileNameOf(imageRef)}`;
-    const record = await root.read(file, MOST_BYTES).then(decodePulledRecord, (error: unknown) => {
+    const record = await root.read(file, MAX_RECORD_BYTES).then(decodePulledRecord, (error: unknown) => {
       if (error instanceof FilesError) return undefined;
       throw error;
     });
     if (record?.imageRef === imageRef) return record;
     if (!isListed) return undefined;
-    log.warn({ file, imageRef }, "the record of an image cannot be read; its pods have to show their right to it anew");
+    log.warn(
+      { file, imageRef },
+      "cannot read the pull record of an image; the registry must accept each pod's credentials again",
+    );
     return undefined;
   }
 
-  const has = (imageRef: string) => written.has(fileNameOf(imageRef));
+  const has = (imageRef: string) => lastWrites.has(fileNameOf(imageRef));
   return {
-    async find() {
-      for (const name of await recordNames(root, FOLDER)) written.set(name, {});
+    async list() {
+      for (const name of await recordNames(root, FOLDER)) lastWrites.set(name, {});
       isListed = true;
     },
     has,
-    async of(imageRef) {
+    async get(imageRef) {
       if (isListed && !has(imageRef)) return undefined;
-      const found = known.get(imageRef) ?? { record: await read(imageRef) };
-      if (isListed) known.set(imageRef, found);
+      const found = cached.get(imageRef) ?? { record: await read(imageRef) };
+      if (isListed) cached.set(imageRef, found);
       return found.record;
     },
-    async keep(record) {
+    async save(record) {
       const { imageRef } = record;
       await writeRecord(root, FOLDER, imageRef, encodePulledRecord(record));
-      written.set(fileNameOf(imageRef), record);
-      known.set(imageRef, { record });
+      lastWrites.set(fileNameOf(imageRef), record);
+      cached.set(imageRef, { record });
     },
-    kept: () => new Map(written),
-    async removeUnknown(kept, imageRefs) {
+    snapshot: () => new Map(lastWrites),
+    async removeUnused(snapshot, imageRefs) {
       const present = new Set(imageRefs.map(fileNameOf));
-      for (const [name, writing] of kept) {
-        if (present.has(name) || written.get(name) !== writing) continue;
+      for (const [name, lastWrite] of snapshot) {
+        if (present.has(name) || lastWrites.get(name) !== lastWrite) continue;
         await root.remove(`${FOLDER}/${name}`);
-        written.delete(name);
+        lastWrites.delete(name);
       }
     },
   };
 }
 
-/** Writes a file about an image or a reference to one, in a folder that is made where it is missing. */
+/** Writes the file of an image or image reference; creates the directory if it is missing. */
 export async function writeRecord(
   root: Pick<Files, "write" | "makeFolder">,
   folder: string,
@@ -102,13 +108,16 @@ export async function writeRecord(
   });
 }
 
-/** The names of the records in a folder; none where it is missing. */
+/** The names of the records in a directory; none if it is missing. */
 export async function recordNames(root: Pick<Files, "list">, folder: string): Promise<readonly string[]> {
   const entries = (await root.list(folder)) ?? [];
   return entries.map(({ name }) => name).filter((name) => name.startsWith("sha256-") && !name.endsWith(".tmp"));
 }
 
-/** As the kubelet calls a file about an image or a reference to one: `sha256-` and the hash in hex (cacheFilename in pkg/kubelet/images/pullmanager). */
+/**
+ * The kubelet's name of an image's file: `sha256-` and the hash in hex (cacheFilename in
+ * pkg/kubelet/images/pullmanager).
+ */
 export function fileNameOf(subject: string): string {
   return `sha256-${createHash("sha256").update(subject).digest("hex")}`;
 }

@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
-import { refuseLinksToLog, removeInstanceLogs } from "./container-logs.ts";
+import { rejectLogSymlinks, removeInstanceLogs } from "./container-logs.ts";
 
 const pod = "shop_web_u-1";
 const rotated = ["1.log.20260101-000000", "1.log.20260101-000000.gz", "1.log.20260101-000000.tmp"];
 
-/** A disk with such files in the folder of container `a`, beside those of its neighbour `b`. */
+/** A disk with these files in the log directory of container `a`, and one log of container `b`. */
 async function diskOf(files: readonly string[]) {
   const disk = new FakeDisk(() => 0);
   const logs = disk.at("/logs");
@@ -28,32 +28,32 @@ const rows: readonly [
   left: readonly string[],
   others?: readonly number[],
 ][] = [
-  ["the log of an instance goes, with what rotation made of it", ["1.log", ...rotated, "2.log"], 1, ["2.log"]],
-  ["the newest log stays, and what is older goes", ["0.log", "1.log", ...rotated], 1, ["1.log", ...rotated]],
-  ["what nobody came back for goes too", ["0.log", ...rotated, "2.log", "3.log"], 2, ["3.log"]],
+  ["the log of an instance is removed with its rotated files", ["1.log", ...rotated, "2.log"], 1, ["2.log"]],
+  ["the newest log stays and older logs are removed", ["0.log", "1.log", ...rotated], 1, ["1.log", ...rotated]],
+  ["leftover logs of older instances are removed too", ["0.log", ...rotated, "2.log", "3.log"], 2, ["3.log"]],
   ["what is newer stays", ["0.log", "1.log", "2.log", "3.log"], 1, ["2.log", "3.log"]],
   [
-    "the log of an older instance that is still there stays",
+    "the log of an older instance that the runtime still has stays",
     ["0.log", "1.log", "2.log"],
     1,
     ["0.log", "2.log"],
     [0, 2],
   ],
   ["the only log stays", ["0.log"], 0, ["0.log"]],
-  ["a log is newest by its number", ["9.log", "10.log"], 9, ["10.log"]],
+  ["the newest log is the one with the highest number", ["9.log", "10.log"], 9, ["10.log"]],
   [
-    "what is no log of that instance stays",
+    "files that are not logs of the instance stay",
     ["1.log", "11.log", "1.login", "a1.log", "12.log"],
     1,
     ["1.login", "11.log", "12.log", "a1.log"],
   ],
   [
-    "a number that no attempt can have makes no log an older one, and stays",
+    "a file with an impossible attempt number stays and does not count as the newest log",
     ["2.log", "20261122000000.log"],
     2,
     ["2.log", "20261122000000.log"],
   ],
-  ["what is not there is removed already", ["2.log"], 1, ["2.log"]],
+  ["removing an absent log succeeds", ["2.log"], 1, ["2.log"]],
 ];
 for (const [sentence, files, attempt, left, others = []] of rows)
   test(sentence, async () => {
@@ -63,7 +63,7 @@ for (const [sentence, files, attempt, left, others = []] of rows)
     expect(await disk.logs.stat(`${pod}/b/1.log`)).toBeDefined();
   });
 
-test("a container whose name leads elsewhere, or that has no folder, has no logs", async () => {
+test("nothing is removed for a container name that leads outside or has no directory", async () => {
   const { disk, logs } = await diskOf(["0.log", "1.log"]);
   const before = disk.paths();
   for (const name of ["../b", ".", "", "c", `../${pod}/a`])
@@ -72,7 +72,7 @@ test("a container whose name leads elsewhere, or that has no folder, has no logs
   expect(disk.paths()).toEqual(before);
 });
 
-test("of a pod whose folder of logs is a link nothing is removed where it leads", async () => {
+test("nothing is removed through a pod log directory that is a symlink", async () => {
   const { disk, logs } = await diskOf(["0.log", "1.log"]);
   await logs.link("shop_other_u-2", pod);
   await removeInstanceLogs(logs, "shop_other_u-2", { name: "a", attempt: 1, others: [] });
@@ -86,12 +86,12 @@ const ways: readonly [what: string, path: string][] = [
   ["the log itself", `${pod}/a/2.log`],
 ];
 for (const [what, path] of ways)
-  test(`a link in the place of ${what} is refused, since the runtime would write through it`, async () => {
+  test(`a symlink in place of ${what} is refused, because the runtime would write through it`, async () => {
     const { logs } = await diskOf(["1.log"]);
-    await refuseLinksToLog(logs, ofPod, "a", 2);
+    await rejectLogSymlinks(logs, ofPod, "a", 2);
     await logs.remove(path);
     await logs.link(path, "/etc");
-    const failure = await refuseLinksToLog(logs, ofPod, "a", 2).catch((error: unknown) => error);
+    const failure = await rejectLogSymlinks(logs, ofPod, "a", 2).catch((error: unknown) => error);
     expect(failure).toMatchObject({
       reason: "CreateContainerError",
       message: `the log of container a cannot be written: /logs/${path} is a symlink; remove it`,

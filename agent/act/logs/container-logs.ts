@@ -1,19 +1,19 @@
 import type { Files } from "../../../host/fs/files.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { attemptOfLog } from "../../decide/container/log-file-name.ts";
-import { containerLogPath, podLogFolder } from "../../translate/log-path.ts";
+import { containerLogPath, podLogDir } from "../../translate/log-path.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
 
 /**
- * The runtime follows a symlink that stands in the way of an instance's log, and writes what the container says to wherever it leads. So
- * a container that reaches the node's logs could write anywhere on the node. Throws `TranslateError` for such a link.
+ * Throws `TranslateError` if a part of the log path of a container instance is a symlink. The runtime would follow it,
+ * so a container with access to the node's log directory could write its output to any file of the node.
  */
-export async function refuseLinksToLog(logs: Files, pod: Pod, container: string, attempt: number): Promise<void> {
-  const folder = podLogFolder(pod);
+export async function rejectLogSymlinks(logs: Files, pod: Pod, container: string, attempt: number): Promise<void> {
+  const folder = podLogDir(pod);
   const path = `${folder}/${containerLogPath(container, attempt)}`;
-  const ways = [folder, `${folder}/${container}`, path];
-  const targets = await Promise.all(ways.map((each) => logs.readLink(each)));
-  const link = ways.find((_, at) => targets[at] !== undefined);
+  const components = [folder, `${folder}/${container}`, path];
+  const targets = await Promise.all(components.map((each) => logs.readLink(each)));
+  const link = components.find((_, at) => targets[at] !== undefined);
   if (link !== undefined)
     throw new TranslateError(
       "CreateContainerError",
@@ -21,7 +21,7 @@ export async function refuseLinksToLog(logs: Files, pod: Pod, container: string,
     );
 }
 
-/** One instance of a container, and the numbers of all others of which the runtime has something. */
+/** One instance of a container, and the attempts of all other instances that the runtime still has. */
 export interface LoggedInstance {
   readonly name: string;
   readonly attempt: number;
@@ -29,17 +29,17 @@ export interface LoggedInstance {
 }
 
 /**
- * Removes the log of one instance of a container, those of all that were before it and of which nothing else is left, and what rotation has
- * made of them. The newest log of a container stays in any case: it is of use to whoever asks why that instance ended, and by its number
- * instances are counted, should the runtime lose them all. It goes with a later instance. What is not there is removed already. Throws
- * `FilesError`.
+ * Removes the log of one container instance, the logs of older instances that the runtime no longer has, and their
+ * rotated files. The newest log of a container always stays: users read it to see why the instance exited, and its
+ * number keeps the restart count if the runtime loses all instances. A later instance's removal takes it along. Absent
+ * is success. Throws `FilesError`.
  */
 export async function removeInstanceLogs(
   logs: Files,
   podFolder: string,
   { name: container, attempt, others }: LoggedInstance,
 ): Promise<void> {
-  // A name that the runtime tells might lead elsewhere, and so might a link; only what is found is gone into.
+  // A container name from the runtime, or a symlink, could lead outside: enter only directories that a listing shows.
   if ((await logs.readLink(podFolder)) !== undefined) return;
   const folders = (await logs.list(podFolder)) ?? [];
   if (!folders.some(({ name, kind }) => name === container && kind === "directory")) return;
@@ -49,7 +49,7 @@ export async function removeInstanceLogs(
     return number === undefined ? [] : [{ name, number }];
   });
   const newest = Math.max(...all.map(({ number }) => number));
-  const isOver = ({ number }: (typeof all)[number]) =>
+  const isRemovable = ({ number }: (typeof all)[number]) =>
     number <= attempt && number < newest && (number === attempt || !others.includes(number));
-  for (const { name } of all.filter(isOver)) await logs.remove(`${folder}/${name}`);
+  for (const { name } of all.filter(isRemovable)) await logs.remove(`${folder}/${name}`);
 }

@@ -2,8 +2,8 @@ import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
-import { nothingObserved, type ObservedContainer, type ObservedPod } from "../../decide/pod/observed.ts";
-import { createLogLinks } from "./log-symlinks.ts";
+import { emptyObservedPod, type ObservedContainer, type ObservedPod } from "../../decide/pod/observed.ts";
+import { createLogSymlinks } from "./log-symlinks.ts";
 
 const links = "/var/log/containers";
 const logs = "/var/log/pods";
@@ -19,12 +19,12 @@ function containerOf(name: string, attempt: number, state: ObservedContainer["st
   return { ...identity, state };
 }
 
-/** Newest first, as they are observed. */
+/** Newest first, the order of an observation. */
 function podOf(name: string, ...containers: readonly ObservedContainer[]): ObservedPod {
-  return { ...nothingObserved(`uid-${name}` as PodUid, "shop", name), containers };
+  return { ...emptyObservedPod(`uid-${name}` as PodUid, "shop", name), containers };
 }
 
-async function createScene() {
+async function createFixture() {
   const disk = new FakeDisk(() => 0);
   const machine = disk.at("/");
   await machine.makeFolder(logs, 0o755);
@@ -33,8 +33,8 @@ async function createScene() {
     if (!["stat", "list", "readLink"].includes(verb)) changes.push(`${verb} ${path}`);
   };
   const log = new FakeLog();
-  const begin = () => createLogLinks({ machine, logs: disk.at(logs) }, log);
-  /** Each link with its target. */
+  const begin = () => createLogSymlinks({ machine, logs: disk.at(logs) }, log);
+  /** Each symlink with its target. */
   const shown = async () =>
     await Promise.all(
       ((await machine.list(links)) ?? []).map(
@@ -48,14 +48,14 @@ async function createScene() {
   return { disk, machine, changes, log, begin, shown, write };
 }
 
-test("each container that has run has a link to its log, under the name that collectors read", async () => {
-  const { begin, shown } = await createScene();
+test("each container that has run gets a symlink to its log, under the name that log collectors parse", async () => {
+  const { begin, shown } = await createFixture();
   const neverRan = { ...containerOf("d", 0, "exited"), startedAt: 0 };
   const kept = begin();
-  await kept.keep(
+  await kept.sync(
     podOf("web", containerOf("a", 1), containerOf("a", 0, "exited"), containerOf("b", 0, "unknown"), neverRan),
   );
-  await kept.keep(podOf("api", containerOf("c", 0, "created")));
+  await kept.sync(podOf("api", containerOf("c", 0, "created")));
   expect(await shown()).toEqual([
     `web_shop_a-a0.log → ${logs}/shop_web_uid-web/a/0.log`,
     `web_shop_a-a1.log → ${logs}/shop_web_uid-web/a/1.log`,
@@ -63,35 +63,35 @@ test("each container that has run has a link to its log, under the name that col
   ]);
 });
 
-test("where nothing has changed, the disk is not asked", async () => {
-  const { begin, disk } = await createScene();
+test("a sync without changes makes no call to the disk", async () => {
+  const { begin, disk } = await createFixture();
   const kept = begin();
-  await kept.keep(podOf("web", containerOf("a", 0)));
+  await kept.sync(podOf("web", containerOf("a", 0)));
   disk.before = (verb, path) => {
     throw new Error(`${verb} ${path}`);
   };
-  await kept.keep(podOf("web", containerOf("a", 0)));
-  await kept.keep(podOf("web", containerOf("a", 0, "exited")));
-  await kept.keep(podOf("never-seen"));
-  await kept.keep(podOf(""));
+  await kept.sync(podOf("web", containerOf("a", 0)));
+  await kept.sync(podOf("web", containerOf("a", 0, "exited")));
+  await kept.sync(podOf("never-seen"));
+  await kept.sync(podOf(""));
 });
 
-test("a link goes with its container", async () => {
-  const { begin, shown } = await createScene();
+test("a symlink is removed with its container", async () => {
+  const { begin, shown } = await createFixture();
   const kept = begin();
-  await kept.keep(podOf("web", containerOf("a", 1), containerOf("a", 0, "exited")));
-  await kept.keep(podOf("web", containerOf("a", 1)));
+  await kept.sync(podOf("web", containerOf("a", 1), containerOf("a", 0, "exited")));
+  await kept.sync(podOf("web", containerOf("a", 1)));
   expect(await shown()).toEqual([`web_shop_a-a1.log → ${logs}/shop_web_uid-web/a/1.log`]);
-  await kept.keep(podOf("web"));
+  await kept.sync(podOf("web"));
   expect(await shown()).toEqual([]);
 });
 
-test("a new agent takes over what the last one has made, makes what it could not, and removes what has gone since", async () => {
-  const { begin, shown, write, changes } = await createScene();
+test("a new agent keeps existing symlinks, creates missing ones and removes stale ones", async () => {
+  const { begin, shown, write, changes } = await createFixture();
   for (const n of [0, 1]) await write(`${logs}/shop_web_uid-web/a/${n}.log`);
-  await begin().keep(podOf("web", containerOf("a", 1), containerOf("a", 0, "exited")));
+  await begin().sync(podOf("web", containerOf("a", 1), containerOf("a", 0, "exited")));
   changes.length = 0;
-  await begin().keep(podOf("web", containerOf("b", 0), containerOf("a", 1)));
+  await begin().sync(podOf("web", containerOf("b", 0), containerOf("a", 1)));
   expect(changes).toEqual([
     `makeFolder ${links}`,
     `remove ${links}/web_shop_a-a0.log`,
@@ -100,15 +100,15 @@ test("a new agent takes over what the last one has made, makes what it could not
   expect(await shown()).toHaveLength(2);
 });
 
-test("an audit removes what leads nowhere, if it led to a pod's log, and makes again what somebody has removed", async () => {
-  const { begin, shown, machine, write } = await createScene();
+test("an audit removes dangling symlinks to pod logs and restores removed ones", async () => {
+  const { begin, shown, machine, write } = await createFixture();
   await write(`${logs}/shop_old_uid-old/a/0.log`);
-  await begin().keep(podOf("old", containerOf("a", 0)));
-  await begin().keep(podOf("older", containerOf("a", 0)));
+  await begin().sync(podOf("old", containerOf("a", 0)));
+  await begin().sync(podOf("older", containerOf("a", 0)));
   await machine.link(`${links}/other`, "/somewhere/else.log");
   await machine.write(`${links}/file`, "", 0o600);
   const kept = begin();
-  await kept.keep(podOf("web", containerOf("a", 0)));
+  await kept.sync(podOf("web", containerOf("a", 0)));
   await machine.remove(`${links}/web_shop_a-a0.log`);
   await kept.audit();
   expect(await shown()).toEqual([
@@ -117,39 +117,39 @@ test("an audit removes what leads nowhere, if it led to a pod's log, and makes a
     "other → /somewhere/else.log",
     `web_shop_a-a0.log → ${logs}/shop_web_uid-web/a/0.log`,
   ]);
-  await kept.keep(podOf("old"));
+  await kept.sync(podOf("old"));
   expect(await shown()).toHaveLength(3);
 });
 
-test("of two instances whose names are cut to the same, the newer has the link", async () => {
-  const { begin, machine, shown } = await createScene();
-  await begin().keep(podOf("w".repeat(253), containerOf("a", 1), containerOf("a", 0)));
+test("the newer of two containers with equal truncated names gets the symlink", async () => {
+  const { begin, machine, shown } = await createFixture();
+  await begin().sync(podOf("w".repeat(253), containerOf("a", 1), containerOf("a", 0)));
   const [only, ...others] = await shown();
   expect(others).toEqual([]);
   expect(only).toEndWith("/a/1.log");
   expect((await machine.list(links))?.[0]?.name).toHaveLength(255);
 });
 
-test("what cannot be linked is told once, fails nothing, and is linked when it can be", async () => {
-  const { begin, disk, log, shown } = await createScene();
+test("a failure to create symlinks is logged once, fails no sync, and is retried", async () => {
+  const { begin, disk, log, shown } = await createFixture();
   const kept = begin();
   const full = () => {
     throw new Error("the disk is full");
   };
   disk.before = (verb) => verb === "link" && full();
-  for (const name of ["web", "api", "web"]) await kept.keep(podOf(name, containerOf("a", 0)));
+  for (const name of ["web", "api", "web"]) await kept.sync(podOf(name, containerOf("a", 0)));
   await kept.audit();
-  expect(log.told()).toEqual(["warn: the links by which log collectors find logs cannot be kept"]);
+  expect(log.takeLines()).toEqual(["warn: cannot update the symlinks for log collectors"]);
   disk.before = () => {};
-  await kept.keep(podOf("web", containerOf("a", 0)));
+  await kept.sync(podOf("web", containerOf("a", 0)));
   expect(await shown()).toHaveLength(1);
 });
 
-test("a pod whose labels no file can be called by has no links, and does no harm", async () => {
-  const { begin, log, shown } = await createScene();
+test("a pod whose labels cannot be file names gets no symlinks and does no harm", async () => {
+  const { begin, log, shown } = await createFixture();
   const kept = begin();
-  await kept.keep(podOf("../web", containerOf("a", 0)));
-  await kept.keep(podOf("web", containerOf("a/b", 0)));
+  await kept.sync(podOf("../web", containerOf("a", 0)));
+  await kept.sync(podOf("web", containerOf("a/b", 0)));
   expect(await shown()).toEqual([]);
-  expect(log.told()).toHaveLength(1);
+  expect(log.takeLines()).toHaveLength(1);
 });

@@ -1,86 +1,88 @@
 import { dirname } from "node:path/posix";
+import { createSerialQueue } from "../../../host/async/serial-queue.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log.ts";
 import type { ObservedContainer, ObservedPod } from "../../decide/pod/observed.ts";
-import { containerLogPath, logLinkName, podLogFolder } from "../../translate/log-path.ts";
-import type { PodDisk } from "../volumes/pod-volumes.ts";
+import { containerLogPath, logSymlinkName, podLogDir } from "../../translate/log-path.ts";
+import type { NodeDirs } from "../volumes/pod-volumes.ts";
 
 /**
- * The links by which log collectors find the logs of containers: `/var/log/containers/<pod>_<namespace>_<container>-<id>.log`, as
- * the kubelet makes them. They are held against what is observed, so it does not matter who died before one was made.
+ * The symlinks by which log collectors find container logs:
+ * `/var/log/containers/<pod>_<namespace>_<container>-<id>.log`, like the kubelet's. They are reconciled with the
+ * observed containers, so a crash before a symlink was made does no harm.
  */
-export interface LogLinks {
-  /** Makes what the pod lacks and removes what it has too much; costs nothing where nothing has changed. Never rejects. */
-  keep(pod: ObservedPod): Promise<void>;
-  /** Reads the folder: what somebody has removed is made again, and what leads nowhere is removed. Never rejects. */
+export interface LogSymlinks {
+  /**
+   * Creates missing symlinks of the pod and removes stale ones; makes no call if nothing has changed. Never rejects.
+   */
+  sync(pod: ObservedPod): Promise<void>;
+  /** Lists the directory, restores symlinks that were removed and removes dangling ones. Never rejects. */
   audit(): Promise<void>;
 }
 
 /** Name → target. */
-type Links = Map<string, string>;
+type SymlinkTargets = Map<string, string>;
 
-interface Room {
-  /** The machine's files, and the paths in it of the links and of the pods' logs. */
+interface LogSymlinkState {
+  /** The machine's files, and the paths of the symlinks and of the pod logs in it. */
   readonly machine: Files;
   readonly folder: string;
   readonly logs: string;
-  /** The links that are there, by the folder of their pod's logs. */
-  readonly known: Map<string, Links>;
+  /** The existing symlinks, by their pod's log directory. */
+  readonly known: Map<string, SymlinkTargets>;
 }
 
-export function createLogLinks({ machine, logs }: Pick<PodDisk, "machine" | "logs">, log: Log): LogLinks {
+export function createLogSymlinks({ machine, logs }: Pick<NodeDirs, "machine" | "logs">, log: Log): LogSymlinks {
   const folder = `${dirname(logs.root)}/containers`;
-  const room: Room = { machine, folder, logs: logs.root, known: new Map() };
+  const state: LogSymlinkState = { machine, folder, logs: logs.root, known: new Map() };
   let isRead = false;
-  let isTold = false;
-  /** One change at a time: each is too small to gain by another beside it. */
-  let last: Promise<void> = Promise.resolve();
+  // One line for each outage, whatever its reasons.
+  let isLogged = false;
+  /** Serialises the changes; they are too small to gain from concurrency. */
+  const enqueue = createSerialQueue();
 
-  async function inTurn(work: () => Promise<void>): Promise<void> {
-    const done = last.then(work);
-    // Whoever asked for this work hears of its failure; the next one begins anew.
-    last = done.catch(() => undefined);
-    await done;
-    isTold = false;
+  async function serially(work: () => Promise<void>): Promise<void> {
+    await enqueue(work);
+    isLogged = false;
   }
 
-  /** A pod that runs without a link is better than one that does not run. */
-  async function quietly(work: () => Promise<void>): Promise<void> {
+  /** Logs a failure once: a missing symlink must not keep a pod from running. */
+  async function orLog(work: () => Promise<void>): Promise<void> {
     try {
       await work();
     } catch (error) {
-      if (!isTold) log.warn({ err: error, folder }, "the links by which log collectors find logs cannot be kept");
-      isTold = true;
+      if (!isLogged) log.warn({ err: error, folder }, "cannot update the symlinks for log collectors");
+      isLogged = true;
     }
   }
 
   async function read(): Promise<void> {
-    await readFolder(room);
+    await readDir(state);
     isRead = true;
   }
 
-  async function keep(pod: ObservedPod): Promise<void> {
+  async function sync(pod: ObservedPod): Promise<void> {
     if (pod.name === "") return;
-    const podFolder = podLogFolder({ metadata: pod });
-    const wanted = linksOf(pod, `${logs.root}/${podFolder}`);
-    if (isRead && areEqual(room.known.get(podFolder), wanted)) return;
-    await inTurn(async () => {
+    const podFolder = podLogDir({ metadata: pod });
+    const desired = desiredSymlinks(pod, `${logs.root}/${podFolder}`);
+    if (isRead && areEqual(state.known.get(podFolder), desired)) return;
+    await serially(async () => {
       if (!isRead) await read();
-      await bring(room, podFolder, wanted);
+      await reconcile(state, podFolder, desired);
     });
   }
 
-  return { keep: (pod) => quietly(() => keep(pod)), audit: () => quietly(() => inTurn(read)) };
+  return { sync: (pod) => orLog(() => sync(pod)), audit: () => orLog(() => serially(read)) };
 }
 
-/** A container that never ran has nothing to show; of two whose names are cut to the same, the newer has the link. */
-function linksOf({ name, namespace, containers }: ObservedPod, folder: string): Links {
+/** Containers that never ran get no symlink. If two truncated names are equal, the newer container gets the symlink. */
+function desiredSymlinks({ name, namespace, containers }: ObservedPod, folder: string): SymlinkTargets {
   return new Map(
     containers
       .filter(hasRun)
       .toReversed()
       .map((container) => [
-        logLinkName(name, namespace, container.name, container.id),
+        logSymlinkName(name, namespace, container.name, container.id),
         `${folder}/${containerLogPath(container.name, container.attempt)}`,
       ]),
   );
@@ -90,18 +92,22 @@ function hasRun(container: ObservedContainer): boolean {
   return container.state !== "created" && !(container.state === "exited" && container.startedAt === 0);
 }
 
-function areEqual(a: Links = new Map(), b: Links): boolean {
+function areEqual(a: SymlinkTargets = new Map(), b: SymlinkTargets): boolean {
   return a.size === b.size && [...b].every(([name, target]) => a.get(name) === target);
 }
 
-async function bring({ machine, folder, known }: Room, podFolder: string, wanted: Links): Promise<void> {
-  const present: Links = known.get(podFolder) ?? new Map();
+async function reconcile(
+  { machine, folder, known }: LogSymlinkState,
+  podFolder: string,
+  desired: SymlinkTargets,
+): Promise<void> {
+  const present: SymlinkTargets = known.get(podFolder) ?? new Map();
   known.set(podFolder, present);
-  for (const name of [...present.keys()].filter((each) => !wanted.has(each))) {
+  for (const name of [...present.keys()].filter((each) => !desired.has(each))) {
     await machine.remove(`${folder}/${name}`);
     present.delete(name);
   }
-  for (const [name, target] of wanted) {
+  for (const [name, target] of desired) {
     if (present.get(name) === target) continue;
     await machine.link(`${folder}/${name}`, target);
     present.set(name, target);
@@ -109,14 +115,14 @@ async function bring({ machine, folder, known }: Room, podFolder: string, wanted
   if (present.size === 0) known.delete(podFolder);
 }
 
-async function readFolder({ machine, folder, logs, known }: Room): Promise<void> {
+async function readDir({ machine, folder, logs, known }: LogSymlinkState): Promise<void> {
   await machine.makeFolder(folder, 0o755);
   const names = new Set(((await machine.list(folder)) ?? []).map(({ name }) => name));
   for (const [name, target] of [...known.values()].flatMap((links) => [...links]))
     if (!names.delete(name)) await machine.link(`${folder}/${name}`, target);
   for (const name of names) {
     const target = await machine.readLink(`${folder}/${name}`);
-    // Others may have links here too.
+    // Other programs may keep symlinks here too.
     if (!target?.startsWith(`${logs}/`)) continue;
     const [podFolder = ""] = target.slice(`${logs}/`.length).split("/");
     if ((await machine.stat(`${folder}/${name}`)) === undefined) await machine.remove(`${folder}/${name}`);

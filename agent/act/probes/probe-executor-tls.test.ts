@@ -3,27 +3,31 @@ import { createServer as createHttpsServer } from "node:https";
 import { createServer as createTcpServer, type Server, type Socket } from "node:net";
 import { createServer, type TLSSocket } from "node:tls";
 import type { ContainerId } from "../../../proto/ids.ts";
-import { until } from "../../../test/bed/poll-until.ts";
-import { pour, serveTcp } from "../../../test/fakes/tcp-server.ts";
-import { createTlsServer, type Received, reply } from "../../../test/fakes/tls-server.ts";
-import { createAuthority } from "../../../test/upstream/pki.ts";
+import { pollUntil } from "../../../test/bed/poll-until.ts";
+import { startTcpServer, writeForever } from "../../../test/fakes/tcp-server.ts";
+import { createTlsServer, type ReceivedRequest, reply } from "../../../test/fakes/tls-server.ts";
+import { createCertificateAuthority } from "../../../test/upstream/pki.ts";
 import type { ProbeOutcome } from "../../decide/container/probe.ts";
-import { createAsk } from "./probe-executor.ts";
+import { createProbeExecutor } from "./probe-executor.ts";
 
 setDefaultTimeout(20_000);
 
-// Of somebody whom nobody knows: kubelets do not ask who it is.
-const own = createAuthority("nobody").issue({ commonName: "somebody else" });
-const nobody = { execSync: () => Promise.reject(new Error("nobody asked")) };
+// The certificate of an unknown authority: like the kubelet, HTTPS probes do not verify it.
+const serverCert = createCertificateAuthority("unknown").issue({ commonName: "other.example" });
+const noRuntime = { execSync: () => Promise.reject(new Error("unexpected ExecSync")) };
 type Headers = readonly (readonly [name: string, value: string])[];
 const get = (
   url: string,
   { timeoutMs = 10_000, headers = [] as Headers, isHook = false } = {},
 ): Promise<ProbeOutcome> =>
-  createAsk(nobody, "kube-probe/1.36")({ kind: "httpGet", url, headers, takesAnyAnswer: isHook }, "c" as ContainerId, {
-    timeoutMs,
-    signal: new AbortController().signal,
-  });
+  createProbeExecutor(noRuntime, "kube-probe/1.36")(
+    { kind: "httpGet", url, headers, acceptsAnyResponse: isHook },
+    "c" as ContainerId,
+    {
+      timeoutMs,
+      signal: new AbortController().signal,
+    },
+  );
 
 const closers: (() => unknown)[] = [];
 afterAll(() => {
@@ -36,16 +40,16 @@ async function listen(server: Server): Promise<number> {
   return (server.address() as { readonly port: number }).port;
 }
 
-/** A server that takes HTTP/2 and nothing else. */
-async function serveHttp2(answer: (request: Received) => void) {
-  const server = await createTlsServer(own, answer);
+/** A server that accepts only HTTP/2. */
+async function serveHttp2(answer: (request: ReceivedRequest) => void) {
+  const server = await createTlsServer(serverCert, answer);
   closers.push(server.close);
   return { ...server, url: `https://127.0.0.1:${server.port}/` };
 }
-const left = (server: { open(): readonly unknown[] }) =>
-  until("the connection to be hung up", 5_000, async () => server.open().length === 0);
+const left = (server: { openSessions(): readonly unknown[] }) =>
+  pollUntil("the connection to be closed", 5_000, async () => server.openSessions().length === 0);
 
-test("a server that speaks HTTP/2 alone is asked so, as whom the spec names, with its headers but those of connections and bodies", async () => {
+test("an HTTP/2-only server receives the spec's host and headers, without those of connections and bodies", async () => {
   const server = await serveHttp2((request) => reply(request, 200, "well"));
   const headers = [
     ["Host", "shop.example"],
@@ -53,8 +57,8 @@ test("a server that speaks HTTP/2 alone is asked so, as whom the spec names, wit
     ["x-asked", "twice"],
     ["Authorization", "Bearer a"],
     ["Authorization", "Bearer b"],
-    ["User-Agent", "somebody"],
-    ["User-Agent", "else"],
+    ["User-Agent", "first"],
+    ["User-Agent", "second"],
     ["Content-Length", "5"],
     ["Connection", "close"],
     ["TE", "trailers"],
@@ -69,15 +73,15 @@ test("a server that speaks HTTP/2 alone is asked so, as whom the spec names, wit
   ]);
   expect(Object.fromEntries(Object.entries(seen).filter(([name]) => !name.startsWith(":")))).toEqual({
     "x-asked": "yes, twice",
-    // As whoever has two of them is told by this server: the first.
+    // Node's server shows only the first of two.
     authorization: "Bearer a",
-    "user-agent": "somebody",
+    "user-agent": "first",
     te: "trailers",
   });
   await left(server);
 });
 
-test("a header that nobody could send is not sent, and named as over HTTP/1.1", async () => {
+test("HTTP/2: an invalid header is not sent and is named in the message, as over HTTP/1.1", async () => {
   const server = await serveHttp2((request) => reply(request, 200, "well"));
   const plain = `http://127.0.0.1:${server.port}/`;
   for (const header of [["X-Odd", "a\nb"] as const, ["X A", "b"] as const]) {
@@ -91,18 +95,21 @@ test("a header that nobody could send is not sent, and named as over HTTP/1.1", 
   expect(server.received).toEqual([]);
 });
 
-test("without a host of the spec it is named by its address and port", async () => {
+test("HTTP/2: without a Host header in the spec, :authority is the address and port", async () => {
   const server = await serveHttp2((request) => reply(request, 200, "well"));
   await get(server.url);
   expect(server.received[0]?.headers[":authority"]).toBe(`127.0.0.1:${server.port}`);
 });
 
-test("a server that speaks HTTP/1.1 alone is asked so, on one connection", async () => {
+test("an HTTP/1.1-only server receives the request over HTTP/1.1 on one connection", async () => {
   let [connections, seen] = [0, ""];
-  const server = createHttpsServer({ key: own.key, cert: own.cert }, ({ httpVersion, headers }, answer) => {
-    seen = `${httpVersion} ${headers.host} ${headers["x-asked"]} ${headers.connection}`;
-    answer.writeHead(503).end("ill");
-  });
+  const server = createHttpsServer(
+    { key: serverCert.key, cert: serverCert.cert },
+    ({ httpVersion, headers }, answer) => {
+      seen = `${httpVersion} ${headers.host} ${headers["x-asked"]} ${headers.connection}`;
+      answer.writeHead(503).end("ill");
+    },
+  );
   server.on("connection", () => connections++);
   const port = await listen(server);
   const message = "HTTP probe failed with statuscode: 503";
@@ -113,14 +120,14 @@ test("a server that speaks HTTP/1.1 alone is asked so, on one connection", async
   expect({ connections, seen }).toEqual({ connections: 1, seen: `1.1 127.0.0.1:${port} yes close` });
 });
 
-const both = { ...own, ALPNProtocols: ["h2", "http/1.1"] };
+const both = { ...serverCert, ALPNProtocols: ["h2", "http/1.1"] };
 const page = "HTTP/1.1 200 OK\r\ncontent-length: 4\r\nconnection: close\r\n\r\nwell";
 
-test("a server that HTTP/2 makes nothing of is asked by HTTP/1.1 if it takes that too", async () => {
+test("a probe falls back to HTTP/1.1 if the server's HTTP/2 response is invalid and the server offers both", async () => {
   const server = createServer(both, (socket) => {
     socket.on("error", () => undefined);
     if (socket.alpnProtocol !== "h2") return void socket.once("data", () => socket.end(page));
-    // `connection: close`, of which there is nothing in HTTP/2.
+    // The header `connection: close`, which HTTP/2 forbids.
     const header = Buffer.concat([
       Buffer.from([0x88, 0, 10]),
       Buffer.from("connection"),
@@ -134,7 +141,7 @@ test("a server that HTTP/2 makes nothing of is asked by HTTP/1.1 if it takes tha
   expect(await get(url)).toEqual({ result: "success", message: "well" });
 });
 
-test("who wants to go over to another protocol asks by HTTP/1.1, of which alone one can", async () => {
+test("a request with an Upgrade header uses HTTP/1.1, because HTTP/2 has no upgrade", async () => {
   let spoken: unknown;
   const server = createServer(both, (socket) => {
     socket.on("error", () => undefined);
@@ -150,10 +157,10 @@ test("who wants to go over to another protocol asks by HTTP/1.1, of which alone 
 });
 
 for (const scheme of ["http", "https"])
-  test(`over ${scheme}, what a server says in another protocol that it goes over to is the body of its answer`, async () => {
+  test(`over ${scheme}, the bytes after a 101 Switching Protocols are the body of the response`, async () => {
     const gone: Promise<void>[] = [];
     let ends = true;
-    const treat = (socket: Socket) => {
+    const serveSocket = (socket: Socket) => {
       socket.on("error", () => undefined);
       gone.push(new Promise((resolve) => socket.once("close", () => resolve())));
       socket.once("data", () => {
@@ -161,7 +168,7 @@ for (const scheme of ["http", "https"])
         if (ends) socket.end();
       });
     };
-    const server = scheme === "http" ? createTcpServer(treat) : createServer(own, treat);
+    const server = scheme === "http" ? createTcpServer(serveSocket) : createServer(serverCert, serveSocket);
     const url = `${scheme}://127.0.0.1:${await listen(server)}/`;
     const message = "HTTP probe failed with statuscode: 101";
     expect(await get(url)).toEqual({ result: "failure", message });
@@ -178,7 +185,7 @@ const statuses: readonly [status: number, outcome: ProbeOutcome][] = [
   [404, { result: "failure", message: "HTTP probe failed with statuscode: 404" }],
 ];
 for (const [status, outcome] of statuses)
-  test(`HTTP/2: what is answered with ${status} is a ${outcome.result}`, async () => {
+  test(`HTTP/2: a response with status ${status} is a ${outcome.result}`, async () => {
     const server = await serveHttp2(({ stream }) => stream.respond({ ":status": status }, { endStream: true }));
     expect(await get(server.url)).toEqual(outcome);
     await left(server);
@@ -191,7 +198,7 @@ test("HTTP/2: a redirect on the same host is followed", async () => {
   expect(await get(server.url)).toEqual({ result: "success", message: '"there"' });
 });
 
-const LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
+const TIMEOUT_MESSAGE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
 
 function frame(type: number, flags: number, stream: number, payload = Buffer.alloc(0)): Buffer {
   const head = Buffer.alloc(9);
@@ -202,50 +209,50 @@ function frame(type: number, flags: number, stream: number, payload = Buffer.all
 }
 const number = (value: number) => Buffer.from([0, 0, 0, value]);
 const settings = frame(4, 0, 0);
-/** `:status: 200`, by its place in the table that every peer has, and the first three bytes of a body. */
-const begun = Buffer.concat([frame(1, 4, 1, Buffer.from([0x88])), frame(0, 0, 1, Buffer.from("abc"))]);
+/** `:status: 200` by its index in HPACK's static table, and the first three bytes of a body. */
+const partialResponse = Buffer.concat([frame(1, 4, 1, Buffer.from([0x88])), frame(0, 0, 1, Buffer.from("abc"))]);
 const reset = (code: number) => frame(3, 0, 1, number(code));
 const goAway = (code: number) => frame(7, 0, 0, Buffer.concat([number(0), number(code)]));
 
-/** A header `x` of a thousand bytes, behind others. */
-const headersGoOn = frame(
+/** A CONTINUATION frame with a header `x` of a thousand bytes. */
+const continuationFrame = frame(
   9,
   0,
   1,
   Buffer.concat([Buffer.from([0, 1, 0x78, 0x7f, 0xe9, 0x06]), Buffer.alloc(1000, "y")]),
 );
 
-/** A promise of what `GET https:///` would be answered with. */
-const pushed = frame(5, 4, 1, Buffer.from([0, 0, 0, 2, 0x82, 0x87, 0x84]));
+/** A PUSH_PROMISE for `GET https:///`. */
+const pushPromise = frame(5, 4, 1, Buffer.from([0, 0, 0, 2, 0x82, 0x87, 0x84]));
 
-/** A server whose every frame is a test's own: it does this with who has asked by HTTP/2. */
-async function serveFrames(treat: (socket: TLSSocket) => void) {
+/** An HTTP/2 server that calls `treat` with the raw socket once a request has arrived. */
+async function serveFrames(serveSocket: (socket: TLSSocket) => void) {
   const open = new Set<TLSSocket>();
-  const server = createServer({ ...own, ALPNProtocols: ["h2"] }, (socket) => {
+  const server = createServer({ ...serverCert, ALPNProtocols: ["h2"] }, (socket) => {
     open.add(socket);
     socket.on("error", () => undefined);
     socket.once("close", () => open.delete(socket));
     socket.write(settings);
-    // The preface and the settings go ahead of the question, which is the one frame of the type HEADERS.
-    let heard = Buffer.alloc(0);
-    const hear = (chunk: Buffer) => {
-      heard = Buffer.concat([heard, chunk]);
-      for (let at = 24; at + 9 <= heard.length; at += 9 + heard.readUIntBE(at, 3))
-        if (heard[at + 3] === 1) {
-          socket.off("data", hear).resume();
-          treat(socket);
+    // The preface and SETTINGS precede the request, which is the only HEADERS frame.
+    let received = Buffer.alloc(0);
+    const onData = (chunk: Buffer) => {
+      received = Buffer.concat([received, chunk]);
+      for (let at = 24; at + 9 <= received.length; at += 9 + received.readUIntBE(at, 3))
+        if (received[at + 3] === 1) {
+          socket.off("data", onData).resume();
+          serveSocket(socket);
           return;
         }
     };
-    socket.on("data", hear);
+    socket.on("data", onData);
   });
   const url = `https://127.0.0.1:${await listen(server)}/`;
-  return { url, open: () => [...open] };
+  return { url, openSessions: () => [...open] };
 }
 
-/** What is said behind `Get "https://…/": `. */
-const refused: readonly [sentence: string, treat: (socket: TLSSocket) => void, words: string, timeoutMs?: number][] = [
-  ["takes the question and never answers", () => undefined, LATE, 300],
+/** `words`: the message behind `Get "https://…/": `. */
+const failing: readonly [sentence: string, treat: (socket: TLSSocket) => void, words: string, timeoutMs?: number][] = [
+  ["accepts the request and never responds", () => undefined, TIMEOUT_MESSAGE, 300],
   [
     "resets the stream",
     (socket) => void socket.write(reset(2)),
@@ -256,62 +263,66 @@ const refused: readonly [sentence: string, treat: (socket: TLSSocket) => void, w
     (socket) => void socket.end(goAway(11)),
     "http2: server sent GOAWAY and closed the connection; ErrCode=ENHANCE_YOUR_CALM",
   ],
-  ["hangs up", (socket) => void socket.end(), "EOF"],
+  ["closes the connection", (socket) => void socket.end(), "EOF"],
   [
     "sends headers without end",
     (socket) => {
       socket.write(frame(1, 0, 1, Buffer.from([0x88])));
-      pour(socket, headersGoOn);
+      writeForever(socket, continuationFrame);
     },
     "connection error: PROTOCOL_ERROR",
   ],
-  ["pushes what nobody has asked for", (socket) => pour(socket, pushed), "connection error: PROTOCOL_ERROR"],
+  [
+    "pushes responses that were not requested",
+    (socket) => writeForever(socket, pushPromise),
+    "connection error: PROTOCOL_ERROR",
+  ],
   [
     "pings without end",
-    (socket) => pour(socket, frame(6, 0, 0, Buffer.alloc(8))),
+    (socket) => writeForever(socket, frame(6, 0, 0, Buffer.alloc(8))),
     "Flooding was detected in this HTTP/2 session, and it must be closed",
   ],
   [
-    "agrees upon HTTP/2 and speaks something else",
+    "negotiates HTTP/2 and speaks another protocol",
     (socket) => void socket.write("HTTP/1.1 200 OK\r\n\r\n"),
     "connection error: PROTOCOL_ERROR",
   ],
 ];
-for (const [sentence, treat, words, timeoutMs] of refused)
-  test(`HTTP/2: a server that ${sentence} has failed, and is hung up on`, async () => {
-    const server = await serveFrames(treat);
-    const message = `Get "${server.url}": ${words}`;
+for (const [sentence, serveSocket, expected, timeoutMs] of failing)
+  test(`HTTP/2: a probe fails and closes its connection if the server ${sentence}`, async () => {
+    const server = await serveFrames(serveSocket);
+    const message = `Get "${server.url}": ${expected}`;
     expect(await get(server.url, timeoutMs === undefined ? {} : { timeoutMs })).toEqual({ result: "failure", message });
     await left(server);
   });
 
-const unfinished: typeof refused = [
+const unfinished: typeof failing = [
   [
-    "begins a body and never ends it",
-    (socket) => void socket.write(begun),
+    "never completes its body",
+    (socket) => void socket.write(partialResponse),
     "context deadline exceeded (Client.Timeout or context cancellation while reading body)",
     500,
   ],
-  ["hangs up in the midst of a body", (socket) => void socket.end(begun), "unexpected EOF"],
+  ["closes the connection within its body", (socket) => void socket.end(partialResponse), "unexpected EOF"],
   [
-    "resets the stream in the midst of a body",
-    (socket) => void socket.write(Buffer.concat([begun, reset(2)])),
+    "resets the stream within its body",
+    (socket) => void socket.write(Buffer.concat([partialResponse, reset(2)])),
     "stream error: stream ID 1; INTERNAL_ERROR; received from peer",
   ],
 ];
-for (const [sentence, treat, words, timeoutMs] of unfinished)
-  test(`HTTP/2: a server that ${sentence} says nothing of its container to a probe, and has heard a hook`, async () => {
+for (const [sentence, serveSocket, expected, timeoutMs] of unfinished)
+  test(`HTTP/2: a probe ends with an error, and a hook succeeds, if the server ${sentence}`, async () => {
     for (const isHook of [false, true]) {
-      const server = await serveFrames(treat);
+      const server = await serveFrames(serveSocket);
       const outcome = await get(server.url, { isHook, ...(timeoutMs !== undefined && { timeoutMs }) });
       expect(outcome).toEqual(
-        isHook ? { result: "success", message: "" } : { result: "error", verdict: "failure", message: words },
+        isHook ? { result: "success", message: "" } : { result: "error", verdict: "failure", message: expected },
       );
       await left(server);
     }
   });
 
-test("HTTP/2: a server that answers 100 MB is well by its status, and is hung up on after 10 KiB", async () => {
+test("HTTP/2: a probe of a 100 MB response succeeds by its status and closes the connection after 10 KiB", async () => {
   const server = await serveHttp2(({ stream }) => {
     stream.respond({ ":status": 200 });
     stream.end(Buffer.alloc(100_000_000, "x"));
@@ -320,21 +331,24 @@ test("HTTP/2: a server that answers 100 MB is well by its status, and is hung up
   await left(server);
 });
 
-const strangers: readonly [sentence: string, treat: (socket: Socket) => void, words: string, timeoutMs?: number][] = [
-  ["takes the connection and never says a word", () => undefined, LATE, 300],
-  ["hangs up on whoever wants TLS", (socket) => void socket.once("data", () => socket.end()), "EOF"],
+const brokenTls: readonly [sentence: string, treat: (socket: Socket) => void, words: string, timeoutMs?: number][] = [
+  ["accepts the connection and never sends anything", () => undefined, TIMEOUT_MESSAGE, 300],
+  ["closes the connection at the TLS handshake", (socket) => void socket.once("data", () => socket.end()), "EOF"],
   [
-    "resets whoever wants TLS",
+    "resets the connection at the TLS handshake",
     (socket) => void socket.once("data", () => socket.resetAndDestroy()),
     "read tcp HOST: read: connection reset by peer",
   ],
 ];
-for (const [sentence, treat, words, timeoutMs] of strangers)
-  test(`a server that ${sentence} has failed, and is hung up on`, async () => {
-    const server = await serveTcp(treat);
+for (const [sentence, serveSocket, expected, timeoutMs] of brokenTls)
+  test(`an HTTPS probe fails and closes its connection if the server ${sentence}`, async () => {
+    const server = await startTcpServer(serveSocket);
     closers.push(server.close);
     const host = `127.0.0.1:${server.port}`;
     const outcome = await get(`https://${host}/`, timeoutMs === undefined ? {} : { timeoutMs });
-    expect(outcome).toEqual({ result: "failure", message: `Get "https://${host}/": ${words.replace("HOST", host)}` });
-    await server.left;
+    expect(outcome).toEqual({
+      result: "failure",
+      message: `Get "https://${host}/": ${expected.replace("HOST", host)}`,
+    });
+    await server.closed;
   });

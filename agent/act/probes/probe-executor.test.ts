@@ -6,16 +6,16 @@ import { Server as GrpcServer, ServerCredentials, type ServerUnaryCall, type sen
 import { CriError } from "../../../cri/error.ts";
 import type { ContainerId } from "../../../proto/ids.ts";
 import type { ProbeOutcome } from "../../decide/container/probe.ts";
-import type { Enquiry } from "../../translate/probe-request.ts";
-import { createAsk } from "./probe-executor.ts";
+import type { ProbeRequest } from "../../translate/probe-request.ts";
+import { createProbeExecutor } from "./probe-executor.ts";
 
 setDefaultTimeout(10_000);
 
 const id = "c1" as ContainerId;
 const never = new AbortController().signal;
-const nobody = { execSync: () => Promise.reject(new Error("nobody asked")) };
-const ask = (call: Enquiry, timeoutMs = 8_000): Promise<ProbeOutcome> =>
-  createAsk(nobody, "kube-probe/1.36")(call, id, { timeoutMs, signal: never });
+const noRuntime = { execSync: () => Promise.reject(new Error("unexpected ExecSync")) };
+const ask = (call: ProbeRequest, timeoutMs = 8_000): Promise<ProbeOutcome> =>
+  createProbeExecutor(noRuntime, "kube-probe/1.36")(call, id, { timeoutMs, signal: never });
 const get = (path: string) =>
   ({ kind: "httpGet", url: `http://127.0.0.1:${port}${path}`, headers: [["X-Asked", "yes"]] }) as const;
 
@@ -24,9 +24,9 @@ let silent: TcpServer;
 let grpc: GrpcServer;
 let [port, silentPort, grpcPort, closedPort] = [0, 0, 0, 0];
 const seen: string[] = [];
-/** The headers of the last requests as they came, without those that every request has. */
+/** The headers of the last requests in order, without those that every request has. */
 const headersSeen: string[] = [];
-/** Those that the paths of one test were asked for: a request that an earlier one has given up may still come. */
+/** Only of the paths of one test: an aborted request of an earlier test may still arrive. */
 const hostsSeen: string[] = [];
 
 const portOf = (listening: TcpServer | Server) => (listening.address() as { readonly port: number }).port;
@@ -91,21 +91,21 @@ afterAll(async () => {
 });
 
 const http: readonly [sentence: string, path: string, outcome: object][] = [
-  ["200 is a success", "/200", { result: "success", message: "words" }],
-  ["299 too", "/299", { result: "success", message: "words" }],
+  ["status 200 is a success", "/200", { result: "success", message: "words" }],
+  ["status 299 is a success", "/299", { result: "success", message: "words" }],
   [
-    "so is 300, with a warning",
+    "status 300 is a success with a warning",
     "/300",
     { result: "warning", message: "Probe terminated redirects, Response body: words" },
   ],
-  ["so is 399", "/399", { result: "warning" }],
-  ["a redirect that leads nowhere is one too", "/302", { result: "warning" }],
-  ["199 is none", "/199", { result: "failure" }],
-  ["400 is none", "/400", { result: "failure", message: "HTTP probe failed with statuscode: 400" }],
-  ["500 is none", "/500", { result: "failure", message: "HTTP probe failed with statuscode: 500" }],
+  ["status 399 is a success with a warning", "/399", { result: "warning" }],
+  ["a redirect without a Location is a success with a warning", "/302", { result: "warning" }],
+  ["status 199 is a failure", "/199", { result: "failure" }],
+  ["status 400 is a failure", "/400", { result: "failure", message: "HTTP probe failed with statuscode: 400" }],
+  ["status 500 is a failure", "/500", { result: "failure", message: "HTTP probe failed with statuscode: 500" }],
   ["a redirect on the same host is followed", "/here", { result: "success", message: "words" }],
   [
-    "one to another host ends with a warning",
+    "a redirect to another host is a success with a warning",
     "/away",
     { result: "warning", message: "Probe terminated redirects, Response body: gone there" },
   ],
@@ -115,36 +115,36 @@ for (const [sentence, path, outcome] of http)
     expect(await ask(get(path))).toMatchObject(outcome);
   });
 
-test("HTTP: a hook over HTTPS that is answered in plain HTTP is asked once more without TLS, and without what proves who asks", async () => {
+test("HTTP: a hook over HTTPS whose server speaks plain HTTP is repeated without TLS and without its Authorization header", async () => {
   headersSeen.splice(0);
   const url = `https://127.0.0.1:${port}/500`;
   const headers = [
     ["Authorization", "Bearer secret"],
     ["X-Asked", "yes"],
   ] as const;
-  expect(await ask({ kind: "httpGet", url, headers, takesAnyAnswer: true })).toEqual({
+  expect(await ask({ kind: "httpGet", url, headers, acceptsAnyResponse: true })).toEqual({
     result: "success",
     message: "words",
-    askedInPlainText: `127.0.0.1:${port}`,
+    plainHttpHost: `127.0.0.1:${port}`,
   });
   expect(headersSeen.splice(0)).toEqual(["X-Asked: yes"]);
 });
 
-test("HTTP: a probe over HTTPS is not, and says why it has failed; neither is a hook that nobody answers", async () => {
+test("HTTP: neither a probe whose server speaks plain HTTP nor a hook without a server is repeated without TLS", async () => {
   const url = `https://127.0.0.1:${port}/200`;
   const message = `Get "${url}": http: server gave HTTP response to HTTPS client`;
   expect(await ask({ kind: "httpGet", url, headers: [] })).toEqual({ result: "failure", message });
   const away = `https://127.0.0.1:${closedPort}/`;
   const refused = `Get "${away}": dial tcp 127.0.0.1:${closedPort}: connect: connection refused`;
-  expect(await ask({ kind: "httpGet", url: away, headers: [], takesAnyAnswer: true })).toEqual({
+  expect(await ask({ kind: "httpGet", url: away, headers: [], acceptsAnyResponse: true })).toEqual({
     result: "failure",
     message: refused,
   });
 });
 
-test("HTTP: a hook that is led from plain HTTP back to HTTPS, which nobody speaks there, is asked no more", async () => {
+test("HTTP: a hook that plain HTTP redirects back to HTTPS is not repeated a second time", async () => {
   const url = `https://127.0.0.1:${port}/to-tls`;
-  expect(await ask({ kind: "httpGet", url, headers: [], takesAnyAnswer: true })).toEqual({
+  expect(await ask({ kind: "httpGet", url, headers: [], acceptsAnyResponse: true })).toEqual({
     result: "failure",
     message: `Get "${url}": http: server gave HTTP response to HTTPS client`,
   });
@@ -158,7 +158,7 @@ for (const [count, result] of [
     expect(await ask(get(`/chain-${count}`))).toMatchObject({ result });
   });
 
-test("HTTP: the host that the spec names goes with a redirect to another path, and not with one that names a host itself", async () => {
+test("HTTP: a relative redirect keeps the spec's Host header, an absolute one drops it", async () => {
   hostsSeen.length = 0;
   const headers = [["Host", "shop.example"]] as const;
   await ask({ kind: "httpGet", url: `http://127.0.0.1:${port}/here`, headers });
@@ -166,20 +166,20 @@ test("HTTP: the host that the spec names goes with a redirect to another path, a
   expect(hostsSeen).toEqual(["shop.example", "shop.example", "shop.example", `127.0.0.1:${port}`]);
 });
 
-test("HTTP: a redirect to itself ends", async () => {
+test("HTTP: a redirect loop fails after ten redirects", async () => {
   expect(await ask(get("/round"))).toEqual({
     result: "failure",
     message: `Get "http://127.0.0.1:${port}/round": stopped after 10 redirects`,
   });
 });
 
-test("HTTP: the headers of the spec are sent, and no connection is kept", async () => {
+test("HTTP: a probe sends the headers of the spec and keeps no connection alive", async () => {
   seen.length = 0;
   await ask(get("/200"));
   expect(seen).toEqual(["GET /200 yes close"]);
 });
 
-test("HTTP: a header may have any name, and be given twice in whatever case", async () => {
+test("HTTP: a header may have any name, and may occur twice in different case", async () => {
   const headers = [
     ["constructor", "of the spec"],
     ["__proto__", "too"],
@@ -191,19 +191,19 @@ test("HTTP: a header may have any name, and be given twice in whatever case", as
   expect(headersSeen).toEqual(["constructor: of the spec", "__proto__: too", "X-Twice: 1", "X-Twice: 2"]);
 });
 
-test("HTTP: of an endless answer as much is read as anybody is shown", async () => {
+test("HTTP: a probe reads only 10 KiB of an endless response", async () => {
   const { result, message } = await ask(get("/flood"), 8_000);
   expect([result, message.length]).toEqual(["success", 10 * 1024]);
 });
 
-test("HTTP: a server that never answers has failed when the time is over", async () => {
+test("HTTP: a probe fails after its timeout if the server never responds", async () => {
   expect(await ask(get("/never"), 200)).toEqual({
     result: "failure",
     message: `Get "http://127.0.0.1:${port}/never": context deadline exceeded (Client.Timeout exceeded while awaiting headers)`,
   });
 });
 
-test("HTTP: a header whose value would be more than one is not sent, and named", async () => {
+test("HTTP: a header value with a line break is not sent, and the message names the header", async () => {
   const call = { kind: "httpGet", url: "http://127.0.0.1:9/", headers: [["X-Own", "secret\r\nHost: other"]] } as const;
   expect(await ask(call)).toEqual({
     result: "failure",
@@ -212,14 +212,14 @@ test("HTTP: a header whose value would be more than one is not sent, and named",
 });
 
 for (const url of ["http://a b:80/", "http://%00:80/", "http://[[::1]]:80/"])
-  test(`HTTP: ${url} can be asked of nobody, which says nothing of the container`, async () => {
+  test(`HTTP: a probe of the invalid URL ${url} ends with an error`, async () => {
     expect(await ask({ kind: "httpGet", url, headers: [] })).toEqual({
       result: "error",
-      message: `"${url}" is not a URL: its host has to be a name or an address`,
+      message: `"${url}" is not a URL: its host must be a name or an address`,
     });
   });
 
-test("HTTP, TCP and gRPC: the longest timeout that the API takes is no short one", async () => {
+test("HTTP, TCP and gRPC: the API's longest timeout does not overflow the timer", async () => {
   const longestMs = (2 ** 31 - 1) * 1000;
   expect((await ask(get("/ok"), longestMs)).result).toBe("success");
   expect((await ask({ kind: "tcpSocket", host: "127.0.0.1", port: silentPort }, longestMs)).result).toBe("success");
@@ -227,7 +227,7 @@ test("HTTP, TCP and gRPC: the longest timeout that the API takes is no short one
   expect((await ask(serving, longestMs)).result).toBe("success");
 });
 
-test("HTTP and TCP: nobody listens", async () => {
+test("HTTP and TCP: a probe of a closed port fails with connection refused", async () => {
   const refused = "connect: connection refused";
   expect(await ask({ kind: "tcpSocket", host: "127.0.0.1", port: closedPort })).toEqual({
     result: "failure",
@@ -239,14 +239,14 @@ test("HTTP and TCP: nobody listens", async () => {
   });
 });
 
-test("TCP: whoever accepts is well, and is not spoken to", async () => {
+test("TCP: a probe succeeds once the server accepts, without sending anything", async () => {
   expect(await ask({ kind: "tcpSocket", host: "127.0.0.1", port: silentPort })).toEqual({
     result: "success",
     message: "",
   });
 });
 
-test("gRPC: a server that serves is well, one that does not says so, and one that is not there has failed", async () => {
+test("gRPC: SERVING is a success; NOT_SERVING and a closed port are failures", async () => {
   const check = (service: string, at: number, timeoutMs: number) =>
     ask({ kind: "grpc", host: "127.0.0.1", port: at, service }, timeoutMs);
   expect(await check("", grpcPort, 5_000)).toEqual({ result: "success", message: "" });
@@ -260,16 +260,16 @@ test("gRPC: a server that serves is well, one that does not says so, and one tha
   });
 });
 
-test("gRPC: nothing of it stays with the container once it is answered, and of a container that has ended nobody is asked", async () => {
-  const life = new AbortController();
+test("gRPC: a probe leaves no abort listener behind, and an aborted signal ends it with an error", async () => {
+  const abort = new AbortController();
   const check = () =>
-    createAsk(nobody, "me")({ kind: "grpc", host: "127.0.0.1", port: grpcPort, service: "" }, id, {
+    createProbeExecutor(noRuntime, "me")({ kind: "grpc", host: "127.0.0.1", port: grpcPort, service: "" }, id, {
       timeoutMs: 2_000,
-      signal: life.signal,
+      signal: abort.signal,
     });
   expect((await check()).result).toBe("success");
-  expect(getEventListeners(life.signal, "abort")).toEqual([]);
-  life.abort();
+  expect(getEventListeners(abort.signal, "abort")).toEqual([]);
+  abort.abort();
   expect((await check()).result).toBe("error");
 });
 
@@ -280,35 +280,35 @@ const commands: readonly [
   outcome: ProbeOutcome,
 ][] = [
   [
-    "a command that succeeds",
+    "exit code 0 is a success",
     async () => ({ stdout: bytes("fine"), stderr: bytes(""), exitCode: 0 }),
     { result: "success", message: "fine" },
   ],
   [
-    "a command that fails says why",
+    "another exit code is a failure with the command's output",
     async () => ({ stdout: bytes("out "), stderr: bytes("err"), exitCode: 2 }),
     { result: "failure", message: "out err", exitCode: 2, stderr: "err" },
   ],
   [
-    "of what it says as much is kept as anybody is shown",
+    "10 KiB of the command's output are kept",
     async () => ({ stdout: bytes("o".repeat(10_000)), stderr: bytes("e".repeat(1_000_000)), exitCode: 0 }),
     { result: "success", message: "o".repeat(10_000) + "e".repeat(240) },
   ],
   [
-    "one that takes too long has failed",
+    "a command that exceeds the timeout fails",
     () => Promise.reject(new CriError("DEADLINE_EXCEEDED", "ExecSync", "timeout")),
     { result: "failure", message: 'command timed out: "sh -c x" timed out after 1m30s' },
   ],
   [
-    "a runtime that cannot run it says nothing of the container",
+    "an unreachable runtime is an error",
     () => Promise.reject(new CriError("UNAVAILABLE", "ExecSync", "away")),
     { result: "error", message: "rpc error: code = Unavailable desc = away" },
   ],
 ];
 for (const [sentence, execSync, outcome] of commands)
   test(`exec: ${sentence}`, async () => {
-    const asked = createAsk({ execSync }, "me")(
-      { kind: "exec", argv: ["sh", "-c", "secret"], written: ["sh", "-c", "x"] },
+    const asked = createProbeExecutor({ execSync }, "me")(
+      { kind: "exec", argv: ["sh", "-c", "secret"], specCommand: ["sh", "-c", "x"] },
       id,
       {
         timeoutMs: 90_000,
@@ -318,12 +318,16 @@ for (const [sentence, execSync, outcome] of commands)
     expect(await asked).toEqual(outcome);
   });
 
-test("what was given up says nothing of the container", async () => {
-  const life = new AbortController();
-  const asked = createAsk(nobody, "me")({ kind: "httpGet", url: `http://127.0.0.1:${port}/never`, headers: [] }, id, {
-    timeoutMs: 5_000,
-    signal: life.signal,
-  });
-  life.abort();
+test("an aborted probe ends with an error", async () => {
+  const abort = new AbortController();
+  const asked = createProbeExecutor(noRuntime, "me")(
+    { kind: "httpGet", url: `http://127.0.0.1:${port}/never`, headers: [] },
+    id,
+    {
+      timeoutMs: 5_000,
+      signal: abort.signal,
+    },
+  );
+  abort.abort();
   expect((await asked).result).toBe("error");
 });

@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { createFiles } from "../../../host/fs/files.ts";
 import type { Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
-import { type PodDisk, prepareVolumes, removePodFiles, removeVolumes } from "./pod-volumes.ts";
+import { createPodDirs, type NodeDirs, removeEmptyDir, removePodFiles, setUpVolume } from "./pod-volumes.ts";
 
 let folder: string;
-let disk: PodDisk;
+let disk: NodeDirs;
 let server: Server;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), "berth-volume-"));
@@ -38,9 +38,14 @@ const hostPath = (path: string, type?: string): Volume => ({
   name: "v",
   hostPath: { path: join(folder, "host", path), ...(type === undefined ? {} : { type: type as "File" }) },
 });
+/** Makes the pod's directories and its volumes, in their order. */
+async function prepareVolumes(dirs: NodeDirs, pod: Pod): Promise<void> {
+  await createPodDirs(dirs, pod);
+  for (const { name } of pod.spec.volumes ?? []) await setUpVolume(dirs, pod, name);
+}
 const modeOf = async (path: string) => (await stat(join(folder, path))).mode & 0o7777;
 
-test("an emptyDir belongs to the pod's group, and so does what is made in it", async () => {
+test("an emptyDir and the files created in it belong to the pod's fsGroup", async () => {
   const pod = podOf("u-group", { name: "cache", emptyDir: {} });
   await prepareVolumes(disk, { ...pod, spec: { ...pod.spec, securityContext: { fsGroup: 2000 } } });
   const path = "root/pods/u-group/volumes/kubernetes.io~empty-dir/cache";
@@ -49,7 +54,7 @@ test("an emptyDir belongs to the pod's group, and so does what is made in it", a
   expect((await stat(join(folder, path, "made"))).gid).toBe(2000);
 });
 
-test("a pod gets its folders, an emptyDir that anybody may write to, and a folder for logs; twice is once", async () => {
+test("a pod gets its directories, a world-writable emptyDir and a log directory, idempotently", async () => {
   const pod = podOf("u-1", { name: "cache", emptyDir: {} });
   await prepareVolumes(disk, pod);
   await writeFile(join(folder, "root/pods/u-1/volumes/kubernetes.io~empty-dir/cache/kept"), "");
@@ -79,7 +84,7 @@ const fits: readonly [type: string | undefined, path: string][] = [
   ["CharDevice", "../../../../dev/null"],
 ];
 for (const [type, path] of fits)
-  test(`a hostPath of type ${JSON.stringify(type)} takes ${path}`, async () => {
+  test(`a hostPath of type ${JSON.stringify(type)} accepts ${path}`, async () => {
     await prepareVolumes(disk, podOf("u-2", hostPath(path, type)));
     expect((await readdir(join(folder, "host"))).includes("whatever")).toBe(false);
   });
@@ -94,7 +99,7 @@ const refused: readonly [type: string, path: string, why: string][] = [
   ["FileOrCreate", "dir", "is not a file: it is a directory"],
   ["Socket", "file", "is not a socket file: it is a file"],
   ["CharDevice", "file", "is not a character device: it is a file"],
-  ["Hologram", "file", 'is to be of the type "Hologram", which this release does not know'],
+  ["Hologram", "file", 'has the type "Hologram", which this release does not know'],
   ["BlockDevice", "dir", "is not a block device: it is a directory"],
 ];
 for (const [type, path, why] of refused)
@@ -117,8 +122,8 @@ const unsupported: readonly [kind: string, volume: Volume][] = [
   ["persistentVolumeClaim", { name: "data", persistentVolumeClaim: { claimName: "p" } }],
 ];
 for (const [kind, volume] of unsupported)
-  test(`a ${kind} volume says that it cannot be had, and nothing is made`, async () => {
-    const prepared = prepareVolumes(disk, podOf("u-7", { name: "cache", emptyDir: {} }, volume));
+  test(`a ${kind} volume is refused as unsupported`, async () => {
+    const prepared = setUpVolume(disk, podOf("u-7", { name: "cache", emptyDir: {} }, volume), volume.name);
     await expect(prepared).rejects.toBeInstanceOf(TranslateError);
     await expect(prepared).rejects.toMatchObject({
       reason: "FailedMount",
@@ -127,11 +132,11 @@ for (const [kind, volume] of unsupported)
     expect(await disk.root.stat("pods/u-7")).toBeUndefined();
   });
 
-test("what is to be created is created, a folder with its parents and a file empty, and found the next time", async () => {
+test("DirectoryOrCreate and FileOrCreate create what is missing and accept it the next time", async () => {
   for (let time = 0; time < 2; time++) {
     await prepareVolumes(
       disk,
-      podOf("u-4", hostPath("made/here", "DirectoryOrCreate"), hostPath("made/file", "FileOrCreate")),
+      podOf("u-4", hostPath("made/here", "DirectoryOrCreate"), { ...hostPath("made/file", "FileOrCreate"), name: "w" }),
     );
     expect(await modeOf("host/made/here")).toBe(0o755);
     expect(await modeOf("host/made/file")).toBe(0o644);
@@ -139,7 +144,7 @@ test("what is to be created is created, a folder with its parents and a file emp
   }
 });
 
-test("a uid that would lead out of the pods' folder is refused before anything is made", async () => {
+test("a uid that leads out of the pods directory is refused before anything is created", async () => {
   const all = async () => (await readdir(folder, { recursive: true })).toSorted();
   const before = await all();
   await expect(prepareVolumes(disk, podOf("../u", { name: "v", emptyDir: {} }))).rejects.toBeInstanceOf(TranslateError);
@@ -149,7 +154,7 @@ test("a uid that would lead out of the pods' folder is refused before anything i
   expect(await all()).toEqual(before);
 });
 
-test("all that a pod has goes, and nothing through a hostPath", async () => {
+test("removePodFiles removes all files of the pod and nothing below a hostPath", async () => {
   await prepareVolumes(disk, podOf("u-5", { name: "cache", emptyDir: {} }, hostPath("dir", "Directory")));
   await symlink(join(folder, "host"), join(folder, "root/pods/u-5/volumes/kubernetes.io~empty-dir/cache/link"));
   await removePodFiles(disk, async () => [], { uid: "u-5", logFolder: "shop_web_u-5" });
@@ -159,24 +164,29 @@ test("all that a pod has goes, and nothing through a hostPath", async () => {
   expect(await disk.machine.stat(join(folder, "host/file"))).toBeDefined();
 });
 
-test("what a pod had in its emptyDirs goes when it has ended, and its logs stay", async () => {
+test("removeEmptyDir removes the emptyDir and keeps the pod's logs and the other volumes", async () => {
   const none = async () => [];
-  await prepareVolumes(disk, podOf("u-8", { name: "cache", emptyDir: {} }, hostPath("dir", "Directory")));
+  await prepareVolumes(
+    disk,
+    podOf("u-8", ...["cache", "other"].map((name) => ({ name, emptyDir: {} })), hostPath("dir", "Directory")),
+  );
   await writeFile(join(folder, "root/pods/u-8/volumes/kubernetes.io~empty-dir/cache/file"), "x");
   await symlink(join(folder, "host"), join(folder, "root/pods/u-8/volumes/kubernetes.io~empty-dir/cache/link"));
-  const mounted = removeVolumes(disk, async (path) => [`${path}/cache/nfs`], "u-8");
+  const emptyDir = { uid: "u-8", name: "cache" };
+  const mounted = removeEmptyDir(disk, async (path) => [`${path}/nfs`], emptyDir);
   await expect(mounted).rejects.toMatchObject({
     code: "EBUSY",
     message: expect.stringContaining("cache/nfs is still mounted"),
   });
   expect(await disk.root.stat("pods/u-8/volumes/kubernetes.io~empty-dir/cache/file")).toBeDefined();
-  for (let time = 0; time < 2; time++) await removeVolumes(disk, none, "u-8");
-  expect(await disk.root.list("pods/u-8/volumes")).toEqual([]);
+  for (let time = 0; time < 2; time++) await removeEmptyDir(disk, none, emptyDir);
+  const left = await disk.root.list("pods/u-8/volumes/kubernetes.io~empty-dir");
+  expect(left?.map(({ name }) => name)).toEqual(["other"]);
   expect(await disk.logs.stat("shop_web_u-8")).toBeDefined();
   expect(await disk.machine.stat(join(folder, "host/file"))).toBeDefined();
 });
 
-test("while something is mounted below the pod's folder nothing is removed at all", async () => {
+test("nothing is removed while something is mounted below the pod's directory", async () => {
   await prepareVolumes(disk, podOf("u-6"));
   const asked: string[] = [];
   const mountsBelow = async (path: string) => {

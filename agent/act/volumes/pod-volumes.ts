@@ -1,11 +1,11 @@
 import { type FileKind, type Files, FilesError } from "../../../host/fs/files.ts";
 import type { HostPathVolumeSource, Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
-import { podLogFolder } from "../../translate/log-path.ts";
+import { podLogDir } from "../../translate/log-path.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
-import { emptyDirFolder, emptyDirsFolder, podFolder } from "../../translate/volumes/paths.ts";
+import { emptyDirPath, podDir } from "../../translate/volumes/paths.ts";
 
-/** Where pods live on this node's disk. */
-export interface PodDisk {
+/** The node's directories that hold the files of pods. */
+export interface NodeDirs {
   /** The agent's root directory. */
   readonly root: Files;
   /** `podLogsDir`. */
@@ -14,38 +14,38 @@ export interface PodDisk {
   readonly machine: Files;
 }
 
-/** Makes the pod's folders and checks its volumes. Done twice, it is done once. Throws `FilesError` or `TranslateError`. */
-export async function prepareVolumes(disk: PodDisk, pod: Pod): Promise<void> {
+/** Creates the pod's directories. Idempotent. Throws `FilesError` or `TranslateError`. */
+export async function createPodDirs(dirs: NodeDirs, pod: Pod): Promise<void> {
   const { uid = "" } = pod.metadata;
-  // First of all: a pod that cannot have its volumes has no need of folders either.
-  for (const volume of pod.spec.volumes ?? []) checkKind(volume);
-  await disk.logs.makeFolder(podLogFolder(pod), 0o755);
-  await disk.root.makeFolder("pods", 0o750);
-  for (const folder of ["", "/volumes", "/plugins"]) await disk.root.makeFolder(podFolder(uid) + folder, 0o750);
-  for (const volume of pod.spec.volumes ?? []) await prepareVolume(disk, pod, volume);
+  // Checked first: a pod whose uid cannot be a path gets no directories.
+  const folder = podDir(uid);
+  await dirs.logs.makeFolder(podLogDir(pod), 0o755);
+  await dirs.root.makeFolder("pods", 0o750);
+  for (const each of ["", "/volumes", "/plugins"]) await dirs.root.makeFolder(folder + each, 0o750);
 }
 
-function checkKind({ name, emptyDir, hostPath, ...others }: Volume): void {
-  if (emptyDir !== undefined || hostPath !== undefined) return;
-  const [kind = "such"] = Object.keys(others);
-  throw new TranslateError(
+/** Creates a volume of the pod, or checks it. Idempotent. Throws `FilesError` or `TranslateError`. */
+export async function setUpVolume(dirs: NodeDirs, { metadata, spec }: Pod, name: string): Promise<void> {
+  const { emptyDir, hostPath, ...others } = spec.volumes?.find((volume) => volume.name === name) ?? {};
+  if (hostPath !== undefined) await checkHostPath(dirs.machine, name, hostPath);
+  else if (emptyDir === undefined) throw unsupportedVolumeError(name, others);
+  else {
+    const folder = emptyDirPath(metadata.uid ?? "", name);
+    const group = spec.securityContext?.fsGroup;
+    // Like the kubelet, any user may write to an emptyDir. The setgid bit gives new files the pod's fsGroup.
+    await dirs.root.makeFolder(folder, group === undefined ? 0o777 : 0o2777, group);
+  }
+}
+
+function unsupportedVolumeError(volume: string, { name: _, ...source }: Partial<Volume>): TranslateError {
+  const [kind = "such"] = Object.keys(source);
+  return new TranslateError(
     "FailedMount",
-    `MountVolume.SetUp failed for volume "${name}" : ${kind} volumes are not supported by this release yet`,
+    `MountVolume.SetUp failed for volume "${volume}" : ${kind} volumes are not supported by this release yet`,
   );
 }
 
-async function prepareVolume(disk: PodDisk, { metadata, spec }: Pod, volume: Volume): Promise<void> {
-  const { name, emptyDir, hostPath } = volume;
-  if (emptyDir !== undefined) {
-    const folder = emptyDirFolder(metadata.uid ?? "", name);
-    const group = spec.securityContext?.fsGroup;
-    // Any user of any container may write to an emptyDir: that is what it is for. What is made there belongs to the pod's group.
-    await disk.root.makeFolder(folder, group === undefined ? 0o777 : 0o2777, group);
-  }
-  if (hostPath !== undefined) await checkHostPath(disk.machine, name, hostPath);
-}
-
-/** What each type wants to find, and what the kubelet calls it. */
+/** The file type that each hostPath type requires, and the kubelet's words for it. */
 const HOST_PATH_KINDS: Readonly<Record<string, readonly [kind: FileKind, words: string]>> = {
   DirectoryOrCreate: ["directory", "a directory"],
   Directory: ["directory", "a directory"],
@@ -59,46 +59,52 @@ const HOST_PATH_KINDS: Readonly<Record<string, readonly [kind: FileKind, words: 
 /** https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types */
 async function checkHostPath(machine: Files, volume: string, { path, type = "" }: HostPathVolumeSource): Promise<void> {
   if (type === "") return;
-  const refuse = (why: string) =>
+  const toError = (why: string) =>
     new TranslateError(
       "FailedMount",
       `MountVolume.SetUp failed for volume "${volume}" : hostPath type check failed: ${path} ${why}`,
     );
-  const [kind, words] = Object.hasOwn(HOST_PATH_KINDS, type) ? (HOST_PATH_KINDS[type] ?? []) : [];
-  if (kind === undefined)
-    throw refuse(`is to be of the type ${JSON.stringify(type)}, which this release does not know`);
+  const [kind, description] = Object.hasOwn(HOST_PATH_KINDS, type) ? (HOST_PATH_KINDS[type] ?? []) : [];
+  if (kind === undefined) throw toError(`has the type ${JSON.stringify(type)}, which this release does not know`);
   const found = await machine.stat(path);
   if (found === undefined && type === "DirectoryOrCreate") return machine.makeFolder(path, 0o755);
   if (found === undefined && type === "FileOrCreate") return machine.write(path, "", 0o644);
   if (found?.kind === kind) return;
-  const seen = found === undefined ? "does not exist" : `is a ${found.kind}`;
-  throw refuse(`is not ${words}: it ${seen}`);
+  const actual = found === undefined ? "does not exist" : `is a ${found.kind}`;
+  throw toError(`is not ${description}: it ${actual}`);
 }
 
 type MountsBelow = (path: string) => Promise<readonly string[]>;
 
-/** Removes what the pod has in emptyDirs, and refuses as {@link removePodFiles} does. Throws `FilesError` or `TranslateError`. */
-export async function removeVolumes(disk: PodDisk, mountsBelow: MountsBelow, uid: string): Promise<void> {
-  const folder = emptyDirsFolder(uid);
-  await refuseMounts(disk, mountsBelow, folder);
-  await disk.root.remove(folder);
+/** Removes one emptyDir; refuses as {@link removePodFiles} does. Throws `FilesError` or `TranslateError`. */
+export async function removeEmptyDir(
+  dirs: NodeDirs,
+  mountsBelow: MountsBelow,
+  { uid, name }: { readonly uid: string; readonly name: string },
+): Promise<void> {
+  const folder = emptyDirPath(uid, name);
+  await refuseMounts(dirs, mountsBelow, folder);
+  await dirs.root.remove(folder);
 }
 
-async function refuseMounts({ root }: PodDisk, mountsBelow: MountsBelow, folder: string): Promise<void> {
+async function refuseMounts({ root }: NodeDirs, mountsBelow: MountsBelow, folder: string): Promise<void> {
   const [mounted] = await mountsBelow(root.path(folder));
   if (mounted !== undefined)
-    throw new FilesError("EBUSY", mounted, `${mounted} is still mounted; the pod's files stay until it is not`);
+    throw new FilesError("EBUSY", mounted, `${mounted} is still mounted; the pod's files stay until it is unmounted`);
 }
 
-/** Removes all that the pod has on the disk; refuses while something is mounted there, since removal would go through it. */
+/**
+ * Removes all files of the pod. Refuses while something is mounted there, because the removal would reach into the
+ * mount.
+ */
 export async function removePodFiles(
-  disk: PodDisk,
+  dirs: NodeDirs,
   mountsBelow: MountsBelow,
   pod: { readonly uid: string; readonly logFolder: string | undefined },
 ): Promise<void> {
-  const folder = podFolder(pod.uid);
-  await refuseMounts(disk, mountsBelow, folder);
-  // The pod's folder goes last: by it what is left is found again, should the agent die in between.
-  if (pod.logFolder !== undefined) await disk.logs.remove(pod.logFolder);
-  await disk.root.remove(folder);
+  const folder = podDir(pod.uid);
+  await refuseMounts(dirs, mountsBelow, folder);
+  // The pod's directory goes last: if the agent dies in between, the next one finds the leftovers by it.
+  if (pod.logFolder !== undefined) await dirs.logs.remove(pod.logFolder);
+  await dirs.root.remove(folder);
 }

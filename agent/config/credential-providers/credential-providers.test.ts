@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { describeProblem } from "../problem.ts";
-import { findProviders } from "./credential-providers.ts";
+import { loadCredentialProviders } from "./credential-providers.ts";
 
-/** Files in memory; those below `/d` are a folder. */
+/** Files in memory; `/d` is a directory. */
 function filesOf(contents: Readonly<Record<string, string>>) {
   const names = Object.keys(contents)
     .filter((path) => path.startsWith("/d/"))
@@ -12,11 +12,11 @@ function filesOf(contents: Readonly<Record<string, string>>) {
     list: async (path: string) => (path === "/d" ? names.map((name) => ({ name, kind: "file" })) : undefined),
   };
 }
-const find = (
+const load = (
   file: string,
   contents: Readonly<Record<string, string>> = {},
-  { binDir = "/bin", mayUseTokens = true } = {},
-) => findProviders({ file, binDir, mayUseTokens }, filesOf(contents));
+  { binDir = "/bin", mayUseTokens: allowsTokens = true } = {},
+) => loadCredentialProviders({ file, binDir, allowsTokens }, filesOf(contents));
 const head = (version = "v1") => `apiVersion: kubelet.config.k8s.io/${version}\nkind: CredentialProviderConfig\n`;
 const provider = (changes: Readonly<Record<string, unknown>> = {}) => ({
   name: "ecr",
@@ -36,17 +36,17 @@ const tokens = (changes: Readonly<Record<string, unknown>> = {}) =>
   });
 const fileOf = (...providers: readonly unknown[]) => `${head()}providers: ${JSON.stringify(providers)}\n`;
 
-test("without the flags there are none, and one of them needs the other", async () => {
-  expect(await find("", {}, { binDir: "" })).toEqual({ config: undefined, problems: [] });
-  expect((await find("", {})).problems.map(describeProblem)).toEqual([
+test("without the flags there are no plugins, and each flag requires the other", async () => {
+  expect(await load("", {}, { binDir: "" })).toEqual({ config: undefined, problems: [] });
+  expect((await load("", {})).problems.map(describeProblem)).toEqual([
     "--image-credential-provider-bin-dir: needs --image-credential-provider-config too",
   ]);
-  expect((await find("/c", { "/c": fileOf(provider()) }, { binDir: "" })).problems.map(describeProblem)).toEqual([
+  expect((await load("/c", { "/c": fileOf(provider()) }, { binDir: "" })).problems.map(describeProblem)).toEqual([
     "--image-credential-provider-config: needs --image-credential-provider-bin-dir too",
   ]);
 });
 
-test("a file is read, with what it leaves out", async () => {
+test("a file is read and its absent fields get defaults", async () => {
   const text = `${head()}providers:
 - name: ecr
   matchImages: ["*.ecr.example"]
@@ -60,7 +60,7 @@ test("a file is read, with what it leaves out", async () => {
   defaultCacheDuration: "0"
   apiVersion: credentialprovider.kubelet.k8s.io/v1beta1
 `;
-  expect((await find("/c", { "/c": text })).config).toEqual({
+  expect((await load("/c", { "/c": text })).config).toEqual({
     binDir: "/bin",
     providers: [
       {
@@ -83,7 +83,7 @@ test("a file is read, with what it leaves out", async () => {
   });
 });
 
-test("the files of a folder are read in the order of their names, whatever else lies there", async () => {
+test("the files of a directory are read in lexical order, and other files are ignored", async () => {
   const contents = {
     "/d/b.yaml": fileOf(provider({ name: "b" })),
     "/d/a.json": JSON.stringify({
@@ -94,12 +94,12 @@ test("the files of a folder are read in the order of their names, whatever else 
     "/d/c.yml": `${head("v1beta1")}providers: ${JSON.stringify([provider({ name: "c" })])}`,
     "/d/README": "none",
   };
-  const { config, problems } = await find("/d", contents);
+  const { config, problems } = await load("/d", contents);
   expect([config?.providers.map(({ name }) => name), problems]).toEqual([["a", "b", "c"], []]);
 });
 
-test("what a token is asked for is read", async () => {
-  const { config } = await find("/c", {
+test("tokenAttributes are read", async () => {
+  const { config } = await load("/c", {
     "/c": fileOf(tokens({ requiredServiceAccountAnnotationKeys: ["example.com/Role"] })),
   });
   expect(config?.providers[0]?.tokenAttributes).toEqual({
@@ -112,7 +112,7 @@ test("what a token is asked for is read", async () => {
 });
 
 const without = (field: string) => Object.fromEntries(Object.entries(provider()).filter(([name]) => name !== field));
-const bad: readonly [sentence: string, text: string, problems: readonly string[]][] = [
+const invalidFiles: readonly [sentence: string, text: string, problems: readonly string[]][] = [
   ["nothing", "", ["/c: is empty, must begin with apiVersion and kind"]],
   [
     "another kind",
@@ -126,62 +126,66 @@ const bad: readonly [sentence: string, text: string, problems: readonly string[]
       '/c:1: apiVersion: found "kubelet.config.k8s.io/v2", must be one of kubelet.config.k8s.io/v1, kubelet.config.k8s.io/v1beta1, kubelet.config.k8s.io/v1alpha1',
     ],
   ],
-  ["no providers", head(), ["/c:1: providers: missing, has to be given"]],
-  ["an empty list of them", fileOf(), ["/c:3: providers: found an empty list, must have one element at least"]],
+  ["no providers", head(), ["/c:1: providers: missing, must be set"]],
+  ["an empty list of providers", fileOf(), ["/c:3: providers: found an empty list, must have at least one element"]],
   [
-    "a field that nobody knows",
+    "an unknown field",
     fileOf(provider({ matchImage: [] })),
     ["/c:3: providers[0].matchImage: unknown field, did you mean matchImages?"],
   ],
-  ["no name", fileOf(without("name")), ["/c:3: providers[0].name: missing, has to be given"]],
+  ["no name", fileOf(without("name")), ["/c:3: providers[0].name: missing, must be set"]],
   [
-    "a name with a separator",
+    "a name with a slash",
     fileOf(provider({ name: "../sh" })),
-    ['/c:3: providers[0].name: found "../sh", must be the name of a file, without a / in it'],
+    ['/c:3: providers[0].name: found "../sh", must be a file name without /'],
   ],
   [
-    "a name that is the folder",
+    "a name that is the directory",
     fileOf(provider({ name: ".." })),
-    ['/c:3: providers[0].name: found "..", must be the name of a file'],
+    ['/c:3: providers[0].name: found "..", must be a file name'],
   ],
   [
     "a name with a space",
     fileOf(provider({ name: "a b" })),
-    ['/c:3: providers[0].name: found "a b", must not have spaces in it'],
+    ['/c:3: providers[0].name: found "a b", must not contain spaces'],
   ],
-  ["a name twice", fileOf(provider(), provider()), ['/c:3: providers[1].name: found "ecr", which /c:3 names already']],
   [
-    "no images",
+    "a repeated name",
+    fileOf(provider(), provider()),
+    ['/c:3: providers[1].name: found "ecr", which is already used at /c:3'],
+  ],
+  [
+    "no matchImages",
     fileOf(provider({ matchImages: [] })),
-    ["/c:3: providers[0].matchImages: found an empty list, must have one element at least"],
+    ["/c:3: providers[0].matchImages: found an empty list, must have at least one element"],
   ],
   [
-    "an image that is none",
+    "an invalid image pattern",
     fileOf(provider({ matchImages: ["a b"] })),
     ['/c:3: providers[0].matchImages[0]: found "a b", must be a registry such as *.registry.example:5000/team'],
   ],
   [
-    "a port that is none",
+    "an invalid port",
     fileOf(provider({ matchImages: ["a:b"] })),
     ['/c:3: providers[0].matchImages[0]: found "a:b", must be a registry such as *.registry.example:5000/team'],
   ],
   [
-    "no duration",
+    "no cache duration",
     fileOf(without("defaultCacheDuration")),
-    ["/c:3: providers[0].defaultCacheDuration: missing, has to be given"],
+    ["/c:3: providers[0].defaultCacheDuration: missing, must be set"],
   ],
   [
     "a number as a duration",
     fileOf(provider({ defaultCacheDuration: 5 })),
-    ["/c:3: providers[0].defaultCacheDuration: found 5, must be a text"],
+    ["/c:3: providers[0].defaultCacheDuration: found 5, must be a string"],
   ],
   [
-    "a duration that is negative",
+    "a negative duration",
     fileOf(provider({ defaultCacheDuration: "-1s" })),
     ['/c:3: providers[0].defaultCacheDuration: found "-1s", must be 0s or longer'],
   ],
   [
-    "another version of the provider",
+    "an unknown apiVersion of the plugin",
     fileOf(provider({ apiVersion: "v1" })),
     [
       '/c:3: providers[0].apiVersion: found "v1", must be one of credentialprovider.kubelet.k8s.io/v1, credentialprovider.kubelet.k8s.io/v1beta1, credentialprovider.kubelet.k8s.io/v1alpha1',
@@ -190,67 +194,67 @@ const bad: readonly [sentence: string, text: string, problems: readonly string[]
   [
     "a variable without a value",
     fileOf(provider({ env: [{ name: "A" }] })),
-    ["/c:3: providers[0].env[0].value: missing, has to be given"],
+    ["/c:3: providers[0].env[0].value: missing, must be set"],
   ],
   [
-    "tokens for whom nobody knows",
+    "tokenAttributes without requireServiceAccount",
     fileOf(tokens({ serviceAccountTokenAudience: "" })),
     ['/c:3: providers[0].tokenAttributes.serviceAccountTokenAudience: found "", must not be empty'],
   ],
   [
-    "tokens without a word on their cache",
+    "tokenAttributes without cacheType",
     fileOf(tokens({ cacheType: null })),
-    ["/c:3: providers[0].tokenAttributes.cacheType: missing, has to be given"],
+    ["/c:3: providers[0].tokenAttributes.cacheType: missing, must be set"],
   ],
   [
-    "annotations of no account",
+    "required annotations without requireServiceAccount",
     fileOf(tokens({ requireServiceAccount: false, requiredServiceAccountAnnotationKeys: ["a"] })),
     ["/c:3: providers[0].tokenAttributes.requiredServiceAccountAnnotationKeys: needs requireServiceAccount to be true"],
   ],
   [
-    "an annotation twice",
+    "a repeated annotation",
     fileOf(tokens({ requiredServiceAccountAnnotationKeys: ["a"], optionalServiceAccountAnnotationKeys: ["a"] })),
     ["/c:3: providers[0].tokenAttributes: names the annotation a twice"],
   ],
   [
-    "an annotation that is none",
+    "an invalid annotation key",
     fileOf(tokens({ optionalServiceAccountAnnotationKeys: ["a b"] })),
     [
-      '/c:3: providers[0].tokenAttributes.optionalServiceAccountAnnotationKeys[0]: found "a b", must be the key of an annotation, such as example.com/role',
+      '/c:3: providers[0].tokenAttributes.optionalServiceAccountAnnotationKeys[0]: found "a b", must be an annotation key such as example.com/role',
     ],
   ],
   [
-    "tokens for a provider of another version",
+    "tokenAttributes with an old apiVersion of the plugin",
     fileOf({ ...tokens(), apiVersion: "credentialprovider.kubelet.k8s.io/v1beta1" }),
     ["/c:3: providers[0].tokenAttributes: needs apiVersion credentialprovider.kubelet.k8s.io/v1"],
   ],
   [
-    "tokens in an earlier file",
+    "tokenAttributes in an old file version",
     fileOf(tokens()).replace("io/v1\n", "io/v1beta1\n"),
     [
       "/c:3: providers[0].tokenAttributes: unknown field, known are name, matchImages, defaultCacheDuration, apiVersion, args, env",
     ],
   ],
 ];
-for (const [sentence, text, problems] of bad)
-  test(`a file is refused that has ${sentence}`, async () => {
-    const found = await find("/c", { "/c": text });
+for (const [sentence, text, problems] of invalidFiles)
+  test(`a file is rejected for ${sentence}`, async () => {
+    const found = await load("/c", { "/c": text });
     expect(found.config).toBeUndefined();
     expect(found.problems.map(describeProblem)).toEqual([...problems]);
   });
 
-test("tokens need their feature gate", async () => {
-  const { problems } = await find("/c", { "/c": fileOf(tokens()) }, { mayUseTokens: false });
+test("tokenAttributes require their feature gate", async () => {
+  const { problems } = await load("/c", { "/c": fileOf(tokens()) }, { mayUseTokens: false });
   expect(problems.map(describeProblem)).toEqual([
     "/c:3: providers[0].tokenAttributes: needs the feature gate KubeletServiceAccountTokenForCredentialProviders",
   ]);
 });
 
-test("what is not there, or is no YAML, is said", async () => {
-  expect((await find("/gone")).problems.map(describeProblem)).toEqual(["/gone: cannot be read: there is no such file"]);
-  expect((await find("/d", { "/d/x.conf": "" })).problems.map(describeProblem)).toEqual([
-    "/d: holds no .json, .yaml or .yml: it has to have a CredentialProviderConfig",
+test("a missing file, an empty directory and invalid YAML are reported", async () => {
+  expect((await load("/gone")).problems.map(describeProblem)).toEqual(["/gone: cannot be read: there is no such file"]);
+  expect((await load("/d", { "/d/x.conf": "" })).problems.map(describeProblem)).toEqual([
+    "/d: contains no .json, .yaml or .yml file: it must contain a CredentialProviderConfig",
   ]);
-  const [problem] = (await find("/c", { "/c": "a: [" })).problems;
+  const [problem] = (await load("/c", { "/c": "a: [" })).problems;
   expect(problem?.where).toMatch(/^\/c:/);
 });

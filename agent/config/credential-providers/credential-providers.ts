@@ -5,118 +5,114 @@ import {
   type TokenAttributes,
 } from "../../../proto/kubelet/credential-provider.ts";
 import { YamlError } from "../../../proto/yaml/error.ts";
-import { getAt, type Node, showNode } from "../../../proto/yaml/value-node.ts";
+import { describeNode, getAt, toJson, type ValueNode } from "../../../proto/yaml/value-node.ts";
+import { decodeFields } from "../fields/decode-fields.ts";
 import { parseDuration } from "../fields/duration.ts";
+import type { FieldRule } from "../fields/field-rule.ts";
+import { createFieldTree } from "../fields/field-tree.ts";
 import type { ConfigFiles } from "../kubelet-config/config-file.ts";
 import { describeCause, type Problem } from "../problem.ts";
-import { flag, list, oneOf, type Read, struct, text } from "../struct-reading.ts";
 
-/** The programs that give the node logins for registries, and where they are. */
-export interface ProvidersConfig {
+/** The credential provider plugins of the node, and the directory of their binaries. */
+export interface CredentialProvidersConfig {
   /** An absolute path. */
   readonly binDir: string;
   readonly providers: readonly CredentialProvider[];
 }
 
-/** What the two flags say, absolute; `""` is a flag that was not given. */
-export interface ProvidersPlace {
+/** The values of the two flags as absolute paths; `""` for a flag that is not set. */
+export interface CredentialProviderFlags {
   readonly file: string;
   readonly binDir: string;
-  /** Providers may ask for tokens of service accounts. */
-  readonly mayUseTokens: boolean;
+  /** Whether plugins may request service account tokens (a feature gate). */
+  readonly allowsTokens: boolean;
 }
 
-export interface FoundProviders {
-  /** Undefined where none are asked for, or something is wrong. */
-  readonly config: ProvidersConfig | undefined;
+export interface CredentialProvidersResult {
+  /** Undefined when no plugins are configured, or when there are problems. */
+  readonly config: CredentialProvidersConfig | undefined;
   readonly problems: readonly Problem[];
 }
 
 const FILE_FLAG = "--image-credential-provider-config";
 const BIN_FLAG = "--image-credential-provider-bin-dir";
-const longestFile = 1 << 20;
+const MAX_FILE_BYTES = 1 << 20;
 
-/** Reads the file, or every `.json`, `.yaml` and `.yml` of the folder in the order of their names, as the kubelet does. */
-export async function findProviders(
-  { file, binDir, mayUseTokens }: ProvidersPlace,
+/** Reads the file, or all `.json`, `.yaml` and `.yml` files of the directory in lexical order, as the kubelet does. */
+export async function loadCredentialProviders(
+  { file, binDir, allowsTokens }: CredentialProviderFlags,
   files: ConfigFiles,
-): Promise<FoundProviders> {
+): Promise<CredentialProvidersResult> {
   if (file === "" && binDir === "") return { config: undefined, problems: [] };
   const [missing, given] = file === "" ? [FILE_FLAG, BIN_FLAG] : [BIN_FLAG, FILE_FLAG];
   if (file === "" || binDir === "")
     return { config: undefined, problems: [{ where: given, field: "", message: `needs ${missing} too` }] };
   const problems: Problem[] = [];
-  const refuse = (problem: Problem): undefined => void problems.push(problem);
-  const providers: Named[] = [];
-  for (const path of await pathsOf(file, files, refuse)) providers.push(...(await readFile(path, files, refuse)));
-  for (const named of providers) problems.push(...problemsOf(named, providers, mayUseTokens));
+  const report = (problem: Problem): undefined => void problems.push(problem);
+  const providers: LocatedProvider[] = [];
+  for (const path of await pathsOf(file, files, report)) providers.push(...(await readFile(path, files, report)));
+  for (const located of providers) problems.push(...problemsOf(located, providers, allowsTokens));
   const config = { binDir, providers: providers.map(({ provider }) => provider) };
   return { config: problems.length === 0 ? config : undefined, problems };
 }
 
-type RefuseProblem = (problem: Problem) => undefined;
+type ReportProblem = (problem: Problem) => undefined;
 
 async function pathsOf(
   file: string,
   { list: entriesOf }: ConfigFiles,
-  refuse: RefuseProblem,
+  report: ReportProblem,
 ): Promise<readonly string[]> {
   const entries = await entriesOf(file).catch((error: unknown) => {
-    refuse({ where: file, field: "", message: `cannot be listed: ${describeCause(error)}` });
+    report({ where: file, field: "", message: `cannot be listed: ${describeCause(error)}` });
     return [];
   });
-  // What is no folder is the file itself.
+  // A path that is not a directory is the file itself.
   if (entries === undefined) return [file];
   const names = entries.filter(({ name, kind }) => kind !== "directory" && /\.(json|ya?ml)$/.test(name));
   if (names.length === 0)
-    refuse({
+    report({
       where: file,
       field: "",
-      message: "holds no .json, .yaml or .yml: it has to have a CredentialProviderConfig",
+      message: "contains no .json, .yaml or .yml file: it must contain a CredentialProviderConfig",
     });
   return names.map(({ name }) => join(file, name)).toSorted();
 }
 
-/** A provider, and where it was named. */
-interface Named {
+/** A plugin with its location in the file, for messages. */
+interface LocatedProvider {
   readonly provider: CredentialProvider;
   readonly where: string;
   readonly field: string;
 }
 
-async function readFile(path: string, files: ConfigFiles, refuse: RefuseProblem): Promise<readonly Named[]> {
-  const root = await readRoot(path, files, refuse);
+async function readFile(path: string, files: ConfigFiles, report: ReportProblem): Promise<readonly LocatedProvider[]> {
+  const root = await readRoot(path, files, report);
   if (root === undefined) return [];
-  const version = versionOf(root, path, refuse);
+  const version = versionOf(root, path, report);
   if (version === undefined) return [];
-  const read = struct<{ apiVersion: string; kind: string; providers: readonly FileProvider[] }>({
-    apiVersion: { read: text() },
-    kind: { read: text() },
-    providers: { read: list(version === "v1" ? providerOfV1 : providerBefore, { isFilled: true }) },
-  });
-  const whole = read(root, "", refuse);
-  const nodes = getAt(root, ["providers"]);
-  return (whole?.providers ?? []).map(({ defaultCacheDuration, env, ...rest }, index) => ({
-    provider: {
-      ...rest,
-      defaultCacheDurationMs: parseDuration(defaultCacheDuration) ?? 0,
-      env: Object.fromEntries(env.map(({ name, value }) => [name, value])),
-    },
-    where: (nodes?.kind === "list" ? nodes.items[index]?.where : undefined) ?? path,
+  const { node, problems } = decodeFields(root, createFieldTree(version === "v1" ? fieldsOfV1 : fieldsOfV1Beta1));
+  for (const problem of problems) report(problem);
+  const nodes = getAt(node, ["providers"]);
+  if (problems.length > 0 || nodes?.kind !== "list") return [];
+  return nodes.items.map((item, index) => ({
+    // Every field was decoded to its type, and no required field is missing.
+    provider: toProvider(toJson(item) as unknown as FileProvider),
+    where: item.where,
     field: `providers[${index}]`,
   }));
 }
 
-async function readRoot(path: string, files: ConfigFiles, refuse: RefuseProblem): Promise<Node | undefined> {
-  // Loaded only here: most nodes have no such file.
+async function readRoot(path: string, files: ConfigFiles, report: ReportProblem): Promise<ValueNode | undefined> {
+  // Loaded on demand: most nodes have no such file.
   const { parseYaml } = await import("../../../proto/yaml/parse.ts");
   try {
-    const root = parseYaml(await files.read(path, longestFile), path);
-    return root ?? refuse({ where: path, field: "", message: "is empty, must begin with apiVersion and kind" });
+    const root = parseYaml(await files.read(path, MAX_FILE_BYTES), path);
+    return root ?? report({ where: path, field: "", message: "is empty, must begin with apiVersion and kind" });
   } catch (error) {
-    if (error instanceof YamlError) for (const problem of error.problems) refuse({ ...problem, field: "" });
+    if (error instanceof YamlError) for (const problem of error.problems) report({ ...problem, field: "" });
     else
-      refuse({ where: path, field: "", message: `cannot be read: ${describeCause(error).replace(`${path} `, "it ")}` });
+      report({ where: path, field: "", message: `cannot be read: ${describeCause(error).replace(`${path} `, "it ")}` });
     return undefined;
   }
 }
@@ -124,13 +120,13 @@ async function readRoot(path: string, files: ConfigFiles, refuse: RefuseProblem)
 const KIND = "CredentialProviderConfig";
 const GROUP = "kubelet.config.k8s.io";
 
-function versionOf(root: Node, path: string, refuse: RefuseProblem): string | undefined {
+function versionOf(root: ValueNode, path: string, report: ReportProblem): string | undefined {
   const wrong = (field: string, expected: string): undefined => {
     const found = getAt(root, [field]);
-    refuse({
+    report({
       where: found?.where ?? path,
       field,
-      message: `${found === undefined ? "missing" : `found ${showNode(found)}`}, must be ${expected}`,
+      message: `${found === undefined ? "missing" : `found ${describeNode(found)}`}, must be ${expected}`,
     });
   };
   const textIn = (field: string) => {
@@ -143,51 +139,91 @@ function versionOf(root: Node, path: string, refuse: RefuseProblem): string | un
   return textIn("kind") === KIND ? version : undefined;
 }
 
-type FileProvider = Omit<CredentialProvider, "defaultCacheDurationMs" | "env"> & {
+/** A provider in the file. Required fields are set, by `fieldsOfV1`. */
+interface FileProvider extends Pick<CredentialProvider, "name" | "matchImages" | "apiVersion"> {
   readonly defaultCacheDuration: string;
-  readonly env: readonly { readonly name: string; readonly value: string }[];
-};
-
-const providerFields = {
-  name: { read: text(nameProblem) },
-  matchImages: { read: list(text(placeProblem), { isFilled: true }) },
-  defaultCacheDuration: { read: text(durationProblem) },
-  apiVersion: { read: oneOf(providerApiVersions) },
-  args: { read: list(text()), byDefault: [] },
-  env: {
-    read: list(struct<{ name: string; value: string }>({ name: { read: text() }, value: { read: text() } })),
-    byDefault: [],
-  },
-};
-
-const tokenAttributes = struct<TokenAttributes>({
-  serviceAccountTokenAudience: { read: text((found) => (found === "" ? "must not be empty" : undefined)) },
-  cacheType: { read: oneOf(["ServiceAccount", "Token"]) },
-  requireServiceAccount: { read: flag },
-  requiredServiceAccountAnnotationKeys: { read: list(text(keyProblem)), byDefault: [] },
-  optionalServiceAccountAnnotationKeys: { read: list(text(keyProblem)), byDefault: [] },
-});
-
-const providerOfV1: Read<FileProvider> = struct<FileProvider>({
-  ...providerFields,
-  tokenAttributes: { read: tokenAttributes, isOptional: true },
-});
-/** The earlier versions of the file know of no tokens. */
-const providerBefore: Read<FileProvider> = struct<Omit<FileProvider, "tokenAttributes">>(providerFields);
-
-/** It is run from the folder of the programs, and from nowhere else. */
-function nameProblem(name: string): string | undefined {
-  if (name === "" || name === "." || name === "..") return "must be the name of a file";
-  if (/[/\0]/.test(name)) return "must be the name of a file, without a / in it";
-  return name.includes(" ") ? "must not have spaces in it" : undefined;
+  readonly args?: readonly string[];
+  readonly env?: readonly { readonly name: string; readonly value: string }[];
+  readonly tokenAttributes?: FileTokenAttributes;
 }
 
-/** What Go reads as the host of a URL: the port, if any, a number, and no control character or space. */
-function placeProblem(place: string): string | undefined {
-  const [host = ""] = place.split(/[/?#]/);
-  const isPlace = /^[^\s<>"{}|\\^`%@]*$/.test(host) && /^[^:]*(:\d*)?$|^\[[0-9a-fA-F:.]+\](:\d*)?$/.test(host);
-  const hasControls = [...place].some((char) => char < " " || char === "\x7f");
-  return isPlace && !hasControls ? undefined : "must be a registry such as *.registry.example:5000/team";
+type AnnotationKeyLists = "requiredServiceAccountAnnotationKeys" | "optionalServiceAccountAnnotationKeys";
+type FileTokenAttributes = Omit<TokenAttributes, AnnotationKeyLists> &
+  Partial<Pick<TokenAttributes, AnnotationKeyLists>>;
+
+const isRequired = true;
+
+/** v1alpha1 and v1beta1 have no tokenAttributes. */
+const fieldsOfV1Beta1: Readonly<Record<string, FieldRule>> = {
+  apiVersion: { type: "string", isRequired },
+  kind: { type: "string", isRequired },
+  providers: { type: "[]struct", isRequired, isNonEmpty: true },
+  "providers[].name": { type: "string", isRequired, problemOf: nameProblem },
+  "providers[].matchImages": { type: "[]string", isRequired, isNonEmpty: true, problemOf: imagePatternProblem },
+  "providers[].defaultCacheDuration": { type: "string", isRequired, problemOf: durationProblem },
+  "providers[].apiVersion": { type: "string", isRequired, problemOf: problemUnlessOneOf(providerApiVersions) },
+  "providers[].args": { type: "[]string" },
+  "providers[].env": { type: "[]struct" },
+  "providers[].env[].name": { type: "string", isRequired },
+  "providers[].env[].value": { type: "string", isRequired },
+};
+const fieldsOfV1: Readonly<Record<string, FieldRule>> = {
+  ...fieldsOfV1Beta1,
+  "providers[].tokenAttributes": { type: "*struct" },
+  "providers[].tokenAttributes.serviceAccountTokenAudience": {
+    type: "string",
+    isRequired,
+    problemOf: (found) => (found === "" ? "must not be empty" : undefined),
+  },
+  "providers[].tokenAttributes.cacheType": {
+    type: "string",
+    isRequired,
+    problemOf: problemUnlessOneOf(["ServiceAccount", "Token"]),
+  },
+  "providers[].tokenAttributes.requireServiceAccount": { type: "bool", isRequired },
+  "providers[].tokenAttributes.requiredServiceAccountAnnotationKeys": { type: "[]string", problemOf: keyProblem },
+  "providers[].tokenAttributes.optionalServiceAccountAnnotationKeys": { type: "[]string", problemOf: keyProblem },
+};
+
+function toProvider({
+  defaultCacheDuration,
+  args = [],
+  env = [],
+  tokenAttributes,
+  ...rest
+}: FileProvider): CredentialProvider {
+  return {
+    ...rest,
+    args,
+    defaultCacheDurationMs: parseDuration(defaultCacheDuration) ?? 0,
+    env: Object.fromEntries(env.map(({ name, value }) => [name, value])),
+    ...(tokenAttributes !== undefined && {
+      tokenAttributes: {
+        requiredServiceAccountAnnotationKeys: [],
+        optionalServiceAccountAnnotationKeys: [],
+        ...tokenAttributes,
+      },
+    }),
+  };
+}
+
+function problemUnlessOneOf(all: readonly string[]): (found: string) => string | undefined {
+  return (found) => (all.includes(found) ? undefined : `must be one of ${all.join(", ")}`);
+}
+
+/** The name is that of a binary in the plugin directory, and must not lead out of it. */
+function nameProblem(name: string): string | undefined {
+  if (name === "" || name === "." || name === "..") return "must be a file name";
+  if (/[/\0]/.test(name)) return "must be a file name without /";
+  return name.includes(" ") ? "must not contain spaces" : undefined;
+}
+
+/** Accepts what Go parses as the host of a URL: an optional numeric port, no spaces and no control characters. */
+function imagePatternProblem(pattern: string): string | undefined {
+  const [host = ""] = pattern.split(/[/?#]/);
+  const isHost = /^[^\s<>"{}|\\^`%@]*$/.test(host) && /^[^:]*(:\d*)?$|^\[[0-9a-fA-F:.]+\](:\d*)?$/.test(host);
+  const hasControls = [...pattern].some((char) => char < " " || char === "\x7f");
+  return isHost && !hasControls ? undefined : "must be a registry such as *.registry.example:5000/team";
 }
 
 function durationProblem(duration: string): string | undefined {
@@ -196,25 +232,26 @@ function durationProblem(duration: string): string | undefined {
   return ms < 0 ? "must be 0s or longer" : undefined;
 }
 
-/** A qualified name, whatever its case. */
+/** A qualified name in any case. */
 function keyProblem(key: string): string | undefined {
   const part = "[a-z0-9]([-a-z0-9_.]{0,61}[a-z0-9])?";
   const prefix = "(?=[^/]{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/";
   const isKey = new RegExp(`^(${prefix})?${part}$`).test(key.toLowerCase());
-  return isKey ? undefined : "must be the key of an annotation, such as example.com/role";
+  return isKey ? undefined : "must be an annotation key such as example.com/role";
 }
 
-/** What of a provider that is right by itself contradicts the others, or itself. */
+/** Checks a valid provider against the others, and its fields against each other. */
 function problemsOf(
-  { provider, where, field }: Named,
-  all: readonly Named[],
-  mayUseTokens: boolean,
+  { provider, where, field }: LocatedProvider,
+  all: readonly LocatedProvider[],
+  allowsTokens: boolean,
 ): readonly Problem[] {
   const { name, apiVersion, tokenAttributes: attributes } = provider;
-  const twin = all.find((each) => each.provider.name === name);
-  const say = (below: string, message: string): Problem => ({ where, field: `${field}.${below}`, message });
+  const first = all.find((each) => each.provider.name === name);
+  const problemAt = (below: string, message: string): Problem => ({ where, field: `${field}.${below}`, message });
   const problems: (Problem | false)[] = [
-    twin?.provider !== provider && say("name", `found ${JSON.stringify(name)}, which ${twin?.where} names already`),
+    first?.provider !== provider &&
+      problemAt("name", `found ${JSON.stringify(name)}, which is already used at ${first?.where}`),
   ];
   if (attributes !== undefined) {
     const { requiredServiceAccountAnnotationKeys: required, optionalServiceAccountAnnotationKeys: optional } =
@@ -223,13 +260,14 @@ function problemsOf(
     const twice = keys.find((key, index) => keys.indexOf(key) !== index);
     const at = (below: string) => `tokenAttributes.${below}`;
     problems.push(
-      !mayUseTokens &&
-        say("tokenAttributes", "needs the feature gate KubeletServiceAccountTokenForCredentialProviders"),
-      apiVersion !== providerApiVersions[0] && say("tokenAttributes", `needs apiVersion ${providerApiVersions[0]}`),
+      !allowsTokens &&
+        problemAt("tokenAttributes", "needs the feature gate KubeletServiceAccountTokenForCredentialProviders"),
+      apiVersion !== providerApiVersions[0] &&
+        problemAt("tokenAttributes", `needs apiVersion ${providerApiVersions[0]}`),
       !attributes.requireServiceAccount &&
         required.length > 0 &&
-        say(at("requiredServiceAccountAnnotationKeys"), "needs requireServiceAccount to be true"),
-      twice !== undefined && say("tokenAttributes", `names the annotation ${twice} twice`),
+        problemAt(at("requiredServiceAccountAnnotationKeys"), "needs requireServiceAccount to be true"),
+      twice !== undefined && problemAt("tokenAttributes", `names the annotation ${twice} twice`),
     );
   }
   return problems.filter((problem) => problem !== false);

@@ -1,144 +1,203 @@
 import { parseTime, TimeError } from "../../../proto/kubernetes/time.ts";
 import { nearestName } from "../../../proto/nearest-name.ts";
 import {
-  defaultOrigin,
+  DEFAULT_ORIGIN,
+  describeNode,
   emptyMap,
   type ListNode,
   type MapNode,
-  type Node,
   type Scalar,
-  showNode,
+  type ValueNode,
 } from "../../../proto/yaml/value-node.ts";
 import type { Problem } from "../problem.ts";
 import { parseDuration } from "./duration.ts";
-import type { Field, FieldType } from "./field-rule.ts";
-import { fieldAt, keyBelow, namesBelow, pathBelow } from "./field-tree.ts";
-import { checks } from "./value-checks.ts";
-import { describeExpectation, describeShape, valueType } from "./value-description.ts";
+import type { FieldRule, FieldType } from "./field-rule.ts";
+import { childPath, type FieldTree, keyPath } from "./field-tree.ts";
+import { valueChecks } from "./value-checks.ts";
+import { describeExpectation, describeField, valueType } from "./value-description.ts";
 
-export interface Shaped {
-  /** What is left when everything that is named in a problem is taken away, or emptied where a list keeps its places. */
+export interface DecodeResult {
+  /** The valid part. Invalid values are removed; an invalid list element becomes an empty one, so that indexes stay. */
   readonly node: MapNode;
   readonly problems: readonly Problem[];
 }
 
-/** How one file is read, and what was found wrong with it so far. */
-interface Reading {
+/** The decoding of one file, with the problems found so far. */
+interface DecodeState {
+  readonly tree: FieldTree<FieldRule>;
   readonly keepsNull: boolean;
   readonly problems: Problem[];
 }
 
 /**
- * Holds one file against the schema: every field known, every value of its type. Null is "not set"; a drop-in keeps it
- * (`keepsNull`), since there it removes a field.
+ * Decodes one file: every field must be known and of its type, and the required ones must be set. Null means unset. A
+ * drop-in keeps null (`keepsNull`), since merging it removes a field.
  */
-export function checkShape(root: Node, keepsNull: boolean): Shaped {
+export function decodeFields(root: ValueNode, tree: FieldTree<FieldRule>, keepsNull = false): DecodeResult {
   if (root.kind !== "map") {
-    const message = `found ${showNode(root)}, must be a map of fields, beginning with apiVersion and kind`;
+    const message = `found ${describeNode(root)}, must be a map of fields, beginning with apiVersion and kind`;
     return { node: emptyMap(root.where), problems: [{ where: root.where, field: "", message }] };
   }
-  const reading: Reading = { keepsNull, problems: [] };
-  return { node: readStruct(reading, root, "", ""), problems: reading.problems };
+  const state: DecodeState = { tree, keepsNull, problems: [] };
+  return { node: decodeStruct(state, root, "", ""), problems: state.problems };
 }
 
-function readStruct(reading: Reading, node: MapNode, path: string, shown: string): MapNode {
-  const entries = new Map<string, Node>();
+function decodeStruct(state: DecodeState, node: MapNode, path: string, shownPath: string): MapNode {
+  const { fieldAt, childNames } = state.tree;
+  const known = childNames(path);
+  const entries = new Map<string, ValueNode>();
   for (const [name, value] of node.entries) {
-    const below = pathBelow(shown, name.slice(0, 60));
-    const field = namesBelow(path).includes(name) ? fieldAt(pathBelow(path, name)) : undefined;
+    const below = childPath(shownPath, name.slice(0, 60));
+    const field = known.includes(name) ? fieldAt(childPath(path, name)) : undefined;
     if (field === undefined) {
-      reading.problems.push({ where: value.where, field: below, message: describeUnknown(path, name) });
+      state.problems.push({ where: value.where, field: below, message: describeUnknown(name, known) });
       continue;
     }
-    if (isNull(value) && !reading.keepsNull) continue;
-    const read = isNull(value) ? value : readField(reading, value, pathBelow(path, name), below, field);
-    if (read !== undefined) entries.set(name, read);
+    if (isNull(value) && !state.keepsNull) continue;
+    const decoded = isNull(value) ? value : decodeField(state, value, childPath(path, name), below, field);
+    if (decoded !== undefined) entries.set(name, decoded);
   }
+  for (const name of known)
+    if (fieldAt(childPath(path, name))?.isRequired && isNull(node.entries.get(name)))
+      state.problems.push({
+        where: node.where,
+        field: childPath(shownPath, name),
+        message: "missing, must be set",
+      });
   return { ...node, entries };
 }
 
-function readField(reading: Reading, node: Node, path: string, shown: string, field: Field): Node | undefined {
+function decodeField(
+  state: DecodeState,
+  node: ValueNode,
+  path: string,
+  shownPath: string,
+  field: FieldRule,
+): ValueNode | undefined {
+  if (field.isNonEmpty && node.kind === "list" && node.items.length === 0) {
+    const message = "found an empty list, must have at least one element";
+    state.problems.push({ where: node.where, field: shownPath, message });
+    return undefined;
+  }
   switch (field.type) {
     case "struct":
     case "*struct":
-      return node.kind === "map" ? readStruct(reading, node, path, shown) : refuseShape(reading, node, shown, field);
+      return node.kind === "map"
+        ? decodeStruct(state, node, path, shownPath)
+        : addShapeProblem(state, node, shownPath, field);
     case "[]struct":
       return node.kind === "list"
-        ? readStructs(reading, node, path, shown, field)
-        : refuseShape(reading, node, shown, field);
+        ? decodeStructList(state, node, path, shownPath, field)
+        : addShapeProblem(state, node, shownPath, field);
     case "[]string":
     case "[]int32":
-      return node.kind === "list" ? readList(reading, node, shown, field) : refuseShape(reading, node, shown, field);
+      return node.kind === "list"
+        ? decodeList(state, node, shownPath, field)
+        : addShapeProblem(state, node, shownPath, field);
     case "map[string]string":
     case "map[string]bool":
     case "map[string]Quantity":
     case "map[string][]string":
-      return node.kind === "map" ? readMap(reading, node, shown, field) : refuseShape(reading, node, shown, field);
+      return node.kind === "map"
+        ? decodeMap(state, node, shownPath, field)
+        : addShapeProblem(state, node, shownPath, field);
     default:
-      return readValue(reading, node, shown, field);
+      return decodeValue(state, node, shownPath, field);
   }
 }
 
-function readStructs(reading: Reading, list: ListNode, path: string, shown: string, field: Field): Node {
+function decodeStructList(
+  state: DecodeState,
+  list: ListNode,
+  path: string,
+  shownPath: string,
+  field: FieldRule,
+): ValueNode {
   const items = list.items.map((item, index) => {
-    const place = `${shown}[${index}]`;
-    const before = reading.problems.length;
-    const read = item.kind === "map" ? readStruct(reading, item, `${path}[]`, place) : undefined;
-    if (read === undefined) refuse(reading, item, place, field, "a map of fields");
-    // What is left of a broken element would be refused a second time, for what was taken out of it.
-    return read !== undefined && reading.problems.length === before ? read : emptyMap(defaultOrigin);
+    const itemPath = `${shownPath}[${index}]`;
+    const before = state.problems.length;
+    const decoded = item.kind === "map" ? decodeStruct(state, item, `${path}[]`, itemPath) : undefined;
+    if (decoded === undefined) addProblem(state, item, itemPath, field, "a map of fields");
+    // Empty an invalid element, so that later checks do not report the fields removed from it.
+    return decoded !== undefined && state.problems.length === before ? decoded : emptyMap(DEFAULT_ORIGIN);
   });
   return { ...list, items };
 }
 
-function readList(reading: Reading, list: ListNode, shown: string, field: Field): Node {
-  const broken: Node = { kind: "scalar", value: null, where: defaultOrigin };
-  const items = list.items.map((item, index) => readValue(reading, item, `${shown}[${index}]`, field) ?? broken);
+function decodeList(state: DecodeState, list: ListNode, shownPath: string, field: FieldRule): ValueNode {
+  const invalidItem: ValueNode = { kind: "scalar", value: null, where: DEFAULT_ORIGIN };
+  const items = list.items.map(
+    (item, index) => decodeValue(state, item, `${shownPath}[${index}]`, field) ?? invalidItem,
+  );
   return { ...list, items };
 }
 
-function readMap(reading: Reading, map: MapNode, shown: string, field: Field): Node {
-  const entries = new Map<string, Node>();
+function decodeMap(state: DecodeState, map: MapNode, shownPath: string, field: FieldRule): ValueNode {
+  const entries = new Map<string, ValueNode>();
   for (const [key, value] of map.entries) {
-    const place = keyBelow(shown, key);
-    const read = isNull(value) && reading.keepsNull ? value : readMapValue(reading, value, place, field);
-    if (read !== undefined) entries.set(key, read);
+    const itemPath = keyPath(shownPath, key);
+    const decoded = isNull(value) && state.keepsNull ? value : decodeMapValue(state, value, itemPath, field);
+    if (decoded !== undefined) entries.set(key, decoded);
   }
   return { ...map, entries };
 }
 
-function readMapValue(reading: Reading, value: Node, place: string, field: Field): Node | undefined {
-  if (field.type !== "map[string][]string") return readValue(reading, value, place, field);
+function decodeMapValue(
+  state: DecodeState,
+  value: ValueNode,
+  itemPath: string,
+  field: FieldRule,
+): ValueNode | undefined {
+  if (field.type !== "map[string][]string") return decodeValue(state, value, itemPath, field);
   return value.kind === "list"
-    ? readList(reading, value, place, field)
-    : refuse(reading, value, place, field, "a list of strings");
+    ? decodeList(state, value, itemPath, field)
+    : addProblem(state, value, itemPath, field, "a list of strings");
 }
 
-function readValue(reading: Reading, node: Node, shown: string, field: Field): Node | undefined {
-  if (node.kind === "scalar" && hasType(valueType(field.type), node.value)) return node;
-  const needsQuotes = valueType(field.type) === "string" && node.kind === "scalar" && field.allowed === undefined;
+function decodeValue(state: DecodeState, node: ValueNode, shownPath: string, field: FieldRule): ValueNode | undefined {
+  if (node.kind === "scalar" && hasType(valueType(field.type), node.value)) {
+    const problem = field.problemOf?.(String(node.value));
+    return problem === undefined ? node : addMessage(state, node, shownPath, field, problem);
+  }
+  const hasForm = field.allowed !== undefined || field.problemOf !== undefined;
+  const needsQuotes = valueType(field.type) === "string" && node.kind === "scalar" && !hasForm;
   const hint = needsQuotes && node.value !== null ? " (put it in quotes)" : "";
-  return refuse(reading, node, shown, field, `${describeExpectation(field)}${hint}`);
+  return addProblem(state, node, shownPath, field, `${describeExpectation(field)}${hint}`);
 }
 
-function refuseShape(reading: Reading, node: Node, shown: string, field: Field): undefined {
-  return refuse(reading, node, shown, field, describeShape(field));
+function addShapeProblem(state: DecodeState, node: ValueNode, shownPath: string, field: FieldRule): undefined {
+  return addProblem(state, node, shownPath, field, describeField(field));
 }
 
-function refuse({ problems }: Reading, node: Node, shown: string, field: Field, expected: string): undefined {
-  const found = field.secret ? "a value that is not shown" : showNode(node);
-  problems.push({ where: node.where, field: shown, message: `found ${found}, must be ${expected}` });
+function addProblem(
+  state: DecodeState,
+  node: ValueNode,
+  shownPath: string,
+  field: FieldRule,
+  expected: string,
+): undefined {
+  return addMessage(state, node, shownPath, field, `must be ${expected}`);
+}
+
+function addMessage(
+  { problems }: DecodeState,
+  node: ValueNode,
+  shownPath: string,
+  field: FieldRule,
+  message: string,
+): undefined {
+  const found = field.secret ? "a value that is not shown" : describeNode(node);
+  problems.push({ where: node.where, field: shownPath, message: `found ${found}, ${message}` });
   return undefined;
 }
 
-function isNull(node: Node): boolean {
-  return node.kind === "scalar" && node.value === null;
+function isNull(node: ValueNode | undefined): boolean {
+  return node === undefined || (node.kind === "scalar" && node.value === null);
 }
 
-function describeUnknown(path: string, name: string): string {
-  const nearest = nearestName(name, namesBelow(path));
+function describeUnknown(name: string, names: readonly string[]): string {
+  const nearest = nearestName(name, names);
   if (nearest !== undefined) return `unknown field, did you mean ${nearest}?`;
-  const names = namesBelow(path);
   return names.length > 12 ? "unknown field" : `unknown field, known are ${names.join(", ")}`;
 }
 
@@ -164,7 +223,7 @@ function hasType(type: FieldType, value: Scalar): boolean {
       return Number.isSafeInteger(value) || (typeof value === "string" && parseDuration(value) !== undefined);
     case "QuantityValue":
       return Number.isFinite(value) || typeof value === "string"
-        ? checks["a quantity such as 10Mi"](String(value))
+        ? valueChecks["a quantity such as 10Mi"](String(value))
         : false;
     case "*Time":
       return typeof value === "string" && isTime(value);
@@ -173,8 +232,8 @@ function hasType(type: FieldType, value: Scalar): boolean {
   }
 }
 
-function isIntegerWithin(value: Scalar, least: number, greatest: number): boolean {
-  return typeof value === "number" && Number.isInteger(value) && value >= least && value <= greatest;
+function isIntegerWithin(value: Scalar, min: number, max: number): boolean {
+  return typeof value === "number" && Number.isInteger(value) && value >= min && value <= max;
 }
 
 function isTime(text: string): boolean {

@@ -1,6 +1,6 @@
 import { DurationError, parseDurationMs } from "../../../proto/kubernetes/duration.ts";
 
-/** Milliseconds of a duration in Go's notation (`1m30s`), undefined for any other text. */
+/** Parses a Go duration (`1m30s`) to milliseconds; undefined for any other text. */
 export function parseDuration(text: string): number | undefined {
   try {
     return parseDurationMs(text);

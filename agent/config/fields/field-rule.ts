@@ -1,11 +1,8 @@
-import type { KubeletConfiguration } from "../../../proto/kubelet/config.ts";
-import type { Json } from "../../../proto/yaml/value-node.ts";
-import type { FeatureGateName } from "../kubelet-config/feature-gates.ts";
 import type { CheckName } from "./value-checks.ts";
 
 /**
- * The Go type behind a field, as it decides what a file may say and what zero means: a pointer keeps an explicit zero,
- * everything else takes zero for "not set" and gets its default.
+ * The Go type of a field. It decides which values a file may contain and what zero means: a pointer keeps an explicit
+ * zero, all other types treat zero as unset and apply the default.
  */
 export type FieldType =
   | "bool"
@@ -33,40 +30,19 @@ export type FieldType =
   | "*struct"
   | "[]struct";
 
-/** One row of the schema. Lists and maps: what is said of values holds for each element. */
-export interface Field {
+/** Which values one field of a configuration file may have. For lists and maps, the checks apply to each element. */
+export interface FieldRule {
   readonly type: FieldType;
-  readonly default?: Json;
   readonly allowed?: readonly (string | number)[];
-  /** Least and greatest value, both allowed; durations as texts. */
+  /** Minimum and maximum, both inclusive; durations as text. */
   readonly range?: readonly [number, number] | readonly [string, string];
   readonly must?: CheckName;
-  /** For maps: the keys there may be. */
-  readonly keys?: readonly string[];
-  /** The default stands only while this gate is on. */
-  readonly gate?: FeatureGateName;
-  /** The value never appears in a message. */
+  /** Messages never contain the value. */
   readonly secret?: true;
-  readonly implemented: boolean;
-  /**
-   * Values that ask for what happens. Of a field that is carried out these are the only ones, and the default may not be among
-   * them; of one that is not they ask for what happens anyway.
-   */
-  readonly implementedValues?: readonly Json[];
-  /** What happens instead while it is not implemented. */
-  readonly instead?: string;
+  /** The field must be set, and not to null. */
+  readonly isRequired?: true;
+  /** The list must have at least one element. */
+  readonly isNonEmpty?: true;
+  /** Completes the message "found …, " about a text that is wrong; undefined for a valid one. */
+  readonly problemOf?: (text: string) => string | undefined;
 }
-
-/** Every path of KubeletConfiguration: `logging.vmodule[].filePattern`. */
-export type FieldPath = PathOf<KubeletConfiguration>;
-
-type PathOf<T> = { [K in keyof T & string]: K | Below<K, NonNullable<T[K]>> }[keyof T & string];
-type Below<K extends string, V> = V extends string | number | boolean
-  ? never
-  : V extends readonly (infer E)[]
-    ? E extends object
-      ? `${K}[].${PathOf<E>}`
-      : never
-    : string extends keyof V
-      ? never
-      : `${K}.${PathOf<V>}`;

@@ -1,26 +1,24 @@
-import { schema } from "../kubelet-config/schema.ts";
-import type { Field } from "./field-rule.ts";
-
-const fields: ReadonlyMap<string, Field> = new Map(Object.entries(schema));
-const children: ReadonlyMap<string, readonly string[]> = groupByParent(fields.keys());
-
-/** The schema's row of a path such as `logging.vmodule[].verbosity`, undefined where there is none. */
-export function fieldAt(path: string): Field | undefined {
-  return fields.get(path);
+/** The rows of a schema by path, such as `logging.vmodule[].verbosity`. */
+export interface FieldTree<Row> {
+  /** The row of a path; undefined for an unknown one. */
+  readonly fieldAt: (path: string) => Row | undefined;
+  /** The field names of the object at a path, in the order of the field table. "" is the whole file, `x[]` an element of x. */
+  readonly childNames: (path: string) => readonly string[];
 }
 
-/** The names of the fields right below a struct, in the table's order; "" is the whole file, `x[]` an element of x. */
-export function namesBelow(path: string): readonly string[] {
-  return children.get(path) ?? [];
+export function createFieldTree<Row>(rows: Readonly<Record<string, Row>>): FieldTree<Row> {
+  const fields: ReadonlyMap<string, Row> = new Map(Object.entries(rows));
+  const children = groupByParent(fields.keys());
+  return { fieldAt: (path) => fields.get(path), childNames: (path) => children.get(path) ?? [] };
 }
 
-/** The path of a field below a struct. */
-export function pathBelow(parent: string, name: string): string {
+/** The path of a field of a struct. */
+export function childPath(parent: string, name: string): string {
   return parent === "" ? name : `${parent}.${name}`;
 }
 
-/** How a message writes the path of a map's value: keys hold dots of their own. */
-export function keyBelow(parent: string, key: string): string {
+/** The path of a map entry in messages. Keys are quoted since they may contain dots. */
+export function keyPath(parent: string, key: string): string {
   return `${parent}[${JSON.stringify(key.slice(0, 60))}]`;
 }
 

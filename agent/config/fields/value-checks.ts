@@ -1,13 +1,13 @@
 import { isIP } from "node:net";
 import { normalize } from "node:path/posix";
 import { parseQuantity, QuantityError } from "../../../proto/kubernetes/quantity.ts";
-import { readSysctlPattern } from "../../../proto/kubernetes/sysctl.ts";
+import { parseSysctlPattern } from "../../../proto/kubernetes/sysctl.ts";
 import { checkLabelValue, checkQualifiedName } from "../../../proto/kubernetes/validation/names.ts";
 import { fitsSocketPath } from "../../../proto/socket-path.ts";
 import { parseDuration } from "./duration.ts";
 
-/** What a text must be, in the words of the message, and how that is told. */
-export const checks = {
+/** The checks of single values. Each key completes the sentence "must be …" in error messages. */
+export const valueChecks = {
   "an IP address": (text: string) => isIP(text) !== 0,
   "one IP address, or one of each family separated by a comma, none of them loopback, link-local or multicast, and 0.0.0.0 or :: only alone":
     isNodeIP,
@@ -29,8 +29,8 @@ export const checks = {
   "a duration greater than zero, such as 1m30s": (text: string) => (parseDuration(text) ?? 0) > 0,
   "a duration of at least 3s": (text: string) => (parseDuration(text) ?? 0) >= 3000,
   "a duration, not negative, such as 1m30s": (text: string) => (parseDuration(text) ?? -1) >= 0,
-  "a sysctl such as kernel.msg* or net.core.somaxconn, of a namespace": (text: string) =>
-    readSysctlPattern(text) !== undefined,
+  "a namespaced sysctl such as kernel.msg* or net.core.somaxconn": (text: string) =>
+    parseSysctlPattern(text) !== undefined,
   "an image name without tag or digest, or a prefix ending in /*": isImagePattern,
   "a label key such as example.com/role": (text: string) => checkQualifiedName("", text).length === 0,
   "a label value": (text: string) => checkLabelValue("", text).length === 0,
@@ -39,14 +39,14 @@ export const checks = {
   "not empty": (text: string) => text !== "",
 } as const satisfies Record<string, (text: string) => boolean>;
 
-export type CheckName = keyof typeof checks;
+export type CheckName = keyof typeof valueChecks;
 
-/** True for `memory` and `hugepages-<size>`, which memory can be reserved of per NUMA node. */
+/** The resources that can be reserved per NUMA node: `memory` and `hugepages-<size>`. */
 export function isMemoryResource(name: string): boolean {
   return name === "memory" || /^hugepages-\S+$/.test(name);
 }
 
-/** A quantity whose sign (-1, 0, 1) is accepted. */
+/** Whether the text is a quantity with an accepted sign (-1, 0 or 1). */
 function isQuantity(text: string, accepts: (sign: number) => boolean): boolean {
   try {
     const { mantissa } = parseQuantity(text);
@@ -57,9 +57,9 @@ function isQuantity(text: string, accepts: (sign: number) => boolean): boolean {
   }
 }
 
-function isPercentage(text: string, least: number, most: number): boolean {
+function isPercentage(text: string, min: number, max: number): boolean {
   const number = /^[+-]?(?:\d+\.?\d*|\.\d+)%$/.test(text) ? Number(text.slice(0, -1)) : Number.NaN;
-  return number >= least && number <= most;
+  return number >= min && number <= max;
 }
 
 function isNodeIP(text: string): boolean {
@@ -68,14 +68,14 @@ function isNodeIP(text: string): boolean {
   const families = addresses.map((address) => isIP(address));
   const isPair = families.length === 2 && families[0] !== families[1];
   if (families.includes(0) || !(isPair || families.length === 1)) return false;
-  return addresses.every((address) => isOfNode(address) && !(isPair && /^[0:.]+$/.test(address)));
+  return addresses.every((address) => isReachableAddress(address) && !(isPair && /^[0:.]+$/.test(address)));
 }
 
-/** Rule: the kubelet tells of no address that others cannot reach this very machine by. */
-function isOfNode(address: string): boolean {
+/** Rule: the kubelet reports no address at which other machines cannot reach the node. */
+function isReachableAddress(address: string): boolean {
   const ipv4 = address.replace(/^::ffff:(?=\d+\.)/i, "");
   if (isIP(ipv4) === 4) return !/^(127|169\.254|22[4-9]|23\d)\./.test(ipv4);
-  // With a zone it is meant on one link alone.
+  // An address with a zone is valid on one link only.
   return !/^(fe[89ab].|ff..):|%|^[0:]+:0*1$/i.test(address);
 }
 

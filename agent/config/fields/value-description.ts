@@ -1,6 +1,6 @@
-import type { Field, FieldType } from "./field-rule.ts";
+import type { FieldRule, FieldType } from "./field-rule.ts";
 
-/** The type of one value of a field: an element's where the field is a list or a map. */
+/** The type of one value of a field: the element type for lists and maps. */
 export function valueType(type: FieldType): FieldType {
   switch (type) {
     case "[]string":
@@ -18,22 +18,22 @@ export function valueType(type: FieldType): FieldType {
   }
 }
 
-/** What a value of the field must be, to stand behind "must be". */
-export function describeExpectation({ type, allowed, range, must }: Field): string {
+/** Describes a valid value; completes the sentence "must be …". */
+export function describeExpectation({ type, allowed, range, must }: FieldRule): string {
   if (allowed !== undefined) {
     const list = allowed.map((value) => JSON.stringify(value)).join(", ");
     return allowed.length === 1 ? list : `one of ${list}`;
   }
   if (must !== undefined) return must;
   if (range === undefined) return describeType(valueType(type));
-  const [least, greatest] = range;
-  if (typeof least === "string") return `a duration from ${least} to ${greatest}`;
-  if (type === "*float64") return `a number greater than 0 and at most ${greatest}`;
-  return `an integer from ${least} to ${greatest}`;
+  const [min, max] = range;
+  if (typeof min === "string") return `a duration from ${min} to ${max}`;
+  if (type === "*float64") return `a number greater than 0 and at most ${max}`;
+  return `an integer from ${min} to ${max}`;
 }
 
-/** What a whole field must be: a list, a map, or one value. */
-export function describeShape(field: Field): string {
+/** Describes a whole valid field: a list, a map, or one value. */
+export function describeField(field: FieldRule): string {
   switch (field.type) {
     case "struct":
     case "*struct":

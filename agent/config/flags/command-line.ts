@@ -3,9 +3,9 @@ import { shorten } from "../../../proto/yaml/value-node.ts";
 import type { Problem } from "../problem.ts";
 import type { Flag, FlagGroup } from "./flag.ts";
 import { nearestFlag } from "./nearest-flag.ts";
-import { releaseThatRemoved } from "./removed-flags.ts";
+import { removalRelease } from "./removed-flags.ts";
 
-/** One flag as it was written. */
+/** One flag with its text, as found on the command line. */
 export interface GivenFlag {
   readonly flag: Flag;
   readonly text: string;
@@ -17,9 +17,9 @@ export interface CommandLine {
 }
 
 /**
- * Splits a command line as the kubelet does: `--name=value`, `--name value`, `--name` alone for what is true by being
- * there, `-v 2`, `-v2`, `-v=2`, `_` for `-` in names, and `--` before words that are no flags, which are refused.
- * Rule: spf13/pflag.
+ * Splits a command line with the rules of spf13/pflag, which the kubelet uses: `--name=value`, `--name value`, `--name`
+ * alone for a boolean flag, `-v 2`, `-v2`, `-v=2`, and `_` for `-` in names. Positional arguments, also after `--`, are
+ * errors.
  */
 export function splitCommandLine(argv: readonly string[], groups: readonly FlagGroup[]): CommandLine {
   const flags = groups.flatMap((group) => group.flags);
@@ -29,64 +29,64 @@ export function splitCommandLine(argv: readonly string[], groups: readonly FlagG
   const problems: Problem[] = [];
   let position = 0;
 
-  const refuse = (where: string, message: string) => problems.push({ where: shorten(where), field: "", message });
-  function refuseWord(word: string, cure = "") {
-    refuse("command line", `found ${shorten(JSON.stringify(word))}, which is no flag${cure}`);
+  const addProblem = (where: string, message: string) => problems.push({ where: shorten(where), field: "", message });
+  function rejectArgument(argument: string, hint = "") {
+    addProblem("command line", `unexpected argument ${shorten(JSON.stringify(argument))}${hint}`);
   }
 
-  /** A switch stands alone: what was meant as its value needs the equals sign. */
-  function refuseSwitchValue(word: string, before: string) {
-    const name = before.replace(/^--/, "").replaceAll("_", "-");
-    const isValue = parseBoolean(word) !== undefined && byName.get(name)?.type === "bool";
-    refuseWord(word, isValue ? `: write --${name}=${word}` : "");
+  /** A boolean flag takes its value only after an equals sign. */
+  function rejectPositional(argument: string, previous: string) {
+    const name = previous.replace(/^--/, "").replaceAll("_", "-");
+    const isValue = parseBoolean(argument) !== undefined && byName.get(name)?.type === "bool";
+    rejectArgument(argument, isValue ? `: write --${name}=${argument}` : "");
   }
 
-  function take(shown: string, flag: Flag, attached: string | undefined) {
-    const text = attached ?? (needsNoValue(flag) ? "true" : argv[position++]);
-    if (text === undefined) refuse(shown, `needs a value: a ${flag.type}`);
+  function addFlag(shownName: string, flag: Flag, attached: string | undefined) {
+    const text = attached ?? (isBoolean(flag) ? "true" : argv[position++]);
+    if (text === undefined) addProblem(shownName, `needs a value: a ${flag.type}`);
     else given.push({ flag, text });
   }
 
-  /** What follows an unknown flag is most likely its value, and no second mistake. */
+  /** Skips the probable value of an unknown flag, so that it is not reported as a second error. */
   function skipValue() {
     const next = argv[position];
     if (next !== undefined && !next.startsWith("-")) position += 1;
   }
 
-  function takeLong(word: string) {
-    const [, written = "", , attached] = /^--([^=]*)(=(.*))?$/s.exec(word) ?? [];
-    const name = written.replaceAll("_", "-");
+  function parseLong(argument: string) {
+    const [, writtenName = "", , attached] = /^--([^=]*)(=(.*))?$/s.exec(argument) ?? [];
+    const name = writtenName.replaceAll("_", "-");
     const flag = byName.get(name);
-    if (flag !== undefined) return take(`--${name}`, flag, attached);
+    if (flag !== undefined) return addFlag(`--${name}`, flag, attached);
     if (attached === undefined) skipValue();
-    const release = releaseThatRemoved(name);
-    if (release !== undefined) return refuse(`--${written}`, `was removed in Kubernetes ${release}: take it out`);
+    const release = removalRelease(name);
+    if (release !== undefined) return addProblem(`--${writtenName}`, `was removed in Kubernetes ${release}: remove it`);
     const nearest = nearestFlag(name, flags);
-    refuse(`--${written}`, `unknown flag${nearest === undefined ? "" : `, did you mean --${nearest}?`}`);
+    addProblem(`--${writtenName}`, `unknown flag${nearest === undefined ? "" : `, did you mean --${nearest}?`}`);
   }
 
-  function takeShort(letters: string) {
+  function parseShort(letters: string) {
     const [letter = "", ...rest] = letters;
     const flag = byShorthand.get(letter);
     const tail = rest.join("");
-    if (flag === undefined) return refuse(`-${letters}`, `unknown flag -${letter}; long flags begin with --`);
-    if (tail.startsWith("=") && tail.length > 1) return take(`-${letter}`, flag, tail.slice(1));
-    if (!needsNoValue(flag)) return take(`-${letter}`, flag, tail === "" ? undefined : tail);
-    take(`-${letter}`, flag, undefined);
-    if (tail !== "") takeShort(tail);
+    if (flag === undefined) return addProblem(`-${letters}`, `unknown flag -${letter}; long flags begin with --`);
+    if (tail.startsWith("=") && tail.length > 1) return addFlag(`-${letter}`, flag, tail.slice(1));
+    if (!isBoolean(flag)) return addFlag(`-${letter}`, flag, tail === "" ? undefined : tail);
+    addFlag(`-${letter}`, flag, undefined);
+    if (tail !== "") parseShort(tail);
   }
 
   while (position < argv.length) {
-    const word = argv[position++] ?? "";
-    if (word === "--") for (const last of argv.slice(position)) refuseWord(last);
-    if (word === "--") break;
-    if (word.startsWith("--")) takeLong(word);
-    else if (word.startsWith("-") && word !== "-") takeShort(word.slice(1));
-    else refuseSwitchValue(word, argv[position - 2] ?? "");
+    const argument = argv[position++] ?? "";
+    if (argument === "--") for (const positional of argv.slice(position)) rejectArgument(positional);
+    if (argument === "--") break;
+    if (argument.startsWith("--")) parseLong(argument);
+    else if (argument.startsWith("-") && argument !== "-") parseShort(argument.slice(1));
+    else rejectPositional(argument, argv[position - 2] ?? "");
   }
   return { given, problems };
 }
 
-function needsNoValue({ type }: Flag): boolean {
+function isBoolean({ type }: Flag): boolean {
   return type === "bool" || type === "version[=true]";
 }

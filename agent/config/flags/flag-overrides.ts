@@ -1,71 +1,71 @@
-import { type Json, type MapNode, type Node, nodeOf, setAt, shorten } from "../../../proto/yaml/value-node.ts";
-import { fieldAt } from "../fields/field-tree.ts";
+import { type Json, type MapNode, setAt, shorten, toNode, type ValueNode } from "../../../proto/yaml/value-node.ts";
 import { describeExpectation } from "../fields/value-description.ts";
+import { fieldAt } from "../kubelet-config/field-path.ts";
 import type { Problem } from "../problem.ts";
 import type { GivenFlag } from "./command-line.ts";
 import type { Flag } from "./flag.ts";
-import { readFlag } from "./flag-value.ts";
+import { parseFlag } from "./flag-value.ts";
 
-/** What one flag was set to, all its repetitions together. */
-export interface Setting {
+/** The value of one flag; repetitions are merged. */
+export interface FlagOverride {
   readonly flag: Flag;
   readonly value: Json;
 }
 
-export interface Settings {
-  /** By the flag's name. */
-  readonly byName: ReadonlyMap<string, Setting>;
+export interface FlagOverrides {
+  /** The overrides by flag name. */
+  readonly byName: ReadonlyMap<string, FlagOverride>;
   readonly problems: readonly Problem[];
 }
 
-/** Reads the values of the flags given, and names each that is wrong with what was found and what would be right. */
-export function readSettings(given: readonly GivenFlag[]): Settings {
+/** Parses the values of the given flags. A problem names the flag, the value found and the value expected. */
+export function parseFlagOverrides(given: readonly GivenFlag[]): FlagOverrides {
   const texts = Map.groupBy(given, ({ flag }) => flag);
-  const byName = new Map<string, Setting>();
+  const byName = new Map<string, FlagOverride>();
   const problems: Problem[] = [];
-  for (const [flag, uses] of texts) {
-    const reading = readFlag(
+  for (const [flag, occurrences] of texts) {
+    const result = parseFlag(
       flag,
-      uses.map(({ text }) => text),
+      occurrences.map(({ text }) => text),
     );
-    if ("value" in reading) byName.set(flag.name, { flag, value: reading.value });
+    if ("value" in result) byName.set(flag.name, { flag, value: result.value });
     else {
-      const found = flag.secret ? "a value that is not shown" : shorten(JSON.stringify(uses.at(-1)?.text));
-      const expected = rangeOf(flag) ?? reading.expected;
+      const found = flag.secret ? "a value that is not shown" : shorten(JSON.stringify(occurrences.at(-1)?.text));
+      const expected = rangeOf(flag) ?? result.expected;
       problems.push({ where: originOf(flag), field: "", message: `found ${found}, must be ${expected}` });
     }
   }
   return { byName, problems };
 }
 
-/** Lays the flags that set fields over the configuration. Feature gates are added one by one, all else replaces. */
-export function applySettings(config: MapNode, { byName }: Settings): MapNode {
+/** Applies the flags that set fields. Feature gates are merged one by one, all other values are replaced. */
+export function applyFlagOverrides(config: MapNode, { byName }: FlagOverrides): MapNode {
   let applied = config;
   for (const { flag, value } of byName.values()) {
     if (flag.field === undefined) continue;
-    const node = nodeOf(value, originOf(flag));
-    applied = setAt(applied, flag.field.split("."), flag.field === "featureGates" ? addGates(applied, node) : node);
+    const node = toNode(value, originOf(flag));
+    applied = setAt(applied, flag.field.split("."), flag.field === "featureGates" ? mergeGates(applied, node) : node);
   }
   return applied;
 }
 
-/** One line for each flag without a field that is not carried out yet. */
-export function settingWarnings({ byName }: Settings): readonly string[] {
+/** One warning for each flag without a field that is not implemented yet. */
+export function flagWarnings({ byName }: FlagOverrides): readonly string[] {
   return [...byName.values()]
     .filter(({ flag, value }) => !flag.implemented && String(value) !== (flag.default ?? ""))
     .map(({ flag, value }) => {
       const shown = flag.secret ? "" : ` ${shorten(JSON.stringify(value))}`;
-      return `${originOf(flag)}${shown} is known but not implemented yet: ${flag.instead}`;
+      return `${originOf(flag)}${shown} is known but not implemented yet: ${flag.insteadMessage}`;
     });
 }
 
-/** What a whole number may be by the field that the flag sets, which is less than what its type holds. */
+/** The range of an integer field, which is narrower than that of the flag's type. */
 function rangeOf({ type, field }: Flag): string | undefined {
   const row = field === undefined || !["int", "int32"].includes(type) ? undefined : fieldAt(field);
   return row?.range === undefined ? undefined : describeExpectation(row);
 }
 
-function addGates(config: MapNode, given: Node): Node {
+function mergeGates(config: MapNode, given: ValueNode): ValueNode {
   const before = config.entries.get("featureGates");
   if (before?.kind !== "map" || given.kind !== "map") return given;
   return { ...before, entries: new Map([...before.entries, ...given.entries]) };

@@ -1,69 +1,91 @@
-import type { FieldPath } from "../fields/field-rule.ts";
+import type { FieldPath } from "../kubelet-config/field.ts";
 import type { Flag, FlagGroup, FlagType } from "./flag.ts";
 
-type Rest = Omit<Flag, "name" | "type" | "field" | "implemented" | "instead" | "about" | "deprecated">;
+type OtherProperties = Omit<
+  Flag,
+  "name" | "type" | "field" | "implemented" | "insteadMessage" | "description" | "deprecated"
+>;
 
-/** A flag that sets a field. All of these are deprecated in favour of the file, but for a few. */
-function sets(field: FieldPath, name: string, type: FlagType, rest: Rest & { readonly deprecated?: false } = {}): Flag {
+/** A flag that sets a field. Most of them are deprecated in favour of the configuration file. */
+function fieldFlag(
+  field: FieldPath,
+  name: string,
+  type: FlagType,
+  rest: OtherProperties & { readonly deprecated?: false } = {},
+): Flag {
   return { deprecated: true, ...rest, name, type, field, implemented: true };
 }
 
-/** A setting that is a flag alone, carried out. */
-function alone(name: string, type: FlagType, about: string, rest: Rest = {}): Flag {
-  return { ...rest, name, type, about, deprecated: false, implemented: true };
+/** A setting that exists only as a flag and is implemented. */
+function standaloneFlag(name: string, type: FlagType, description: string, rest: OtherProperties = {}): Flag {
+  return { ...rest, name, type, description, deprecated: false, implemented: true };
 }
 
-/** A setting that is a flag alone, known and without effect yet. */
-function later(name: string, type: FlagType, about: string, instead: string, rest: Rest = {}): Flag {
-  return { ...rest, name, type, about, instead, deprecated: false, implemented: false };
+/** A setting that exists only as a flag and has no effect yet. */
+function unimplementedFlag(
+  name: string,
+  type: FlagType,
+  description: string,
+  insteadMessage: string,
+  rest: OtherProperties = {},
+): Flag {
+  return { ...rest, name, type, description, insteadMessage, deprecated: false, implemented: false };
 }
 
-/** A flag that is kept so that old command lines go on working. */
-function ignored(name: string, type: FlagType, instead: string, rest: Rest = {}): Flag {
-  return { ...rest, name, type, instead, about: "accepted without effect", deprecated: true, implemented: false };
+/** A flag without effect that is accepted, so that old command lines keep working. */
+function ignoredFlag(name: string, type: FlagType, insteadMessage: string, rest: OtherProperties = {}): Flag {
+  return {
+    ...rest,
+    name,
+    type,
+    insteadMessage,
+    description: "accepted without effect",
+    deprecated: true,
+    implemented: false,
+  };
 }
 
 const noCadvisor = "the agent has no cAdvisor";
-const deadContainers = "of a container's dead instances the newest is kept";
+const deadContainers = "the newest dead instance of each container is kept";
 
-/** Every flag of the kubelet 1.36, once, in the groups of the help, and one of our own. */
+/** Every flag of the kubelet 1.36 in the groups of the help, and `--in-cluster` of Berth. */
 export const flagGroups: readonly FlagGroup[] = [
   {
     title: "Starting",
     flags: [
-      { ...alone("help", "bool", "print this help and exit"), shorthand: "h" },
-      alone("version", "version[=true]", "print the version and exit; --version=raw prints all of it"),
-      alone("config", "string", "the KubeletConfiguration file"),
-      alone("config-dir", "string", "a directory of drop-ins (*.conf) over the configuration file"),
-      alone("root-dir", "string", "where the agent keeps its state", {
+      { ...standaloneFlag("help", "bool", "print this help and exit"), shorthand: "h" },
+      standaloneFlag("version", "version[=true]", "print the version and exit; --version=raw prints all details"),
+      standaloneFlag("config", "string", "the KubeletConfiguration file"),
+      standaloneFlag("config-dir", "string", "a directory of drop-ins (*.conf) over the configuration file"),
+      standaloneFlag("root-dir", "string", "where the agent keeps its state", {
         default: "/var/lib/kubelet",
         must: "not empty",
       }),
-      alone("hostname-override", "string", "the node's name, instead of the machine's"),
-      alone("kubeconfig", "string", "how to reach the API server; without it, static pods only"),
-      alone(
+      standaloneFlag("hostname-override", "string", "the node's name, instead of the machine's"),
+      standaloneFlag("kubeconfig", "string", "how to reach the API server; without it, static pods only"),
+      standaloneFlag(
         "in-cluster",
         "bool",
-        "reach it as a container of a pod does, by its service account (not of the kubelet)",
+        "reach the API server with the service account of the agent's own pod (no kubelet flag)",
         {
           default: "false",
         },
       ),
-      later(
+      unimplementedFlag(
         "bootstrap-kubeconfig",
         "string",
-        "a kubeconfig to get the first client certificate with",
-        "no certificate is asked for yet: --kubeconfig has to have one",
+        "a kubeconfig for requesting the first client certificate",
+        "no certificate is requested yet: --kubeconfig must contain one",
       ),
-      later("cert-dir", "string", "where certificates are kept", "no certificates are made yet", {
+      unimplementedFlag("cert-dir", "string", "where certificates are kept", "no certificates are generated yet", {
         default: "/var/lib/kubelet/pki",
         must: "not empty",
       }),
-      later("lock-file", "string", "a file to hold a lock on", "the lock below --root-dir is the only one"),
-      later(
+      unimplementedFlag("lock-file", "string", "a file to hold a lock on", "the lock below --root-dir is the only one"),
+      unimplementedFlag(
         "exit-on-lock-contention",
         "bool",
-        "end when another process opens --lock-file",
+        "exit when another process opens --lock-file",
         "no lock file is watched",
         {
           default: "false",
@@ -74,49 +96,53 @@ export const flagGroups: readonly FlagGroup[] = [
   {
     title: "Static pods",
     flags: [
-      sets("staticPodPath", "pod-manifest-path", "string"),
-      sets("staticPodURL", "manifest-url", "string", { secret: true }),
-      sets("staticPodURLHeader", "manifest-url-header", "colonSeparatedMultimapStringString", { secret: true }),
-      sets("fileCheckFrequency", "file-check-frequency", "duration"),
-      sets("httpCheckFrequency", "http-check-frequency", "duration"),
-      sets("syncFrequency", "sync-frequency", "duration"),
-      sets("runOnce", "runonce", "bool"),
+      fieldFlag("staticPodPath", "pod-manifest-path", "string"),
+      fieldFlag("staticPodURL", "manifest-url", "string", { secret: true }),
+      fieldFlag("staticPodURLHeader", "manifest-url-header", "colonSeparatedMultimapStringString", { secret: true }),
+      fieldFlag("fileCheckFrequency", "file-check-frequency", "duration"),
+      fieldFlag("httpCheckFrequency", "http-check-frequency", "duration"),
+      fieldFlag("syncFrequency", "sync-frequency", "duration"),
+      fieldFlag("runOnce", "runonce", "bool"),
     ],
   },
   {
     title: "Runtime and images",
     flags: [
-      sets("containerRuntimeEndpoint", "container-runtime-endpoint", "string"),
-      sets("imageServiceEndpoint", "image-service-endpoint", "string"),
-      sets("runtimeRequestTimeout", "runtime-request-timeout", "duration"),
-      sets("serializeImagePulls", "serialize-image-pulls", "bool"),
-      sets("registryPullQPS", "registry-qps", "int32"),
-      sets("registryBurst", "registry-burst", "int32"),
-      sets("seccompDefault", "seccomp-default", "bool", { deprecated: false }),
-      sets("allowedUnsafeSysctls", "allowed-unsafe-sysctls", "strings"),
-      sets("imageGCHighThresholdPercent", "image-gc-high-threshold", "int32"),
-      sets("imageGCLowThresholdPercent", "image-gc-low-threshold", "int32"),
-      sets("imageMinimumGCAge", "minimum-image-ttl-duration", "duration"),
-      sets("containerLogMaxFiles", "container-log-max-files", "int32"),
-      sets("containerLogMaxSize", "container-log-max-size", "string"),
-      sets("volumePluginDir", "volume-plugin-dir", "string"),
-      sets("volumeStatsAggPeriod", "volume-stats-agg-period", "duration"),
-      sets("enableControllerAttachDetach", "enable-controller-attach-detach", "bool"),
-      alone("image-credential-provider-config", "string", "a CredentialProviderConfig, or a directory of them"),
-      alone("image-credential-provider-bin-dir", "string", "where the programs are that it names"),
-      later("runtime-cgroups", "string", "the cgroup of the runtime", "the runtime is not measured yet"),
+      fieldFlag("containerRuntimeEndpoint", "container-runtime-endpoint", "string"),
+      fieldFlag("imageServiceEndpoint", "image-service-endpoint", "string"),
+      fieldFlag("runtimeRequestTimeout", "runtime-request-timeout", "duration"),
+      fieldFlag("serializeImagePulls", "serialize-image-pulls", "bool"),
+      fieldFlag("registryPullQPS", "registry-qps", "int32"),
+      fieldFlag("registryBurst", "registry-burst", "int32"),
+      fieldFlag("seccompDefault", "seccomp-default", "bool", { deprecated: false }),
+      fieldFlag("allowedUnsafeSysctls", "allowed-unsafe-sysctls", "strings"),
+      fieldFlag("imageGCHighThresholdPercent", "image-gc-high-threshold", "int32"),
+      fieldFlag("imageGCLowThresholdPercent", "image-gc-low-threshold", "int32"),
+      fieldFlag("imageMinimumGCAge", "minimum-image-ttl-duration", "duration"),
+      fieldFlag("containerLogMaxFiles", "container-log-max-files", "int32"),
+      fieldFlag("containerLogMaxSize", "container-log-max-size", "string"),
+      fieldFlag("volumePluginDir", "volume-plugin-dir", "string"),
+      fieldFlag("volumeStatsAggPeriod", "volume-stats-agg-period", "duration"),
+      fieldFlag("enableControllerAttachDetach", "enable-controller-attach-detach", "bool"),
+      standaloneFlag(
+        "image-credential-provider-config",
+        "string",
+        "a CredentialProviderConfig, or a directory of them",
+      ),
+      standaloneFlag("image-credential-provider-bin-dir", "string", "the directory of the plugins that it names"),
+      unimplementedFlag("runtime-cgroups", "string", "the cgroup of the runtime", "the runtime is not measured yet"),
     ],
   },
   {
     title: "Network",
     flags: [
-      sets("clusterDNS", "cluster-dns", "strings"),
-      sets("clusterDomain", "cluster-domain", "string"),
-      sets("resolvConf", "resolv-conf", "string"),
-      sets("podCIDR", "pod-cidr", "string"),
-      sets("hairpinMode", "hairpin-mode", "string"),
-      sets("makeIPTablesUtilChains", "make-iptables-util-chains", "bool"),
-      alone("node-ip", "string", "the node's address, or one of each family", {
+      fieldFlag("clusterDNS", "cluster-dns", "strings"),
+      fieldFlag("clusterDomain", "cluster-domain", "string"),
+      fieldFlag("resolvConf", "resolv-conf", "string"),
+      fieldFlag("podCIDR", "pod-cidr", "string"),
+      fieldFlag("hairpinMode", "hairpin-mode", "string"),
+      fieldFlag("makeIPTablesUtilChains", "make-iptables-util-chains", "bool"),
+      standaloneFlag("node-ip", "string", "the node's address, or one of each family", {
         must: "one IP address, or one of each family separated by a comma, none of them loopback, link-local or multicast, and 0.0.0.0 or :: only alone",
       }),
     ],
@@ -124,138 +150,142 @@ export const flagGroups: readonly FlagGroup[] = [
   {
     title: "Node",
     flags: [
-      sets("registerNode", "register-node", "bool"),
-      sets("registerWithTaints", "register-with-taints", "[]v1.Taint"),
-      alone("node-labels", "mapStringString", "labels for the Node object"),
-      alone("cloud-provider", "string", "external where a cloud controller completes the Node", {
+      fieldFlag("registerNode", "register-node", "bool"),
+      fieldFlag("registerWithTaints", "register-with-taints", "[]v1.Taint"),
+      standaloneFlag("node-labels", "mapStringString", "labels for the Node object"),
+      standaloneFlag("cloud-provider", "string", "external when a cloud controller initializes the Node", {
         allowed: ["", "external"],
       }),
-      sets("providerID", "provider-id", "string", { deprecated: false }),
-      sets("nodeStatusUpdateFrequency", "node-status-update-frequency", "duration"),
-      sets("nodeStatusMaxImages", "node-status-max-images", "int32"),
-      sets("kubeAPIQPS", "kube-api-qps", "int32"),
-      sets("kubeAPIBurst", "kube-api-burst", "int32"),
-      sets("contentType", "kube-api-content-type", "string"),
-      sets("eventRecordQPS", "event-qps", "int32"),
-      sets("eventBurst", "event-burst", "int32"),
-      sets("rotateCertificates", "rotate-certificates", "bool"),
-      sets("featureGates", "feature-gates", "mapStringBool"),
+      fieldFlag("providerID", "provider-id", "string", { deprecated: false }),
+      fieldFlag("nodeStatusUpdateFrequency", "node-status-update-frequency", "duration"),
+      fieldFlag("nodeStatusMaxImages", "node-status-max-images", "int32"),
+      fieldFlag("kubeAPIQPS", "kube-api-qps", "int32"),
+      fieldFlag("kubeAPIBurst", "kube-api-burst", "int32"),
+      fieldFlag("contentType", "kube-api-content-type", "string"),
+      fieldFlag("eventRecordQPS", "event-qps", "int32"),
+      fieldFlag("eventBurst", "event-burst", "int32"),
+      fieldFlag("rotateCertificates", "rotate-certificates", "bool"),
+      fieldFlag("featureGates", "feature-gates", "mapStringBool"),
     ],
   },
   {
     title: "Server",
     flags: [
-      sets("enableServer", "enable-server", "bool"),
-      sets("address", "address", "ip"),
-      sets("port", "port", "int32"),
-      sets("readOnlyPort", "read-only-port", "int32"),
-      sets("healthzBindAddress", "healthz-bind-address", "ip"),
-      sets("healthzPort", "healthz-port", "int32"),
-      sets("tlsCertFile", "tls-cert-file", "string"),
-      sets("tlsPrivateKeyFile", "tls-private-key-file", "string"),
-      sets("tlsCipherSuites", "tls-cipher-suites", "strings"),
-      sets("tlsMinVersion", "tls-min-version", "string"),
-      sets("serverTLSBootstrap", "rotate-server-certificates", "bool"),
-      sets("authentication.x509.clientCAFile", "client-ca-file", "string"),
-      sets("authentication.anonymous.enabled", "anonymous-auth", "bool"),
-      sets("authentication.webhook.enabled", "authentication-token-webhook", "bool"),
-      sets("authentication.webhook.cacheTTL", "authentication-token-webhook-cache-ttl", "duration"),
-      sets("authorization.mode", "authorization-mode", "string"),
-      sets("authorization.webhook.cacheAuthorizedTTL", "authorization-webhook-cache-authorized-ttl", "duration"),
-      sets("authorization.webhook.cacheUnauthorizedTTL", "authorization-webhook-cache-unauthorized-ttl", "duration"),
-      sets("streamingConnectionIdleTimeout", "streaming-connection-idle-timeout", "duration"),
-      sets("enableDebuggingHandlers", "enable-debugging-handlers", "bool"),
-      sets("enableContentionProfiling", "contention-profiling", "bool"),
+      fieldFlag("enableServer", "enable-server", "bool"),
+      fieldFlag("address", "address", "ip"),
+      fieldFlag("port", "port", "int32"),
+      fieldFlag("readOnlyPort", "read-only-port", "int32"),
+      fieldFlag("healthzBindAddress", "healthz-bind-address", "ip"),
+      fieldFlag("healthzPort", "healthz-port", "int32"),
+      fieldFlag("tlsCertFile", "tls-cert-file", "string"),
+      fieldFlag("tlsPrivateKeyFile", "tls-private-key-file", "string"),
+      fieldFlag("tlsCipherSuites", "tls-cipher-suites", "strings"),
+      fieldFlag("tlsMinVersion", "tls-min-version", "string"),
+      fieldFlag("serverTLSBootstrap", "rotate-server-certificates", "bool"),
+      fieldFlag("authentication.x509.clientCAFile", "client-ca-file", "string"),
+      fieldFlag("authentication.anonymous.enabled", "anonymous-auth", "bool"),
+      fieldFlag("authentication.webhook.enabled", "authentication-token-webhook", "bool"),
+      fieldFlag("authentication.webhook.cacheTTL", "authentication-token-webhook-cache-ttl", "duration"),
+      fieldFlag("authorization.mode", "authorization-mode", "string"),
+      fieldFlag("authorization.webhook.cacheAuthorizedTTL", "authorization-webhook-cache-authorized-ttl", "duration"),
+      fieldFlag(
+        "authorization.webhook.cacheUnauthorizedTTL",
+        "authorization-webhook-cache-unauthorized-ttl",
+        "duration",
+      ),
+      fieldFlag("streamingConnectionIdleTimeout", "streaming-connection-idle-timeout", "duration"),
+      fieldFlag("enableDebuggingHandlers", "enable-debugging-handlers", "bool"),
+      fieldFlag("enableContentionProfiling", "contention-profiling", "bool"),
     ],
   },
   {
     title: "Resources",
     flags: [
-      sets("maxPods", "max-pods", "int32"),
-      sets("podsPerCore", "pods-per-core", "int32"),
-      sets("podPidsLimit", "pod-max-pids", "int"),
-      sets("cgroupDriver", "cgroup-driver", "string"),
-      sets("cgroupRoot", "cgroup-root", "string"),
-      sets("cgroupsPerQOS", "cgroups-per-qos", "bool"),
-      sets("kubeletCgroups", "kubelet-cgroups", "string"),
-      sets("systemCgroups", "system-cgroups", "string"),
-      sets("cpuCFSQuota", "cpu-cfs-quota", "bool"),
-      sets("cpuCFSQuotaPeriod", "cpu-cfs-quota-period", "duration"),
-      sets("cpuManagerPolicy", "cpu-manager-policy", "string"),
-      sets("cpuManagerPolicyOptions", "cpu-manager-policy-options", "mapStringString", { isSinglePair: true }),
-      sets("cpuManagerReconcilePeriod", "cpu-manager-reconcile-period", "duration"),
-      sets("memoryManagerPolicy", "memory-manager-policy", "string"),
-      sets("reservedMemory", "reserved-memory", "reserved-memory"),
-      sets("topologyManagerPolicy", "topology-manager-policy", "string"),
-      sets("topologyManagerPolicyOptions", "topology-manager-policy-options", "mapStringString"),
-      sets("topologyManagerScope", "topology-manager-scope", "string"),
-      sets("qosReserved", "qos-reserved", "mapStringString"),
-      sets("systemReserved", "system-reserved", "mapStringString"),
-      sets("systemReservedCgroup", "system-reserved-cgroup", "string"),
-      sets("kubeReserved", "kube-reserved", "mapStringString"),
-      sets("kubeReservedCgroup", "kube-reserved-cgroup", "string"),
-      sets("reservedSystemCPUs", "reserved-cpus", "string"),
-      sets("enforceNodeAllocatable", "enforce-node-allocatable", "strings"),
-      sets("localStorageCapacityIsolation", "local-storage-capacity-isolation", "bool"),
-      sets("protectKernelDefaults", "protect-kernel-defaults", "bool"),
-      sets("failSwapOn", "fail-swap-on", "bool"),
-      sets("failCgroupV1", "fail-cgroupv1", "bool", { deprecated: false }),
-      sets("maxOpenFiles", "max-open-files", "int"),
-      sets("oomScoreAdj", "oom-score-adj", "int32"),
+      fieldFlag("maxPods", "max-pods", "int32"),
+      fieldFlag("podsPerCore", "pods-per-core", "int32"),
+      fieldFlag("podPidsLimit", "pod-max-pids", "int"),
+      fieldFlag("cgroupDriver", "cgroup-driver", "string"),
+      fieldFlag("cgroupRoot", "cgroup-root", "string"),
+      fieldFlag("cgroupsPerQOS", "cgroups-per-qos", "bool"),
+      fieldFlag("kubeletCgroups", "kubelet-cgroups", "string"),
+      fieldFlag("systemCgroups", "system-cgroups", "string"),
+      fieldFlag("cpuCFSQuota", "cpu-cfs-quota", "bool"),
+      fieldFlag("cpuCFSQuotaPeriod", "cpu-cfs-quota-period", "duration"),
+      fieldFlag("cpuManagerPolicy", "cpu-manager-policy", "string"),
+      fieldFlag("cpuManagerPolicyOptions", "cpu-manager-policy-options", "mapStringString", { isSinglePair: true }),
+      fieldFlag("cpuManagerReconcilePeriod", "cpu-manager-reconcile-period", "duration"),
+      fieldFlag("memoryManagerPolicy", "memory-manager-policy", "string"),
+      fieldFlag("reservedMemory", "reserved-memory", "reserved-memory"),
+      fieldFlag("topologyManagerPolicy", "topology-manager-policy", "string"),
+      fieldFlag("topologyManagerPolicyOptions", "topology-manager-policy-options", "mapStringString"),
+      fieldFlag("topologyManagerScope", "topology-manager-scope", "string"),
+      fieldFlag("qosReserved", "qos-reserved", "mapStringString"),
+      fieldFlag("systemReserved", "system-reserved", "mapStringString"),
+      fieldFlag("systemReservedCgroup", "system-reserved-cgroup", "string"),
+      fieldFlag("kubeReserved", "kube-reserved", "mapStringString"),
+      fieldFlag("kubeReservedCgroup", "kube-reserved-cgroup", "string"),
+      fieldFlag("reservedSystemCPUs", "reserved-cpus", "string"),
+      fieldFlag("enforceNodeAllocatable", "enforce-node-allocatable", "strings"),
+      fieldFlag("localStorageCapacityIsolation", "local-storage-capacity-isolation", "bool"),
+      fieldFlag("protectKernelDefaults", "protect-kernel-defaults", "bool"),
+      fieldFlag("failSwapOn", "fail-swap-on", "bool"),
+      fieldFlag("failCgroupV1", "fail-cgroupv1", "bool", { deprecated: false }),
+      fieldFlag("maxOpenFiles", "max-open-files", "int"),
+      fieldFlag("oomScoreAdj", "oom-score-adj", "int32"),
     ],
   },
   {
     title: "Eviction",
     flags: [
-      sets("evictionHard", "eviction-hard", "mapStringString", { separator: "<" }),
-      sets("evictionSoft", "eviction-soft", "mapStringString", { separator: "<" }),
-      sets("evictionSoftGracePeriod", "eviction-soft-grace-period", "mapStringString"),
-      sets("evictionMinimumReclaim", "eviction-minimum-reclaim", "mapStringString"),
-      sets("evictionPressureTransitionPeriod", "eviction-pressure-transition-period", "duration"),
-      sets("evictionMaxPodGracePeriod", "eviction-max-pod-grace-period", "int32"),
-      sets("kernelMemcgNotification", "kernel-memcg-notification", "bool"),
+      fieldFlag("evictionHard", "eviction-hard", "mapStringString", { separator: "<" }),
+      fieldFlag("evictionSoft", "eviction-soft", "mapStringString", { separator: "<" }),
+      fieldFlag("evictionSoftGracePeriod", "eviction-soft-grace-period", "mapStringString"),
+      fieldFlag("evictionMinimumReclaim", "eviction-minimum-reclaim", "mapStringString"),
+      fieldFlag("evictionPressureTransitionPeriod", "eviction-pressure-transition-period", "duration"),
+      fieldFlag("evictionMaxPodGracePeriod", "eviction-max-pod-grace-period", "int32"),
+      fieldFlag("kernelMemcgNotification", "kernel-memcg-notification", "bool"),
     ],
   },
   {
     title: "Logging",
     flags: [
-      sets("logging.verbosity", "v", "Level", { shorthand: "v", deprecated: false }),
-      sets("logging.format", "logging-format", "string"),
-      sets("logging.vmodule", "vmodule", "pattern=N,...", { deprecated: false }),
-      sets("logging.flushFrequency", "log-flush-frequency", "duration", { deprecated: false }),
-      sets("logging.options.text.splitStream", "log-text-split-stream", "bool"),
-      sets("logging.options.text.infoBufferSize", "log-text-info-buffer-size", "quantity"),
-      sets("logging.options.json.splitStream", "log-json-split-stream", "bool"),
-      sets("logging.options.json.infoBufferSize", "log-json-info-buffer-size", "quantity"),
+      fieldFlag("logging.verbosity", "v", "Level", { shorthand: "v", deprecated: false }),
+      fieldFlag("logging.format", "logging-format", "string"),
+      fieldFlag("logging.vmodule", "vmodule", "pattern=N,...", { deprecated: false }),
+      fieldFlag("logging.flushFrequency", "log-flush-frequency", "duration", { deprecated: false }),
+      fieldFlag("logging.options.text.splitStream", "log-text-split-stream", "bool"),
+      fieldFlag("logging.options.text.infoBufferSize", "log-text-info-buffer-size", "quantity"),
+      fieldFlag("logging.options.json.splitStream", "log-json-split-stream", "bool"),
+      fieldFlag("logging.options.json.infoBufferSize", "log-json-info-buffer-size", "quantity"),
     ],
   },
   {
-    title: "Kept for old command lines",
+    title: "Accepted for compatibility",
     flags: [
-      ignored("minimum-container-ttl-duration", "duration", deadContainers, { default: "0s" }),
-      ignored("maximum-dead-containers-per-container", "int32", deadContainers, { default: "1" }),
-      ignored("maximum-dead-containers", "int32", deadContainers, { default: "-1" }),
-      ignored("experimental-mounter-path", "string", "mounts are made by the agent itself"),
-      ignored("experimental-allocatable-ignore-eviction", "bool", "nothing is reserved yet", { default: "false" }),
-      later("housekeeping-interval", "duration", "accepted without effect", noCadvisor, { default: "10s" }),
-      ignored("global-housekeeping-interval", "duration", noCadvisor, { default: "1m0s" }),
-      ignored("application-metrics-count-limit", "int", noCadvisor, { default: "100" }),
-      ignored("boot-id-file", "string", noCadvisor, { default: "/proc/sys/kernel/random/boot_id" }),
-      ignored("machine-id-file", "string", noCadvisor, { default: "/etc/machine-id,/var/lib/dbus/machine-id" }),
-      ignored("container-hints", "string", noCadvisor, { default: "/etc/cadvisor/container_hints.json" }),
-      ignored("containerd", "string", noCadvisor, { default: "/run/containerd/containerd.sock" }),
-      ignored("containerd-namespace", "string", noCadvisor, { default: "k8s.io" }),
-      ignored("enable-load-reader", "bool", noCadvisor, { default: "false" }),
-      ignored("event-storage-age-limit", "string", noCadvisor, { default: "default=0" }),
-      ignored("event-storage-event-limit", "string", noCadvisor, { default: "default=0" }),
-      ignored("log-cadvisor-usage", "bool", noCadvisor, { default: "false" }),
-      ignored("storage-driver-buffer-duration", "duration", noCadvisor, { default: "1m0s" }),
-      ignored("storage-driver-db", "string", noCadvisor, { default: "cadvisor" }),
-      ignored("storage-driver-host", "string", noCadvisor, { default: "localhost:8086" }),
-      ignored("storage-driver-password", "string", noCadvisor, { default: "root", secret: true }),
-      ignored("storage-driver-secure", "bool", noCadvisor, { default: "false" }),
-      ignored("storage-driver-table", "string", noCadvisor, { default: "stats" }),
-      ignored("storage-driver-user", "string", noCadvisor, { default: "root", secret: true }),
+      ignoredFlag("minimum-container-ttl-duration", "duration", deadContainers, { default: "0s" }),
+      ignoredFlag("maximum-dead-containers-per-container", "int32", deadContainers, { default: "1" }),
+      ignoredFlag("maximum-dead-containers", "int32", deadContainers, { default: "-1" }),
+      ignoredFlag("experimental-mounter-path", "string", "mounts are made by the agent itself"),
+      ignoredFlag("experimental-allocatable-ignore-eviction", "bool", "nothing is reserved yet", { default: "false" }),
+      unimplementedFlag("housekeeping-interval", "duration", "accepted without effect", noCadvisor, { default: "10s" }),
+      ignoredFlag("global-housekeeping-interval", "duration", noCadvisor, { default: "1m0s" }),
+      ignoredFlag("application-metrics-count-limit", "int", noCadvisor, { default: "100" }),
+      ignoredFlag("boot-id-file", "string", noCadvisor, { default: "/proc/sys/kernel/random/boot_id" }),
+      ignoredFlag("machine-id-file", "string", noCadvisor, { default: "/etc/machine-id,/var/lib/dbus/machine-id" }),
+      ignoredFlag("container-hints", "string", noCadvisor, { default: "/etc/cadvisor/container_hints.json" }),
+      ignoredFlag("containerd", "string", noCadvisor, { default: "/run/containerd/containerd.sock" }),
+      ignoredFlag("containerd-namespace", "string", noCadvisor, { default: "k8s.io" }),
+      ignoredFlag("enable-load-reader", "bool", noCadvisor, { default: "false" }),
+      ignoredFlag("event-storage-age-limit", "string", noCadvisor, { default: "default=0" }),
+      ignoredFlag("event-storage-event-limit", "string", noCadvisor, { default: "default=0" }),
+      ignoredFlag("log-cadvisor-usage", "bool", noCadvisor, { default: "false" }),
+      ignoredFlag("storage-driver-buffer-duration", "duration", noCadvisor, { default: "1m0s" }),
+      ignoredFlag("storage-driver-db", "string", noCadvisor, { default: "cadvisor" }),
+      ignoredFlag("storage-driver-host", "string", noCadvisor, { default: "localhost:8086" }),
+      ignoredFlag("storage-driver-password", "string", noCadvisor, { default: "root", secret: true }),
+      ignoredFlag("storage-driver-secure", "bool", noCadvisor, { default: "false" }),
+      ignoredFlag("storage-driver-table", "string", noCadvisor, { default: "stats" }),
+      ignoredFlag("storage-driver-user", "string", noCadvisor, { default: "root", secret: true }),
     ],
   },
 ];

@@ -1,90 +1,91 @@
+import { ownNodeLabels } from "../../../proto/kubernetes/well-known-names.ts";
 import { parseBoolean, parseInteger } from "../../../proto/yaml/scalar.ts";
 import type { Json } from "../../../proto/yaml/value-node.ts";
 import { parseDuration } from "../fields/duration.ts";
-import { checks, isMemoryResource } from "../fields/value-checks.ts";
+import { isMemoryResource, valueChecks } from "../fields/value-checks.ts";
 import type { Flag } from "./flag.ts";
 
-/** A value, or what it must be where the text is none. */
-export type FlagReading = { readonly value: Json } | { readonly expected: string };
+/** A parsed value, or a description of what was expected. */
+export type FlagParseResult = { readonly value: Json } | { readonly expected: string };
 
 /**
- * Reads what a flag was given, all its repetitions together: lists and maps grow, of everything else the last one
- * stands. The value is JSON of the shape of the field that the flag sets.
+ * Parses the texts of one flag. Repeated lists and maps are merged; of all other flags the last text counts. The value
+ * is JSON in the shape of the field that the flag sets.
  */
-export function readFlag(flag: Flag, texts: readonly string[]): FlagReading {
-  const readings = isGrowing(flag)
-    ? texts.map((text) => readText(flag, text))
-    : texts.map((text) => readText(flag, text)).slice(-1);
-  const wrong = readings.find((reading) => "expected" in reading);
-  if (wrong !== undefined) return wrong;
-  return { value: readings.map((reading) => ("value" in reading ? reading.value : null)).reduce(join) };
+export function parseFlag(flag: Flag, texts: readonly string[]): FlagParseResult {
+  const readings = accumulates(flag)
+    ? texts.map((text) => parseText(flag, text))
+    : texts.map((text) => parseText(flag, text)).slice(-1);
+  const invalid = readings.find((reading) => "expected" in reading);
+  if (invalid !== undefined) return invalid;
+  return { value: readings.map((reading) => ("value" in reading ? reading.value : null)).reduce(merge) };
 }
 
-function isGrowing({ type }: Flag): boolean {
+function accumulates({ type }: Flag): boolean {
   return type === "strings" || type === "reserved-memory" || type.startsWith("map") || type.startsWith("colon");
 }
 
-function join(one: Json, other: Json): Json {
+function merge(one: Json, other: Json): Json {
   if (Array.isArray(one) && Array.isArray(other)) return [...one, ...other];
   if (!isMap(one) || !isMap(other)) return other;
   const entries = new Map(Object.entries(one));
-  // The header map alone holds lists: headers of one name are all sent.
+  // Only the header map holds lists: all headers of one name are sent.
   for (const [key, value] of Object.entries(other))
-    entries.set(key, Array.isArray(value) ? join(entries.get(key) ?? [], value) : value);
+    entries.set(key, Array.isArray(value) ? merge(entries.get(key) ?? [], value) : value);
   return Object.fromEntries(entries);
 }
 
-function readText(flag: Flag, text: string): FlagReading {
+function parseText(flag: Flag, text: string): FlagParseResult {
   switch (flag.type) {
     case "string":
-      return readString(flag, text);
+      return parseString(flag, text);
     case "bool":
       return orExpected(parseBoolean(text), "true or false");
     case "version[=true]":
       if (/^(raw|v\d.*)$/.test(text)) return { value: text };
       return orExpected(parseBoolean(text), "true, false, raw or a version such as v1.36.3");
     case "int32":
-      return readInteger(text, -(2 ** 31), 2 ** 31 - 1);
+      return parseIntegerInRange(text, -(2 ** 31), 2 ** 31 - 1);
     case "int":
-      return readInteger(text, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
+      return parseIntegerInRange(text, Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER);
     case "Level":
-      return readInteger(text, 0, 2 ** 31 - 1);
+      return parseIntegerInRange(text, 0, 2 ** 31 - 1);
     case "duration":
       return orExpected(parseDuration(text) === undefined ? undefined : text, "a duration such as 300ms or 1m30s");
     case "quantity":
-      return orExpected(checks["a quantity such as 10Mi"](text) ? text : undefined, "a quantity such as 10Mi");
+      return orExpected(valueChecks["a quantity such as 10Mi"](text) ? text : undefined, "a quantity such as 10Mi");
     case "ip":
-      return orExpected(checks["an IP address"](text) ? text : undefined, "an IP address");
+      return orExpected(valueChecks["an IP address"](text) ? text : undefined, "an IP address");
     case "strings":
       return orExpected(splitList(text), 'a list such as a,b or "a,b",c');
     case "mapStringString":
-      return readMap(flag, text);
+      return parseMap(flag, text);
     case "mapStringBool":
-      return readSwitches(text);
+      return parseBooleans(text);
     case "colonSeparatedMultimapStringString":
-      return readHeaders(text);
+      return parseHeaders(text);
     case "[]v1.Taint":
-      return readTaints(text);
+      return parseTaints(text);
     case "reserved-memory":
-      return readReservedMemory(text);
+      return parseReservedMemory(text);
     case "pattern=N,...":
-      return readModules(text);
+      return parseVerbosityPatterns(text);
   }
 }
 
-function readString({ allowed, must }: Flag, text: string): FlagReading {
+function parseString({ allowed, must }: Flag, text: string): FlagParseResult {
   if (allowed !== undefined && !allowed.includes(text))
     return { expected: `one of ${allowed.map((one) => JSON.stringify(one)).join(", ")}` };
-  return must === undefined || checks[must](text) ? { value: text } : { expected: must };
+  return must === undefined || valueChecks[must](text) ? { value: text } : { expected: must };
 }
 
-function readInteger(text: string, least: number, greatest: number): FlagReading {
+function parseIntegerInRange(text: string, min: number, max: number): FlagParseResult {
   const value = parseInteger(text.replaceAll(/(?<=[\da-fA-F])_(?=[\da-fA-F])/g, ""));
-  const isWithin = value !== undefined && value >= least && value <= greatest;
-  return isWithin ? { value } : { expected: `an integer from ${least} to ${greatest}` };
+  const isWithin = value !== undefined && value >= min && value <= max;
+  return isWithin ? { value } : { expected: `an integer from ${min} to ${max}` };
 }
 
-/** One line of comma-separated values, a value with commas in double quotes. Rule: pflag reads it with encoding/csv. */
+/** Splits one CSV line; double quotes enclose a value with commas. Rule: pflag uses encoding/csv. */
 function splitList(text: string): readonly string[] | undefined {
   if (text === "") return [];
   if (!/^(?:[^",\r\n]*|"(?:[^"]|"")*")(?:,(?:[^",\r\n]*|"(?:[^"]|"")*"))*$/.test(text)) return undefined;
@@ -92,50 +93,37 @@ function splitList(text: string): readonly string[] | undefined {
   return values.map((value) => (value.startsWith('"') ? value.slice(1, -1).replaceAll('""', '"') : value));
 }
 
-function readMap(flag: Flag, text: string): FlagReading {
+function parseMap(flag: Flag, text: string): FlagParseResult {
   const { isSinglePair, name } = flag;
   const separator = flag.separator ?? "=";
   const expected = `pairs such as key${separator}value`;
   const parts = isSinglePair ? [text] : text.split(",").filter((part) => part !== "");
   const pairs = parts.map((part) => splitPair(part, separator));
-  // A node label may stand without a value.
-  if (name === "node-labels") return readLabels(pairs);
+  // A node label may have no value.
+  if (name === "node-labels") return parseLabels(pairs);
   if (pairs.some(([, value]) => value === undefined)) return { expected };
   return { value: Object.fromEntries(pairs.map(([key, value = ""]) => [key, value])) };
 }
 
-function readLabels(pairs: readonly (readonly [string, string | undefined])[]): FlagReading {
-  const wrong = pairs.some(
-    ([key, value = ""]) => !checks["a label key such as example.com/role"](key) || !checks["a label value"](value),
+function parseLabels(pairs: readonly (readonly [string, string | undefined])[]): FlagParseResult {
+  const invalid = pairs.some(
+    ([key, value = ""]) =>
+      !valueChecks["a label key such as example.com/role"](key) || !valueChecks["a label value"](value),
   );
-  if (wrong) return { expected: "labels such as example.com/role=edge" };
-  const reserved = pairs.map(([key]) => key).find((key) => !isOwnLabel(key));
-  if (reserved !== undefined) return { expected: `labels that a node may give itself, which ${reserved} is not` };
+  if (invalid) return { expected: "labels such as example.com/role=edge" };
+  const reserved = pairs.map(([key]) => key).find((key) => !mayNodeSetLabel(key));
+  if (reserved !== undefined) return { expected: `labels that a node may set on itself, unlike ${reserved}` };
   return { value: Object.fromEntries(pairs.map(([key, value = ""]) => [key, value])) };
 }
 
-const ownLabels: ReadonlySet<string> = new Set([
-  "kubernetes.io/hostname",
-  "kubernetes.io/os",
-  "kubernetes.io/arch",
-  "beta.kubernetes.io/os",
-  "beta.kubernetes.io/arch",
-  "beta.kubernetes.io/instance-type",
-  "node.kubernetes.io/instance-type",
-  "topology.kubernetes.io/zone",
-  "topology.kubernetes.io/region",
-  "failure-domain.beta.kubernetes.io/zone",
-  "failure-domain.beta.kubernetes.io/region",
-]);
-
-/** Of the labels below kubernetes.io and k8s.io a node may give itself a few. Rule: IsKubeletLabel. */
-function isOwnLabel(key: string): boolean {
+/** Which labels below kubernetes.io and k8s.io a node may set on itself. Rule: IsKubeletLabel. */
+function mayNodeSetLabel(key: string): boolean {
   const domain = key.includes("/") ? key.slice(0, key.indexOf("/")) : "";
-  if (!/(^|\.)(kubernetes|k8s)\.io$/.test(domain) || ownLabels.has(key)) return true;
+  if (!/(^|\.)(kubernetes|k8s)\.io$/.test(domain) || ownNodeLabels.includes(key)) return true;
   return /(^|\.)(kubelet|node)\.kubernetes\.io$/.test(domain);
 }
 
-function readSwitches(text: string): FlagReading {
+function parseBooleans(text: string): FlagParseResult {
   const pairs = text
     .split(",")
     .filter((part) => part !== "")
@@ -147,16 +135,16 @@ function readSwitches(text: string): FlagReading {
     : { expected: "switches such as Name=true,Other=false" };
 }
 
-function readHeaders(text: string): FlagReading {
+function parseHeaders(text: string): FlagParseResult {
   const pairs = text
     .split(",")
     .filter((part) => part !== "")
     .map((part) => splitPair(part, ":"));
   if (pairs.some(([, value]) => value === undefined)) return { expected: "headers such as name:value" };
-  return { value: pairs.map(([name, value = ""]): Json => Object.fromEntries([[name, [value]]])).reduce(join, {}) };
+  return { value: pairs.map(([name, value = ""]): Json => Object.fromEntries([[name, [value]]])).reduce(merge, {}) };
 }
 
-function readTaints(text: string): FlagReading {
+function parseTaints(text: string): FlagParseResult {
   const taints = text
     .split(",")
     .filter((part) => part !== "")
@@ -167,7 +155,7 @@ function readTaints(text: string): FlagReading {
   return read.length === taints.length ? { value: read } : { expected: "taints such as key=value:NoSchedule" };
 }
 
-function readReservedMemory(text: string): FlagReading {
+function parseReservedMemory(text: string): FlagParseResult {
   const expected = "reservations such as 0:memory=1Gi,hugepages-2Mi=2Gi;1:memory=2Gi";
   const nodes = text
     .split(";")
@@ -182,12 +170,12 @@ function readReservedMemory(text: string): FlagReading {
       : [];
   });
   const areQuantities = read.every(({ limits }) =>
-    Object.values(limits).every((amount) => checks["a quantity such as 10Mi"](amount)),
+    Object.values(limits).every((amount) => valueChecks["a quantity such as 10Mi"](amount)),
   );
   return read.length === nodes.length && areQuantities ? { value: read } : { expected };
 }
 
-function readModules(text: string): FlagReading {
+function parseVerbosityPatterns(text: string): FlagParseResult {
   const pairs = text
     .split(",")
     .filter((part) => part !== "")
@@ -203,7 +191,7 @@ function splitPair(text: string, separator: string): readonly [string, string | 
   return at === -1 ? [text.trim(), undefined] : [text.slice(0, at).trim(), text.slice(at + 1).trim()];
 }
 
-function orExpected(value: Json | undefined, expected: string): FlagReading {
+function orExpected(value: Json | undefined, expected: string): FlagParseResult {
   return value === undefined ? { expected } : { value };
 }
 

@@ -1,7 +1,7 @@
-import type { FieldPath } from "../fields/field-rule.ts";
 import type { CheckName } from "../fields/value-checks.ts";
+import type { FieldPath } from "../kubelet-config/field.ts";
 
-/** The word of the kubelet's own help for what a flag takes. */
+/** The type names in the kubelet's own help. */
 export type FlagType =
   | "bool"
   | "string"
@@ -20,28 +20,28 @@ export type FlagType =
   | "Level"
   | "version[=true]";
 
-/** One row of the table of flags. */
+/** One row of the flag table. */
 export interface Flag {
   readonly name: string;
   readonly type: FlagType;
   readonly shorthand?: string;
-  /** The field of KubeletConfiguration that the flag sets; undefined for a setting that is a flag alone. */
+  /** The field of KubeletConfiguration that the flag sets; undefined for settings that exist only as flags. */
   readonly field?: FieldPath;
-  /** Kubernetes wants the config file used instead, or the flag gone. It works as before. */
+  /** Kubernetes recommends the configuration file instead, or plans to remove the flag. The flag still works. */
   readonly deprecated: boolean;
   readonly default?: string;
   readonly allowed?: readonly string[];
   readonly must?: CheckName;
-  /** Maps: what stands between key and value, where it is not "=". */
+  /** For maps: the separator between key and value, if not "=". */
   readonly separator?: "<";
-  /** Maps: one pair each time, commas belong to the value. */
+  /** For maps: each use sets one pair, so the value may contain commas. */
   readonly isSinglePair?: true;
   readonly secret?: true;
-  /** Of flags alone; a flag with a field is as implemented as its field. */
+  /** For flags without a field; a flag with a field is implemented when its field is. */
   readonly implemented: boolean;
-  readonly instead?: string;
-  /** For the help; a flag with a field is explained by the field's name. */
-  readonly about?: string;
+  readonly insteadMessage?: string;
+  /** The description in the help; a flag with a field is described by the field's name. */
+  readonly description?: string;
 }
 
 export interface FlagGroup {

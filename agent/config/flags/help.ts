@@ -1,38 +1,40 @@
-import { fieldAt } from "../fields/field-tree.ts";
+import { fieldAt } from "../kubelet-config/field-path.ts";
 import type { Flag, FlagGroup } from "./flag.ts";
 
 const introduction = `Runs the pods of one Kubernetes node.
 
-Flags win over the drop-ins of --config-dir, these over the file of --config, and that over the defaults.
-Settings marked with * are known and have no effect yet.
+Flags override the drop-ins of --config-dir, which override the file of --config, which overrides the defaults.
+Settings marked with * are accepted but have no effect yet.
 `;
 
-/** The help: every flag in its group, with what it sets and what stands where it is not given. */
+/** The text of `--help`: every flag in its group, with its description and its default. */
 export function describeFlags(groups: readonly FlagGroup[]): string {
   const rows = groups.flatMap(({ flags }) => flags);
-  const width = Math.max(...rows.map((flag) => spell(flag).length));
+  const width = Math.max(...rows.map((flag) => formatName(flag).length));
   const sections = groups.map(({ title, flags }) => {
-    const lines = flags.map((flag) => `  ${spell(flag).padEnd(width)}  ${explain(flag)}`);
+    const lines = flags.map((flag) => `  ${formatName(flag).padEnd(width)}  ${describe(flag)}`);
     return `${title}:\n${lines.join("\n")}\n`;
   });
   return [introduction, ...sections].join("\n");
 }
 
-function spell({ name, shorthand, type }: Flag): string {
+function formatName({ name, shorthand, type }: Flag): string {
   if (name === shorthand) return `-${name} ${type}`;
   const value = type === "bool" || type === "version[=true]" ? "" : ` ${type}`;
   return `${shorthand === undefined ? "" : `-${shorthand}, `}--${name}${value}`;
 }
 
-function explain(flag: Flag): string {
+function describe(flag: Flag): string {
   const field = flag.field === undefined ? undefined : fieldAt(flag.field);
-  const isDone = flag.implemented && (field?.implemented ?? true);
-  const byDefault = field === undefined ? flag.default : field.default;
+  const isImplemented = flag.implemented && (field?.implemented ?? true);
+  const defaultValue = field === undefined ? flag.default : field.default;
   const shown =
-    byDefault === undefined || byDefault === false || byDefault === "false" ? "" : ` (default ${show(byDefault)})`;
-  return `${isDone ? "" : "* "}${flag.about ?? `sets ${flag.field}`}${shown}`;
+    defaultValue === undefined || defaultValue === false || defaultValue === "false"
+      ? ""
+      : ` (default ${formatValue(defaultValue)})`;
+  return `${isImplemented ? "" : "* "}${flag.description ?? `sets ${flag.field}`}${shown}`;
 }
 
-function show(value: unknown): string {
+function formatValue(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

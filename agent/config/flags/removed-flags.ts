@@ -1,4 +1,4 @@
-/** Flags that the kubelet once had, by the release of Kubernetes that has them no more: command lines outlive them. */
+/** Removed kubelet flags by the Kubernetes release that removed them: old command lines still use them. */
 const byRelease: Readonly<Record<string, readonly string[]>> = {
   "1.12": ["cadvisor-port"],
   "1.15": ["allow-privileged"],
@@ -32,7 +32,7 @@ const byRelease: Readonly<Record<string, readonly string[]>> = {
   "1.35": ["pod-infra-container-image"],
 };
 
-/** The release of Kubernetes that removed a flag, such as `1.27`; undefined for what was none. */
-export function releaseThatRemoved(flag: string): string | undefined {
+/** The release that removed a flag, such as `1.27`; undefined for a name that was never a flag. */
+export function removalRelease(flag: string): string | undefined {
   return Object.entries(byRelease).find(([, names]) => names.includes(flag))?.[0];
 }

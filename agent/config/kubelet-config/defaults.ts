@@ -1,28 +1,29 @@
 import {
-  defaultOrigin,
+  DEFAULT_ORIGIN,
   emptyMap,
   getAt,
   type Json,
   type MapNode,
-  type Node,
-  nodeOf,
   setAt,
+  toNode,
+  type ValueNode,
 } from "../../../proto/yaml/value-node.ts";
 import { parseDuration } from "../fields/duration.ts";
-import type { Field } from "../fields/field-rule.ts";
-import { fieldAt, namesBelow, pathBelow } from "../fields/field-tree.ts";
+import { childPath } from "../fields/field-tree.ts";
+import type { Field } from "./field.ts";
+import { childNames, fieldAt } from "./field-path.ts";
 import type { Gates } from "./gates.ts";
 
 /**
- * Fills in whatever is not set, as the kubelet does for a configuration file. What is already set stays, so applying it
- * twice changes nothing. Fields of the caller's keep their origin; the others come from `default`.
+ * Fills in the defaults of a configuration file as the kubelet does. Set values stay, so applying it twice changes
+ * nothing. Given fields keep their origin; added ones have the origin `default`.
  */
 export function applyDefaults(config: MapNode, gates: Gates): MapNode {
-  return fill(applyDependentDefaults(config), "", gates, defaultOrigin);
+  return fill(applyDerivedDefaults(config), "", gates, DEFAULT_ORIGIN);
 }
 
-/** Defaults that follow from other fields. Rule: SetDefaults_KubeletConfiguration. */
-function applyDependentDefaults(config: MapNode): MapNode {
+/** Defaults that depend on other fields. Rule: SetDefaults_KubeletConfiguration. */
+function applyDerivedDefaults(config: MapNode): MapNode {
   let filled = config;
   const updates = config.entries.get("nodeStatusUpdateFrequency");
   if (
@@ -33,29 +34,32 @@ function applyDependentDefaults(config: MapNode): MapNode {
     filled = setAt(filled, ["nodeStatusReportFrequency"], updates);
   const parallel = config.entries.get("maxParallelImagePulls");
   if (parallel?.kind === "scalar" && Number(parallel.value) >= 2 && !config.entries.has("serializeImagePulls"))
-    filled = setAt(filled, ["serializeImagePulls"], nodeOf(false, defaultOrigin));
+    filled = setAt(filled, ["serializeImagePulls"], toNode(false, DEFAULT_ORIGIN));
   const pids = config.entries.get("podPidsLimit");
   if (pids?.kind === "scalar" && Number(pids.value) < 0)
     filled = setAt(filled, ["podPidsLimit"], { ...pids, value: -1 });
   return mergeDefaultThresholds(filled);
 }
 
-/** A partial evictionHard replaces the default thresholds, unless it is asked to add to them. */
+/** A partial evictionHard replaces the default thresholds unless mergeDefaultEvictionSettings is true. */
 function mergeDefaultThresholds(config: MapNode): MapNode {
-  const merges = getAt(config, ["mergeDefaultEvictionSettings"]);
+  const mergeFlag = getAt(config, ["mergeDefaultEvictionSettings"]);
   const given = config.entries.get("evictionHard");
-  if (merges?.kind !== "scalar" || merges.value !== true || given?.kind !== "map") return config;
-  const thresholds = nodeOf(fieldAt("evictionHard")?.default ?? {}, defaultOrigin);
+  if (mergeFlag?.kind !== "scalar" || mergeFlag.value !== true || given?.kind !== "map") return config;
+  const thresholds = toNode(fieldAt("evictionHard")?.default ?? {}, DEFAULT_ORIGIN);
   const missing =
     thresholds.kind === "map" ? [...thresholds.entries].filter(([signal]) => !given.entries.has(signal)) : [];
   return setAt(config, ["evictionHard"], { ...given, entries: new Map([...given.entries, ...missing]) });
 }
 
-/** In the order of the table. `origin` is who answers for a missing field: an element of a list must be whole, so there it is the element. */
+/**
+ * Fills one struct in the order of the schema. `origin` is recorded for added values: within a list it is the element,
+ * which must be complete.
+ */
 function fill(map: MapNode, path: string, gates: Gates, origin: string): MapNode {
-  const entries = new Map<string, Node>();
-  for (const name of namesBelow(path)) {
-    const below = pathBelow(path, name);
+  const entries = new Map<string, ValueNode>();
+  for (const name of childNames(path)) {
+    const below = childPath(path, name);
     const field = fieldAt(below);
     const value = field && fillField(map.entries.get(name), below, field, gates, origin);
     if (value !== undefined) entries.set(name, value);
@@ -64,19 +68,19 @@ function fill(map: MapNode, path: string, gates: Gates, origin: string): MapNode
 }
 
 function fillField(
-  value: Node | undefined,
+  value: ValueNode | undefined,
   path: string,
   field: Field,
   gates: Gates,
   origin: string,
-): Node | undefined {
+): ValueNode | undefined {
   switch (field.type) {
     case "struct":
-      return fill(value?.kind === "map" ? value : emptyMap(defaultOrigin), path, gates, origin);
+      return fill(value?.kind === "map" ? value : emptyMap(DEFAULT_ORIGIN), path, gates, origin);
     case "*struct":
       return value?.kind === "map" ? fill(value, path, gates, origin) : undefined;
     case "[]struct":
-      if (value?.kind !== "list") return nodeOf([], defaultOrigin);
+      if (value?.kind !== "list") return toNode([], DEFAULT_ORIGIN);
       return {
         ...value,
         items: value.items.map((item) => (item.kind === "map" ? fill(item, `${path}[]`, gates, item.where) : item)),
@@ -86,20 +90,20 @@ function fillField(
   }
 }
 
-function defaultOf(field: Field, gates: Gates, origin: string): Node | undefined {
+function defaultOf(field: Field, gates: Gates, origin: string): ValueNode | undefined {
   if (field.gate !== undefined && !gates[field.gate]) return undefined;
   const value = field.default ?? zeroOf(field);
-  return value === undefined ? undefined : nodeOf(value, origin);
+  return value === undefined ? undefined : toNode(value, origin);
 }
 
-/** Go cannot tell a zero from nothing, except behind a pointer and in lists and maps. */
-function isSet(value: Node | undefined, { type }: Field): boolean {
+/** Go cannot tell zero from unset, except for pointers, lists and maps. */
+function isSet(value: ValueNode | undefined, { type }: Field): boolean {
   if (value?.kind !== "scalar") return value !== undefined;
   if (type === "Duration" || type === "TimeOrMetaDuration") return !isZeroDuration(value);
   return type.startsWith("*") || !(value.value === "" || value.value === 0 || value.value === false);
 }
 
-function isZeroDuration(node: Node | undefined): boolean {
+function isZeroDuration(node: ValueNode | undefined): boolean {
   if (node?.kind !== "scalar") return true;
   return node.value === 0 || (typeof node.value === "string" && parseDuration(node.value) === 0);
 }

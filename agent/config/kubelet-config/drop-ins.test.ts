@@ -25,7 +25,7 @@ function loadFrom(...argv: readonly string[]) {
   return loadConfig({ argv, files, workingDirectory: folder, hostname: "node" });
 }
 
-test("a folder is walked in lexical order, folders in their place, and only .conf counts", async () => {
+test("findDropIns walks the directory in lexical order and keeps .conf files only", async () => {
   for (const name of ["walk/20.conf", "walk/10/b.conf", "walk/10/a.conf", "walk/9.conf", "walk/README", "walk/30.yaml"])
     await put(name);
   const { files: found, skipped, problems } = await findDropIns(join(folder, "walk"), files);
@@ -35,7 +35,7 @@ test("a folder is walked in lexical order, folders in their place, and only .con
   expect(problems).toEqual([]);
 });
 
-test("a link to a file is read, a link to a folder is not followed", async () => {
+test("a symlink to a file is read, a symlink to a directory is not followed", async () => {
   await put("target/x.conf", `${dropIn}maxPods: 7\n`);
   await mkdir(join(folder, "links"));
   await symlink("../target/x.conf", join(folder, "links/1.conf"));
@@ -46,7 +46,7 @@ test("a link to a file is read, a link to a folder is not followed", async () =>
   expect(loaded.kind === "config" && loaded.skippedFiles.length).toBe(2);
 });
 
-describe("is refused in one line that names the file, and never waited for", () => {
+describe("is rejected in one line that names the file, without blocking:", () => {
   test("a FIFO", async () => {
     await mkdir(join(folder, "fifo"));
     Bun.spawnSync(["mkfifo", join(folder, "fifo/1.conf")]);
@@ -55,7 +55,7 @@ describe("is refused in one line that names the file, and never waited for", () 
     );
   });
 
-  test("links in a circle", async () => {
+  test("a symlink loop", async () => {
     await mkdir(join(folder, "loop"));
     await symlink("1.conf", join(folder, "loop/1.conf"));
     expect(await problemOf("--config-dir", "loop")).toMatch(/loop\/1\.conf: cannot be read: it is a loop of symlinks$/);
@@ -68,21 +68,21 @@ describe("is refused in one line that names the file, and never waited for", () 
     );
   });
 
-  test("a file that is not UTF-8", async () => {
+  test("a file with invalid UTF-8", async () => {
     await mkdir(join(folder, "latin"));
     await writeFile(join(folder, "latin/1.conf"), Buffer.from([0x61, 0x3a, 0xff, 0xfe]));
     expect(await problemOf("--config-dir", "latin")).toContain("latin/1.conf: cannot be read: ");
   });
 
-  test("a folder that is not there", async () => {
-    expect(await problemOf("--config-dir", "none")).toBe(`${folder}/none: there is no such folder`);
+  test("a missing directory", async () => {
+    expect(await problemOf("--config-dir", "none")).toBe(`${folder}/none: no such directory`);
   });
 
-  test("a file that is not there", async () => {
+  test("a missing file", async () => {
     expect(await problemOf("--config", "none.yaml")).toMatch(/none\.yaml: cannot be read: it does not exist$/);
   });
 
-  test("a folder in the file's place", async () => {
+  test("a directory as the configuration file", async () => {
     expect(await problemOf("--config", ".")).toMatch(/cannot be read: .* is a directory, not a regular file/);
   });
 
@@ -93,7 +93,7 @@ describe("is refused in one line that names the file, and never waited for", () 
     );
   });
 
-  test("a drop-in that does not say what it is, even when the file does", async () => {
+  test("a drop-in without apiVersion and kind, even when the file has them", async () => {
     const file = await put("untyped.yaml");
     await put("untyped/1.conf", "kind: KubeletConfiguration\nmaxPods: 3\n");
     expect(await problemOf("--config", file, "--config-dir", "untyped")).toBe(

@@ -3,51 +3,52 @@ import { describeCause, type Problem } from "../problem.ts";
 import type { ConfigFiles } from "./config-file.ts";
 
 export interface DropIns {
-  /** The paths of the `.conf` files in the order in which they are laid over each other. */
+  /** The paths of the `.conf` files, in the order in which they are merged. */
   readonly files: readonly string[];
-  /** What lies there besides. */
+  /** All other files. */
   readonly skipped: readonly string[];
   readonly problems: readonly Problem[];
 }
 
-const mostEntries = 10_000;
-const deepest = 20;
+const MAX_ENTRIES = 10_000;
+const MAX_DEPTH = 20;
 
 /**
- * Walks the folder of `--config-dir`: names in lexical order, a folder's content in its place among them, links to
- * folders not followed. Rule: the kubelet reads what ends in `.conf` and leaves everything else.
+ * Walks the directory of `--config-dir` in lexical order, depth first. Symlinks to directories are not followed. Rule:
+ * the kubelet reads the files that end in `.conf` and ignores all others.
  */
-export async function findDropIns(folder: string, { list }: ConfigFiles): Promise<DropIns> {
+export async function findDropIns(dir: string, { list }: ConfigFiles): Promise<DropIns> {
   const files: string[] = [];
   const skipped: string[] = [];
   const problems: Problem[] = [];
 
   async function walk(path: string, depth: number): Promise<void> {
-    if (depth > deepest) return refuse(path, `lies more than ${deepest} folders below ${folder}`);
-    const entries = await listFolder(path);
+    if (depth > MAX_DEPTH) return addProblem(path, `is more than ${MAX_DEPTH} directories below ${dir}`);
+    const entries = await listDir(path);
     for (const { name, kind } of [...entries].sort((a, b) => (a.name < b.name ? -1 : 1))) {
       const below = join(path, name);
-      if (files.length + skipped.length >= mostEntries) return refuse(folder, `holds more than ${mostEntries} files`);
+      if (files.length + skipped.length >= MAX_ENTRIES)
+        return addProblem(dir, `contains more than ${MAX_ENTRIES} files`);
       if (kind === "directory") await walk(below, depth + 1);
       else (name.endsWith(".conf") ? files : skipped).push(below);
     }
   }
 
-  async function listFolder(path: string) {
+  async function listDir(path: string) {
     try {
       const entries = await list(path);
-      if (entries === undefined) refuse(path, "there is no such folder");
+      if (entries === undefined) addProblem(path, "no such directory");
       return entries ?? [];
     } catch (error) {
-      refuse(path, `cannot be listed: ${describeCause(error)}`);
+      addProblem(path, `cannot be listed: ${describeCause(error)}`);
       return [];
     }
   }
 
-  function refuse(where: string, message: string): void {
+  function addProblem(where: string, message: string): void {
     problems.push({ where, field: "", message });
   }
 
-  await walk(folder, 0);
+  await walk(dir, 0);
   return { files, skipped, problems };
 }

@@ -1,4 +1,4 @@
-/** A switch of Kubernetes: its value where nobody sets it, and whether it can be set to the other one. */
+/** A Kubernetes feature gate: its default, its stage, and whether it is locked to the default. */
 export interface FeatureGate {
   readonly default: boolean;
   readonly stage: "alpha" | "beta" | "ga" | "deprecated";
@@ -10,26 +10,26 @@ const beta: FeatureGate = { default: true, stage: "beta", locked: false };
 const betaOff: FeatureGate = { default: false, stage: "beta", locked: false };
 const stable: FeatureGate = { default: true, stage: "ga", locked: false };
 const locked: FeatureGate = { default: true, stage: "ga", locked: true };
-const retired: FeatureGate = { default: true, stage: "deprecated", locked: false };
-const retiredOff: FeatureGate = { default: false, stage: "deprecated", locked: false };
-const gone: FeatureGate = { default: true, stage: "deprecated", locked: true };
-const goneOff: FeatureGate = { default: false, stage: "deprecated", locked: true };
+const deprecated: FeatureGate = { default: true, stage: "deprecated", locked: false };
+const deprecatedOff: FeatureGate = { default: false, stage: "deprecated", locked: false };
+const lockedDeprecated: FeatureGate = { default: true, stage: "deprecated", locked: true };
+const lockedDeprecatedOff: FeatureGate = { default: false, stage: "deprecated", locked: true };
 
 /**
- * Every gate that the kubelet 1.36 accepts. It knows those of the other components too, since one list is often given to
- * all of them. AllAlpha and AllBeta stand for every gate of their stage that is not set itself.
+ * Every gate that the kubelet 1.36 accepts, including those of other components, since one list is often passed to all.
+ * AllAlpha and AllBeta apply to every gate of their stage that is not set itself.
  */
 export const featureGates = {
   APIResponseCompression: beta,
   APIServerIdentity: beta,
   APIServerTracing: locked,
   APIServingWithRoutine: alpha,
-  AggregatedDiscoveryRemoveBetaType: gone,
+  AggregatedDiscoveryRemoveBetaType: lockedDeprecated,
   AllAlpha: alpha,
   AllBeta: betaOff,
-  AllowDNSOnlyNodeCSR: retiredOff,
-  AllowInsecureKubeletCertificateSigningRequests: retiredOff,
-  AllowOverwriteTerminationGracePeriodSeconds: goneOff,
+  AllowDNSOnlyNodeCSR: deprecatedOff,
+  AllowInsecureKubeletCertificateSigningRequests: deprecatedOff,
+  AllowOverwriteTerminationGracePeriodSeconds: lockedDeprecatedOff,
   AllowParsingUserUIDFromCertAuth: beta,
   AllowServiceExternalIPs: stable,
   AllowUnsafeMalformedObjectDeletion: alpha,
@@ -49,7 +49,7 @@ export const featureGates = {
   CRIListStreaming: alpha,
   CSIServiceAccountTokenSecrets: locked,
   CSIVolumeHealth: alpha,
-  ChangeContainerStatusOnKubeletRestart: retiredOff,
+  ChangeContainerStatusOnKubeletRestart: deprecatedOff,
   ClearingNominatedNodeNameAfterBinding: beta,
   ClientsAllowCARotation: beta,
   ClientsAllowCBOR: alpha,
@@ -90,12 +90,12 @@ export const featureGates = {
   DRAWorkloadResourceClaims: alpha,
   DeclarativeValidation: locked,
   DeclarativeValidationBeta: beta,
-  DeclarativeValidationTakeover: retiredOff,
+  DeclarativeValidationTakeover: deprecatedOff,
   DeploymentReplicaSetTerminatingReplicas: beta,
   DetectCacheInconsistency: beta,
   DisableAllocatorDualWrite: locked,
-  DisableCPUQuotaWithExclusiveCPUs: retired,
-  DisableNodeKubeProxyVersion: gone,
+  DisableCPUQuotaWithExclusiveCPUs: deprecated,
+  DisableNodeKubeProxyVersion: lockedDeprecated,
   DynamicResourceAllocation: locked,
   EnvFiles: beta,
   EventedPLEG: alpha,
@@ -104,7 +104,7 @@ export const featureGates = {
   ExternalServiceAccountTokenSigner: locked,
   GangScheduling: alpha,
   GenericWorkload: alpha,
-  GitRepoVolumeDriver: goneOff,
+  GitRepoVolumeDriver: lockedDeprecatedOff,
   GracefulNodeShutdown: beta,
   GracefulNodeShutdownBasedOnPodPriority: beta,
   HPAConfigurableTolerance: beta,
@@ -125,7 +125,7 @@ export const featureGates = {
   JobManagedBy: locked,
   JobPodReplacementPolicy: locked,
   JobSuccessPolicy: locked,
-  KMSv1: retiredOff,
+  KMSv1: deprecatedOff,
   KubeletCgroupDriverFromCRI: locked,
   KubeletCrashLoopBackOffMax: beta,
   KubeletEnsureSecretPulledImages: beta,
@@ -134,8 +134,8 @@ export const featureGates = {
   KubeletPSI: locked,
   KubeletPodResourcesDynamicResources: locked,
   KubeletPodResourcesGet: locked,
-  KubeletPodResourcesListUseActivePods: retired,
-  KubeletRegistrationGetOnExistsOnly: retiredOff,
+  KubeletPodResourcesListUseActivePods: deprecated,
+  KubeletRegistrationGetOnExistsOnly: deprecatedOff,
   KubeletSeparateDiskGC: beta,
   KubeletServiceAccountTokenForCredentialProviders: beta,
   KubeletTracing: locked,
@@ -209,14 +209,14 @@ export const featureGates = {
   SchedulerAsyncPreemption: beta,
   SchedulerPopFromBackoffQ: beta,
   SchedulerQueueingHints: locked,
-  SeparateCacheWatchRPC: goneOff,
+  SeparateCacheWatchRPC: lockedDeprecatedOff,
   SeparateTaintEvictionController: locked,
   ServiceAccountNodeAudienceRestriction: beta,
   ServiceAccountTokenJTI: locked,
   ServiceAccountTokenNodeBinding: locked,
   ServiceAccountTokenNodeBindingValidation: locked,
   ServiceAccountTokenPodNodeInfo: locked,
-  ServiceCIDRStatusFieldWiping: retired,
+  ServiceCIDRStatusFieldWiping: deprecated,
   ShardedListAndWatch: alpha,
   SidecarContainers: locked,
   SizeBasedListCostEstimate: beta,
@@ -226,7 +226,7 @@ export const featureGates = {
   StaleControllerConsistencyStatefulSet: beta,
   StatefulSetSemanticRevisionComparison: beta,
   StorageCapacityScoring: alpha,
-  StorageNamespaceIndex: retired,
+  StorageNamespaceIndex: deprecated,
   StorageVersionAPI: alpha,
   StorageVersionHash: beta,
   StorageVersionMigrator: betaOff,
@@ -259,15 +259,15 @@ export const featureGates = {
   WinOverlay: locked,
   WindowsCPUAndMemoryAffinity: alpha,
   WindowsGracefulNodeShutdown: beta,
-  WindowsHostNetwork: retiredOff,
+  WindowsHostNetwork: deprecatedOff,
   WorkloadAwarePreemption: alpha,
   WorkloadWithJob: alpha,
 } as const satisfies Record<string, FeatureGate>;
 
 export type FeatureGateName = keyof typeof featureGates;
 
-/** Gates that already change what the agent does; setting any other one has no effect yet. */
-export const heededGates: ReadonlySet<string> = new Set<FeatureGateName>([
+/** Gates that the agent implements; setting any other gate has no effect yet. */
+export const implementedGates: ReadonlySet<string> = new Set<FeatureGateName>([
   "ContainerStopSignals",
   "CustomCPUCFSQuotaPeriod",
   "KubeletCrashLoopBackOffMax",
@@ -276,5 +276,5 @@ export const heededGates: ReadonlySet<string> = new Set<FeatureGateName>([
   "RestartAllContainersOnContainerExits",
 ]);
 
-/** Gates of features that a node declares: one enters this list with the change that carries it out, and not before. */
+/** Gates of the node's declared features. A gate is added with the change that implements its feature. */
 export const declaredGates = ["RestartAllContainersOnContainerExits"] as const satisfies readonly FeatureGateName[];

@@ -1,19 +1,19 @@
 import { nearestName } from "../../../proto/nearest-name.ts";
-import { type FeatureGate, type FeatureGateName, featureGates, heededGates } from "./feature-gates.ts";
+import { type FeatureGate, type FeatureGateName, featureGates, implementedGates } from "./feature-gates.ts";
 
 export type Gates = Readonly<Record<FeatureGateName, boolean>>;
 
 const known: ReadonlyMap<string, FeatureGate> = new Map(Object.entries(featureGates));
 
-/** Every gate's value: as set, else as AllAlpha or AllBeta say for its stage, else its default. */
+/** The value of every gate: as set, else as AllAlpha or AllBeta set it for its stage, else its default. */
 export function resolveGates(set: ReadonlyMap<string, boolean>): Gates {
-  const ofStage = { alpha: set.get("AllAlpha"), beta: set.get("AllBeta"), ga: undefined, deprecated: undefined };
-  const resolved = [...known].map(([name, gate]) => [name, set.get(name) ?? ofStage[gate.stage] ?? gate.default]);
+  const byStage = { alpha: set.get("AllAlpha"), beta: set.get("AllBeta"), ga: undefined, deprecated: undefined };
+  const resolved = [...known].map(([name, gate]) => [name, set.get(name) ?? byStage[gate.stage] ?? gate.default]);
   return Object.fromEntries(resolved);
 }
 
-/** Why a gate cannot be set to a value; undefined where it can. */
-export function refuseGate(name: string, value: boolean): string | undefined {
+/** The error of setting a gate to a value; undefined when it is allowed. */
+export function gateError(name: string, value: boolean): string | undefined {
   const gate = known.get(name);
   if (gate?.locked && value !== gate.default) return `found ${value}, must be ${gate.default}: the gate is locked`;
   if (gate !== undefined) return undefined;
@@ -21,8 +21,8 @@ export function refuseGate(name: string, value: boolean): string | undefined {
   return `unknown feature gate${nearest === undefined ? "" : `, did you mean ${nearest}?`}`;
 }
 
-/** True for a known gate that was set away from its default although nothing in the agent heeds it. */
-export function hasNoEffect(name: string, value: boolean): boolean {
+/** Whether a known gate is set to a non-default value that the agent does not implement. */
+export function isUnimplementedChange(name: string, value: boolean): boolean {
   const gate = known.get(name);
-  return gate !== undefined && gate.default !== value && !heededGates.has(name);
+  return gate !== undefined && gate.default !== value && !implementedGates.has(name);
 }

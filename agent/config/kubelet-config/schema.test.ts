@@ -1,37 +1,39 @@
 import { describe, expect, test } from "bun:test";
 import { join } from "node:path";
-import { defaultOrigin, emptyMap, type Json, jsonOf } from "../../../proto/yaml/value-node.ts";
+import { DEFAULT_ORIGIN, emptyMap, type Json, toJson } from "../../../proto/yaml/value-node.ts";
 import fields from "../../../test/golden/kubelet-config.json" with { type: "json" };
 import kubeletDefaults from "../../../test/golden/kubelet-config-defaults.json" with { type: "json" };
 import { parseDuration } from "../fields/duration.ts";
-import type { Field } from "../fields/field-rule.ts";
-import { checks } from "../fields/value-checks.ts";
+import { valueChecks } from "../fields/value-checks.ts";
 import { flagGroups } from "../flags/flag-table.ts";
 import { applyDefaults } from "./defaults.ts";
 import { featureGates } from "./feature-gates.ts";
+import type { Field } from "./field.ts";
 import { resolveGates } from "./gates.ts";
 import { schema } from "./schema.ts";
 
 const golden = join(import.meta.dirname, "../../../test/golden");
 const rows: readonly (readonly [string, Field])[] = Object.entries(schema);
 
-describe("the table of fields", () => {
+describe("the schema", () => {
   test("has every field of Kubernetes' type, with its type, and no other", () => {
     const ours = Object.fromEntries(rows.map(([path, { type }]) => [path, type]));
     expect(ours).toEqual(fields as Record<string, Field["type"]>);
   });
 
-  test("says of everything that is not carried out what happens instead", () => {
-    const silent = rows.filter(([path, { implemented, instead }]) => !implemented && !instead && !path.includes("[]"));
+  test("states for every unimplemented field what happens instead", () => {
+    const silent = rows.filter(
+      ([path, { implemented, insteadMessage }]) => !implemented && !insteadMessage && !path.includes("[]"),
+    );
     expect(silent).toEqual([]);
   });
 
-  test("has defaults that it would accept from a file", () => {
+  test("has defaults that pass its own checks", () => {
     const wrong = rows.filter(([, { default: value, allowed, must }]) => {
       if (value === undefined) return false;
       const parts = typeof value === "object" ? Object.values(value ?? {}) : [value];
       return parts.some(
-        (part) => (allowed && !allowed.some((one) => one === part)) || (must && !checks[must](String(part))),
+        (part) => (allowed && !allowed.some((one) => one === part)) || (must && !valueChecks[must](String(part))),
       );
     });
     expect(wrong).toEqual([]);
@@ -39,18 +41,18 @@ describe("the table of fields", () => {
 });
 
 describe("the defaults", () => {
-  const ours = jsonOf(applyDefaults(emptyMap(defaultOrigin), resolveGates(new Map())));
+  const ours = toJson(applyDefaults(emptyMap(DEFAULT_ORIGIN), resolveGates(new Map())));
 
-  test("are the kubelet's for a configuration file", () => {
+  test("equal the kubelet's for a configuration file", () => {
     expect(differences("", ours, kubeletDefaults as Json)).toEqual([
-      // Written by the kubelet's loader, after its defaults.
+      // Recorded from the kubelet's loader after defaulting.
       ".apiVersion",
       ".kind",
       ".evictionHard",
     ]);
   });
 
-  test("of eviction are the kubelet's on Linux", () => {
+  test("of eviction equal the kubelet's on Linux", () => {
     expect(ours).toHaveProperty("evictionHard", {
       "memory.available": "100Mi",
       "nodefs.available": "10%",
@@ -60,21 +62,21 @@ describe("the defaults", () => {
     });
   });
 
-  test("stay as they are when they are applied again", () => {
-    const once = applyDefaults(emptyMap(defaultOrigin), resolveGates(new Map()));
+  test("do not change when they are applied twice", () => {
+    const once = applyDefaults(emptyMap(DEFAULT_ORIGIN), resolveGates(new Map()));
     expect(applyDefaults(once, resolveGates(new Map()))).toEqual(once);
   });
 });
 
-test("the table of feature gates is the kubelet's", async () => {
+test("the feature gate table equals the kubelet's", async () => {
   const lines = Object.entries(featureGates).map(
     ([name, gate]) => `${name} ${gate.default ? "on" : "off"} ${gate.stage}${gate.locked ? " locked" : ""}\n`,
   );
   expect(lines.join("")).toBe(await Bun.file(join(golden, "kubelet-feature-gates.txt")).text());
 });
 
-test("the table of flags is the kubelet's, and one of our own", async () => {
-  // The kubelet's help takes this word for the type, because the sentence quotes it.
+test("the flag table equals the kubelet's, plus one flag of Berth", async () => {
+  // The kubelet's help derives this type name from the back-quoted word of the flag's description.
   const shown = (name: string, type: string) => (name === "seccomp-default" ? "RuntimeDefault" : type);
   const lines = flagGroups
     .flatMap(({ flags }) => flags)
@@ -87,7 +89,7 @@ test("the table of flags is the kubelet's, and one of our own", async () => {
   expect(lines.join("")).toBe(await Bun.file(join(golden, "kubelet-flags.txt")).text());
 });
 
-/** The paths at which two values differ. Go writes no zeros, and durations in its own way. */
+/** The paths at which two values differ, ignoring Go's omitted zeros and its duration format. */
 function differences(path: string, ours: Json | undefined, theirs: Json | undefined): readonly string[] {
   if (isMap(ours) && (isMap(theirs) || (theirs === undefined && Object.keys(ours).length === 0))) {
     const names = new Set([...Object.keys(ours), ...Object.keys(theirs ?? {})]);

@@ -1,71 +1,83 @@
 import { nearestName } from "../../../proto/nearest-name.ts";
-import { defaultOrigin, type Node, type Scalar, type ScalarNode, showNode } from "../../../proto/yaml/value-node.ts";
+import {
+  DEFAULT_ORIGIN,
+  describeNode,
+  type Scalar,
+  type ScalarNode,
+  type ValueNode,
+} from "../../../proto/yaml/value-node.ts";
 import { parseDuration } from "../fields/duration.ts";
-import type { Field } from "../fields/field-rule.ts";
-import { fieldAt, keyBelow, pathBelow } from "../fields/field-tree.ts";
-import { checks, isMemoryResource } from "../fields/value-checks.ts";
+import { childPath, keyPath } from "../fields/field-tree.ts";
+import { isMemoryResource, valueChecks } from "../fields/value-checks.ts";
 import { describeExpectation } from "../fields/value-description.ts";
 import type { Problem } from "../problem.ts";
-import { refuseGate } from "./gates.ts";
+import type { Field } from "./field.ts";
+import { fieldAt } from "./field-path.ts";
+import { gateError } from "./gates.ts";
 
-const fewKeys = 6;
+const MAX_LISTED_KEYS = 6;
 
-/** Holds every value of the whole configuration against its row: ranges, enumerations, formats, keys of maps. */
-export function checkValues(config: Node): readonly Problem[] {
+/** Checks every value of the merged configuration against the schema: ranges, enumerations, formats, map keys. */
+export function checkValues(config: ValueNode): readonly Problem[] {
   return checkNode(config, "", "", undefined);
 }
 
-function checkNode(node: Node, path: string, shown: string, above: Field | undefined): readonly Problem[] {
-  const field = fieldAt(path) ?? above;
+function checkNode(
+  node: ValueNode,
+  path: string,
+  shownPath: string,
+  parentField: Field | undefined,
+): readonly Problem[] {
+  const field = fieldAt(path) ?? parentField;
   switch (node.kind) {
     case "list":
       return node.items.flatMap((item, index) =>
-        checkNode(item, item.kind === "map" ? `${path}[]` : path, `${shown}[${index}]`, field),
+        checkNode(item, item.kind === "map" ? `${path}[]` : path, `${shownPath}[${index}]`, field),
       );
     case "map":
       return [...node.entries].flatMap(([key, value]) => {
-        if (field?.type.startsWith("map[")) return checkEntry(key, value, path, keyBelow(shown, key), field);
-        return checkNode(value, pathBelow(path, key), pathBelow(shown, key), undefined);
+        if (field?.type.startsWith("map[")) return checkEntry(key, value, path, keyPath(shownPath, key), field);
+        return checkNode(value, childPath(path, key), childPath(shownPath, key), undefined);
       });
     case "scalar":
-      return field === undefined ? [] : checkScalar(node, shown, field);
+      return field === undefined ? [] : checkScalar(node, shownPath, field);
   }
 }
 
-function checkEntry(key: string, value: Node, path: string, shown: string, field: Field): readonly Problem[] {
+function checkEntry(key: string, value: ValueNode, path: string, shownPath: string, field: Field): readonly Problem[] {
   const { where } = value;
   if (path === "featureGates") {
     const message =
-      value.kind === "scalar" && typeof value.value === "boolean" ? refuseGate(key, value.value) : undefined;
-    return message === undefined ? [] : [{ where, field: pathBelow(path, key.slice(0, 60)), message }];
+      value.kind === "scalar" && typeof value.value === "boolean" ? gateError(key, value.value) : undefined;
+    return message === undefined ? [] : [{ where, field: childPath(path, key.slice(0, 60)), message }];
   }
   if (path === "reservedMemory[].limits" && !isMemoryResource(key))
-    return [{ where, field: shown, message: "unknown resource, known are memory and hugepages-<size>" }];
+    return [{ where, field: shownPath, message: "unknown resource, known are memory and hugepages-<size>" }];
   if (field.keys !== undefined && !field.keys.includes(key)) {
-    const nearest = field.keys.length > fewKeys ? nearestName(key, field.keys) : undefined;
+    const nearest = field.keys.length > MAX_LISTED_KEYS ? nearestName(key, field.keys) : undefined;
     const hint = nearest === undefined ? `must be one of ${field.keys.join(", ")}` : `did you mean ${nearest}?`;
-    return [{ where, field: shown, message: `unknown key, ${hint}` }];
+    return [{ where, field: shownPath, message: `unknown key, ${hint}` }];
   }
-  return checkNode(value, path, shown, field);
+  return checkNode(value, path, shownPath, field);
 }
 
-function checkScalar(node: ScalarNode, shown: string, field: Field): readonly Problem[] {
-  // A default that depends on a gate or that means "not set" is right by construction.
-  if (node.where === defaultOrigin || isAccepted(node.value, field)) return [];
-  const found = field.secret ? "a value that is not shown" : showNode(node);
-  return [{ where: node.where, field: shown, message: `found ${found}, must be ${describeExpectation(field)}` }];
+function checkScalar(node: ScalarNode, shownPath: string, field: Field): readonly Problem[] {
+  // Default values need no check, such as one that depends on a gate or means "unset".
+  if (node.where === DEFAULT_ORIGIN || isAccepted(node.value, field)) return [];
+  const found = field.secret ? "a value that is not shown" : describeNode(node);
+  return [{ where: node.where, field: shownPath, message: `found ${found}, must be ${describeExpectation(field)}` }];
 }
 
 function isAccepted(value: Scalar, { allowed, range, must }: Field): boolean {
   if (allowed !== undefined) return allowed.some((one) => one === value);
-  if (must !== undefined) return checks[must](String(value));
+  if (must !== undefined) return valueChecks[must](String(value));
   if (range === undefined) return true;
-  const [least, greatest] = range;
-  const amount = amountOf(value);
-  return amount >= amountOf(least) && amount <= amountOf(greatest);
+  const [min, max] = range;
+  const amount = toNumber(value);
+  return amount >= toNumber(min) && amount <= toNumber(max);
 }
 
-/** A number as itself, a duration in milliseconds. */
-function amountOf(value: Scalar): number {
+/** Returns numbers unchanged and durations in milliseconds. */
+function toNumber(value: Scalar): number {
   return typeof value === "string" ? (parseDuration(value) ?? Number.NaN) : Number(value);
 }

@@ -1,44 +1,48 @@
 import type { Node, Taint } from "../../../proto/kubernetes/gen/types.ts";
-import { type Amounts, amountsOf } from "../../../proto/kubernetes/pod-resources.ts";
-import { ownLabels } from "../node/node-labels.ts";
+import { parseResourceList, type ResourceAmounts, toAmounts } from "../../../proto/kubernetes/resource-list.ts";
+import { builtInLabels } from "../node/node-labels.ts";
 import { nodeResources, type ResourceSettings } from "../node/node-resources.ts";
+import type { NodeSettings } from "../node/node-settings.ts";
 import type { ObservedMachine } from "../node/observed-node.ts";
 import type { NodeTraits } from "./node-selection.ts";
 
-/** The node as pods are held against it. */
-export interface AdmittingNode extends NodeTraits {
-  /** What its pods may have of it. */
-  readonly allocatable: Amounts;
-  /** False while the API server has not told of the node: then its labels are those that it would register with. */
-  readonly isHeard: boolean;
-  /** Whether profiles of AppArmor can be enforced. */
+/** The facts of the node that admission checks a pod against. */
+export interface AdmissionNode extends NodeTraits {
+  /** The resources that pods may use. */
+  readonly allocatable: ResourceAmounts;
+  /** False until the API server has returned the Node: until then the labels are those of a registration. */
+  readonly isKnown: boolean;
+  /** Whether AppArmor profiles can be enforced. */
   readonly hasAppArmor: boolean;
   readonly declaredFeatures: readonly string[];
 }
 
-/** What of the configuration it is made of. */
-export interface AdmittingSettings extends ResourceSettings {
-  readonly nodeName: string;
-  /** `--node-labels`. */
-  readonly labels: Readonly<Record<string, string>>;
-  readonly declaredFeatures: readonly string[];
-}
+/** The configuration that it is made from. */
+export type AdmissionNodeSettings = ResourceSettings & Pick<NodeSettings, "nodeName" | "labels" | "declaredFeatures">;
 
 /**
- * The node from what the API server tells of it; undefined: it has none, or there is no API server. What pods may have of this machine
- * is this agent's to say, also where the API server still has what an earlier one has said.
+ * The node for admission, from its API object; undefined: it has none, or there is no API server. What pods may use is
+ * computed from this machine, not read from the object, which an earlier agent may have written.
  */
-export function admittingNode(
-  told: Node | undefined | "unknown",
+export function toAdmissionNode(
+  reported: Node | undefined | "unknown",
   machine: ObservedMachine,
-  settings: AdmittingSettings,
-): AdmittingNode {
+  settings: AdmissionNodeSettings,
+): AdmissionNode {
   const { nodeName, declaredFeatures } = settings;
-  const node = told === "unknown" ? undefined : told;
+  const node = reported === "unknown" ? undefined : reported;
   const { allocatable } = nodeResources(machine, node?.status ?? {}, settings);
-  const labels = node?.metadata.labels ?? { ...ownLabels(machine, nodeName), ...settings.labels };
+  const labels = node?.metadata.labels ?? { ...builtInLabels(machine, nodeName), ...settings.labels };
   const taints: readonly Taint[] = node?.spec?.taints ?? [];
   const { hasAppArmor } = machine;
-  const isHeard = told !== "unknown";
-  return { nodeName, labels, taints, allocatable: amountsOf(allocatable), isHeard, hasAppArmor, declaredFeatures };
+  const isKnown = reported !== "unknown";
+  return {
+    nodeName,
+    labels,
+    taints,
+    allocatable: toAmounts(parseResourceList(allocatable)),
+    isKnown,
+    hasAppArmor,
+    declaredFeatures,
+  };
 }

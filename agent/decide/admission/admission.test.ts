@@ -2,11 +2,11 @@ import { expect, test } from "bun:test";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Container, Node, NodeSelectorRequirement, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import { observedMachine, nodeSettings as settings } from "../../../test/fakes/observed-node.ts";
+import { createNodeUsage } from "../../desired/node-usage.ts";
 import type { ObservedMachine } from "../node/observed-node.ts";
 import type { DesiredPod } from "../pod/desired.ts";
-import { type AdmissionScene, answerTo, byAge, entered } from "./admission.ts";
-import { type AdmittingSettings, admittingNode } from "./admission-node.ts";
-import { createPlaces } from "./node-usage.ts";
+import { type AdmissionInput, admitPod, byCreationTime, withInitialAdmission } from "./admission.ts";
+import { type AdmissionNodeSettings, toAdmissionNode } from "./admission-node.ts";
 
 interface Given extends Partial<PodSpec> {
   readonly isStatic?: boolean;
@@ -18,9 +18,9 @@ let number = 0;
 
 function pod({ isStatic = false, labels = {}, more = {}, ...spec }: Given = {}): DesiredPod {
   const uid = `pod-${number++}` as PodUid;
-  const wanted: Pod = { metadata: { uid, name: uid, labels }, spec: { containers: [asking({})], ...spec } };
+  const apiPod: Pod = { metadata: { uid, name: uid, labels }, spec: { containers: [asking({})], ...spec } };
   const source = isStatic ? ({ kind: "file", path: "/m" } as const) : ({ kind: "api" } as const);
-  return { uid, pod: wanted, source, acceptedAt: 0, revision: 0, ...more };
+  return { uid, pod: apiPod, source, acceptedAt: 0, revision: 0, ...more };
 }
 
 const asking = (requests: Readonly<Record<string, string>>, more: Partial<Container> = {}): Container => ({
@@ -42,13 +42,13 @@ const confined = (type: "RuntimeDefault" | "Localhost" | "Unconfined", requests 
 });
 const times = (count: number, given: Given = {}) => Array.from({ length: count }, () => pod(given));
 
-const told: Node = {
+const reportedNode: Node = {
   metadata: { name: "node-a", labels: { disk: "ssd", cores: "4", zone: "" } },
   spec: { taints: [{ key: "broken", value: "yes", effect: "NoExecute" }] },
   status: { capacity: { "example.com/dongle": "2" }, allocatable: { "example.com/dongle": "2" } },
 };
 const none = { "example.com/dongle": "0" };
-const without: Node = { ...told, status: { capacity: none, allocatable: none } };
+const without: Node = { ...reportedNode, status: { capacity: none, allocatable: none } };
 const tolerations = [{ operator: "Exists" as const }];
 
 const strict: Given = { securityContext: { supplementalGroupsPolicy: "Strict" } };
@@ -70,23 +70,30 @@ const restartsAll: Given = {
   ],
 };
 
-interface Scene extends Partial<Omit<AdmissionScene, "node" | "occupancy">> {
+interface Fixture extends Partial<Omit<AdmissionInput, "node" | "usage">> {
   readonly others?: readonly DesiredPod[];
-  readonly told?: Node | "unknown";
-  readonly settings?: Partial<AdmittingSettings>;
+  readonly reportedNode?: Node | "unknown";
+  readonly settings?: Partial<AdmissionNodeSettings>;
   readonly machine?: Partial<ObservedMachine>;
 }
 
-/** A node of four CPUs, 8 GiB less what is reserved, and 64 of storage. */
-function say(desired: DesiredPod, told: Scene = {}): string {
-  const { others = [], settings: more, told: of, machine, ...known } = told;
-  const places = createPlaces();
-  for (const other of others) places.note(other);
-  const node = admittingNode(of, { ...observedMachine, ...machine }, { ...settings, ...more });
-  const { occupancy } = places;
-  const scene = { node, occupancy, isNodeFresh: true, areOthersSeen: true, canLeaveOutGroups: true, ...known };
-  const answer = answerTo(desired, scene);
-  return typeof answer === "string" ? answer : `${answer.reason}: ${answer.message}`;
+/** A node with four CPUs, 8 GiB of memory less its reservations, and 64 GiB of storage. */
+function admissionOf(desired: DesiredPod, reportedNode: Fixture = {}): string {
+  const { others = [], settings: more, reportedNode: of, machine, ...known } = reportedNode;
+  const nodeUsage = createNodeUsage();
+  for (const other of others) nodeUsage.update(other);
+  const node = toAdmissionNode(of, { ...observedMachine, ...machine }, { ...settings, ...more });
+  const { occupancy: usage } = nodeUsage;
+  const input = {
+    node,
+    usage: usage,
+    isNodeUpToDate: true,
+    arePreviousPodsObserved: true,
+    supportsGroupsPolicy: true,
+    ...known,
+  };
+  const result = admitPod(desired, input);
+  return typeof result === "string" ? result : `${result.reason}: ${result.message}`;
 }
 
 const outOf = (resource: string, requested: bigint | number, used: bigint | number, capacity: bigint | number) =>
@@ -100,42 +107,67 @@ const taints = "TaintToleration: Predicate TaintToleration failed: node(s) had t
 const ending = { requestedAt: 0, gracePeriodSeconds: 1, why: "it was deleted" };
 const MEMORY = 8n * 2n ** 30n - 100n * 2n ** 20n;
 
-const rows: readonly [name: string, desired: DesiredPod, scene: Scene, says: string][] = [
-  ["an empty node takes a pod", pod(), {}, "admitted"],
-  ["the last place is one", pod(), { others: times(109) }, "admitted"],
-  ["there is none behind it", pod(), { others: times(110) }, outOf("pods", 1, 110, 110)],
+const rows: readonly [name: string, desired: DesiredPod, fixture: Fixture, says: string][] = [
+  ["an empty node admits a pod", pod(), {}, "admitted"],
+  ["the last free pod slot admits a pod", pod(), { others: times(109) }, "admitted"],
+  ["a full node rejects a pod", pod(), { others: times(110) }, outOf("pods", 1, 110, 110)],
   [
-    "places may go by cores",
+    "podsPerCore limits the number of pods",
     pod(),
     { others: times(8), settings: { maxPods: 110, podsPerCore: 2 } },
     outOf("pods", 1, 8, 8),
   ],
-  ["a rejected pod has none", pod(), { others: times(110, { more: { admission: { kind: "awaited" } } }) }, "admitted"],
-  ["one that has ended has none", pod(), { others: times(110, { more: { isPlaceFree: true } }) }, "admitted"],
   [
-    "a deleted one has, as long as it ends",
+    "a pod without an admission result does not count",
+    pod(),
+    { others: times(110, { more: { admission: { kind: "awaited" } } }) },
+    "admitted",
+  ],
+  [
+    "a terminated pod does not count",
+    pod(),
+    { others: times(110, { more: { hasReleasedResources: true } }) },
+    "admitted",
+  ],
+  [
+    "a deleted pod of the API counts until it has ended",
     pod(),
     { others: times(110, { more: { termination: ending } }) },
     outOf("pods", 1, 110, 110),
   ],
   [
-    "one whose manifest is gone has none",
+    "a static pod whose manifest is gone does not count",
     pod(),
     { others: times(110, { isStatic: true, more: { termination: ending } }) },
     "admitted",
   ],
   [
-    "a pod that asks for nothing runs on a node of which all is asked for",
+    "a pod without requests fits on a node whose CPUs are all requested",
     pod(),
     { others: [pod(cpu("4"))] },
     "admitted",
   ],
-  ["what is left of the CPUs", pod(cpu("500m")), { others: [pod(cpu("3500m"))] }, "admitted"],
-  ["a thousandth more is too much", pod(cpu("501m")), { others: [pod(cpu("3500m"))] }, outOf("cpu", 501, 3500, 4000)],
-  ["less than a thousandth counts as one", pod(cpu("100u")), { others: [pod(cpu("4"))] }, outOf("cpu", 1, 4000, 4000)],
-  ["memory, less what evictions keep free", pod(memory("8Gi")), {}, outOf("memory", 8n * 2n ** 30n, 0, MEMORY)],
+  ["a pod may request all remaining CPU", pod(cpu("500m")), { others: [pod(cpu("3500m"))] }, "admitted"],
   [
-    "and less what is reserved",
+    "a pod that requests a millicore too much is rejected",
+    pod(cpu("501m")),
+    { others: [pod(cpu("3500m"))] },
+    outOf("cpu", 501, 3500, 4000),
+  ],
+  [
+    "less than a millicore is rounded up to one",
+    pod(cpu("100u")),
+    { others: [pod(cpu("4"))] },
+    outOf("cpu", 1, 4000, 4000),
+  ],
+  [
+    "the eviction threshold reduces the allocatable memory",
+    pod(memory("8Gi")),
+    {},
+    outOf("memory", 8n * 2n ** 30n, 0, MEMORY),
+  ],
+  [
+    "the reservations reduce the allocatable memory",
     pod(memory("7Gi")),
     { settings: { kubeReserved: { memory: "1Gi" } } },
     outOf("memory", 7n * 2n ** 30n, 0, MEMORY - 2n ** 30n),
@@ -147,337 +179,463 @@ const rows: readonly [name: string, desired: DesiredPod, scene: Scene, says: str
     outOf("ephemeral-storage", 60n * 2n ** 30n, 0, 61_847_528_960n),
   ],
   [
-    "of several the first is told",
+    "the first of several failures is reported",
     pod({ containers: [asking({ cpu: "5", memory: "9Gi" })] }),
     {},
     outOf("cpu", 5000, 0, 4000),
   ],
-  ["places before all else", pod(cpu("5")), { others: times(110) }, outOf("pods", 1, 110, 110)],
   [
-    "all containers together",
+    "a missing pod slot is reported before all other resources",
+    pod(cpu("5")),
+    { others: times(110) },
+    outOf("pods", 1, 110, 110),
+  ],
+  [
+    "the requests of all containers are added up",
     pod({ containers: [asking({ cpu: "3" }), asking({ cpu: "2" })] }),
     {},
     outOf("cpu", 5000, 0, 4000),
   ],
-  ["an init container alone", pod({ initContainers: [asking({ cpu: "5" })] }), {}, outOf("cpu", 5000, 0, 4000)],
-  ["which runs before the others", pod({ ...cpu("3"), initContainers: [asking({ cpu: "3" })] }), {}, "admitted"],
   [
-    "a sidecar runs beside them",
+    "an init container's request alone may be too much",
+    pod({ initContainers: [asking({ cpu: "5" })] }),
+    {},
+    outOf("cpu", 5000, 0, 4000),
+  ],
+  [
+    "init containers and app containers are not added up",
+    pod({ ...cpu("3"), initContainers: [asking({ cpu: "3" })] }),
+    {},
+    "admitted",
+  ],
+  [
+    "sidecars and app containers are added up",
     pod({ ...cpu("3"), initContainers: [asking({ cpu: "2" }, { restartPolicy: "Always" })] }),
     {},
     outOf("cpu", 5000, 0, 4000),
   ],
-  ["what the runtime class adds", pod({ ...cpu("4"), overhead: { cpu: "250m" } }), {}, outOf("cpu", 4250, 0, 4000)],
   [
-    "what the pod asks for as a whole",
+    "the overhead of the RuntimeClass is added",
+    pod({ ...cpu("4"), overhead: { cpu: "250m" } }),
+    {},
+    outOf("cpu", 4250, 0, 4000),
+  ],
+  [
+    "a pod-level request replaces the sum",
     pod({ ...cpu("1"), resources: { requests: { cpu: "5" } } }),
     {},
     outOf("cpu", 5000, 0, 4000),
   ],
   [
-    "a resource that the API server tells of",
+    "too much of an extended resource of the Node is rejected",
     pod({ containers: [asking({ "example.com/dongle": "3" })], tolerations }),
-    { told },
+    { reportedNode },
     outOf("example.com/dongle", 3, 0, 2),
   ],
   [
-    "one of which there is enough, but nobody to hand it out",
+    "an API pod with enough of an extended resource is admitted without devices",
     pod({ ...dongles("2"), tolerations }),
-    { told },
+    { reportedNode },
     "admitted",
   ],
-  ["one that nobody has told of", pod(dongles("3")), {}, "admitted"],
-  ["such a one that a static pod asks for", pod({ ...dongles("2"), isStatic: true }), { told }, devices],
+  ["an extended resource that the Node does not have is ignored", pod(dongles("3")), {}, "admitted"],
   [
-    "one that is gone from the node",
+    "a static pod with an extended resource is rejected",
+    pod({ ...dongles("2"), isStatic: true }),
+    { reportedNode },
+    devices,
+  ],
+  [
+    "an extended resource that the Node does not have any more is rejected",
     pod({ ...dongles("1"), tolerations }),
-    { told: without },
+    { reportedNode: without },
     outOf("example.com/dongle", 1, 0, 0),
   ],
-  ["what cannot be read counts as nothing", pod(cpu("much")), {}, "admitted"],
+  ["an unreadable quantity counts as zero", pod(cpu("much")), {}, "admitted"],
 
-  ["a host port that is taken", pod(port(80)), { others: [pod(port(80))] }, ports],
-  ["another port", pod(port(81)), { others: [pod(port(80))] }, "admitted"],
-  ["another protocol", pod(port(80, undefined, "UDP")), { others: [pod(port(80))] }, "admitted"],
-  ["another address", pod(port(80, "192.0.2.1")), { others: [pod(port(80, "192.0.2.2"))] }, "admitted"],
-  ["the same address", pod(port(80, "192.0.2.1")), { others: [pod(port(80, "192.0.2.1"))] }, ports],
-  ["an address where all are taken", pod(port(80, "192.0.2.1")), { others: [pod(port(80, "0.0.0.0"))] }, ports],
-  ["all addresses where one is taken", pod(port(80)), { others: [pod(port(80, "192.0.2.1"))] }, ports],
-  ["a static pod's port is taken too", pod({ ...port(80), isStatic: true }), { others: [pod(port(80))] }, ports],
-
-  ["a label of the node", pod({ nodeSelector: { disk: "ssd" }, tolerations }), { told }, "admitted"],
-  ["of another value", pod({ nodeSelector: { disk: "tape" }, tolerations }), { told }, affinity],
-  ["of none", pod({ nodeSelector: { zone: "" }, tolerations }), { told }, "admitted"],
-  ["one that it has not", pod({ nodeSelector: { gone: "" }, tolerations }), { told }, affinity],
-  ["one that every object has", pod({ nodeSelector: { constructor: "" }, tolerations }), { told }, affinity],
+  ["a host port in use is rejected", pod(port(80)), { others: [pod(port(80))] }, ports],
+  ["another host port is admitted", pod(port(81)), { others: [pod(port(80))] }, "admitted"],
   [
-    "what is lacking comes before labels",
+    "the same host port of another protocol is admitted",
+    pod(port(80, undefined, "UDP")),
+    { others: [pod(port(80))] },
+    "admitted",
+  ],
+  [
+    "the same host port on another address is admitted",
+    pod(port(80, "192.0.2.1")),
+    { others: [pod(port(80, "192.0.2.2"))] },
+    "admitted",
+  ],
+  [
+    "the same port and address are rejected",
+    pod(port(80, "192.0.2.1")),
+    { others: [pod(port(80, "192.0.2.1"))] },
+    ports,
+  ],
+  [
+    "an address conflicts with a port on all addresses",
+    pod(port(80, "192.0.2.1")),
+    { others: [pod(port(80, "0.0.0.0"))] },
+    ports,
+  ],
+  ["all addresses conflict with a port on one address", pod(port(80)), { others: [pod(port(80, "192.0.2.1"))] }, ports],
+  ["a static pod's host port is checked too", pod({ ...port(80), isStatic: true }), { others: [pod(port(80))] }, ports],
+
+  ["nodeSelector matches a label", pod({ nodeSelector: { disk: "ssd" }, tolerations }), { reportedNode }, "admitted"],
+  [
+    "nodeSelector with another value is rejected",
+    pod({ nodeSelector: { disk: "tape" }, tolerations }),
+    { reportedNode },
+    affinity,
+  ],
+  [
+    "nodeSelector matches an empty label",
+    pod({ nodeSelector: { zone: "" }, tolerations }),
+    { reportedNode },
+    "admitted",
+  ],
+  [
+    "nodeSelector with a missing label is rejected",
+    pod({ nodeSelector: { gone: "" }, tolerations }),
+    { reportedNode },
+    affinity,
+  ],
+  [
+    "nodeSelector with a JavaScript property name is rejected",
+    pod({ nodeSelector: { constructor: "" }, tolerations }),
+    { reportedNode },
+    affinity,
+  ],
+  [
+    "insufficient resources are reported before labels",
     pod({ ...cpu("5"), nodeSelector: { disk: "tape" } }),
     {},
     outOf("cpu", 5000, 0, 4000),
   ],
   [
-    "another node by name",
+    "another nodeName is rejected",
     pod({ nodeName: "node-b" }),
     {},
     "NodeName: Predicate NodeName failed: node(s) didn't match the requested node name",
   ],
-  ["a taint that drives pods away", pod(), { told }, taints],
+  ["a NoExecute taint rejects a pod", pod(), { reportedNode }, taints],
   [
-    "one that is borne",
+    "a tolerated taint admits the pod",
     pod({ tolerations: [{ key: "broken", operator: "Equal", value: "yes" }] }),
-    { told },
+    { reportedNode },
     "admitted",
   ],
-  ["with another value", pod({ tolerations: [{ key: "broken", value: "no" }] }), { told }, taints],
   [
-    "with another effect",
-    pod({ tolerations: [{ key: "broken", operator: "Exists", effect: "NoSchedule" }] }),
-    { told },
+    "a toleration with another value does not match",
+    pod({ tolerations: [{ key: "broken", value: "no" }] }),
+    { reportedNode },
     taints,
   ],
   [
-    "for a while is borne too",
+    "a toleration with another effect does not match",
+    pod({ tolerations: [{ key: "broken", operator: "Exists", effect: "NoSchedule" }] }),
+    { reportedNode },
+    taints,
+  ],
+  [
+    "a toleration with tolerationSeconds matches",
     pod({ tolerations: [{ key: "broken", operator: "Exists", effect: "NoExecute", tolerationSeconds: 3 }] }),
-    { told },
+    { reportedNode },
     "admitted",
   ],
-  ["no taint drives a static pod away", pod({ isStatic: true }), { told }, "admitted"],
+  ["no taint rejects a static pod", pod({ isStatic: true }), { reportedNode }, "admitted"],
   [
-    "taints of other effects are the scheduler's affair",
+    "taints of other effects are ignored",
     pod(),
-    { told: { metadata: {}, spec: { taints: [{ key: "a", effect: "NoSchedule" }] } } },
+    { reportedNode: { metadata: {}, spec: { taints: [{ key: "a", effect: "NoSchedule" }] } } },
     "admitted",
   ],
 
-  ["another operating system", pod({ os: { name: "windows" } }), { others: times(110) }, os],
+  ["another operating system is rejected", pod({ os: { name: "windows" } }), { others: times(110) }, os],
   [
-    "its label",
+    "another operating system label is rejected",
     pod({ labels: { "kubernetes.io/os": "windows" } }),
     {},
     "PodOSSelectorNodeLabelDoesNotMatch: Failed to admit pod as the `kubernetes.io/os` label doesn't match node label",
   ],
-  ["no groups of the image, by a runtime that can leave them out", pod(strict), {}, "admitted"],
+  ["supplementalGroupsPolicy Strict is admitted if the runtime supports it", pod(strict), {}, "admitted"],
   [
-    "by one that cannot, before all other reasons",
+    "supplementalGroupsPolicy Strict without support is reported before other failures",
     pod(strict),
-    { canLeaveOutGroups: false, others: times(110) },
+    { supportsGroupsPolicy: false, others: times(110) },
     groups,
   ],
-  ["by one too old to say", pod({ isStatic: true, ...strict }), { canLeaveOutGroups: undefined }, groups],
   [
-    "the image's groups are every runtime's",
+    "supplementalGroupsPolicy Strict is rejected if the runtime does not report support",
+    pod({ isStatic: true, ...strict }),
+    { supportsGroupsPolicy: undefined },
+    groups,
+  ],
+  [
+    "supplementalGroupsPolicy Merge needs no support",
     pod({ securityContext: { supplementalGroupsPolicy: "Merge" } }),
-    { canLeaveOutGroups: undefined },
+    { supportsGroupsPolicy: undefined },
     "admitted",
   ],
   [
-    "another operating system goes before that",
+    "another operating system is reported before supplementalGroupsPolicy",
     pod({ os: { name: "windows" }, ...strict }),
-    { canLeaveOutGroups: false },
+    { supportsGroupsPolicy: false },
     os,
   ],
-  ["a profile that nothing here enforces", pod(confined("RuntimeDefault")), { machine: noAppArmor }, appArmor],
   [
-    "one of the whole pod",
+    "an AppArmor profile without AppArmor on the host is rejected",
+    pod(confined("RuntimeDefault")),
+    { machine: noAppArmor },
+    appArmor,
+  ],
+  [
+    "a pod-level AppArmor profile is rejected too",
     pod({ securityContext: { appArmorProfile: { type: "RuntimeDefault" } } }),
     { machine: noAppArmor },
     appArmor,
   ],
   [
-    "one of an init container alone",
+    "an init container's AppArmor profile is rejected too",
     pod({ initContainers: confined("Localhost").containers }),
     { machine: noAppArmor },
     appArmor,
   ],
-  ["a static pod with one", pod({ isStatic: true, ...confined("RuntimeDefault") }), { machine: noAppArmor }, appArmor],
   [
-    "what has to fit is told first",
+    "a static pod with an AppArmor profile is rejected too",
+    pod({ isStatic: true, ...confined("RuntimeDefault") }),
+    { machine: noAppArmor },
+    appArmor,
+  ],
+  [
+    "insufficient resources are reported before AppArmor",
     pod({ ...confined("RuntimeDefault", { cpu: "5" }) }),
     { machine: noAppArmor },
     outOf("cpu", 5000, 0, 4000),
   ],
-  ["none to be enforced", pod(confined("Unconfined")), { machine: noAppArmor }, "admitted"],
-  ["one that is enforced", pod(confined("RuntimeDefault")), {}, "admitted"],
-
-  ["a restart of all its containers", pod(restartsAll), {}, "admitted"],
-  ["one where the gate for it is off", pod(restartsAll), { settings: { declaredFeatures: [] } }, restartAll],
   [
-    "the same of a static pod",
+    "an Unconfined profile is admitted without AppArmor",
+    pod(confined("Unconfined")),
+    { machine: noAppArmor },
+    "admitted",
+  ],
+  ["an AppArmor profile is admitted with AppArmor", pod(confined("RuntimeDefault")), {}, "admitted"],
+
+  ["a pod with a RestartAllContainers rule is admitted", pod(restartsAll), {}, "admitted"],
+  [
+    "a RestartAllContainers rule is rejected if its gate is off",
+    pod(restartsAll),
+    { settings: { declaredFeatures: [] } },
+    restartAll,
+  ],
+  [
+    "a static pod's RestartAllContainers rule is rejected too",
     pod({ isStatic: true, ...restartsAll }),
     { settings: { declaredFeatures: [] } },
     restartAll,
   ],
-  ["others need no such feature", pod(), { settings: { declaredFeatures: [] } }, "admitted"],
+  ["other pods do not need that gate", pod(), { settings: { declaredFeatures: [] } }, "admitted"],
 
   ["ours", pod({ os: { name: "linux" }, labels: { "kubernetes.io/os": "linux" } }), {}, "admitted"],
 
-  ["a static pod has room made for it", pod({ isStatic: true, ...cpu("1") }), { others: [pod(cpu("4"))] }, "admitted"],
-  ["where others would be enough", pod({ isStatic: true }), { others: times(110) }, "admitted"],
   [
-    "but not by other static pods",
+    "a static pod preempts a pod of the API",
+    pod({ isStatic: true, ...cpu("1") }),
+    { others: [pod(cpu("4"))] },
+    "admitted",
+  ],
+  [
+    "a static pod preempts where only the pod limit is reached",
+    pod({ isStatic: true }),
+    { others: times(110) },
+    "admitted",
+  ],
+  [
+    "a static pod does not preempt other static pods",
     pod({ isStatic: true, ...cpu("1") }),
     { others: [pod({ isStatic: true, ...cpu("3500m") })] },
     unmet("(res: cpu, q: 500), "),
   ],
   [
-    "nor more room than there is",
+    "preemption does not help if the node itself is too small",
     pod({ isStatic: true, containers: [asking({ cpu: "5", memory: "9Gi" })] }),
     { others: [pod(cpu("4"))] },
     unmet(`(res: cpu, q: 1000), (res: memory, q: ${9n * 2n ** 30n - MEMORY}), `),
   ],
   [
-    "a critical pod of the API neither",
+    "a critical pod of the API preempts too",
     pod({ ...cpu("1"), priority: 2_000_000_000 }),
     { others: [pod(cpu("4"))] },
     "admitted",
   ],
   [
-    "less than critical is not",
+    "a pod of a lower priority is not critical",
     pod({ ...cpu("1"), priority: 1_999_999_999 }),
     { others: [pod(cpu("4"))] },
     outOf("cpu", 1000, 4000, 4000),
   ],
   [
-    "one that is more critical comes first",
+    "a critical pod preempts a critical pod of a lower priority",
     pod({ ...cpu("1"), priority: 2_000_001_000 }),
     { others: [pod({ ...cpu("4"), priority: 2_000_000_000 })] },
     "admitted",
   ],
   [
-    "as critical is not more",
+    "a critical pod does not preempt one of the same priority",
     pod({ ...cpu("1"), priority: 2_000_000_000 }),
     { others: [pod({ ...cpu("4"), priority: 2_000_000_000 })] },
     unmet("(res: cpu, q: 1000), "),
   ],
   [
-    "room is not all that a critical pod needs",
+    "preemption does not help against other failures",
     pod({ ...port(80), isStatic: true }),
     { others: [...times(109), pod(port(80))] },
     ports,
   ],
 
-  ["a pod of the API waits for the node's object", pod(), { told: "unknown" }, "later"],
-  ["a static pod does not", pod({ isStatic: true }), { told: "unknown" }, "admitted"],
+  ["a pod of the API waits for the Node object", pod(), { reportedNode: "unknown" }, "later"],
+  ["a static pod does not wait for the Node object", pod({ isStatic: true }), { reportedNode: "unknown" }, "admitted"],
   [
-    "but for labels that may be there",
+    "a static pod with a nodeSelector waits for the Node object",
     pod({ isStatic: true, nodeSelector: { disk: "ssd" } }),
-    { told: "unknown" },
+    { reportedNode: "unknown" },
     "later",
   ],
   [
-    "labels of its own every node knows",
+    "the agent's own labels are known without the Node object",
     pod({ isStatic: true, nodeSelector: { "kubernetes.io/hostname": "node-a" } }),
-    { told: "unknown" },
+    { reportedNode: "unknown" },
     "admitted",
   ],
+  ["a standalone node has only its own labels", pod({ isStatic: true, nodeSelector: { disk: "ssd" } }), {}, affinity],
   [
-    "without an API server they are all that there is",
-    pod({ isStatic: true, nodeSelector: { disk: "ssd" } }),
-    {},
-    affinity,
-  ],
-  [
-    "and those of --node-labels",
+    "a standalone node has the labels of --node-labels",
     pod({ isStatic: true, nodeSelector: { disk: "ssd" } }),
     { settings: { labels: { disk: "ssd" } } },
     "admitted",
   ],
   [
-    "labels that may be old are asked for",
+    "a label mismatch reads the Node again before the rejection",
     pod({ nodeSelector: { disk: "tape" }, tolerations }),
-    { told, isNodeFresh: false },
+    { reportedNode, isNodeUpToDate: false },
     "ask",
   ],
   [
-    "but not where they do not matter",
+    "a failure without labels does not read the Node again",
     pod({ ...cpu("5"), tolerations }),
-    { told, isNodeFresh: false },
+    { reportedNode, isNodeUpToDate: false },
     outOf("cpu", 5000, 0, 4000),
   ],
   [
-    "nobody is rejected for the sake of a pod that may have ended",
+    "no pod is rejected while unobserved pods may have ended",
     pod(),
-    { others: times(110), areOthersSeen: false },
+    { others: times(110), arePreviousPodsObserved: false },
     "later",
   ],
-  ["nor for its ports", pod(port(80)), { others: [pod(port(80))], areOthersSeen: false }, "later"],
-  ["what fits beside all of them is taken at once", pod(), { others: times(109), areOthersSeen: false }, "admitted"],
+  [
+    "no port conflict is reported while unobserved pods may have ended",
+    pod(port(80)),
+    { others: [pod(port(80))], arePreviousPodsObserved: false },
+    "later",
+  ],
+  [
+    "a pod that fits beside all unobserved pods is admitted at once",
+    pod(),
+    { others: times(109), arePreviousPodsObserved: false },
+    "admitted",
+  ],
 ];
-for (const [name, desired, scene, says] of rows)
-  test(`admission: ${name}`, () => expect(say(desired, scene)).toBe(says));
+for (const [name, desired, input, expected] of rows)
+  test(`admission: ${name}`, () => expect(admissionOf(desired, input)).toBe(expected));
 
 const terms = (...nodeSelectorTerms: readonly object[]): Given => ({
   tolerations,
   affinity: { nodeAffinity: { requiredDuringSchedulingIgnoredDuringExecution: { nodeSelectorTerms } } },
 });
-const asks = (...matchExpressions: readonly (readonly [string, string, ...string[]])[]) => ({
+const matching = (...matchExpressions: readonly (readonly [string, string, ...string[]])[]) => ({
   matchExpressions: matchExpressions.map(([key, operator, ...values]) => ({ key, operator, values })),
 });
 const fields = (operator: NodeSelectorRequirement["operator"], ...values: readonly string[]) => ({
   matchFields: [{ key: "metadata.name", operator, values }],
 });
 
-/** The node has `disk=ssd`, `cores=4` and an empty `zone`. */
+/** The node has the labels `disk=ssd`, `cores=4` and an empty `zone`. */
 const affinities: readonly [name: string, given: Given, isMet: boolean][] = [
-  ["one of these values", terms(asks(["disk", "In", "tape", "ssd"])), true],
-  ["none of these", terms(asks(["disk", "NotIn", "tape"])), true],
-  ["none of these, and it is one", terms(asks(["disk", "NotIn", "ssd"])), false],
-  ["none of these, without any", terms(asks(["gone", "NotIn", "x"])), true],
-  ["there", terms(asks(["zone", "Exists"])), true],
-  ["not there", terms(asks(["gone", "DoesNotExist"])), true],
-  ["not there, and it is", terms(asks(["disk", "DoesNotExist"])), false],
-  ["more than", terms(asks(["cores", "Gt", "3"])), true],
-  ["more than as many", terms(asks(["cores", "Gt", "4"])), false],
-  ["less than", terms(asks(["cores", "Lt", "10"])), true],
-  ["less than, of a word", terms(asks(["disk", "Lt", "10"])), false],
-  ["both of two", terms(asks(["disk", "In", "ssd"], ["cores", "Gt", "5"])), false],
-  ["one of two terms", terms(asks(["disk", "In", "tape"]), asks(["cores", "Exists"])), true],
+  ["In with its value", terms(matching(["disk", "In", "tape", "ssd"])), true],
+  ["NotIn without its value", terms(matching(["disk", "NotIn", "tape"])), true],
+  ["NotIn with its value", terms(matching(["disk", "NotIn", "ssd"])), false],
+  ["NotIn of a missing label", terms(matching(["gone", "NotIn", "x"])), true],
+  ["there", terms(matching(["zone", "Exists"])), true],
+  ["not there", terms(matching(["gone", "DoesNotExist"])), true],
+  ["DoesNotExist of an existing label", terms(matching(["disk", "DoesNotExist"])), false],
+  ["more than", terms(matching(["cores", "Gt", "3"])), true],
+  ["Gt an equal value", terms(matching(["cores", "Gt", "4"])), false],
+  ["less than", terms(matching(["cores", "Lt", "10"])), true],
+  ["Lt of a label that is no number", terms(matching(["disk", "Lt", "10"])), false],
+  [
+    "two requirements, one of which does not match",
+    terms(matching(["disk", "In", "ssd"], ["cores", "Gt", "5"])),
+    false,
+  ],
+  ["two terms, one of which matches", terms(matching(["disk", "In", "tape"]), matching(["cores", "Exists"])), true],
   ["an empty term", terms({}), false],
   ["no term", terms(), false],
-  ["a term that cannot be read", terms(asks(["disk", "NotIn"])), false],
-  ["an operator of a later release", terms(asks(["disk", "Like", "s*"])), false],
-  ["this node by its name", terms(fields("In", "node-a")), true],
-  ["another by its name", terms(fields("In", "node-b")), false],
-  ["any but another", terms(fields("NotIn", "node-b")), true],
-  ["the selector and the affinity", { ...terms(asks(["disk", "In", "ssd"])), nodeSelector: { disk: "tape" } }, false],
+  ["a malformed requirement", terms(matching(["disk", "NotIn"])), false],
+  ["an unknown operator", terms(matching(["disk", "Like", "s*"])), false],
+  ["the field metadata.name In its name", terms(fields("In", "node-a")), true],
+  ["the field metadata.name In another name", terms(fields("In", "node-b")), false],
+  ["the field metadata.name NotIn another name", terms(fields("NotIn", "node-b")), true],
+  [
+    "nodeSelector and affinity, one of which does not match",
+    { ...terms(matching(["disk", "In", "ssd"])), nodeSelector: { disk: "tape" } },
+    false,
+  ],
 ];
 for (const [name, given, isMet] of affinities)
   test(`a pod wants a node with ${name}: ${isMet ? "this one" : "not this one"}`, () => {
-    expect(say(pod(given), { told })).toBe(isMet ? "admitted" : affinity);
+    expect(admissionOf(pod(given), { reportedNode })).toBe(isMet ? "admitted" : affinity);
   });
 
-test("what a pod has taken is given back as it was, whatever it has become since", () => {
-  const places = createPlaces();
+test("releasing a pod subtracts what was added for it, even if the pod has changed since", () => {
+  const nodeUsage = createNodeUsage();
   const own = pod({ ...port(80), containers: [asking({ cpu: "3" }, { ports: [{ containerPort: 1, hostPort: 80 }] })] });
-  places.note(own);
-  places.note({ ...own, revision: 1, pod: { ...own.pod, spec: { containers: [asking({ cpu: "1" })] } } });
-  expect([places.occupancy.pods(), places.occupancy.amount("cpu")]).toEqual([1, 1000n]);
-  places.note({ ...own, isPlaceFree: true });
-  places.giveBack(own.uid);
-  expect([places.occupancy.pods(), places.occupancy.amount("cpu")]).toEqual([0, 0n]);
-  expect(places.occupancy.has({ ip: "0.0.0.0", protocol: "TCP", port: 80 })).toBe(false);
+  nodeUsage.update(own);
+  nodeUsage.update({ ...own, revision: 1, pod: { ...own.pod, spec: { containers: [asking({ cpu: "1" })] } } });
+  expect([nodeUsage.occupancy.pods(), nodeUsage.occupancy.amount("cpu")]).toEqual([1, 1000n]);
+  nodeUsage.update({ ...own, hasReleasedResources: true });
+  nodeUsage.giveBack(own.uid);
+  expect([nodeUsage.occupancy.pods(), nodeUsage.occupancy.amount("cpu")]).toEqual([0, 0n]);
+  expect(nodeUsage.occupancy.isPortUsed({ ip: "0.0.0.0", protocol: "TCP", port: 80 })).toBe(false);
 });
 
 const entries: readonly [name: string, desired: DesiredPod, status: Pod["status"], says: string][] = [
-  ["a new pod waits for its answer", pod(), undefined, "awaited"],
-  ["one that the scheduler has bound too", pod(), { phase: "Pending", conditions: [] }, "awaited"],
-  ["one that a node agent has begun is taken", pod(), { phase: "Pending", startTime: "2026-01-01T00:00:00Z" }, "taken"],
-  ["one that has ended needs no place", pod(), { phase: "Failed", startTime: "2026-01-01T00:00:00Z" }, "free"],
+  ["a new pod waits for admission", pod(), undefined, "awaited"],
   [
-    "what a manifest says of a status means nothing",
-    pod({ isStatic: true }),
-    { startTime: "2026-01-01T00:00:00Z" },
+    "a pod that the scheduler has just bound waits for admission",
+    pod(),
+    { phase: "Pending", conditions: [] },
     "awaited",
   ],
+  [
+    "a pod with a startTime counts as admitted",
+    pod(),
+    { phase: "Pending", startTime: "2026-01-01T00:00:00Z" },
+    "taken",
+  ],
+  ["a terminated pod releases its resources", pod(), { phase: "Failed", startTime: "2026-01-01T00:00:00Z" }, "free"],
+  ["the status in a manifest is ignored", pod({ isStatic: true }), { startTime: "2026-01-01T00:00:00Z" }, "awaited"],
 ];
-for (const [name, desired, status, says] of entries)
+for (const [name, desired, status, expected] of entries)
   test(name, () => {
-    const { admission, isPlaceFree } = entered({ ...desired, pod: { ...desired.pod, ...(status && { status }) } });
-    expect(isPlaceFree ? "free" : (admission?.kind ?? "taken")).toBe(says);
+    const { admission, hasReleasedResources } = withInitialAdmission({
+      ...desired,
+      pod: { ...desired.pod, ...(status && { status }) },
+    });
+    expect(hasReleasedResources ? "free" : (admission?.kind ?? "taken")).toBe(expected);
   });
 
-test("the oldest comes first, manifests before all, and equals as they came", () => {
+test("admission goes from the oldest pod to the newest, static pods first, equals in their order", () => {
   const born = (name: string, creationTimestamp?: string): DesiredPod => {
     const own = pod();
     const metadata = { name, ...(creationTimestamp === undefined ? {} : { creationTimestamp }) };
@@ -489,5 +647,5 @@ test("the oldest comes first, manifests before all, and equals as they came", ()
     born("a", "2026-01-01T00:00:01Z"),
     born("static"),
   ];
-  expect(all.toSorted(byAge).map((each) => each.pod.metadata.name)).toEqual(["static", "b", "a", "c"]);
+  expect(all.toSorted(byCreationTime).map((each) => each.pod.metadata.name)).toEqual(["static", "b", "a", "c"]);
 });

@@ -1,59 +1,60 @@
 import { appArmorProfileOf } from "../../../proto/kubernetes/app-armor.ts";
 import { allContainers } from "../../../proto/kubernetes/containers.ts";
+import { osLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { mayRestartAll } from "../container/restart-all.ts";
 import { isExtendedResource } from "../node/node-resources.ts";
 import type { DesiredPod, Rejection } from "../pod/desired.ts";
-import { isTerminal } from "../sources/api-pod.ts";
-import type { AdmittingNode } from "./admission-node.ts";
-import { isNodeWanted, toleratesNode } from "./node-selection.ts";
-import { type Claim, claimOf, type Occupancy } from "./node-usage.ts";
-import { asksForDevices, unsupported } from "./unsupported-features.ts";
+import { previousStatusOf } from "../status/previous-status.ts";
+import type { AdmissionNode } from "./admission-node.ts";
+import { matchesNodeSelection, toleratesNode } from "./node-selection.ts";
+import { type NodeUsage, type PodDemand, podDemandOf } from "./node-usage.ts";
+import { requestsDevices, unsupportedRejection } from "./unsupported-features.ts";
 
-/** What an answer depends on beside the pod. */
-export interface AdmissionScene {
-  readonly node: AdmittingNode;
-  readonly occupancy: Occupancy;
-  /** The node was asked for since the pod came: what it is now is at least as new as what whoever bound the pod has seen. */
-  readonly isNodeFresh: boolean;
-  /** Every pod of an earlier agent was looked at: those that have ended have given their places back. */
-  readonly areOthersSeen: boolean;
-  /** Whether the runtime can give a container no other groups than the pod names; undefined where it does not tell. */
-  readonly canLeaveOutGroups: boolean | undefined;
+/** What admission depends on besides the pod. */
+export interface AdmissionInput {
+  readonly node: AdmissionNode;
+  readonly usage: NodeUsage;
+  /** The Node was read after the pod arrived, so it is at least as new as what the scheduler saw. */
+  readonly isNodeUpToDate: boolean;
+  /** Every pod of an earlier agent was observed: those that have ended have released their resources. */
+  readonly arePreviousPodsObserved: boolean;
+  /** Whether the runtime supports `supplementalGroupsPolicy: Strict`; undefined if it does not report it. */
+  readonly supportsGroupsPolicy: boolean | undefined;
 }
 
-/** `later`: something is not known yet, and whoever learns it asks again. `ask`: the node has to be asked for first. */
-export type Answer = "admitted" | "later" | "ask" | Rejection;
+/** `later`: something is not known yet; its arrival repeats the admission. `ask`: the Node has to be read first. */
+export type AdmissionResult = "admitted" | "later" | "ask" | Rejection;
 
 /**
- * Whether this node takes the pod. A rejection is for good, so none is given upon what may be out of date: labels that were not
- * heard, or the places of pods that may have ended while no agent ran.
+ * Admits or rejects a pod. A rejection is final, so it is never based on outdated facts: labels of a Node that was not
+ * read, or resources of pods that may have ended while no agent ran.
  */
-export function answerTo(desired: DesiredPod, scene: AdmissionScene): Answer {
-  const { node, isNodeFresh, areOthersSeen } = scene;
-  const isOfApi = desired.source.kind === "api";
-  if (isOfApi && !node.isHeard) return "later";
-  const failure = failureOf(desired, scene);
+export function admitPod(desired: DesiredPod, input: AdmissionInput): AdmissionResult {
+  const { node, isNodeUpToDate, arePreviousPodsObserved } = input;
+  const isApiPod = desired.source.kind === "api";
+  if (isApiPod && !node.isKnown) return "later";
+  const failure = firstFailure(desired, input);
   if (failure === undefined) return "admitted";
   const { dependsOn, reason, message } = failure;
-  if (dependsOn === "others" && !areOthersSeen) return "later";
-  if (dependsOn === "labels" && !node.isHeard) return "later";
-  if (dependsOn === "labels" && isOfApi && !isNodeFresh) return "ask";
+  if (dependsOn === "others" && !arePreviousPodsObserved) return "later";
+  if (dependsOn === "labels" && !node.isKnown) return "later";
+  if (dependsOn === "labels" && isApiPod && !isNodeUpToDate) return "ask";
   return { reason, message };
 }
 
 /**
- * A pod that is new to this agent, with what can be said of it at once: it has ended, or it was taken before, since nobody tells when a
- * pod has started that he has not taken; or else it waits for its answer.
+ * Initial admission state of a new pod: terminal pods release their resources, pods with `status.startTime` were
+ * admitted by an earlier agent, all others wait.
  */
-export function entered(desired: DesiredPod): DesiredPod {
-  const { status } = desired.pod;
-  if (isTerminal(status)) return { ...desired, isPlaceFree: true };
-  const wasTaken = desired.source.kind === "api" && status?.startTime !== undefined;
-  return wasTaken ? desired : { ...desired, admission: { kind: "awaited" } };
+export function withInitialAdmission(desired: DesiredPod): DesiredPod {
+  const { completion, startTime } = previousStatusOf(desired.pod);
+  if (completion !== undefined) return { ...desired, hasReleasedResources: true };
+  const wasAdmitted = desired.source.kind === "api" && startTime !== undefined;
+  return wasAdmitted ? desired : { ...desired, admission: { kind: "awaited" } };
 }
 
-/** The order in which pods are asked about: the oldest first. Manifests have no age, and come before all; equals keep their order. */
-export function byAge(a: DesiredPod, b: DesiredPod): number {
+/** The order of admission: oldest first. Manifests have no creation time and come first; equals keep their order. */
+export function byCreationTime(a: DesiredPod, b: DesiredPod): number {
   return createdAt(a) - createdAt(b);
 }
 
@@ -62,41 +63,43 @@ function createdAt({ pod: { metadata } }: DesiredPod): number {
   return Number.isNaN(at) ? 0 : at;
 }
 
-interface Failure extends Rejection {
+interface AdmissionFailure extends Rejection {
   readonly dependsOn: "pod" | "labels" | "taints" | "others";
 }
 
-/** The kubelet's predicates, in its order and its words; of several failures the first is told. */
-function failureOf(desired: DesiredPod, scene: AdmissionScene): Failure | undefined {
-  const { node, occupancy } = scene;
-  const claim = claimOf(desired);
-  const own = osFailure(desired) ?? groupsFailure(desired, scene);
-  if (own !== undefined) return own;
-  const lacks = lackingResources(claim, node, occupancy);
-  const other = placementFailure(desired, claim, node, occupancy);
-  const [lack] = lacks;
+/** The kubelet's admission checks, in its order and with its messages; the first failure is reported. */
+function firstFailure(desired: DesiredPod, input: AdmissionInput): AdmissionFailure | undefined {
+  const { node, usage } = input;
+  const demand = podDemandOf(desired);
+  const specFailure = osFailure(desired) ?? groupsFailure(desired, input);
+  if (specFailure !== undefined) return specFailure;
+  const insufficient = insufficientResources(demand, node, usage);
+  const other = placementFailure(desired, demand, node, usage);
+  const [firstInsufficient] = insufficient;
   const last = appArmorFailure(desired, node) ?? featureFailure(desired, node) ?? deviceFailure(desired);
-  if (lack === undefined) return other ?? last;
-  if (!claim.isCritical) return outOf(lack);
-  // For want of resources alone no critical pod is rejected: others have to make room, as far as there are any.
-  return other ?? preemptionFailure(claim, lacks, occupancy) ?? last;
+  if (firstInsufficient === undefined) return other ?? last;
+  if (!demand.isCritical) return outOfResource(firstInsufficient);
+  // A critical pod is not rejected for lack of resources alone: preemption makes room, as far as there are victims.
+  return other ?? preemptionFailure(demand, insufficient, usage) ?? last;
 }
 
-/** Nobody hands out devices yet: a pod that the node has enough of them for would run without. One of the API waits for them. */
-function deviceFailure({ pod, source }: DesiredPod): Failure | undefined {
-  return source.kind !== "api" && asksForDevices(pod) ? { dependsOn: "pod", ...unsupported() } : undefined;
+/**
+ * Device plugins are not supported yet: an admitted pod would run without its devices. A pod of the API waits instead.
+ */
+function deviceFailure({ pod, source }: DesiredPod): AdmissionFailure | undefined {
+  return source.kind !== "api" && requestsDevices(pod) ? { dependsOn: "pod", ...unsupportedRejection() } : undefined;
 }
 
 const RESTART_ALL = "RestartAllContainersOnContainerExits";
 
-/** Where the gate of a feature is off, nodes without it are told of to schedulers, and no pod that comes all the same is taken. */
-function featureFailure({ pod }: DesiredPod, { declaredFeatures }: AdmittingNode): Failure | undefined {
+/** If the feature gate is off, the node does not declare the feature to schedulers and rejects pods that need it. */
+function featureFailure({ pod }: DesiredPod, { declaredFeatures }: AdmissionNode): AdmissionFailure | undefined {
   if (!mayRestartAll(pod.spec) || declaredFeatures.includes(RESTART_ALL)) return undefined;
-  return { dependsOn: "pod", ...unsupported([RESTART_ALL]) };
+  return { dependsOn: "pod", ...unsupportedRejection([RESTART_ALL]) };
 }
 
-/** A profile that nothing here enforces would be a promise that is not kept. */
-function appArmorFailure({ pod }: DesiredPod, { hasAppArmor }: AdmittingNode): Failure | undefined {
+/** A profile that cannot be enforced must not be accepted. */
+function appArmorFailure({ pod }: DesiredPod, { hasAppArmor }: AdmissionNode): AdmissionFailure | undefined {
   const ofContainers = allContainers(pod.spec).map((container) => appArmorProfileOf(pod, container));
   const profiles = [pod.spec.securityContext?.appArmorProfile, ...ofContainers];
   const isConfined = profiles.some((profile) => profile !== undefined && profile.type !== "Unconfined");
@@ -108,8 +111,8 @@ function appArmorFailure({ pod }: DesiredPod, { hasAppArmor }: AdmittingNode): F
   };
 }
 
-function osFailure({ pod: { metadata, spec } }: DesiredPod): Failure | undefined {
-  if ((metadata.labels?.["kubernetes.io/os"] ?? "linux") !== "linux")
+function osFailure({ pod: { metadata, spec } }: DesiredPod): AdmissionFailure | undefined {
+  if ((metadata.labels?.[osLabel] ?? "linux") !== "linux")
     return {
       dependsOn: "pod",
       reason: "PodOSSelectorNodeLabelDoesNotMatch",
@@ -124,9 +127,10 @@ function osFailure({ pod: { metadata, spec } }: DesiredPod): Failure | undefined
   return undefined;
 }
 
-/** A runtime that does not know the field would add the groups of the image all the same. */
-function groupsFailure({ pod }: DesiredPod, { canLeaveOutGroups }: AdmissionScene): Failure | undefined {
-  if (canLeaveOutGroups === true || pod.spec.securityContext?.supplementalGroupsPolicy !== "Strict") return undefined;
+/** A runtime without support for the field would add the groups of the image. */
+function groupsFailure({ pod }: DesiredPod, { supportsGroupsPolicy }: AdmissionInput): AdmissionFailure | undefined {
+  if (supportsGroupsPolicy === true || pod.spec.securityContext?.supplementalGroupsPolicy !== "Strict")
+    return undefined;
   return {
     dependsOn: "pod",
     reason: "SupplementalGroupsPolicyNotSupported",
@@ -136,54 +140,60 @@ function groupsFailure({ pod }: DesiredPod, { canLeaveOutGroups }: AdmissionScen
 
 function placementFailure(
   { pod, source }: DesiredPod,
-  { ports }: Claim,
-  node: AdmittingNode,
-  occupancy: Occupancy,
-): Failure | undefined {
-  if (!isNodeWanted(pod, node))
+  { ports }: PodDemand,
+  node: AdmissionNode,
+  usage: NodeUsage,
+): AdmissionFailure | undefined {
+  if (!matchesNodeSelection(pod, node))
     return predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector", "labels");
   if ((pod.spec.nodeName || node.nodeName) !== node.nodeName)
     return predicate("NodeName", "node(s) didn't match the requested node name", "pod");
-  if (ports.some(occupancy.has))
+  if (ports.some(usage.isPortUsed))
     return predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports", "others");
   if (source.kind === "api" && !toleratesNode(pod, node))
     return predicate("TaintToleration", "node(s) had taints that the pod didn't tolerate", "taints");
   return undefined;
 }
 
-function predicate(name: string, why: string, dependsOn: Failure["dependsOn"]): Failure {
+function predicate(name: string, why: string, dependsOn: AdmissionFailure["dependsOn"]): AdmissionFailure {
   return { reason: name, message: `Predicate ${name} failed: ${why}`, dependsOn };
 }
 
-interface Lack {
+interface InsufficientResource {
   readonly resource: string;
   readonly requested: bigint;
   readonly used: bigint;
   readonly capacity: bigint;
 }
 
-const COUNTED = ["cpu", "memory", "ephemeral-storage"] as const;
+const NODE_RESOURCES = ["cpu", "memory", "ephemeral-storage"] as const;
 
-/** Pods first, as the kubelet counts; a resource of devices that the node has never heard of is somebody else's to give. */
-function lackingResources({ requests }: Claim, { allocatable }: AdmittingNode, occupancy: Occupancy): readonly Lack[] {
-  const rest = [...requests.keys()].filter((name) => !COUNTED.some((each) => each === name)).toSorted();
-  const asked = [...COUNTED, ...rest].filter((name) => !isExtendedResource(name) || allocatable.has(name));
+/**
+ * Pods first, as with the kubelet. A device resource that the node has never had is skipped: others may manage it.
+ */
+function insufficientResources(
+  { requests }: PodDemand,
+  { allocatable }: AdmissionNode,
+  usage: NodeUsage,
+): readonly InsufficientResource[] {
+  const rest = [...requests.keys()].filter((name) => !NODE_RESOURCES.some((each) => each === name)).toSorted();
+  const asked = [...NODE_RESOURCES, ...rest].filter((name) => !isExtendedResource(name) || allocatable.has(name));
   const pods = {
     resource: "pods",
     requested: 1n,
-    used: BigInt(occupancy.pods()),
+    used: BigInt(usage.pods()),
     capacity: allocatable.get("pods") ?? 0n,
   };
   const others = asked.map((resource) => ({
     resource,
     requested: requests.get(resource) ?? 0n,
-    used: occupancy.amount(resource),
+    used: usage.amount(resource),
     capacity: allocatable.get(resource) ?? 0n,
   }));
   return [pods, ...others].filter(({ requested, used, capacity }) => requested > 0n && requested > capacity - used);
 }
 
-function outOf({ resource, requested, used, capacity }: Lack): Failure {
+function outOfResource({ resource, requested, used, capacity }: InsufficientResource): AdmissionFailure {
   return {
     dependsOn: "others",
     reason: `OutOf${resource}`,
@@ -191,12 +201,16 @@ function outOf({ resource, requested, used, capacity }: Lack): Failure {
   };
 }
 
-/** Even without every pod that could make room for it the critical one would not fit. */
-function preemptionFailure(claim: Claim, lacks: readonly Lack[], occupancy: Occupancy): Failure | undefined {
-  const victims = [...occupancy.claims()].filter((other) => mayPreempt(claim, other));
-  const missing = lacks.flatMap(({ resource, requested, used, capacity }) => {
-    const given = victims.reduce((sum, { requests }) => sum + amountIn(requests, resource), 0n);
-    const quantity = requested - (capacity - used) - given;
+/** Fails if the critical pod would not fit even after all possible victims are preempted. */
+function preemptionFailure(
+  demand: PodDemand,
+  insufficient: readonly InsufficientResource[],
+  usage: NodeUsage,
+): AdmissionFailure | undefined {
+  const victims = [...usage.demands()].filter((other) => mayPreempt(demand, other));
+  const missing = insufficient.flatMap(({ resource, requested, used, capacity }) => {
+    const reclaimable = victims.reduce((sum, { requests }) => sum + amountIn(requests, resource), 0n);
+    const quantity = requested - (capacity - used) - reclaimable;
     return quantity > 0n ? [`(res: ${resource}, q: ${quantity}), `] : [];
   });
   if (missing.length === 0) return undefined;
@@ -206,12 +220,12 @@ function preemptionFailure(claim: Claim, lacks: readonly Lack[], occupancy: Occu
   return { dependsOn: "others", reason: "UnexpectedAdmissionError", message: `${what}: ${why}` };
 }
 
-/** A pod is one of the pods that a node has places for. */
-function amountIn(requests: Claim["requests"], resource: string): bigint {
+/** Each pod counts as one of the node's `pods`. */
+function amountIn(requests: PodDemand["requests"], resource: string): bigint {
   return resource === "pods" ? 1n : (requests.get(resource) ?? 0n);
 }
 
-function mayPreempt(claim: Claim, other: Claim): boolean {
+function mayPreempt(demand: PodDemand, other: PodDemand): boolean {
   if (!other.isCritical) return true;
-  return claim.priority !== undefined && other.priority !== undefined && claim.priority > other.priority;
+  return demand.priority !== undefined && other.priority !== undefined && demand.priority > other.priority;
 }

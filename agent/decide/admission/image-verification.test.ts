@@ -1,7 +1,12 @@
 import { expect, test } from "bun:test";
 import type { ImagePullCredentialsVerificationPolicy } from "../../../proto/kubelet/config.ts";
 import type { ImagePullCredentials, ImagePulledRecord, ImagePullSecret } from "../../../proto/kubelet/image-records.ts";
-import { imageAccess, type PodCredentials, type RecordedImage, withCredentials } from "./image-verification.ts";
+import {
+  type PodCredentials,
+  type RecordedImage,
+  verifyImageAccess,
+  withAddedCredentials,
+} from "./image-verification.ts";
 
 const IMAGE = "registry.example/team/app:1";
 const NAME = "registry.example/team/app";
@@ -25,106 +30,121 @@ const recordOf = (credentials?: ImagePullCredentials): ImagePulledRecord => ({
   imageRef: "sha256:1",
   credentialMapping: credentials === undefined ? {} : { [NAME]: credentials },
 });
-const nobody: PodCredentials = { secrets: [], unread: [], serviceAccount: undefined };
+const noCredentials: PodCredentials = { secrets: [], unreadableSecrets: [], serviceAccount: undefined };
 const by = (...secrets: readonly ImagePullSecret[]): PodCredentials => ({
   secrets,
-  unread: [],
+  unreadableSecrets: [],
   serviceAccount: undefined,
 });
 const recorded = (credentials?: ImagePullCredentials): RecordedImage => ({
-  isPulledHere: true,
+  isPulledByAgent: true,
   record: recordOf(credentials),
 });
 const ofSecret = recorded({ kubernetesSecrets: [secret("s", "h")] });
-const preloaded: RecordedImage = { isPulledHere: false, record: undefined };
+const preloaded: RecordedImage = { isPulledByAgent: false, record: undefined };
 
 const rows: readonly [name: string, image: string, recorded: RecordedImage, credentials: PodCredentials][] = [
-  ["preloaded", IMAGE, preloaded, nobody],
-  ["preloaded, allowlisted by a prefix", "registry.example/free/x:1", preloaded, nobody],
-  ["preloaded, allowlisted by its name", `registry.example/team/open@sha256:${"0".repeat(64)}`, preloaded, nobody],
-  ["pulled by nobody knows whom", IMAGE, { isPulledHere: true, record: undefined }, by(secret("s", "h"))],
-  ["pulled, without a word by whom", IMAGE, recorded(), by(secret("s", "h"))],
-  ["pulled by the node's right", IMAGE, recorded({ nodePodsAccessible: true }), nobody],
-  ["pulled by a Secret, the pod has none", IMAGE, ofSecret, nobody],
-  ["pulled by a Secret, the pod has another one", IMAGE, ofSecret, by(secret("t", "i"))],
-  ["pulled by a Secret, the pod has the same one", IMAGE, ofSecret, by(secret("s", "h"))],
-  ["pulled by a Secret, the pod has the same login in another one", IMAGE, ofSecret, by(secret("t", "h"))],
-  ["pulled by a Secret, the pod has it with another login by now", IMAGE, ofSecret, by(secret("s", "i"))],
+  ["preloaded", IMAGE, preloaded, noCredentials],
+  ["preloaded, allowlisted by a prefix", "registry.example/free/x:1", preloaded, noCredentials],
   [
-    "pulled by a Secret, the pod names it and the API server is away",
+    "preloaded, allowlisted by its name",
+    `registry.example/team/open@sha256:${"0".repeat(64)}`,
+    preloaded,
+    noCredentials,
+  ],
+  ["pulled, without a record", IMAGE, { isPulledByAgent: true, record: undefined }, by(secret("s", "h"))],
+  ["pulled, with a record without credentials", IMAGE, recorded(), by(secret("s", "h"))],
+  ["pulled with the node's credentials", IMAGE, recorded({ nodePodsAccessible: true }), noCredentials],
+  ["pulled with a Secret, the pod has none", IMAGE, ofSecret, noCredentials],
+  ["pulled with a Secret, the pod has another one", IMAGE, ofSecret, by(secret("t", "i"))],
+  ["pulled with a Secret, the pod has the same one", IMAGE, ofSecret, by(secret("s", "h"))],
+  ["pulled with a Secret, the pod has the same credentials in another one", IMAGE, ofSecret, by(secret("t", "h"))],
+  ["pulled with a Secret, the pod's Secret has other credentials by now", IMAGE, ofSecret, by(secret("s", "i"))],
+  [
+    "pulled with a Secret, the pod names it and the API server is unavailable",
     IMAGE,
     ofSecret,
-    { secrets: [], unread: [{ namespace: "shop", name: "login" }], serviceAccount: undefined },
+    { secrets: [], unreadableSecrets: [{ namespace: "shop", name: "login" }], serviceAccount: undefined },
   ],
   [
-    "pulled by a Secret, the pod names one of another namespace and the API server is away",
+    "pulled with a Secret, the pod names one of another namespace and the API server is unavailable",
     IMAGE,
     ofSecret,
-    { secrets: [], unread: [{ namespace: "other", name: "login" }], serviceAccount: undefined },
+    { secrets: [], unreadableSecrets: [{ namespace: "other", name: "login" }], serviceAccount: undefined },
   ],
   [
-    "pulled by a Secret under another name of the image",
+    "pulled with a Secret under another name of the image",
     "registry.example/other/app:1",
     ofSecret,
     by(secret("s", "h")),
   ],
   [
-    "pulled by a Secret whose hash is unknown",
+    "pulled with a Secret whose hash is unknown",
     IMAGE,
     recorded({ kubernetesSecrets: [secret("s", "")] }),
     by(secret("t", "")),
   ],
   [
-    "pulled by a service account, the pod has it",
+    "pulled with a service account, the pod has it",
     IMAGE,
     recorded({ kubernetesServiceAccounts: [account("a")] }),
-    { secrets: [], unread: [], serviceAccount: account("a") },
+    { secrets: [], unreadableSecrets: [], serviceAccount: account("a") },
   ],
   [
-    "pulled by a service account, the pod's is a new one of that name",
+    "pulled with a service account, the pod has a new one of the same name",
     IMAGE,
     recorded({ kubernetesServiceAccounts: [account("a")] }),
-    { secrets: [], unread: [], serviceAccount: account("b") },
+    { secrets: [], unreadableSecrets: [], serviceAccount: account("b") },
   ],
-  ["the name of the image is one of JavaScript's own", "constructor", ofSecret, by(secret("s", "h"))],
+  ...["default", "other"].map((name): (typeof rows)[number] => [
+    `pulled with a service account, the pod names ${name === "default" ? "it" : "another"} and the API server is unavailable`,
+    IMAGE,
+    recorded({ kubernetesServiceAccounts: [account("a")] }),
+    { ...noCredentials, unreadableServiceAccount: { namespace: "shop", name } },
+  ]),
+  ["pulled with a Secret, the image name is a JavaScript property", "constructor", ofSecret, by(secret("s", "h"))],
 ];
 
-test("which pods may use an image that is on the node", () => {
-  const shown = rows.map(([name, image, record, credentials]) => {
+test("whether a pod may use an image on the node depends on the policy, the record and the pod's credentials", () => {
+  const lines = rows.map(([name, image, record, credentials]) => {
     const verdicts = policies.map((policy) => {
-      const access = imageAccess({ policy, allowlist }, image, record, credentials);
-      if (access.kind === "unverified") return "ask";
-      return access.learnt === undefined ? "yes" : `yes, learn ${access.learnt.uid}:${access.learnt.credentialHash}`;
+      const access = verifyImageAccess({ policy, allowlist }, image, record, credentials);
+      if (access.kind === "unverified") return "verify";
+      return access.secretToRecord === undefined
+        ? "yes"
+        : `yes, record ${access.secretToRecord.uid}:${access.secretToRecord.credentialHash}`;
     });
     return `${name}: ${verdicts.join(" | ")}`;
   });
-  expect(`${policies.join(" | ")}\n${shown.join("\n")}`).toMatchInlineSnapshot(`
+  expect(`${policies.join(" | ")}\n${lines.join("\n")}`).toMatchInlineSnapshot(`
     "NeverVerify | NeverVerifyPreloadedImages | NeverVerifyAllowlistedImages | AlwaysVerify
-    preloaded: yes | yes | ask | ask
-    preloaded, allowlisted by a prefix: yes | yes | yes | ask
-    preloaded, allowlisted by its name: yes | yes | yes | ask
-    pulled by nobody knows whom: yes | ask | ask | ask
-    pulled, without a word by whom: yes | ask | ask | ask
-    pulled by the node's right: yes | yes | yes | yes
-    pulled by a Secret, the pod has none: yes | ask | ask | ask
-    pulled by a Secret, the pod has another one: yes | ask | ask | ask
-    pulled by a Secret, the pod has the same one: yes | yes | yes | yes
-    pulled by a Secret, the pod has the same login in another one: yes | yes, learn t:h | yes, learn t:h | yes, learn t:h
-    pulled by a Secret, the pod has it with another login by now: yes | yes, learn s:i | yes, learn s:i | yes, learn s:i
-    pulled by a Secret, the pod names it and the API server is away: yes | yes | yes | yes
-    pulled by a Secret, the pod names one of another namespace and the API server is away: yes | ask | ask | ask
-    pulled by a Secret under another name of the image: yes | ask | ask | ask
-    pulled by a Secret whose hash is unknown: yes | ask | ask | ask
-    pulled by a service account, the pod has it: yes | yes | yes | yes
-    pulled by a service account, the pod's is a new one of that name: yes | ask | ask | ask
-    the name of the image is one of JavaScript's own: yes | ask | ask | ask"
+    preloaded: yes | yes | verify | verify
+    preloaded, allowlisted by a prefix: yes | yes | yes | verify
+    preloaded, allowlisted by its name: yes | yes | yes | verify
+    pulled, without a record: yes | verify | verify | verify
+    pulled, with a record without credentials: yes | verify | verify | verify
+    pulled with the node's credentials: yes | yes | yes | yes
+    pulled with a Secret, the pod has none: yes | verify | verify | verify
+    pulled with a Secret, the pod has another one: yes | verify | verify | verify
+    pulled with a Secret, the pod has the same one: yes | yes | yes | yes
+    pulled with a Secret, the pod has the same credentials in another one: yes | yes, record t:h | yes, record t:h | yes, record t:h
+    pulled with a Secret, the pod's Secret has other credentials by now: yes | yes, record s:i | yes, record s:i | yes, record s:i
+    pulled with a Secret, the pod names it and the API server is unavailable: yes | yes | yes | yes
+    pulled with a Secret, the pod names one of another namespace and the API server is unavailable: yes | verify | verify | verify
+    pulled with a Secret under another name of the image: yes | verify | verify | verify
+    pulled with a Secret whose hash is unknown: yes | verify | verify | verify
+    pulled with a service account, the pod has it: yes | yes | yes | yes
+    pulled with a service account, the pod has a new one of the same name: yes | verify | verify | verify
+    pulled with a service account, the pod names it and the API server is unavailable: yes | yes | yes | yes
+    pulled with a service account, the pod names another and the API server is unavailable: yes | verify | verify | verify
+    pulled with a Secret, the image name is a JavaScript property: yes | verify | verify | verify"
   `);
 });
 
-test("of an image with a hundred Secrets no more are learnt, and only the login counts", () => {
+test("an image record holds at most a hundred Secrets; after that only equal credentials count", () => {
   const many = Array.from({ length: 100 }, (_, n) => secret(`s${n}`, `h${n}`));
   const access = (own: ImagePullSecret) =>
-    imageAccess({ policy: "AlwaysVerify", allowlist }, IMAGE, recorded({ kubernetesSecrets: many }), by(own));
+    verifyImageAccess({ policy: "AlwaysVerify", allowlist }, IMAGE, recorded({ kubernetesSecrets: many }), by(own));
   expect(access(secret("t", "h7"))).toEqual({ kind: "granted" });
   expect(access(secret("s7", "i"))).toEqual({ kind: "unverified" });
 });
@@ -135,46 +155,51 @@ const merges: readonly [
   more: ImagePullCredentials | undefined,
   after: unknown,
 ][] = [
-  ["nothing is known of the first pull", undefined, undefined, undefined],
-  ["the first Secret", undefined, { kubernetesSecrets: [secret("s", "h")] }, { kubernetesSecrets: [secret("s", "h")] }],
+  ["the first pull without credentials", undefined, undefined, undefined],
   [
-    "a second one",
+    "the first Secret is added",
+    undefined,
+    { kubernetesSecrets: [secret("s", "h")] },
+    { kubernetesSecrets: [secret("s", "h")] },
+  ],
+  [
+    "a second Secret is added",
     { kubernetesSecrets: [secret("t", "i")] },
     { kubernetesSecrets: [secret("s", "h")] },
     { kubernetesSecrets: [secret("s", "h"), secret("t", "i")], kubernetesServiceAccounts: [] },
   ],
   [
-    "another login of the same one",
+    "changed credentials of the same Secret are replaced",
     { kubernetesSecrets: [secret("s", "i")] },
     { kubernetesSecrets: [secret("s", "h")] },
     { kubernetesSecrets: [secret("s", "h")], kubernetesServiceAccounts: [] },
   ],
   [
-    "a service account too",
+    "a service account is added",
     { kubernetesSecrets: [secret("s", "h")] },
     { kubernetesServiceAccounts: [account("a")] },
     { kubernetesSecrets: [secret("s", "h")], kubernetesServiceAccounts: [account("a")] },
   ],
   [
-    "the node's own right is everybody's",
+    "the node's credentials replace all others",
     { kubernetesSecrets: [secret("s", "h")] },
     { nodePodsAccessible: true },
     { nodePodsAccessible: true },
   ],
 ];
 for (const [name, before, more, after] of merges)
-  test(`what is written down of an image: ${name}`, () => {
+  test(`a pull updates the image record: ${name}`, () => {
     const about = { image: IMAGE, imageRef: "sha256:1", lastUpdatedTime: "2026-02-02T00:00:00Z" };
-    const record = withCredentials(before && recordOf(before), about, more);
+    const record = withAddedCredentials(before && recordOf(before), about, more);
     expect(record?.credentialMapping[NAME] as unknown).toEqual(after);
     expect(record).toMatchObject({ imageRef: "sha256:1", lastUpdatedTime: "2026-02-02T00:00:00Z" });
-    if (record !== undefined) expect(withCredentials(record, about, more)).toBeUndefined();
+    if (record !== undefined) expect(withAddedCredentials(record, about, more)).toBeUndefined();
   });
 
-test("what is everybody's stays everybody's, and other names of an image keep theirs", () => {
+test("an image that all pods may use stays so, and other names of the image keep their credentials", () => {
   const about = { image: IMAGE, imageRef: "sha256:1", lastUpdatedTime: "2026-02-02T00:00:00Z" };
   const more = { kubernetesSecrets: [secret("s", "h")] };
-  expect(withCredentials(recordOf({ nodePodsAccessible: true }), about, more)).toBeUndefined();
-  const other = withCredentials(recordOf({ nodePodsAccessible: true }), { ...about, image: "busybox:1" }, more);
+  expect(withAddedCredentials(recordOf({ nodePodsAccessible: true }), about, more)).toBeUndefined();
+  const other = withAddedCredentials(recordOf({ nodePodsAccessible: true }), { ...about, image: "busybox:1" }, more);
   expect(other?.credentialMapping).toEqual({ [NAME]: { nodePodsAccessible: true }, busybox: more });
 });

@@ -7,83 +7,100 @@ import type {
 } from "../../../proto/kubelet/image-records.ts";
 import { parseImageReference } from "../../../proto/kubernetes/image-reference.ts";
 
-/** Which images that are here already a pod has to show a right to. */
-export interface ImageVerification {
+/** For which images on the node a pod has to prove its access (`imagePullCredentialsVerificationPolicy`). */
+export interface ImageVerificationSettings {
   readonly policy: ImagePullCredentialsVerificationPolicy;
   /** Names without tag and digest, and prefixes that end in `/*`. */
   readonly allowlist: readonly string[];
 }
 
-/** What is written down of an image that is on the node. */
+/** The records about an image on the node. */
 export interface RecordedImage {
-  /** An agent of this node has pulled it, or may have; otherwise somebody has put it there. */
-  readonly isPulledHere: boolean;
+  /** An agent of this node has pulled it, or may have; otherwise the image was preloaded. */
+  readonly isPulledByAgent: boolean;
   readonly record: ImagePulledRecord | undefined;
 }
 
-/** What a pod could pull an image by, beside what all pods of the node have. */
+/** The pod's own pull credentials, without those of the node. */
 export interface PodCredentials {
   readonly secrets: readonly ImagePullSecret[];
-  /** Those that the pod names and that nobody can read now: the API server is away. */
-  readonly unread: readonly Pick<ImagePullSecret, "namespace" | "name">[];
+  /** The pod's pull secrets that cannot be read now because the API server is unavailable. */
+  readonly unreadableSecrets: readonly Pick<ImagePullSecret, "namespace" | "name">[];
   readonly serviceAccount: ImagePullServiceAccount | undefined;
+  /** The pod's service account, if it cannot be read now because the API server is unavailable. */
+  readonly unreadableServiceAccount?: Pick<ImagePullServiceAccount, "namespace" | "name">;
 }
 
 export type ImageAccess =
   | {
       readonly kind: "granted";
-      /** A Secret by which the image is to be had too: written down, it is known the next time, whatever becomes of the other one. */
-      readonly learnt?: ImagePullSecret;
+      /**
+       * A Secret that proves access too and should be added to the record, so that it counts even if the other one
+       * goes.
+       */
+      readonly secretToRecord?: ImagePullSecret;
     }
-  /** The registry has to be asked, by the pod's own credentials. */
+  /** No record proves the pod's access: the agent pulls with the pod's own credentials, and the registry decides. */
   | { readonly kind: "unverified" };
 
-/** So many Secrets are learnt of one image; where namespaces come and go, its record must not grow with them. */
-const MOST_LEARNT = 100;
+/** The maximum of Secrets that are recorded for one image, so that records do not grow as namespaces come and go. */
+const MAX_RECORDED_SECRETS = 100;
 
 /**
- * Whether a pod may use an image that is on the node: it was not for nothing that a registry asked for a login. The rule is the kubelet's
- * (KEP-2535): where the policy asks for it, the pod needs a Secret by which it was pulled (the same login, or the same object), or the
- * service account, unless the image was to be had without. While the API server is away the name of the Secret is enough: pods that have
- * run by it start again, as they do with all else that was known before.
+ * Whether a pod may use an image on the node that may have been pulled with credentials of others. The rule is the
+ * kubelet's (KEP-2535): if the policy requires verification, the pod needs a Secret that the image was pulled with (the
+ * same credentials, or the same object), or the same service account, unless the image was pulled without credentials.
+ * While the API server is unavailable, the name of the Secret or of the account is enough, so that pods that ran with it start again, as
+ * with all other cached objects.
  */
-export function imageAccess(
-  { policy, allowlist }: ImageVerification,
+export function verifyImageAccess(
+  { policy, allowlist }: ImageVerificationSettings,
   image: string,
-  { isPulledHere, record }: RecordedImage,
-  { secrets, unread, serviceAccount }: PodCredentials,
+  { isPulledByAgent, record }: RecordedImage,
+  { secrets, unreadableSecrets, serviceAccount, unreadableServiceAccount }: PodCredentials,
 ): ImageAccess {
-  const name = nameOf(image);
-  if (!mustVerify(policy, isPulledHere, () => isListed(allowlist, name))) return { kind: "granted" };
+  const name = repositoryOf(image);
+  if (!mustVerify(policy, isPulledByAgent, () => isListed(allowlist, name))) return { kind: "granted" };
   const {
     nodePodsAccessible = false,
     kubernetesSecrets = [],
     kubernetesServiceAccounts = [],
   } = credentialsIn(record, name) ?? {};
   if (nodePodsAccessible) return { kind: "granted" };
-  const mayLearn = kubernetesSecrets.length < MOST_LEARNT;
-  for (const own of secrets)
-    for (const known of kubernetesSecrets) {
-      const isSameLogin = known.credentialHash !== "" && known.credentialHash === own.credentialHash;
-      const isSameObject = isSame(known, own);
-      if (isSameLogin) return { kind: "granted", ...(!isSameObject && mayLearn && { learnt: own }) };
-      // Whoever may change the Secret had the right when it was used.
-      if (isSameObject && mayLearn) return { kind: "granted", learnt: own };
+  const mayRecord = kubernetesSecrets.length < MAX_RECORDED_SECRETS;
+  for (const podSecret of secrets)
+    for (const recorded of kubernetesSecrets) {
+      const areSameCredentials = recorded.credentialHash !== "" && recorded.credentialHash === podSecret.credentialHash;
+      const isSameObject = isSameIdentity(recorded, podSecret);
+      if (areSameCredentials)
+        return { kind: "granted", ...(!isSameObject && mayRecord && { secretToRecord: podSecret }) };
+      // A user who may change the Secret had access when it was used.
+      if (isSameObject && mayRecord) return { kind: "granted", secretToRecord: podSecret };
     }
-  const isNamed = unread.some((own) =>
-    kubernetesSecrets.some(({ namespace, name }) => namespace === own.namespace && name === own.name),
-  );
-  const isKnownAccount =
-    serviceAccount !== undefined && kubernetesServiceAccounts.some((one) => isSame(one, serviceAccount));
-  return { kind: isNamed || isKnownAccount ? "granted" : "unverified" };
+  const isNamed =
+    unreadableSecrets.some((podSecret) => isOneNamed(kubernetesSecrets, podSecret)) ||
+    (unreadableServiceAccount !== undefined && isOneNamed(kubernetesServiceAccounts, unreadableServiceAccount));
+  const isRecordedAccount =
+    serviceAccount !== undefined && kubernetesServiceAccounts.some((one) => isSameIdentity(one, serviceAccount));
+  return { kind: isNamed || isRecordedAccount ? "granted" : "unverified" };
 }
 
-function mustVerify(policy: ImageVerification["policy"], isPulledHere: boolean, isListed: () => boolean): boolean {
+type ObjectName = Pick<ImagePullServiceAccount, "namespace" | "name">;
+
+function isOneNamed(recorded: readonly ObjectName[], { namespace, name }: ObjectName): boolean {
+  return recorded.some((one) => one.namespace === namespace && one.name === name);
+}
+
+function mustVerify(
+  policy: ImageVerificationSettings["policy"],
+  isPulledByAgent: boolean,
+  isListed: () => boolean,
+): boolean {
   switch (policy) {
     case "NeverVerify":
       return false;
     case "NeverVerifyPreloadedImages":
-      return isPulledHere;
+      return isPulledByAgent;
     case "NeverVerifyAllowlistedImages":
       return !isListed();
     case "AlwaysVerify":
@@ -95,9 +112,9 @@ function isListed(allowlist: readonly string[], name: string): boolean {
   return allowlist.some((one) => (one.endsWith("/*") ? name.startsWith(one.slice(0, -1)) : name === one));
 }
 
-/** The service accounts by which an image was pulled. */
+/** The service accounts that an image was pulled with. */
 export function recordedAccounts({ record }: RecordedImage, image: string): readonly ImagePullServiceAccount[] {
-  return credentialsIn(record, nameOf(image))?.kubernetesServiceAccounts ?? [];
+  return credentialsIn(record, repositoryOf(image))?.kubernetesServiceAccounts ?? [];
 }
 
 function credentialsIn(record: ImagePulledRecord | undefined, name: string): ImagePullCredentials | undefined {
@@ -105,44 +122,48 @@ function credentialsIn(record: ImagePulledRecord | undefined, name: string): Ima
   return Object.hasOwn(mapping, name) ? mapping[name] : undefined;
 }
 
-/** The record with more credentials in it; undefined where it says them already. None at all make a record of an image, and nothing of it. */
-export function withCredentials(
+/**
+ * The record with more credentials added; undefined if it has them already. `more: undefined` makes a record without
+ * credentials.
+ */
+export function withAddedCredentials(
   record: ImagePulledRecord | undefined,
   {
     image,
     imageRef,
     lastUpdatedTime,
   }: { readonly image: string; readonly imageRef: string; readonly lastUpdatedTime: string },
-  more: ImagePullCredentials | undefined,
+  added: ImagePullCredentials | undefined,
 ): ImagePulledRecord | undefined {
-  const name = nameOf(image);
+  const name = repositoryOf(image);
   const mapping = record?.credentialMapping ?? {};
   const before = credentialsIn(record, name);
-  const after = more === undefined ? before : merged(before, more);
+  const after = added === undefined ? before : merged(before, added);
   if (record !== undefined && after === before) return undefined;
   return { lastUpdatedTime, imageRef, credentialMapping: { ...mapping, ...(after && { [name]: after }) } };
 }
 
-function merged(before: ImagePullCredentials | undefined, more: ImagePullCredentials): ImagePullCredentials {
-  if (before === undefined) return more;
+function merged(before: ImagePullCredentials | undefined, added: ImagePullCredentials): ImagePullCredentials {
+  if (before === undefined) return added;
   if (before.nodePodsAccessible === true) return before;
-  if (more.nodePodsAccessible === true) return { nodePodsAccessible: true };
+  if (added.nodePodsAccessible === true) return { nodePodsAccessible: true };
   const { kubernetesSecrets: secrets = [], kubernetesServiceAccounts: accounts = [] } = before;
-  const newSecrets = (more.kubernetesSecrets ?? []).filter(
-    (one) => !secrets.some((known) => isSame(known, one) && known.credentialHash === one.credentialHash),
+  const newSecrets = (added.kubernetesSecrets ?? []).filter(
+    (one) =>
+      !secrets.some((recorded) => isSameIdentity(recorded, one) && recorded.credentialHash === one.credentialHash),
   );
-  const newAccounts = (more.kubernetesServiceAccounts ?? []).filter(
-    (one) => !accounts.some((known) => isSame(known, one)),
+  const newAccounts = (added.kubernetesServiceAccounts ?? []).filter(
+    (one) => !accounts.some((recorded) => isSameIdentity(recorded, one)),
   );
   if (newSecrets.length + newAccounts.length === 0) return before;
-  const kept = secrets.filter((known) => !newSecrets.some((one) => isSame(known, one)));
+  const unchanged = secrets.filter((recorded) => !newSecrets.some((one) => isSameIdentity(recorded, one)));
   return {
-    kubernetesSecrets: [...kept, ...newSecrets].toSorted(byNames),
+    kubernetesSecrets: [...unchanged, ...newSecrets].toSorted(byNames),
     kubernetesServiceAccounts: [...accounts, ...newAccounts].toSorted(byNames),
   };
 }
 
-function isSame(one: ImagePullServiceAccount, other: ImagePullServiceAccount): boolean {
+function isSameIdentity(one: ImagePullServiceAccount, other: ImagePullServiceAccount): boolean {
   return one.uid === other.uid && one.namespace === other.namespace && one.name === other.name;
 }
 
@@ -151,7 +172,7 @@ function byNames(one: ImagePullServiceAccount, other: ImagePullServiceAccount): 
   return key(one) < key(other) ? -1 : 1;
 }
 
-/** As a pod has it, without tag and digest. */
-function nameOf(image: string): string {
+/** The name without tag and digest. */
+function repositoryOf(image: string): string {
   return parseImageReference(image)?.name ?? image;
 }

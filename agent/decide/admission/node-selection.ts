@@ -6,7 +6,7 @@ import type {
   Toleration,
 } from "../../../proto/kubernetes/gen/types.ts";
 
-/** What of a node pods choose by, and are kept away by. */
+/** The properties of a node by which pods select or avoid it. */
 export interface NodeTraits {
   readonly nodeName: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -15,24 +15,24 @@ export interface NodeTraits {
 
 type Labels = Readonly<Record<string, string | undefined>>;
 
-/** Whether the node is one that the pod's `nodeSelector` and its required node affinity ask for. */
-export function isNodeWanted({ spec }: Pod, { nodeName, labels }: NodeTraits): boolean {
-  const own = Object.entries(spec.nodeSelector ?? {});
-  if (own.some(([key, value]) => labelOf(labels, key) !== value)) return false;
+/** Whether the node matches the pod's `nodeSelector` and its required node affinity. */
+export function matchesNodeSelection({ spec }: Pod, { nodeName, labels }: NodeTraits): boolean {
+  const selectorLabels = Object.entries(spec.nodeSelector ?? {});
+  if (selectorLabels.some(([key, value]) => labelOf(labels, key) !== value)) return false;
   const terms = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
   return terms === undefined || terms.some((term) => matches(term, labels, { "metadata.name": nodeName }));
 }
 
-/** All of a term's requirements have to be met; a term without any asks for no node, and so does one that cannot be read. */
+/** All requirements of a term have to match. An empty term, or one that cannot be evaluated, matches no node. */
 function matches({ matchExpressions = [], matchFields = [] }: NodeSelectorTerm, labels: Labels, fields: Labels) {
   if (matchExpressions.length + matchFields.length === 0) return false;
   return (
-    matchExpressions.every((requirement) => isMet(requirement, labelOf(labels, requirement.key))) &&
-    matchFields.every((requirement) => isFieldMet(requirement, labelOf(fields, requirement.key) ?? ""))
+    matchExpressions.every((requirement) => matchesLabel(requirement, labelOf(labels, requirement.key))) &&
+    matchFields.every((requirement) => matchesField(requirement, labelOf(fields, requirement.key) ?? ""))
   );
 }
 
-function isMet({ operator, values = [] }: NodeSelectorRequirement, label: string | undefined): boolean {
+function matchesLabel({ operator, values = [] }: NodeSelectorRequirement, label: string | undefined): boolean {
   switch (operator) {
     case "In":
       return label !== undefined && values.includes(label);
@@ -51,8 +51,8 @@ function isMet({ operator, values = [] }: NodeSelectorRequirement, label: string
   }
 }
 
-/** Fields are compared with one value. */
-function isFieldMet({ operator, values = [] }: NodeSelectorRequirement, field: string): boolean {
+/** Fields are compared with exactly one value. */
+function matchesField({ operator, values = [] }: NodeSelectorRequirement, field: string): boolean {
   if (values.length !== 1) return false;
   return operator === "In" ? field === values[0] : operator === "NotIn" && field !== values[0];
 }
@@ -65,14 +65,17 @@ function integerOf(text: string | undefined): bigint | undefined {
   return text !== undefined && /^[+-]?\d{1,19}$/.test(text) ? BigInt(text.replace("+", "")) : undefined;
 }
 
-/** Whether the pod bears every taint of the node that would drive it away. Taints of other effects are the scheduler's affair. */
+/** Whether the pod tolerates every `NoExecute` taint of the node. Other taint effects concern only the scheduler. */
 export function toleratesNode({ spec }: Pod, { taints }: NodeTraits): boolean {
   return taints
     .filter(({ effect }) => effect === "NoExecute")
     .every((taint) => (spec.tolerations ?? []).some((toleration) => tolerates(toleration, taint)));
 }
 
-/** An empty effect or key is any. Comparisons (`Lt`, `Gt`) are an alpha feature that is off, and tolerate nothing. */
+/**
+ * An empty effect or key matches all. The operators `Lt` and `Gt` are an alpha feature, which is off: they match
+ * nothing.
+ */
 function tolerates({ effect, key, operator, value = "" }: Toleration, taint: Taint): boolean {
   if (effect && effect !== taint.effect) return false;
   if (key && key !== taint.key) return false;

@@ -1,17 +1,17 @@
-import type { PodUid } from "../../../proto/ids.ts";
 import { sidecarsOf } from "../../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { type Amounts, podRequests } from "../../../proto/kubernetes/pod-resources.ts";
-import { priorityOf } from "../../../proto/kubernetes/priority.ts";
+import { podRequests } from "../../../proto/kubernetes/pod-resources.ts";
+import { CRITICAL_PRIORITY, priorityOf } from "../../../proto/kubernetes/priority.ts";
+import { type ResourceAmounts, toAmounts } from "../../../proto/kubernetes/resource-list.ts";
 import type { DesiredPod } from "../pod/desired.ts";
 
-/** What one pod takes of its node. */
-export interface Claim {
-  readonly requests: Amounts;
+/** The resources that one pod uses on its node. */
+export interface PodDemand {
+  readonly requests: ResourceAmounts;
   readonly ports: readonly HostPort[];
-  /** The node makes room for it. */
+  /** Other pods may be preempted for it. */
   readonly isCritical: boolean;
-  /** Undefined where nobody has said. */
+  /** Undefined if the spec has none. */
   readonly priority: number | undefined;
 }
 
@@ -21,28 +21,28 @@ export interface HostPort {
   readonly port: number;
 }
 
-/** What the pods of a node have taken of it. */
-export interface Occupancy {
+/** The resources that the pods of a node use together. */
+export interface NodeUsage {
   pods(): number;
   amount(resource: string): bigint;
-  has(port: HostPort): boolean;
-  claims(): Iterable<Claim>;
+  isPortUsed(port: HostPort): boolean;
+  demands(): Iterable<PodDemand>;
 }
 
-const ANY_ADDRESS = "0.0.0.0";
-const CRITICAL_PRIORITY = 2_000_000_000;
+/** The host IP that stands for all addresses of the node. */
+export const ANY_ADDRESS = "0.0.0.0";
 
-/** Static pods are critical whatever they say: nobody could bind them to another node. */
-export function claimOf({ pod, source }: DesiredPod): Claim {
+/** Static pods are always critical: no scheduler could place them on another node. */
+export function podDemandOf({ pod, source }: DesiredPod): PodDemand {
   return {
-    requests: podRequests(pod),
+    requests: toAmounts(podRequests(pod.spec)),
     ports: hostPorts(pod),
     isCritical: source.kind !== "api" || priorityOf(pod) >= CRITICAL_PRIORITY,
     priority: pod.spec.priority,
   };
 }
 
-/** Init containers have theirs only while they run, unless they run beside the others. */
+/** The host ports of an init container count only while it runs, except for those of sidecars. */
 function hostPorts({ spec }: Pod): readonly HostPort[] {
   return [...sidecarsOf(spec), ...spec.containers].flatMap(({ ports = [] }) =>
     ports.flatMap(({ hostIP, protocol = "TCP", hostPort: port = 0 }) =>
@@ -52,64 +52,11 @@ function hostPorts({ spec }: Pod): readonly HostPort[] {
 }
 
 /**
- * Whether the pod counts against others: it was admitted, has not ended, and somebody still wants it. A manifest that is gone wants
- * nothing; a pod of the API that is deleted counts until it has ended, or the API server has it no more.
+ * Whether the pod's resources count: it was admitted, has not ended, and is still desired. A pod whose manifest is
+ * removed does not count; a deleted pod of the API counts until it has ended or is removed from the API.
  */
-function holdsPlace({ admission, isPlaceFree, termination, source }: DesiredPod): boolean {
-  return admission === undefined && isPlaceFree !== true && (termination === undefined || source.kind === "api");
-}
-
-/** Keeps count of what pods take and give back, so that nobody who asks has to sum up. */
-export function createPlaces() {
-  const claims = new Map<PodUid, { readonly version: string; readonly claim: Claim }>();
-  const amounts = new Map<string, bigint>();
-  /** By protocol and port: how many pods have it, by address. */
-  const ports = new Map<string, Map<string, number>>();
-
-  function count({ requests, ports: taken }: Claim, sign: 1n | -1n): void {
-    for (const [name, amount] of requests) amounts.set(name, (amounts.get(name) ?? 0n) + sign * amount);
-    for (const { ip, protocol, port } of taken) {
-      const key = `${protocol}/${port}`;
-      const addresses = ports.get(key) ?? new Map<string, number>();
-      const users = (addresses.get(ip) ?? 0) + Number(sign);
-      if (users === 0) addresses.delete(ip);
-      else addresses.set(ip, users);
-      if (addresses.size === 0) ports.delete(key);
-      else ports.set(key, addresses);
-    }
-  }
-
-  function giveBack(uid: PodUid): void {
-    const known = claims.get(uid);
-    if (known === undefined) return;
-    claims.delete(uid);
-    count(known.claim, -1n);
-  }
-
-  const occupancy: Occupancy = {
-    pods: () => claims.size,
-    amount: (resource) => amounts.get(resource) ?? 0n,
-    has({ ip, protocol, port }) {
-      const addresses = ports.get(`${protocol}/${port}`);
-      if (addresses === undefined) return false;
-      return ip === ANY_ADDRESS || addresses.has(ANY_ADDRESS) || addresses.has(ip);
-    },
-    claims: () => [...claims.values()].map(({ claim }) => claim),
-  };
-  return {
-    occupancy,
-    /** The pod is known in this form now: it takes its place, or gives it back. */
-    note(desired: DesiredPod): void {
-      const { uid, revision, pod } = desired;
-      // What a pod claims changes only together with one of these.
-      const version = holdsPlace(desired) ? `${revision} ${pod.metadata.generation}` : undefined;
-      if (claims.get(uid)?.version === version) return;
-      giveBack(uid);
-      if (version === undefined) return;
-      const claim = claimOf(desired);
-      claims.set(uid, { version, claim });
-      count(claim, 1n);
-    },
-    giveBack,
-  };
+export function countsOnNode({ admission, hasReleasedResources, termination, source }: DesiredPod): boolean {
+  return (
+    admission === undefined && hasReleasedResources !== true && (termination === undefined || source.kind === "api")
+  );
 }

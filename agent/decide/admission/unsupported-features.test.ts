@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { PodSpec } from "../../../proto/kubernetes/gen/types.ts";
-import { refusalOf } from "./unsupported-features.ts";
+import { forbiddenSysctlRejection } from "./unsupported-features.ts";
 
 const allowed = ["net.core.somaxconn", "kernel/msg*", "fs.mqueue.*"];
 const rows: readonly [sysctl: string, spec: Partial<PodSpec>, why: string | undefined][] = [
@@ -22,12 +22,12 @@ const rows: readonly [sysctl: string, spec: Partial<PodSpec>, why: string | unde
   ["net.core.rmem_max", { hostNetwork: true }, '"net.core.rmem_max" not allowlisted'],
 ];
 for (const [name, spec, why] of rows)
-  test(`${name} ${JSON.stringify(spec)} is ${why === undefined ? "allowed" : "refused"}`, () => {
+  test(`${name} ${JSON.stringify(spec)} is ${why === undefined ? "allowed" : "forbidden"}`, () => {
     const pod = {
       metadata: { name: "web" },
       spec: { containers: [], ...spec, securityContext: { sysctls: [{ name, value: "1" }] } },
     };
-    expect(refusalOf(pod, allowed)).toEqual(
+    expect(forbiddenSysctlRejection(pod, allowed)).toEqual(
       why === undefined ? undefined : { reason: "SysctlForbidden", message: `forbidden sysctl: ${why}` },
     );
   });

@@ -1,34 +1,38 @@
-import { lastingContainers } from "../../../proto/kubernetes/containers.ts";
+import { nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
-import { dottedSysctl, readSysctlPattern } from "../../../proto/kubernetes/sysctl.ts";
+import { isHugePages } from "../../../proto/kubernetes/resource-list.ts";
+import { normalizeSysctl, parseSysctlPattern } from "../../../proto/kubernetes/sysctl.ts";
 import type { Rejection } from "../pod/desired.ts";
 
-/** As far as it matters who asks: the API server's pods need what only a cluster has, and none of it can be had alone. */
-export interface Asking {
-  readonly isOfApi: boolean;
+/** Where a pod comes from and runs, as far as support for its features depends on it. */
+export interface FeatureCheckInput {
+  readonly isApiPod: boolean;
   readonly isInCluster: boolean;
-  /** Admission holds it against what the node has, and says there what it says of devices. */
-  readonly isJudged: boolean;
+  /** Admission checks the pod against the node's resources, and reports devices there. */
+  readonly isAdmissionChecked: boolean;
 }
 
 const UNSUPPORTED = "PodFeatureUnsupported";
 const DEVICES = "extended resources";
 
 /*
- * What a pod may ask for and this version does not carry out: running it without would be a lie. A row leaves a table when its feature
- * arrives. A static pod is rejected as Kubernetes rejects a pod whose features a node lacks (`PodFeatureUnsupported`). A pod of the API
- * waits and says for what, as with a volume that cannot be mounted: its ReplicaSet would replace one that has failed at once, here again,
- * and so on without an end.
+ * Pod features that this release does not implement: running the pod without them would be wrong. A row leaves its
+ * table when its feature is implemented. A static pod is rejected as Kubernetes rejects a pod whose features a node
+ * lacks (`PodFeatureUnsupported`). A pod of the API waits with a message instead, as for a volume that cannot be
+ * mounted: its ReplicaSet would replace a failed pod at once, on this node again, and so on for ever.
  */
 const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"]) => boolean][] = [
-  ["resourceClaims", ({ resourceClaims }) => isAsked(resourceClaims)],
+  ["resourceClaims", ({ resourceClaims }) => isSet(resourceClaims)],
   ["pod-level resources", ({ resources }) => resources !== undefined],
 ];
 
-/** What only a cluster has, or the kubelet rejects as well, in words of its own. */
-const staticPodFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"], asking: Asking) => boolean][] = [
-  ["ephemeralContainers", ({ ephemeralContainers }) => isAsked(ephemeralContainers)],
-  ["runtimeClassName", ({ runtimeClassName }, { isInCluster }) => isAsked(runtimeClassName) && !isInCluster],
+/** Features that need a cluster, or that the kubelet rejects for static pods too, with its own messages. */
+const staticPodFeatures: readonly [
+  feature: string,
+  isAsked: (spec: Pod["spec"], context: FeatureCheckInput) => boolean,
+][] = [
+  ["ephemeralContainers", ({ ephemeralContainers }) => isSet(ephemeralContainers)],
+  ["runtimeClassName", ({ runtimeClassName }, { isInCluster }) => isSet(runtimeClassName) && !isInCluster],
   [
     "volumes other than hostPath and emptyDir",
     ({ volumes = [] }) => volumes.some(({ hostPath, emptyDir }) => hostPath === undefined && emptyDir === undefined),
@@ -36,17 +40,17 @@ const staticPodFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"],
 ];
 
 const containerFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [
-  ["hugepages", (container) => resourcesOf(container).some((name) => name.startsWith("hugepages-"))],
-  // Those that a device plugin would hand out; the kubelet runs such a pod without its devices where it has never heard of them.
-  [DEVICES, isForDevices],
-  ["resources.claims", ({ resources }) => isAsked(resources?.claims)],
+  ["hugepages", (container) => resourcesOf(container).some(isHugePages)],
+  // Resources of device plugins. The kubelet runs such a pod without its devices if it does not know the resource.
+  [DEVICES, containerRequestsDevices],
+  ["resources.claims", ({ resources }) => isSet(resources?.claims)],
 ];
 
 const mountFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [
-  ["volumeDevices", ({ volumeDevices }) => isAsked(volumeDevices)],
+  ["volumeDevices", ({ volumeDevices }) => isSet(volumeDevices)],
   [
     "volumeMounts.subPath",
-    ({ volumeMounts }) => (volumeMounts ?? []).some((m) => isAsked(m.subPath) || isAsked(m.subPathExpr)),
+    ({ volumeMounts }) => (volumeMounts ?? []).some((m) => isSet(m.subPath) || isSet(m.subPathExpr)),
   ],
   [
     "volumeMounts.recursiveReadOnly",
@@ -56,10 +60,10 @@ const mountFeatures: readonly [feature: string, isAsked: (container: Container) 
 
 const volumeFeatures: readonly [feature: string, isAsked: (volume: Volume) => boolean][] = [
   ["emptyDir.sizeLimit", ({ emptyDir }) => emptyDir?.sizeLimit !== undefined],
-  ["emptyDir.medium", ({ emptyDir }) => isAsked(emptyDir?.medium)],
+  ["emptyDir.medium", ({ emptyDir }) => isSet(emptyDir?.medium)],
 ];
 
-/** What the kernel keeps apart for each pod, so that any pod may set it; row for row the kubelet's list. */
+/** The namespaced sysctls that any pod may set; row for row the kubelet's list. */
 const SAFE_SYSCTLS: readonly string[] = [
   "kernel.shm_rmid_forced",
   "net.ipv4.ip_local_port_range",
@@ -75,71 +79,91 @@ const SAFE_SYSCTLS: readonly string[] = [
   "net.ipv4.tcp_wmem",
 ];
 
-/** The features that a static pod asks for and this agent does not have, each once, in the order of the tables; a pod of the API waits. */
-export function unsupportedFeatures({ spec }: Pod, asking: Asking): readonly string[] {
-  if (asking.isOfApi) return [];
-  const ofCluster = staticPodFeatures.filter(([, isAskedBy]) => isAskedBy(spec, asking)).map(([feature]) => feature);
-  const ofSandbox = unsupportedBySandbox({ spec }).filter((feature) => feature !== DEVICES || !asking.isJudged);
-  return [...ofSandbox, ...unsupportedByVolumes({ spec }), ...ofCluster];
+/**
+ * The unsupported features that a static pod uses, each once, in the order of the tables; none for a pod of the API,
+ * which waits.
+ */
+export function unsupportedFeatures({ spec }: Pod, context: FeatureCheckInput): readonly string[] {
+  if (context.isApiPod) return [];
+  const clusterFeatures = staticPodFeatures.filter(([, isUsed]) => isUsed(spec, context)).map(([feature]) => feature);
+  const sandboxFeatures = unsupportedInSandbox({ spec }).filter(
+    (feature) => feature !== DEVICES || !context.isAdmissionChecked,
+  );
+  return [...sandboxFeatures, ...unsupportedInVolumes({ spec }), ...clusterFeatures];
 }
 
-/** What keeps the sandbox of a pod from being made, beside what it mounts. */
-export function unsupportedBySandbox({ spec }: Pick<Pod, "spec">): readonly string[] {
+/** The unsupported features because of which the pod's sandbox cannot be run, without those of its mounts. */
+export function unsupportedInSandbox({ spec }: Pick<Pod, "spec">): readonly string[] {
   return [
-    ...podFeatures.filter(([, isAskedBy]) => isAskedBy(spec)).map(([feature]) => feature),
-    ...askedBy(containerFeatures, lastingContainers(spec)),
+    ...podFeatures.filter(([, isUsed]) => isUsed(spec)).map(([feature]) => feature),
+    ...featuresUsedBy(containerFeatures, nonEphemeralContainers(spec)),
   ];
 }
 
-/** What keeps the volumes of a pod from being mounted. */
-export function unsupportedByVolumes({ spec }: Pick<Pod, "spec">): readonly string[] {
-  return [...askedBy(mountFeatures, lastingContainers(spec)), ...askedBy(volumeFeatures, spec.volumes ?? [])];
+/** The unsupported features because of which the pod's volumes cannot be mounted. */
+export function unsupportedInVolumes({ spec }: Pick<Pod, "spec">): readonly string[] {
+  return [
+    ...featuresUsedBy(mountFeatures, nonEphemeralContainers(spec)),
+    ...featuresUsedBy(volumeFeatures, spec.volumes ?? []),
+  ];
 }
 
-/** The same of one container. An ephemeral one that asks for too much does not start; the pod that it was to look into goes on. */
-export function unsupportedBy(container: Container): readonly string[] {
-  return [...askedBy(containerFeatures, [container]), ...askedBy(mountFeatures, [container])];
+/**
+ * The unsupported features of one container. An ephemeral container that uses one does not start; its pod keeps
+ * running.
+ */
+export function unsupportedInContainer(container: Container): readonly string[] {
+  return [...featuresUsedBy(containerFeatures, [container]), ...featuresUsedBy(mountFeatures, [container])];
 }
 
-/** Why the kubelet would reject the pod too, in its words, on a node that allows these sysctls; undefined: for nothing here. */
-export function refusalOf({ spec }: Pod, allowedUnsafeSysctls: readonly string[] = []): Rejection | undefined {
+/**
+ * The kubelet's rejection of a pod with a sysctl that is neither safe nor in `allowedUnsafeSysctls`; undefined if it
+ * has none.
+ */
+export function forbiddenSysctlRejection(
+  { spec }: Pod,
+  allowedUnsafeSysctls: readonly string[] = [],
+): Rejection | undefined {
   const sysctls = spec.securityContext?.sysctls ?? [];
   if (sysctls.length === 0) return undefined;
-  const allowed = [...SAFE_SYSCTLS, ...allowedUnsafeSysctls].flatMap((text) => readSysctlPattern(text) ?? []);
+  const allowed = [...SAFE_SYSCTLS, ...allowedUnsafeSysctls].flatMap((text) => parseSysctlPattern(text) ?? []);
   for (const sysctl of sysctls) {
-    const name = dottedSysctl(sysctl.name);
-    const by = allowed.find((each) => (each.isPrefix ? name.startsWith(each.name) : name === each.name));
-    const isOfHost = by?.namespace === "Net" ? spec.hostNetwork === true : spec.hostIPC === true;
-    const why = by === undefined ? "not allowlisted" : isOfHost && `not allowed with host ${by.namespace} enabled`;
+    const name = normalizeSysctl(sysctl.name);
+    const match = allowed.find((each) => (each.isPrefix ? name.startsWith(each.name) : name === each.name));
+    const sharesHostNamespace = match?.namespace === "Net" ? spec.hostNetwork === true : spec.hostIPC === true;
+    const why =
+      match === undefined
+        ? "not allowlisted"
+        : sharesHostNamespace && `not allowed with host ${match.namespace} enabled`;
     if (why !== false) return { reason: "SysctlForbidden", message: `forbidden sysctl: "${name}" ${why}` };
   }
   return undefined;
 }
 
-function askedBy<T>(
+function featuresUsedBy<T>(
   rows: readonly (readonly [feature: string, isAskedBy: (each: T) => boolean])[],
   all: readonly T[],
 ): readonly string[] {
-  return rows.filter(([, isAskedBy]) => all.some(isAskedBy)).map(([feature]) => feature);
+  return rows.filter(([, isUsed]) => all.some(isUsed)).map(([feature]) => feature);
 }
 
-/** Whether a container of the pod asks for what a device plugin would hand out. */
-export function asksForDevices({ spec }: Pod): boolean {
-  return lastingContainers(spec).some(isForDevices);
+/** Whether a container of the pod requests resources of device plugins. */
+export function requestsDevices({ spec }: Pod): boolean {
+  return nonEphemeralContainers(spec).some(containerRequestsDevices);
 }
 
-function isForDevices(container: Container): boolean {
+function containerRequestsDevices(container: Container): boolean {
   return resourcesOf(container).some((name) => name.includes("/"));
 }
 
-/** How a pod is rejected that asks for these, or else for devices. */
-export function unsupported(features: readonly string[] = [DEVICES]): Rejection {
+/** The rejection of a pod that uses unsupported features; by default: devices. */
+export function unsupportedRejection(features: readonly string[] = [DEVICES]): Rejection {
   const message = `Pod requires node features that are not available: ${features.join(", ")}`;
   return { reason: UNSUPPORTED, message };
 }
 
-/** True for a rejection that is no matter of what the node had left. */
-export function isForSupport({ reason }: Rejection): boolean {
+/** True for a rejection that does not depend on the node's free resources. */
+export function isUnsupportedRejection({ reason }: Rejection): boolean {
   return reason === UNSUPPORTED;
 }
 
@@ -147,6 +171,6 @@ function resourcesOf({ resources }: Container): readonly string[] {
   return Object.keys({ ...resources?.limits, ...resources?.requests });
 }
 
-function isAsked(value: string | readonly unknown[] | undefined): boolean {
+function isSet(value: string | readonly unknown[] | undefined): boolean {
   return value !== undefined && value.length > 0;
 }

@@ -10,7 +10,7 @@ for (const { hash, why, ...container } of rows)
     expect(containerHash(container)).toBe(hash);
   });
 
-test("another image is another hash, and so is another name", () => {
+test("the hash depends on image and name", () => {
   const hashes = [
     containerHash({ name: "a", image: "b" }),
     containerHash({ name: "a", image: "c" }),

@@ -1,105 +1,106 @@
 import type { SandboxId } from "../../../proto/ids.ts";
-import { allContainers, isInitContainer, runsToItsEnd } from "../../../proto/kubernetes/containers.ts";
+import { allContainers, isInitContainer, isRunToCompletion } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { subjectOf } from "../pod/action.ts";
+import { failureKeyOf } from "../pod/action.ts";
 import { gracePeriodOf } from "../pod/desired.ts";
-import { hookFailureOf, type PodMemory } from "../pod/memory.ts";
+import { type PodMemory, postStartFailureOf } from "../pod/memory.ts";
 import {
-  awaitsHook,
+  awaitsPostStart,
   type ExitedContainer,
   healthOf,
-  mayRun,
-  newestOf,
+  mayBeRunning,
+  newestInstanceOf,
   type ObservedContainer,
   type ObservedPod,
   type ObservedSandbox,
 } from "../pod/observed.ts";
-import type { PlanInProgress } from "../pod/plan.ts";
-import { awaitsEnvironment, awaitsPullSecrets } from "../pod/prerequisites.ts";
-import { proposeStop } from "../pod/stop.ts";
-import type { Settings } from "../settings.ts";
+import type { PlanBuilder } from "../pod/plan.ts";
+import { isWaitingForEnvironment, isWaitingForPullSecrets } from "../pod/prerequisites.ts";
+import { planStop } from "../pod/stop.ts";
+import type { PodSettings } from "../settings.ts";
 import { podIPsOf } from "../status/pod-ips.ts";
 import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
-import { containersInTurn, ephemeralInTurn } from "./initialization.ts";
-import { isConcluded } from "./missing-containers.ts";
-import { crashesAfter, endNewsUntil, restartAt, shouldRestart } from "./restart.ts";
-import { isRestartingAll, planRestartOfAll } from "./restart-all.ts";
+import { startableContainers, startableEphemeralContainers } from "./initialization.ts";
+import { isInferredExit } from "./missing-containers.ts";
+import { crashesAfter, exitShownUntil, restartAt, shouldRestart } from "./restart.ts";
+import { isRestartingAll, planRestartAll } from "./restart-all.ts";
 
-export interface ContainerScene {
+export interface ContainersInput {
   readonly pod: Pod;
   readonly sandbox: ObservedSandbox;
   readonly observed: ObservedPod;
   readonly memory: PodMemory;
-  readonly settings: Settings;
+  readonly settings: PodSettings;
   readonly now: number;
-  /** False while something is awaited without which no container can be created; whoever brings it wakes the pod. */
+  /** False while a prerequisite of every container is missing; its arrival wakes the pod. */
   readonly mayCreate: boolean;
 }
 
-const ASK_AGAIN_MS = 60_000;
+const IMAGE_RECHECK_MS = 60_000;
 
-/** Whether the containers behind one may be started: one start at a time, in the order of the spec. */
-type Turn = "free" | "taken";
+/** Whether a further container may be started in this decision: one start at a time, in the order of the spec. */
+type StartSlot = "free" | "taken";
 
 /**
- * Brings the containers of a pod with a good sandbox to where they should be. Images are fetched ahead, all at once; starts
- * go one by one in the order of the spec, and a container that cannot start now does not hold up those behind it, unless it is
- * an init container. Ephemeral containers wait for none of them: they are there to see why those do not start.
+ * Plans the containers of a pod with a usable sandbox. Images are pulled ahead, all at once. Starts go one by one in
+ * the order of the spec; a container that cannot start now does not hold up those behind it, unless it is an init
+ * container. Ephemeral containers wait for no other container: users add them to find out why the others do not start.
  */
-export function planContainers(plan: PlanInProgress, scene: ContainerScene): void {
-  const { pod, observed, sandbox } = scene;
+export function planContainers(plan: PlanBuilder, input: ContainersInput): void {
+  const { pod, observed, sandbox } = input;
   if (isRestartingAll(pod, observed)) {
-    planRestartOfAll(plan, scene);
+    planRestartAll(plan, input);
     return;
   }
-  let turn: Turn = "free";
-  for (const container of containersInTurn(pod, observed, sandbox.id)) {
-    const taken = planContainer(plan, scene, container, turn);
-    if (taken === "taken") turn = "taken";
+  let slot: StartSlot = "free";
+  for (const container of startableContainers(pod, observed, sandbox.id)) {
+    const slotAfter = planContainer(plan, input, container, slot);
+    if (slotAfter === "taken") slot = "taken";
   }
-  for (const container of ephemeralInTurn(pod, observed)) planContainer(plan, scene, container, "free");
-  planFirstPulls(plan, scene);
-  removeStrangers(plan, scene);
-  removeEmptySandboxes(plan, scene.observed, scene.sandbox.id);
+  for (const container of startableEphemeralContainers(pod, observed)) planContainer(plan, input, container, "free");
+  planImagePulls(plan, input);
+  removeUnneeded(plan, input);
+  removeEmptySandboxes(plan, input.observed, input.sandbox.id);
 }
 
-/** Images of containers that have never run need no sandbox to be fetched into. */
-export function planFirstPulls(
-  plan: PlanInProgress,
-  { pod, observed, memory, settings }: Pick<ContainerScene, "pod" | "observed" | "memory" | "settings">,
+/** Plans the pulls for containers that have never run; they need no sandbox. */
+export function planImagePulls(
+  plan: PlanBuilder,
+  { pod, observed, memory, settings }: Pick<ContainersInput, "pod" | "observed" | "memory" | "settings">,
 ): void {
-  if (awaitsPullSecrets(pod, settings)) return;
+  if (isWaitingForPullSecrets(pod, settings)) return;
   for (const container of allContainers(pod.spec)) {
-    if (newestOf(observed, container.name) !== undefined) continue;
+    if (newestInstanceOf(observed, container.name) !== undefined) continue;
     const need = imageNeed(container, observed, memory);
     if (need.kind === "pull") plan.propose({ kind: "pullImage", image: imageOf(container), why: need.why });
   }
 }
 
-function planContainer(plan: PlanInProgress, scene: ContainerScene, container: Container, turn: Turn): Turn {
-  const { pod, sandbox, observed, memory, settings, now } = scene;
-  const newest = newestOf(observed, container.name);
-  // What comes after a stop is decided when it has ended, its hook too.
+function planContainer(plan: PlanBuilder, input: ContainersInput, container: Container, slot: StartSlot): StartSlot {
+  const { pod, sandbox, observed, memory, settings, now } = input;
+  const newest = newestInstanceOf(observed, container.name);
+  // Decide the next step only after the stop, including its preStop hook, has ended.
   if (newest !== undefined && memory.stopping.has(newest.id)) return "taken";
-  if (newest === undefined) return planStart(plan, scene, container, undefined, turn);
-  const isHere = newest.sandboxId === sandbox.id;
-  const runsOnce = runsToItsEnd(pod, container);
-  // What runs to its end is let come to it.
+  if (newest === undefined) return planStart(plan, input, container, undefined, slot);
+  const isInCurrentSandbox = newest.sandboxId === sandbox.id;
+  const runsOnce = isRunToCompletion(pod, container);
+  // A run-to-completion container is not restarted when its spec changes.
   const isChanged = !runsOnce && isOutdated(container, newest);
   switch (newest.state) {
     case "running": {
-      const failed = healthOf(observed, newest)?.failed;
-      if (isHere && !isChanged && failed !== undefined) return stopUnhealthy(plan, pod, container, newest, failed);
-      if (isHere && !isChanged) return planHook(plan, scene, container, newest);
-      if (!isChanged) return stop(plan, pod, newest, "its sandbox is gone");
+      const failed = healthOf(observed, newest)?.failedProbe;
+      if (isInCurrentSandbox && !isChanged && failed !== undefined)
+        return stopUnhealthyContainer(plan, pod, container, newest, failed);
+      if (isInCurrentSandbox && !isChanged) return planPostStart(plan, input, container, newest);
+      if (!isChanged) return stopContainer(plan, pod, newest, "its sandbox is gone");
       const why = `container ${container.name} definition changed`;
-      return stop(plan, pod, newest, why, wordOf(pod, container, "definition changed", true));
+      return stopContainer(plan, pod, newest, why, killMessage(pod, container, "definition changed", true));
     }
     case "unknown":
-      return stop(plan, pod, newest, "its state is unknown", unknownWord(pod, container));
+      return stopContainer(plan, pod, newest, "its state is unknown", unknownStateMessage(pod, container));
     case "created":
-      if (!isHere || isChanged)
+      if (!isInCurrentSandbox || isChanged)
         return plan.propose({
           kind: "removeContainer",
           name: container.name,
@@ -108,88 +109,103 @@ function planContainer(plan: PlanInProgress, scene: ContainerScene, container: C
         })
           ? "taken"
           : "free";
-      if (turn === "taken") return "taken";
+      if (slot === "taken") return "taken";
       return plan.propose({ kind: "startContainer", name: container.name, id: newest.id, attempt: newest.attempt })
         ? "taken"
         : "free";
     case "exited": {
-      // A new sandbox is initialized anew.
-      if (!isChanged && !(runsOnce && !isHere) && !shouldRestart(pod, container, newest)) return "free";
+      // A new sandbox runs the init containers again.
+      if (!isChanged && !(runsOnce && !isInCurrentSandbox) && !shouldRestart(pod, container, newest)) return "free";
       const due = isChanged ? now : restartAt(newest, settings.maxContainerRestartPeriodMs, now);
-      if (due <= now) return planStart(plan, scene, container, newest, turn, isChanged);
+      if (due <= now) return planStart(plan, input, container, newest, slot, isChanged);
       plan.waitUntil(due);
-      const newsUntil = endNewsUntil(newest, due);
-      if (hookFailureOf(memory, newest.id) !== undefined && now < newsUntil) plan.waitUntil(newsUntil);
+      const exitShown = exitShownUntil(newest, due);
+      if (postStartFailureOf(memory, newest.id) !== undefined && now < exitShown) plan.waitUntil(exitShown);
       return "free";
     }
   }
 }
 
-/** What users are told of a stop, in the kubelet's words, which tell of sidecars in others. */
-function wordOf(pod: Pod, { name }: Container, what: string, isRestarted: boolean): string {
+/** The kubelet's message for a stop, which differs for init containers and sidecars. */
+function killMessage(pod: Pod, { name }: Container, what: string, isRestarted: boolean): string {
   if (isInitContainer(pod, name)) return `Init container ${name} ${what}`;
   return `Container ${name} ${what}${isRestarted ? ", will be restarted" : ""}`;
 }
 
-function unknownWord(pod: Pod, { name }: Container): string {
+function unknownStateMessage(pod: Pod, { name }: Container): string {
   const what = isInitContainer(pod, name) ? "Init container" : "Container";
   return `${what} is in "unknown" state, try killing it before restart`;
 }
 
-/** Nothing behind a container begins before its `postStart` hook has succeeded; one whose hook has failed is stopped. */
-function planHook(plan: PlanInProgress, scene: ContainerScene, { name }: Container, instance: ObservedContainer): Turn {
-  const { pod, observed, memory } = scene;
+/**
+ * Later containers wait until this one's `postStart` hook has succeeded; a container whose hook has failed is stopped.
+ */
+function planPostStart(
+  plan: PlanBuilder,
+  input: ContainersInput,
+  { name }: Container,
+  instance: ObservedContainer,
+): StartSlot {
+  const { pod, observed, memory } = input;
   const { id, attempt } = instance;
-  if (!awaitsHook(observed, instance)) return "free";
-  if (memory.hooks.has(id)) return "taken";
-  const action = { kind: "runHook", name, id, attempt } as const;
-  if (!memory.failures.has(subjectOf(action))) return plan.propose(action) ? "taken" : "free";
-  return stop(plan, pod, instance, "its postStart hook has failed", "FailedPostStartHook");
+  if (!awaitsPostStart(observed, instance)) return "free";
+  if (memory.runningPostStartHooks.has(id)) return "taken";
+  const action = { kind: "runPostStart", name, id, attempt } as const;
+  if (!memory.failures.has(failureKeyOf(action))) return plan.propose(action) ? "taken" : "free";
+  return stopContainer(plan, pod, instance, "its postStart hook has failed", "FailedPostStartHook");
 }
 
-/** A stop takes the turn: what comes after it is decided when it has been seen to end. */
-function stop(plan: PlanInProgress, pod: Pod, container: ObservedContainer, why: string, event?: string): Turn {
-  return proposeStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), why, event }) ? "taken" : "free";
+/** Plans a stop. It uses the start slot: what follows is decided after the exit has been observed. */
+function stopContainer(
+  plan: PlanBuilder,
+  pod: Pod,
+  container: ObservedContainer,
+  why: string,
+  eventMessage?: string,
+): StartSlot {
+  return planStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), why, eventMessage })
+    ? "taken"
+    : "free";
 }
 
-/** The words are the kubelet's, for the log and for the event. */
-function stopUnhealthy(
-  plan: PlanInProgress,
+/** Plans the stop of a container whose probe has failed. The message is the kubelet's, for the log and the event. */
+function stopUnhealthyContainer(
+  plan: PlanBuilder,
   pod: Pod,
   container: Container,
   instance: ObservedContainer,
   failed: "startup" | "liveness",
-): Turn {
+): StartSlot {
   const { livenessProbe, startupProbe } = container;
   const probe = failed === "liveness" ? livenessProbe : startupProbe;
   const gracePeriodSeconds = probe?.terminationGracePeriodSeconds ?? gracePeriodOf(pod);
-  // By policy alone: with what code it is going to end nobody knows yet, so that no rule is asked.
+  // Only the policy counts: the exit code is not known yet, so no restart rule can match.
   const isRestarted = (container.restartPolicy ?? pod.spec.restartPolicy) !== "Never";
-  const why = wordOf(pod, container, `failed ${failed} probe`, isRestarted);
-  return proposeStop(plan, instance, { pod, gracePeriodSeconds, why, event: why }) ? "taken" : "free";
+  const why = killMessage(pod, container, `failed ${failed} probe`, isRestarted);
+  return planStop(plan, instance, { pod, gracePeriodSeconds, why, eventMessage: why }) ? "taken" : "free";
 }
 
 function planStart(
-  plan: PlanInProgress,
-  scene: ContainerScene,
+  plan: PlanBuilder,
+  input: ContainersInput,
   container: Container,
   previous: ExitedContainer | undefined,
-  turn: Turn,
+  slot: StartSlot,
   isChanged = false,
-): Turn {
-  const { pod, sandbox, observed, memory, settings, now, mayCreate } = scene;
+): StartSlot {
+  const { pod, sandbox, observed, memory, settings, now, mayCreate } = input;
   const need = imageNeed(container, observed, memory);
   switch (need.kind) {
     case "invalid":
       return "free";
     case "missing":
-      // Whether the image is for this pod may follow from them.
-      if (awaitsPullSecrets(pod, settings)) return "taken";
-      plan.waitUntil(now + ASK_AGAIN_MS);
+      // The pod's right to the image may depend on its pull secrets.
+      if (isWaitingForPullSecrets(pod, settings)) return "taken";
+      plan.waitUntil(now + IMAGE_RECHECK_MS);
       return "free";
     case "uninspectable":
-      // Nobody tells when an image arrives: it is asked for again as often as the kubelet syncs a pod.
-      plan.waitUntil(now + ASK_AGAIN_MS);
+      // No event reports a new image: inspect it again as often as the kubelet syncs a pod.
+      plan.waitUntil(now + IMAGE_RECHECK_MS);
       return "free";
     case "unasked":
       plan.waitUntil(now);
@@ -197,13 +213,13 @@ function planStart(
     case "pulling":
       return "taken";
     case "pull":
-      if (awaitsPullSecrets(pod, settings)) return "taken";
+      if (isWaitingForPullSecrets(pod, settings)) return "taken";
       return plan.propose({ kind: "pullImage", image: imageOf(container), why: need.why }) ? "taken" : "free";
     case "ready":
-      if (turn === "taken") return "taken";
+      if (slot === "taken") return "taken";
       if (!mayCreate) return "free";
-      // A moment, in which those behind it are not to overtake it.
-      if (awaitsEnvironment(pod, container, settings)) return "taken";
+      // The read is about to finish: the containers behind this one must not overtake it.
+      if (isWaitingForEnvironment(pod, container, settings)) return "taken";
       return plan.propose({
         kind: "createContainer",
         name: container.name,
@@ -212,7 +228,7 @@ function planStart(
         podIPs: podIPsOf(sandbox.ips, settings.hostIPs),
         image: imageOf(container),
         imageRef: need.ref,
-        // Another image has another back-off: it begins like that of a first crash.
+        // Another image has a back-off of its own, which starts like that of a first crash.
         crashes: previous === undefined ? 0 : isChanged ? 1 : crashesAfter(previous),
         why: whyCreate(observed, container, previous),
       })
@@ -221,56 +237,61 @@ function planStart(
   }
 }
 
-/** A log that is there is never written into again. */
+/** Never an attempt that already has a log file: that file must not be appended to. */
 function nextAttempt(
-  { loggedAttempts, clearedAttempts }: ObservedPod,
+  { loggedAttempts, removedAttempts }: ObservedPod,
   { name }: Container,
   previous: ExitedContainer | undefined,
 ): number {
-  return Math.max(previous?.attempt ?? -1, loggedAttempts.get(name) ?? -1, clearedAttempts.get(name) ?? -1) + 1;
+  return Math.max(previous?.attempt ?? -1, loggedAttempts.get(name) ?? -1, removedAttempts.get(name) ?? -1) + 1;
 }
 
 function whyCreate(
-  { clearedAttempts }: ObservedPod,
+  { removedAttempts }: ObservedPod,
   { name }: Container,
   previous: ExitedContainer | undefined,
 ): string {
   if (previous !== undefined) return `it exited with code ${previous.exitCode}`;
-  return clearedAttempts.has(name) ? "all containers are restarted" : "it has not run yet";
+  return removedAttempts.has(name) ? "all containers are restarted" : "it has not run yet";
 }
 
 /**
- * What the pod no longer needs: containers that the spec does not name, and dead instances but the newest of each container, which is
- * kept for its logs and its exit code, and told as the last state: also one whose start failed.
+ * Removes what the pod no longer needs: containers that the spec does not name, and all dead instances but the newest
+ * of each container. The newest is kept for its logs and exit code and reported as the last state, even if its start
+ * failed.
  */
-function removeStrangers(plan: PlanInProgress, { pod, observed, memory }: ContainerScene): void {
-  const named = new Set(allContainers(pod.spec).map(({ name }) => name));
+function removeUnneeded(plan: PlanBuilder, { pod, observed, memory }: ContainersInput): void {
+  const specNames = new Set(allContainers(pod.spec).map(({ name }) => name));
   const hasDead = new Set<string>();
   const newest = new Set<string>();
   for (const container of observed.containers) {
     const isNewest = !newest.has(container.name);
     newest.add(container.name);
-    if (isConcluded(container) || memory.stopping.has(container.id)) continue;
-    if (!named.has(container.name)) end(plan, pod, container, "the pod has no such container");
+    if (isInferredExit(container) || memory.stopping.has(container.id)) continue;
+    if (!specNames.has(container.name)) removeInstance(plan, pod, container, "the pod has no such container");
     else if (container.state === "exited") {
-      if (hasDead.has(container.name)) end(plan, pod, container, "a newer instance has ended too");
+      if (hasDead.has(container.name)) removeInstance(plan, pod, container, "a newer instance has ended too");
       hasDead.add(container.name);
-    } else if (!isNewest) end(plan, pod, container, "a newer instance exists");
+    } else if (!isNewest) removeInstance(plan, pod, container, "a newer instance exists");
   }
 }
 
 /**
- * Sandboxes that were replaced, or whose making was cut short together with the agent. One that still holds the last instance of a
- * container stays as long as that instance.
+ * Removes sandboxes that were replaced, or whose creation was interrupted by the agent's death. A sandbox that holds
+ * the last instance of a container stays as long as that instance.
  */
-export function removeEmptySandboxes(plan: PlanInProgress, observed: ObservedPod, kept: SandboxId | undefined): void {
+export function removeEmptySandboxes(
+  plan: PlanBuilder,
+  observed: ObservedPod,
+  keptSandboxId: SandboxId | undefined,
+): void {
   const occupied = new Set(observed.containers.map(({ sandboxId }) => sandboxId));
   for (const { id, ready } of observed.sandboxes)
-    if (id !== kept && !ready && !occupied.has(id))
+    if (id !== keptSandboxId && !ready && !occupied.has(id))
       plan.propose({ kind: "removeSandbox", id, why: "a newer one has taken its place" });
 }
 
-function end(plan: PlanInProgress, pod: Pod, container: ObservedContainer, why: string): void {
-  if (mayRun(container)) stop(plan, pod, container, why);
+function removeInstance(plan: PlanBuilder, pod: Pod, container: ObservedContainer, why: string): void {
+  if (mayBeRunning(container)) stopContainer(plan, pod, container, why);
   else plan.propose({ kind: "removeContainer", name: container.name, id: container.id, why });
 }

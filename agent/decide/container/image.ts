@@ -1,27 +1,30 @@
-import type { Container } from "../../../proto/kubernetes/gen/types.ts";
+import { allContainers } from "../../../proto/kubernetes/containers.ts";
+import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { parseImageReference } from "../../../proto/kubernetes/image-reference.ts";
-import type { Failure, PodMemory } from "../pod/memory.ts";
+import type { FailureRecord, PodMemory } from "../pod/memory.ts";
 import type { ObservedPod } from "../pod/observed.ts";
 
-/** What stands between a container and its image. */
+/** What a container needs before it can use its image. */
 export type ImageNeed =
   | { readonly kind: "ready"; readonly ref: string }
   | { readonly kind: "pull"; readonly why: string }
   | { readonly kind: "pulling" }
-  /** `imagePullPolicy: Never`, and the image is not there, or not for this pod, which has no need to know: only somebody else can change that. */
+  /**
+   * imagePullPolicy is Never and the image is missing, or the pod may not use it. The message must not reveal which.
+   */
   | { readonly kind: "missing" }
-  /** No registry can have an image of that name. */
+  /** The image name is invalid. */
   | { readonly kind: "invalid" }
   /** The runtime could not say whether it has the image. */
   | { readonly kind: "uninspectable"; readonly message: string }
-  /** Nobody has asked yet: the pod has just become another one. */
+  /** The image was not inspected yet: the pod has just changed. */
   | { readonly kind: "unasked" };
 
 /**
  * Whether a container that has to be created may use its image now.
  *
- * `Always` asks the registry once for every instance of the container: a pull counts until an instance is created of it. The
- * other policies ask the runtime whether the image is present; where the pod has shown no right to it, `IfNotPresent` asks the registry too.
+ * With `Always` each instance of the container needs a pull: one pull counts for one instance. The other policies ask
+ * the runtime whether the image is present; if the pod has not proved its access, `IfNotPresent` pulls too.
  */
 export function imageNeed(container: Container, observed: ObservedPod, memory: PodMemory): ImageNeed {
   const image = imageOf(container);
@@ -31,38 +34,48 @@ export function imageNeed(container: Container, observed: ObservedPod, memory: P
   const presence = observed.images.get(image);
   if (presence === undefined) return { kind: "unasked" };
   if (presence.present === "unknown") return { kind: "uninspectable", message: presence.message };
-  const isHere = presence.present;
-  const isFree = presence.present && presence.isUnverified !== true;
-  const own = isHere && pull?.state === "pulled" && !pull.usedBy.has(container.name) ? pull : undefined;
+  const isPresent = presence.present;
+  const isUsable = presence.present && presence.isUnverified !== true;
+  const unusedPull = isPresent && pull?.state === "pulled" && !pull.usedBy.has(container.name) ? pull : undefined;
   switch (container.imagePullPolicy) {
     case "Never":
-      return isFree ? { kind: "ready", ref: presence.ref } : { kind: "missing" };
+      return isUsable ? { kind: "ready", ref: presence.ref } : { kind: "missing" };
     case "Always":
-      return own ? { kind: "ready", ref: own.ref } : { kind: "pull", why: "its pull policy is Always" };
-    // What a newer API calls by a name that is not known here counts as IfNotPresent.
+      return unusedPull ? { kind: "ready", ref: unusedPull.ref } : { kind: "pull", why: "its pull policy is Always" };
+    // A policy of a newer API that this release does not know counts as IfNotPresent.
     default:
-      if (isFree) return { kind: "ready", ref: presence.ref };
-      if (own) return { kind: "ready", ref: own.ref };
-      return { kind: "pull", why: isHere ? "the registry has to let this pod have it too" : "it is not on this node" };
+      if (isUsable) return { kind: "ready", ref: presence.ref };
+      if (unusedPull) return { kind: "ready", ref: unusedPull.ref };
+      return { kind: "pull", why: isPresent ? "the registry must authorise this pod too" : "it is not on this node" };
   }
 }
 
-/** The image a container asks for, with the tag that stands for none. */
+/** The container's image, with the default tag if it has neither tag nor digest. */
 export function imageOf({ image }: Pick<Container, "image">): string {
   const name = image ?? "";
   const parts = parseImageReference(name);
   return parts === undefined || parts.tag !== undefined || parts.digest !== undefined ? name : `${name}:latest`;
 }
 
-/** What a runtime that knows better why a pull has failed may say, and what it means. */
+/** The first container with this image: containers with one image share one pull. */
+export function containerOfImage(pod: Pod | undefined, image: string): Container | undefined {
+  return pod && allContainers(pod.spec).find((container) => imageOf(container) === image);
+}
+
+/** The reasons by which a runtime explains a failed pull, and their meaning. */
 export const PULL_REASONS: Readonly<Record<string, string>> = {
   RegistryUnavailable: "the registry is unavailable",
   SignatureValidationFailed: "the signature validation failed",
 };
 
-/** Why there is no image, to the container that names it so: two that share a pull may write its name differently. */
-export function wordsOfPullFailure(image: string, { reason, message }: Pick<Failure, "reason" | "message">): string {
-  const because = PULL_REASONS[reason];
-  if (because === undefined) return message;
-  return `image pull failed for ${image} because ${because}${message.slice(reason.length)}`;
+/**
+ * The message of a failed pull for this container: containers that share the pull may write the image name differently.
+ */
+export function pullFailureMessage(
+  image: string,
+  { reason, message }: Pick<FailureRecord, "reason" | "message">,
+): string {
+  const meaning = PULL_REASONS[reason];
+  if (meaning === undefined) return message;
+  return `image pull failed for ${image} because ${meaning}${message.slice(reason.length)}`;
 }

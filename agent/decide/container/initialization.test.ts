@@ -2,9 +2,9 @@ import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { emptyMemory } from "../pod/memory.ts";
-import { nothingObserved, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
+import { emptyObservedPod, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
 import { decidePod } from "../pod/pod.ts";
-import { containersInTurn, isInitialized } from "./initialization.ts";
+import { isInitialized, startableContainers } from "./initialization.ts";
 
 const now = 1_000_000_000;
 const here = "here" as SandboxId;
@@ -22,13 +22,13 @@ const pod: Pod = {
   },
 };
 
-/** `first exited 0`, `proxy running`, `app created`; in another sandbox with `(old)` behind it. */
-function instance(words: string): ObservedContainer {
-  const [name = "", state = "", rest = ""] = words.split(" ");
+/** `first exited 0`, `proxy running`, `app created`; with `(old)` in another sandbox. */
+function instance(text: string): ObservedContainer {
+  const [name = "", state = "", rest = ""] = text.split(" ");
   return {
-    id: words as ContainerId,
+    id: text as ContainerId,
     name,
-    sandboxId: words.endsWith("(old)") ? ("old" as SandboxId) : here,
+    sandboxId: text.endsWith("(old)") ? ("old" as SandboxId) : here,
     attempt: 0,
     createdAt: now - 9_000,
     image: "busybox:1",
@@ -44,13 +44,13 @@ function instance(words: string): ObservedContainer {
   } as ObservedContainer;
 }
 
-const seen = (...instances: readonly string[]): ObservedPod => ({
-  ...nothingObserved("u" as PodUid, "default", "web"),
+const observedWith = (...instances: readonly string[]): ObservedPod => ({
+  ...emptyObservedPod("u" as PodUid, "default", "web"),
   sandboxes: [{ id: here, attempt: 0, createdAt: 0, ready: true, ips: ["10.0.0.2"], hostNetwork: false, crashes: 0 }],
   containers: instances.map(instance),
 });
 
-const scenes: readonly (readonly string[])[] = [
+const rows: readonly (readonly string[])[] = [
   [],
   ["first created"],
   ["first running"],
@@ -70,12 +70,12 @@ const scenes: readonly (readonly string[])[] = [
   ["first running", "app exited 0 (old)", "last exited 0 (old)"],
 ];
 
-test("whose turn it is, by what the sandbox shows of three init containers, the second a sidecar", () => {
-  const table = scenes.map((scene) => {
-    const observed = seen(...scene);
-    const turn = containersInTurn(pod, observed, here).map(({ name }) => name);
+test("the startable containers follow from the instances of three init containers, the second a sidecar", () => {
+  const table = rows.map((row) => {
+    const observed = observedWith(...row);
+    const turn = startableContainers(pod, observed, here).map(({ name }) => name);
     const word = isInitialized(pod, observed, here) ? "initialized: " : "";
-    return `${scene.join(", ") || "nothing"} → ${word}${turn.join(", ")}`;
+    return `${row.join(", ") || "nothing"} → ${word}${turn.join(", ")}`;
   });
   expect(`\n${table.join("\n")}\n`).toMatchInlineSnapshot(`
     "
@@ -100,16 +100,16 @@ test("whose turn it is, by what the sandbox shows of three init containers, the 
   `);
 });
 
-test("what is said of a pod while it is initialized", () => {
+test("the status of a pod shows its initialization", () => {
   const settings = { maxContainerRestartPeriodMs: 300_000, runtimeName: "containerd", hostIPs: [] };
   const desired = { uid: "u" as PodUid, pod, source: { kind: "api" as const }, acceptedAt: 0, revision: 0 };
-  const table = scenes.map((scene) => {
-    const { status } = decidePod(desired, seen(...scene), emptyMemory, settings, now);
+  const table = rows.map((row) => {
+    const { status } = decidePod(desired, observedWith(...row), emptyMemory, settings, now);
     const initialized = status.conditions?.find(({ type }) => type === "Initialized");
     const ready = status.conditions?.find(({ type }) => type === "Ready");
     const words = [initialized?.status, initialized?.message, ready?.status, ready?.message].filter(Boolean).join(", ");
     const init = status.initContainerStatuses?.map(({ ready: isReady, started }) => `${isReady}/${started}`).join(" ");
-    return `${scene.join(", ") || "nothing"} → ${status.phase}; ${words}; ${init}`;
+    return `${row.join(", ") || "nothing"} → ${status.phase}; ${words}; ${init}`;
   });
   expect(`\n${table.join("\n")}\n`).toMatchInlineSnapshot(`
     "
@@ -134,7 +134,7 @@ test("what is said of a pod while it is initialized", () => {
   `);
 });
 
-test("a pod that is deleted before it is initialized has failed, and still says what it was waiting for", () => {
+test("a pod that is deleted before it is initialized is Failed and still shows what it was waiting for", () => {
   const settings = { maxContainerRestartPeriodMs: 300_000, runtimeName: "containerd", hostIPs: [] };
   const termination = { requestedAt: now, gracePeriodSeconds: 30, why: "it was deleted" };
   const desired = {
@@ -145,7 +145,7 @@ test("a pod that is deleted before it is initialized has failed, and still says 
     revision: 0,
     termination,
   };
-  const { status } = decidePod(desired, seen("first exited 1"), emptyMemory, settings, now);
+  const { status } = decidePod(desired, observedWith("first exited 1"), emptyMemory, settings, now);
   expect(status.phase).toBe("Failed");
   expect(status.conditions?.find(({ type }) => type === "Ready")).toMatchObject({
     reason: "ContainersNotReady",

@@ -18,6 +18,6 @@ const rows: readonly [file: string, attempt: number | undefined][] = [
   [".log", undefined],
 ];
 for (const [file, attempt] of rows)
-  test(`${file.slice(0, 30)} is ${attempt === undefined ? "no log of any attempt" : `of attempt ${attempt}`}`, () => {
+  test(`${file.slice(0, 30)} belongs to ${attempt === undefined ? "no attempt" : `attempt ${attempt}`}`, () => {
     expect(attemptOfLog(file)).toBe(attempt);
   });

@@ -1,105 +1,100 @@
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
-import { allContainerStatuses, statusNamed } from "../../../proto/kubernetes/containers.ts";
-import type { ContainerStateTerminated, ContainerStatus, Pod, Time } from "../../../proto/kubernetes/gen/types.ts";
-import { parseTime } from "../../../proto/kubernetes/time.ts";
+import type { ContainerStateTerminated, ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { PodMemory } from "../pod/memory.ts";
 import {
   type ContainerExit,
   type ExitedContainer,
-  newestOf,
+  newestInstanceOf,
   type ObservedContainer,
   type ObservedPod,
 } from "../pod/observed.ts";
-import { isToldCleared } from "./removed-for-restart.ts";
+import { type PreviousStatus, toEpochMs } from "../status/previous-status.ts";
+import { isReportedRemovedForRestart } from "./removed-for-restart.ts";
 
 /**
- * Adds, for each app or ephemeral container that is known to have run and of which the runtime shows nothing, the exit that nobody saw, as the
- * kubelet words it: code 137, `ContainerStatusUnknown`. So a container that was lost counts as ended, not as never begun: a pod
- * that must not restart does not run its work twice. An exit that the API server was told of is that exit. What an init container
- * has done is proved by those that came after it. An instance that is created has not ended, though a start that was cut short
- * together with the agent leaves a log of it: what was lost came before it.
+ * Adds a synthetic exit for each app or ephemeral container that is known to have run and that the runtime does not
+ * show, as the kubelet reports it: code 137, `ContainerStatusUnknown`. So a missing container counts as ended, not as
+ * never started, and a pod that must not restart does not run its work twice. If the pod's status already has the exit,
+ * that one is used. Init containers need none: the containers behind them prove that they succeeded. A created instance
+ * has not ended, although a start that was interrupted by the agent's death leaves a log file of it: the missing
+ * instance is an earlier one.
  */
-export function withLostContainers(pod: Pod, observed: ObservedPod, memory: PodMemory): ObservedPod {
-  const shown = new Set(observed.containers.filter(({ state }) => state !== "created").map(({ name }) => name));
+export function withMissingContainers(
+  pod: Pod,
+  previousStatus: PreviousStatus,
+  observed: ObservedPod,
+  memory: PodMemory,
+): ObservedPod {
+  const observedNames = new Set(observed.containers.filter(({ state }) => state !== "created").map(({ name }) => name));
   const { containers, ephemeralContainers = [] } = pod.spec;
-  const lost = [...containers, ...ephemeralContainers]
-    .filter(({ name }) => !shown.has(name))
+  const missing = [...containers, ...ephemeralContainers]
+    .filter(({ name }) => !observedNames.has(name))
     .flatMap(({ name, image = "" }): readonly ExitedContainer[] => {
-      const told = statusNamed(pod.status, name);
-      const known = Math.max(observed.loggedAttempts.get(name) ?? -1, memory.attempts.get(name) ?? -1);
-      const newest = Math.max(known, toldAttempt(told));
-      // What was removed to begin anew is not missed.
-      if (newest <= (observed.clearedAttempts.get(name) ?? -1)) return [];
-      const attempt = Math.min(newest, (newestOf(observed, name)?.attempt ?? Number.POSITIVE_INFINITY) - 1);
-      if (told?.state?.terminated && told.restartCount === attempt) return [exitAsTold(told, image)];
-      // What the API server was told of the end before a created instance is more than anybody knows here.
-      const isTold = told?.lastState?.terminated !== undefined && told.restartCount > attempt;
-      return attempt < 0 || isTold ? [] : [{ ...unseenExit, name, image, attempt }];
+      const reported = previousStatus.containers.get(name);
+      const startedAttempt = Math.max(observed.loggedAttempts.get(name) ?? -1, memory.startedAttempts.get(name) ?? -1);
+      const newest = Math.max(startedAttempt, reportedAttempt(reported));
+      // Removed by RestartAllContainers: not missing.
+      if (newest <= (observed.removedAttempts.get(name) ?? -1)) return [];
+      const attempt = Math.min(newest, (newestInstanceOf(observed, name)?.attempt ?? Number.POSITIVE_INFINITY) - 1);
+      if (reported?.state?.terminated && reported.restartCount === attempt) return [exitedFromStatus(reported, image)];
+      // The status already reports the exit before a created instance, which is more than this agent knows.
+      const isReported = reported?.lastState?.terminated !== undefined && reported.restartCount > attempt;
+      return attempt < 0 || isReported ? [] : [{ ...inferredExit, name, image, attempt }];
     });
-  return lost.length === 0 ? observed : { ...observed, containers: [...observed.containers, ...lost] };
+  return missing.length === 0 ? observed : { ...observed, containers: [...observed.containers, ...missing] };
 }
 
 /**
- * The ends that the API server was told of, where the runtime has made others up since: a containerd that was killed before it had written an
- * end down tells of 255, `Unknown`. Work of which everybody can see that it has succeeded is not done again.
+ * Replaces synthetic exits of the runtime by the real ones in the pod's status: containerd reports 255, `Unknown`, if
+ * it was killed before it recorded an exit. Work that is reported as succeeded must not run again.
  */
-export function withToldEnds({ status }: Pod, observed: ObservedPod): ObservedPod {
-  if (!observed.containers.some(isForgotten)) return observed;
-  const ends = allContainerStatuses(status).flatMap(({ state, lastState }) => [
+export function withReportedExits({ containers: reported }: PreviousStatus, observed: ObservedPod): ObservedPod {
+  if (!observed.containers.some(isUnknownExit)) return observed;
+  const reportedExits = [...reported.values()].flatMap(({ state, lastState }) => [
     state?.terminated,
     lastState?.terminated,
   ]);
   const containers = observed.containers.map((container) => {
-    const told = ends.find((end) => end?.containerID?.endsWith(`//${container.id}`));
-    return isForgotten(container) && told !== undefined ? { ...container, ...exitOf(told) } : container;
+    const exit = reportedExits.find((end) => end?.containerID?.endsWith(`//${container.id}`));
+    return isUnknownExit(container) && exit !== undefined ? { ...container, ...exitOf(exit) } : container;
   });
   return { ...observed, containers };
 }
 
-/** Whether the runtime has made up how it ended, since it was killed before it had written it down. */
-export function isForgotten(container: ObservedContainer): container is ExitedContainer {
+/** Whether the runtime made up this exit, because it was killed before it recorded the real one. */
+export function isUnknownExit(container: ObservedContainer): container is ExitedContainer {
   return container.state === "exited" && container.reason === "Unknown";
 }
 
-/** The last instance that the API server knows to have run. */
-function toldAttempt(told: ContainerStatus | undefined): number {
-  if (told === undefined) return -1;
-  const hasRun = told.state?.running ?? told.state?.terminated ?? told.lastState?.terminated;
-  // Of what was removed to begin anew the next instance is told already.
-  return hasRun ? told.restartCount - (isToldCleared(told) ? 1 : 0) : -1;
+/** The last attempt that the pod's status reports as having run; -1 if none. */
+function reportedAttempt(reported: ContainerStatus | undefined): number {
+  if (reported === undefined) return -1;
+  const hasRun = reported.state?.running ?? reported.state?.terminated ?? reported.lastState?.terminated;
+  // For a container removed by RestartAllContainers the reported restartCount is already that of the next instance.
+  return hasRun ? reported.restartCount - (isReportedRemovedForRestart(reported) ? 1 : 0) : -1;
 }
 
-/** True for an exit that was not observed but concluded: there is nothing of it to be removed. */
-export function isConcluded({ id }: { readonly id: ContainerId }): boolean {
-  return id === unseenExit.id;
+/** True for an exit that was inferred, not observed: there is no instance to remove. */
+export function isInferredExit({ id }: { readonly id: ContainerId }): boolean {
+  return id === inferredExit.id;
 }
 
-/** What the API server shows of a container that has ended; undefined for all others. */
-export function toldExit({ status }: Pod, name: string): ContainerStatus | undefined {
-  const told = statusNamed(status, name);
-  return told?.state?.terminated && told;
+/** The reported status of a container that has ended; undefined for all others. */
+export function reportedExit({ containers }: PreviousStatus, name: string): ContainerStatus | undefined {
+  const reported = containers.get(name);
+  return reported?.state?.terminated && reported;
 }
 
-function exitAsTold({ name, restartCount, state }: ContainerStatus, image: string): ExitedContainer {
-  return { ...unseenExit, name, image, attempt: restartCount, ...exitOf(state?.terminated ?? { exitCode: 137 }) };
+function exitedFromStatus({ name, restartCount, state }: ContainerStatus, image: string): ExitedContainer {
+  return { ...inferredExit, name, image, attempt: restartCount, ...exitOf(state?.terminated ?? { exitCode: 137 }) };
 }
 
 function exitOf({ exitCode, reason = "", message = "", ...times }: ContainerStateTerminated): ContainerExit {
-  return { exitCode, reason, message, startedAt: epochOf(times.startedAt), finishedAt: epochOf(times.finishedAt) };
+  const startedAt = toEpochMs(times.startedAt) ?? 0;
+  return { exitCode, reason, message, startedAt, finishedAt: toEpochMs(times.finishedAt) ?? 0 };
 }
 
-/** 0 where nobody knows. */
-function epochOf(time: Time | undefined | null): number {
-  if (time === undefined || time === null) return 0;
-  try {
-    return parseTime(time);
-  } catch {
-    // Whatever it is, it tells no time.
-    return 0;
-  }
-}
-
-const unseenExit = {
+const inferredExit = {
   id: "" as ContainerId,
   sandboxId: "" as SandboxId,
   createdAt: 0,

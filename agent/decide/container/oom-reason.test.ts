@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
 import type { ContainerStateTerminated, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { ObservedContainer } from "../pod/observed.ts";
-import { withLateReasons } from "./oom-reason.ts";
+import { withOomReasons } from "./oom-reason.ts";
 
 const exited = (id: string, exitCode: number, reason: string): ObservedContainer => ({
   state: "exited",
@@ -22,7 +22,7 @@ const exited = (id: string, exitCode: number, reason: string): ObservedContainer
   message: "",
 });
 
-const toldAs = (terminated: ContainerStateTerminated): PodStatus => ({
+const statusWith = (terminated: ContainerStateTerminated): PodStatus => ({
   phase: "Failed",
   containerStatuses: [
     {
@@ -37,22 +37,38 @@ const toldAs = (terminated: ContainerStateTerminated): PodStatus => ({
   ],
 });
 
-const rows: readonly [sentence: string, told: ContainerStateTerminated, seen: ObservedContainer, reason: string][] = [
-  ["an end by SIGKILL", end(137, "Error", "1"), exited("1", 137, "OOMKilled"), "OOMKilled"],
-  ["an end by SIGKILL that had no such reason", end(137, "Error", "1"), exited("1", 137, "Error"), "Error"],
-  ["an end of another instance", end(137, "Error", "1"), exited("2", 137, "OOMKilled"), "Error"],
-  ["an end by itself", end(1, "Error", "1"), exited("1", 1, "OOMKilled"), "Error"],
-  ["an end with a reason of its own", end(137, "StartError", "1"), exited("1", 137, "OOMKilled"), "StartError"],
-];
+const rows: readonly [sentence: string, reported: ContainerStateTerminated, seen: ObservedContainer, reason: string][] =
+  [
+    [
+      "a reported exit by SIGKILL that the runtime now calls OOMKilled",
+      end(137, "Error", "1"),
+      exited("1", 137, "OOMKilled"),
+      "OOMKilled",
+    ],
+    [
+      "a reported exit by SIGKILL that the runtime calls Error",
+      end(137, "Error", "1"),
+      exited("1", 137, "Error"),
+      "Error",
+    ],
+    ["a reported exit of another instance", end(137, "Error", "1"), exited("2", 137, "OOMKilled"), "Error"],
+    ["a reported exit by another code", end(1, "Error", "1"), exited("1", 1, "OOMKilled"), "Error"],
+    [
+      "a reported exit with a reason of its own",
+      end(137, "StartError", "1"),
+      exited("1", 137, "OOMKilled"),
+      "StartError",
+    ],
+  ];
 
 function end(exitCode: number, reason: string, id: string): ContainerStateTerminated {
   return { exitCode, reason, containerID: `containerd://${id}` };
 }
 
-for (const [sentence, told, seen, reason] of rows)
-  test(`the last word on ${sentence} is ${reason}`, () => {
-    const last = toldAs(told);
-    const mended = withLateReasons(last, { containers: [seen] });
-    expect(mended.containerStatuses?.[0]?.state).toEqual({ terminated: { ...told, reason } });
-    expect(mended === last).toBe(reason === told.reason);
+for (const [sentence, reported, observed, reason] of rows)
+  test(`the final status has the reason ${reason} for ${sentence}`, () => {
+    const last = statusWith(reported);
+    const mended = withOomReasons(last, { containers: [observed] });
+    expect(mended.containerStatuses?.[0]?.state).toEqual({ terminated: { ...reported, reason } });
+    expect(mended === last).toBe(reason === reported.reason);
   });

@@ -1,12 +1,12 @@
 import { expect, test } from "bun:test";
 import type { Probe } from "../../../proto/kubernetes/gen/types.ts";
 import {
-  afterProbe,
-  beginProbe,
   firstProbeAt,
   healthOfStates,
-  isAsked,
+  initialProbeState,
+  isProbeActive,
   nextProbeAt,
+  nextProbeState,
   type ProbeKind,
   type ProbeOutcome,
 } from "./probe.ts";
@@ -18,59 +18,47 @@ const words: Readonly<Record<string, ProbeOutcome["result"]>> = {
   "~": "warning",
 };
 
-/** The verdict after each of the answers: `+` for success, `-` for failure, `!` for none, `~` for a warning; `.` when it is over. */
+/** The verdict after each result: `+` success, `-` failure, `!` error, `~` warning; `.` when the probe has ended. */
 function verdicts(kind: ProbeKind, probe: Probe, answers: string): string {
-  let state = beginProbe(kind, undefined);
+  let state = initialProbeState(kind, undefined);
   const after = [...answers].map((answer) => {
-    state = afterProbe(kind, probe, state, { result: words[answer] ?? "error", message: "" });
-    return `${state.verdict[0]}${state.isOver ? "." : ""}`;
+    state = nextProbeState(kind, probe, state, { result: words[answer] ?? "error", message: "" });
+    return `${state.verdict[0]}${state.hasEnded ? "." : ""}`;
   });
   return after.join(" ");
 }
 
 const rows: readonly [sentence: string, kind: ProbeKind, probe: Probe, answers: string, verdicts: string][] = [
   [
-    "ready with the first success, unready with the third failure in a row",
+    "ready after the first success, unready after the third failure in a row",
     "readiness",
     {},
     "-+--+---+",
     "f s s s s s s f s",
   ],
   [
-    "thresholds are counted in a row",
+    "thresholds count results in a row",
     "readiness",
     { successThreshold: 2, failureThreshold: 2 },
     "+-++-+--",
     "f f f s s s s f",
   ],
-  ["what could not be asked breaks no row", "readiness", { failureThreshold: 2 }, "+-!-", "s s s f"],
+  ["an error does not interrupt a row", "readiness", { failureThreshold: 2 }, "+-!-", "s s s f"],
   ["a warning is a success", "readiness", {}, "~", "s"],
-  [
-    "alive until the third failure in a row, and then never asked again",
-    "liveness",
-    {},
-    "+--+---+",
-    "s s s s s s f. f.",
-  ],
-  ["started with the first success, and then never asked again", "startup", {}, "--+-", "u u s. s."],
-  [
-    "not started after all its failures, and then never asked again",
-    "startup",
-    { failureThreshold: 2 },
-    "--+",
-    "u f. f.",
-  ],
+  ["alive until the third failure in a row, then the probe ends", "liveness", {}, "+--+---+", "s s s s s s f. f."],
+  ["started after the first success, then the probe ends", "startup", {}, "--+-", "u u s. s."],
+  ["not started after all its failures, then the probe ends", "startup", { failureThreshold: 2 }, "--+", "u f. f."],
 ];
 for (const [sentence, kind, probe, answers, expected] of rows)
   test(`${kind}: ${sentence}: ${answers}`, () => {
     expect(verdicts(kind, probe, answers)).toBe(expected);
   });
 
-test("what the probes of a container together say", () => {
+test("the health of a container follows from all its probes", () => {
   const state = (kind: ProbeKind, answers: string) => {
-    let now = beginProbe(kind, undefined);
+    let now = initialProbeState(kind, undefined);
     for (const answer of answers)
-      now = afterProbe(kind, { failureThreshold: 1 }, now, { result: words[answer] ?? "error", message: "" });
+      now = nextProbeState(kind, { failureThreshold: 1 }, now, { result: words[answer] ?? "error", message: "" });
     return now;
   };
   const table = [
@@ -90,9 +78,11 @@ test("what the probes of a container together say", () => {
     const states = Object.fromEntries(
       Object.entries(answers).map(([kind, given]) => [kind, state(kind as ProbeKind, given)]),
     );
-    const { isStarted, isReady, failed = "-" } = healthOfStates(states);
-    const asked = (["startup", "liveness", "readiness"] as const).filter((kind) => isAsked(kind, states)).join(", ");
-    return `${JSON.stringify(answers)} → started ${isStarted}, ready ${isReady}, failed ${failed}; asks ${asked || "nothing"}`;
+    const { isStarted, isReady, failedProbe = "-" } = healthOfStates(states);
+    const asked = (["startup", "liveness", "readiness"] as const)
+      .filter((kind) => isProbeActive(kind, states))
+      .join(", ");
+    return `${JSON.stringify(answers)} → started ${isStarted}, ready ${isReady}, failed ${failedProbe}; asks ${asked || "nothing"}`;
   });
   expect(`\n${table.join("\n")}\n`).toMatchInlineSnapshot(`
     "
@@ -112,48 +102,48 @@ test("what the probes of a container together say", () => {
   `);
 });
 
-test("an instance that an agent before this one has told of stays what it was, until its probes say otherwise", () => {
-  const told = { isStarted: true, isReady: true };
-  expect(beginProbe("startup", told)).toMatchObject({ verdict: "success", isOver: true });
-  expect(beginProbe("readiness", told)).toMatchObject({ verdict: "success", isOver: false });
-  expect(beginProbe("readiness", { isStarted: true, isReady: false }).verdict).toBe("failure");
-  expect(beginProbe("liveness", told).verdict).toBe("success");
+test("an instance that an earlier agent has reported keeps its health until its probes say otherwise", () => {
+  const reported = { isStarted: true, isReady: true };
+  expect(initialProbeState("startup", reported)).toMatchObject({ verdict: "success", hasEnded: true });
+  expect(initialProbeState("readiness", reported)).toMatchObject({ verdict: "success", hasEnded: false });
+  expect(initialProbeState("readiness", { isStarted: true, isReady: false }).verdict).toBe("failure");
+  expect(initialProbeState("liveness", reported).verdict).toBe("success");
 });
 
 const first: readonly [
   sentence: string,
   probe: Probe,
-  scene: Partial<Parameters<typeof firstProbeAt>[1]>,
+  fixture: Partial<Parameters<typeof firstProbeAt>[1]>,
   at: number,
 ][] = [
-  ["a container that has just started is asked at once", {}, {}, 100],
-  ["or when its initial delay is over", { initialDelaySeconds: 5 }, {}, 5_000],
-  ["which counts from its start", { initialDelaySeconds: 5 }, { now: 9_000 }, 9_000],
+  ["a container that has just started is probed at once", {}, {}, 100],
+  ["the first probe waits for the initial delay", { initialDelaySeconds: 5 }, {}, 5_000],
+  ["the initial delay counts from the container's start", { initialDelaySeconds: 5 }, { now: 9_000 }, 9_000],
   [
-    "a start that is still to come, since the clock was set back, is now",
+    "a start in the future means that the clock was set back, and counts as now",
     { initialDelaySeconds: 5 },
     { startedAt: 1e6 },
     100,
   ],
   [
-    "an agent that finds it running asks within a period",
+    "a container that was running before the agent is probed within one period",
     { periodSeconds: 10 },
-    { isFoundRunning: true, now: 60_000 },
+    { wasProbedBefore: true, now: 60_000 },
     65_000,
   ],
 ];
-for (const [sentence, probe, scene, at] of first)
+for (const [sentence, probe, input, at] of first)
   test(sentence, () => {
-    expect(firstProbeAt(probe, { startedAt: 0, now: 100, isFoundRunning: false, lot: 0.5, ...scene })).toBe(at);
+    expect(firstProbeAt(probe, { startedAt: 0, now: 100, wasProbedBefore: false, random: 0.5, ...input })).toBe(at);
   });
 
 const next: readonly [sentence: string, dueAt: number, now: number, at: number][] = [
-  ["a quick answer keeps the beat", 1_000, 1_050, 11_000],
-  ["a slow answer keeps it too", 1_000, 9_000, 11_000],
-  ["beats that were missed are left out", 1_000, 35_000, 41_000],
-  ["a clock that was set back does not silence it", 1_000_000, 1_000, 11_000],
-  ["after the first one, at any moment, the beat is that of all others", 1_240, 1_245, 11_000],
-  ["a slow answer to that one does not make the next one follow at once", 1_240, 11_100, 21_000],
+  ["a quick probe keeps the rhythm", 1_000, 1_050, 11_000],
+  ["a slow probe keeps the rhythm", 1_000, 9_000, 11_000],
+  ["missed runs are skipped", 1_000, 35_000, 41_000],
+  ["a clock that was set back does not stop the probe", 1_000_000, 1_000, 11_000],
+  ["after a first run at any moment the rhythm aligns with the steps", 1_240, 1_245, 11_000],
+  ["a slow first run is not followed by the next one at once", 1_240, 11_100, 21_000],
 ];
 for (const [sentence, dueAt, now, at] of next)
   test(sentence, () => {

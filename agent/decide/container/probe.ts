@@ -3,129 +3,140 @@ import { dueAfter } from "../pod/backoff.ts";
 import type { ContainerHealth } from "../pod/observed.ts";
 
 /*
- * What probes say of one instance of a container, by the kubelet's rules:
+ * The state of the probes of one container instance, by the kubelet's rules:
  *
- *   startup      unknown ──success──► success: the others begin, and this one is over
+ *   startup      unknown ──success──► success: the other probes start, this one ends
  *                   └─────failure──► failure: the container is stopped
  *   liveness     success ──failure──► failure: the container is stopped
- *   readiness    failure ◄─────────► success: the pod gets traffic, or gets none
+ *   readiness    failure ◄─────────► success: the pod receives traffic, or none
  *
- * An arrow takes as many equal answers in a row as the threshold says. What could not be asked says nothing. A new instance begins anew.
+ * Each arrow takes as many equal results in a row as the threshold requires. A probe that could not run has no result.
+ * A new instance starts with fresh state.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-probes
  */
 
 export const probeKinds = ["startup", "liveness", "readiness"] as const;
 export type ProbeKind = (typeof probeKinds)[number];
 
-/** The answer to one try; `error` where nothing could be asked, or the answer not be read, so that it says nothing of the container. */
+/** The result of one probe run; `error` if it could not run or its response was unreadable: that counts neither way. */
 export interface ProbeOutcome {
   readonly result: "success" | "warning" | "failure" | "error";
-  /** Of an error: what the kubelet calls the state in which it results, though nothing comes of it. */
+  /** Of an error: the result that the kubelet's event names, although it has no effect. */
   readonly verdict?: "failure";
-  /** Of a command it is what that has printed: nothing for the log, since it may hold what the container alone should know. */
+  /** For an exec probe the command's output. It must not be logged: it may hold secrets of the container. */
   readonly message: string;
-  /** Of a command that has failed. */
+  /** Of an exec probe that failed. */
   readonly exitCode?: number;
-  /** What it has printed as complaint, which is part of `message` too. */
+  /** The standard error of the command, which is a part of `message` too. */
   readonly stderr?: string;
-  /** The server, `host:port`, that was asked over TLS and answers in plain HTTP. */
-  readonly askedInPlainText?: string;
+  /** `host:port` of a server that was probed over TLS and answered over plain HTTP. */
+  readonly plainHttpHost?: string;
 }
 
-/** What a probe has said last of a container that was not as it should be. */
-export interface Unwell {
+/** The last failure of a probe. */
+export interface ProbeFailure {
   readonly container: string;
   readonly kind: ProbeKind;
   readonly message: string;
 }
 
-/** What is known of one probe of one instance. */
+/** The state of one probe of one instance. */
 export interface ProbeState {
   readonly verdict: "unknown" | "success" | "failure";
-  /** The last answer, and how often in a row it was given. */
-  readonly last: "success" | "failure" | undefined;
-  readonly inARow: number;
-  /** Nothing more is asked of this instance. */
-  readonly isOver: boolean;
+  /** The last result, and how often in a row it occurred. */
+  readonly lastResult: "success" | "failure" | undefined;
+  readonly resultRun: number;
+  /** This probe does not run any more for this instance. */
+  readonly hasEnded: boolean;
 }
 
-const firstVerdicts: Readonly<Record<ProbeKind, ProbeState["verdict"]>> = {
+const initialVerdicts: Readonly<Record<ProbeKind, ProbeState["verdict"]>> = {
   startup: "unknown",
   liveness: "success",
   readiness: "failure",
 };
 
-/** A probe before its first try. `told` is what the API server was told of this very instance by an agent before this one. */
-export function beginProbe(
+/** The state before the first run. `reported` is what an earlier agent has reported of this very instance. */
+export function initialProbeState(
   kind: ProbeKind,
-  told: { readonly isStarted: boolean; readonly isReady: boolean } | undefined,
+  reported: { readonly isStarted: boolean; readonly isReady: boolean } | undefined,
 ): ProbeState {
-  const isKnown = (kind === "startup" && told?.isStarted === true) || (kind === "readiness" && told?.isReady === true);
-  const verdict = isKnown ? "success" : firstVerdicts[kind];
-  return { verdict, last: undefined, inARow: 0, isOver: isKnown && kind === "startup" };
+  const wasReported =
+    (kind === "startup" && reported?.isStarted === true) || (kind === "readiness" && reported?.isReady === true);
+  const verdict = wasReported ? "success" : initialVerdicts[kind];
+  return { verdict, lastResult: undefined, resultRun: 0, hasEnded: wasReported && kind === "startup" };
 }
 
-/** The state after one more answer. */
-export function afterProbe(kind: ProbeKind, probe: Probe, before: ProbeState, { result }: ProbeOutcome): ProbeState {
-  if (before.isOver || result === "error") return before;
-  const answer = result === "failure" ? "failure" : "success";
-  const inARow = before.last === answer ? before.inARow + 1 : 1;
-  const threshold = answer === "failure" ? (probe.failureThreshold ?? 3) : (probe.successThreshold ?? 1);
-  if (inARow < threshold) return { ...before, last: answer, inARow };
-  const isOver = kind === "startup" || (kind === "liveness" && answer === "failure");
-  return { verdict: answer, last: answer, inARow, isOver };
+/** The state after one more result. */
+export function nextProbeState(
+  kind: ProbeKind,
+  probe: Probe,
+  before: ProbeState,
+  { result }: ProbeOutcome,
+): ProbeState {
+  if (before.hasEnded || result === "error") return before;
+  const outcome = result === "failure" ? "failure" : "success";
+  const resultRun = before.lastResult === outcome ? before.resultRun + 1 : 1;
+  const threshold = outcome === "failure" ? (probe.failureThreshold ?? 3) : (probe.successThreshold ?? 1);
+  if (resultRun < threshold) return { ...before, lastResult: outcome, resultRun };
+  const hasEnded = kind === "startup" || (kind === "liveness" && outcome === "failure");
+  return { verdict: outcome, lastResult: outcome, resultRun, hasEnded };
 }
 
 export type ProbeStates = Readonly<Partial<Record<ProbeKind, ProbeState>>>;
 
-/** What all probes of an instance together say. What is not probed is as it should be. */
+/** The health of an instance by all its probes. Without a probe the check counts as passed. */
 export function healthOfStates({ startup, liveness, readiness }: ProbeStates): ContainerHealth {
   const isStarted = startup === undefined || startup.verdict === "success";
   const isReady = isStarted && (readiness === undefined || readiness.verdict === "success");
-  const failed = startup?.verdict === "failure" ? "startup" : liveness?.verdict === "failure" ? "liveness" : undefined;
-  return { isStarted, isReady, ...(failed === undefined ? {} : { failed }) };
+  const failedProbe =
+    startup?.verdict === "failure" ? "startup" : liveness?.verdict === "failure" ? "liveness" : undefined;
+  return { isStarted, isReady, ...(failedProbe === undefined ? {} : { failedProbe }) };
 }
 
-/** Whether this probe is asked now: once the container has started, or until then. */
-export function isAsked(kind: ProbeKind, states: ProbeStates): boolean {
+/** Whether this probe runs now: a startup probe until it succeeds, the others after that. */
+export function isProbeActive(kind: ProbeKind, states: ProbeStates): boolean {
   const state = states[kind];
-  if (state === undefined || state.isOver) return false;
+  if (state === undefined || state.hasEnded) return false;
   return kind === "startup" || healthOfStates(states).isStarted;
 }
 
-/** How long a try may take, in milliseconds. */
+/** The timeout of one run, in milliseconds. */
 export function probeTimeoutMs({ timeoutSeconds }: Probe): number {
   return Math.max(1, timeoutSeconds ?? 1) * 1000;
 }
 
 const periodMs = ({ periodSeconds }: Probe) => Math.max(1, periodSeconds ?? 10) * 1000;
 
-/** What the first try depends on; times are epoch milliseconds, `lot` is from 0 up to 1. */
-export interface FirstTry {
+/** What the time of the first run depends on. Times are epoch milliseconds; `random` is in [0, 1). */
+export interface FirstProbeInput {
   readonly startedAt: number;
   readonly now: number;
-  /** An agent that has just begun finds many containers at once: it spreads them over a period, unless nothing is known of them. */
-  readonly isFoundRunning: boolean;
-  readonly lot: number;
+  /**
+   * An earlier agent has already probed the container: the first runs of all such containers are spread over one
+   * period.
+   */
+  readonly wasProbedBefore: boolean;
+  readonly random: number;
 }
 
-/** When a probe is first tried; epoch milliseconds. */
-export function firstProbeAt(probe: Probe, { startedAt, now, isFoundRunning, lot }: FirstTry): number {
+/** When a probe runs first; epoch milliseconds. */
+export function firstProbeAt(probe: Probe, { startedAt, now, wasProbedBefore, random }: FirstProbeInput): number {
   const earliest = Math.max(now, dueAfter(startedAt, (probe.initialDelaySeconds ?? 0) * 1000, now));
-  return isFoundRunning ? earliest + lot * periodMs(probe) : earliest;
+  return wasProbedBefore ? earliest + random * periodMs(probe) : earliest;
 }
 
-/** Whoever has to be asked within the same one of these is asked together: waking up costs more than most questions. */
-const STEP_MS = 250;
+/** Probes that are due within one such step run together: a wake-up costs more than most probes. */
+const ALIGNMENT_MS = 250;
 
 /**
- * When it is tried again, after a try that was due at `dueAt`: tries keep their beat, from the last step before the first of them, and
- * those that were missed are left out.
+ * When the probe runs next, after a run that was due at `dueAt`. Runs keep their rhythm, counted from the last step
+ * before the first run; missed runs are skipped.
  */
 export function nextProbeAt(probe: Probe, dueAt: number, now: number): number {
   const period = periodMs(probe);
-  const beat = dueAt - (dueAt % STEP_MS);
-  const missed = Math.floor(Math.max(0, now - beat) / period);
-  // A clock that was set back must not silence the probe for as long.
-  return Math.min(beat + (missed + 1) * period, now + period);
+  const alignedDueAt = dueAt - (dueAt % ALIGNMENT_MS);
+  const missed = Math.floor(Math.max(0, now - alignedDueAt) / period);
+  // A clock that was set back must not delay the probe by as much.
+  return Math.min(alignedDueAt + (missed + 1) * period, now + period);
 }

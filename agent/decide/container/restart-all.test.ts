@@ -3,7 +3,7 @@ import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Container, ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { describe } from "../pod/action.ts";
 import { emptyMemory, type PodMemory } from "../pod/memory.ts";
-import { nothingObserved, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
+import { emptyObservedPod, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
 import { decidePod } from "../pod/pod.ts";
 
 const now = 1_000_000_000;
@@ -35,41 +35,41 @@ const pod: Pod = {
 };
 
 /** `a exited 0`, `a running`, `a created`; of attempt 0, or as `#1` says. */
-function instance(words: string): ObservedContainer {
-  const [name = "", state = "", code = "", number = "#0"] = words.split(" ");
+function instance(text: string): ObservedContainer {
+  const [name = "", state = "", code = "", number = "#0"] = text.split(" ");
   const attempt = Number((code.startsWith("#") ? code : number).slice(1));
   return {
     id: `${name}${attempt}` as ContainerId,
     name,
     sandboxId: "s" as SandboxId,
     attempt,
-    createdAt: words.endsWith("young") ? now - 300 : now - 40_000,
+    createdAt: text.endsWith("young") ? now - 300 : now - 40_000,
     image,
     imageRef: "sha256:1",
     hash: undefined,
     crashes: 0,
     state,
     startedAt: now - 40_000,
-    finishedAt: now - (words.endsWith("before") ? 5_000 : 100),
+    finishedAt: now - (text.endsWith("before") ? 5_000 : 100),
     exitCode: Number(code),
     reason: "Error",
     message: "",
   } as ObservedContainer;
 }
 
-const seen = (instances: readonly string[], cleared: Readonly<Record<string, number>> = {}): ObservedPod => ({
-  ...nothingObserved(uid, "default", "web"),
+const observedWith = (instances: readonly string[], cleared: Readonly<Record<string, number>> = {}): ObservedPod => ({
+  ...emptyObservedPod(uid, "default", "web"),
   images: new Map([[image, { present: true, ref: "sha256:1", user: { uid: undefined, username: "" } }]]),
   sandboxes: [
     { id: "s" as SandboxId, attempt: 0, createdAt: 0, ready: true, ips: ["10.0.0.2"], hostNetwork: false, crashes: 0 },
   ],
   containers: instances.map(instance),
   loggedAttempts: new Map(["first", "proxy", "a", "watcher"].map((name) => [name, 0])),
-  clearedAttempts: new Map(Object.entries(cleared)),
-  hasFiles: true,
+  removedAttempts: new Map(Object.entries(cleared)),
+  resources: [{ of: "podDirs" }],
 });
 
-const words = ({ name, state, lastState, restartCount }: ContainerStatus) => {
+const text = ({ name, state, lastState, restartCount }: ContainerStatus) => {
   const reason = state?.running ? "running" : (state?.waiting?.reason ?? state?.terminated?.reason);
   const last = lastState?.terminated && ` after ${lastState.terminated.reason} ${lastState.terminated.exitCode}`;
   return `${name} ${reason}${last ?? ""}${restartCount > 0 ? ` #${restartCount}` : ""}`;
@@ -84,117 +84,138 @@ function decide(observed: ObservedPod, memory: Partial<PodMemory> = {}, of: Pod 
     revision: 0,
   } as const;
   const settings = { maxContainerRestartPeriodMs: 300_000, runtimeName: "containerd", hostIPs: [] };
-  return decidePod(desired, observed, { ...emptyMemory, volumesPrepared: true, ...memory }, settings, now);
+  return decidePod(desired, observed, { ...emptyMemory, madeResources: [{ of: "podDirs" }], ...memory }, settings, now);
 }
 
 const up = ["first exited 0", "proxy running", "second exited 0", "a running"];
 const all = { first: 0, proxy: 0, a: 0, watcher: 0 };
-/** Asks for the restart of all whenever it does not end with 1. */
+/** Requests the restart of all containers unless it exits with 1. */
 const allButOne: Partial<Container> = {
   restartPolicy: "Never",
   restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "NotIn", values: [1] } }],
 };
 const askingInit: Pod = { ...pod, spec: { ...pod.spec, initContainers: [{ name: "first", image, ...allButOne }] } };
-const atInit = (...of: Parameters<typeof seen>): ObservedPod => ({ ...seen(...of), loggedAttempts: new Map() });
+const atInit = (...of: Parameters<typeof observedWith>): ObservedPod => ({
+  ...observedWith(...of),
+  loggedAttempts: new Map(),
+});
 const rows: readonly [sentence: string, observed: ObservedPod, memory?: Partial<PodMemory>, of?: Pod][] = [
-  ["its first rule that fits restarts the container alone", seen([...up, "watcher exited 42"])],
-  ["no rule fits", seen([...up, "watcher exited 1"])],
-  ["a rule restarts all", seen([...up, "watcher exited 88"])],
-  ["a sidecar's rule does too", seen(["first exited 0", "proxy exited 88", "a running", "watcher running"])],
-  ["an ephemeral container is left alone", seen([...up, "watcher exited 88", "debug running"])],
-  ["a round lasts a second", seen([...up, "watcher exited 88 #0 young"])],
+  ["its first matching rule restarts the container alone", observedWith([...up, "watcher exited 42"])],
+  ["no rule matches", observedWith([...up, "watcher exited 1"])],
+  ["a rule restarts all containers", observedWith([...up, "watcher exited 88"])],
   [
-    "what is being stopped is waited for",
-    seen([...up, "watcher exited 88"]),
+    "a sidecar's rule restarts all containers too",
+    observedWith(["first exited 0", "proxy exited 88", "a running", "watcher running"]),
+  ],
+  ["an ephemeral container is left alone", observedWith([...up, "watcher exited 88", "debug running"])],
+  ["a round lasts at least a second", observedWith([...up, "watcher exited 88 #0 young"])],
+  [
+    "the removal waits for stops in progress",
+    observedWith([...up, "watcher exited 88"]),
     { stopping: new Set(["proxy0" as ContainerId, "a0" as ContainerId]) },
   ],
   [
-    "all instances go, those that were never started too",
-    seen(["first exited 0", "a created #1", "a exited 1", "watcher exited 88 #1", "watcher exited 1"]),
-  ],
-  ["those that have asked go last", seen(["watcher exited 88", "proxy exited 88"], { first: 0, a: 0 })],
-  [
-    "what was ended for the restart is no end of the pod",
-    seen(["first exited 0 #0 before", "proxy exited 88", "a exited 143", "watcher exited 143"]),
+    "all instances are removed, also those that were never started",
+    observedWith(["first exited 0", "a created #1", "a exited 1", "watcher exited 88 #1", "watcher exited 1"]),
   ],
   [
-    "so it is with an init container",
-    seen(["first exited 0 #0 before", "proxy exited 88", "second exited 143"], { a: 0, watcher: 0 }),
+    "the requesting containers are removed last",
+    observedWith(["watcher exited 88", "proxy exited 88"], { first: 0, a: 0 }),
   ],
   [
-    "what has ended before is",
-    seen(["first exited 0 #0 before", "proxy exited 88", "a exited 0 #0 before", "watcher exited 1 #0 before"]),
-  ],
-  ["the first init container begins again", seen([], all)],
-  ["a container that waits for its turn is not lost", seen(["first running #1"], all)],
-  [
-    "whoever has ended once more has ended",
-    seen(["first exited 0 #1", "proxy running #1", "a exited 0 #1", "watcher exited 0 #1"], all),
+    "an exit caused by the restart does not complete the pod",
+    observedWith(["first exited 0 #0 before", "proxy exited 88", "a exited 143", "watcher exited 143"]),
   ],
   [
-    "one that is lost later is",
-    seen(["first exited 0 #1", "proxy running #1", "watcher running #1"], { first: 0, proxy: 0, watcher: 0 }),
+    "such an exit of an init container does not complete the pod",
+    observedWith(["first exited 0 #0 before", "proxy exited 88", "second exited 143"], { a: 0, watcher: 0 }),
   ],
-  ["the success of an init container asks for it too where a rule fits", atInit(["first exited 0"]), {}, askingInit],
-  ["and again after each round", atInit(["first exited 0 #1"], { first: 0 }), {}, askingInit],
-  ["an end that no rule fits asks for nothing", atInit(["first exited 1"]), {}, askingInit],
+  [
+    "an exit before the request completes the pod",
+    observedWith(["first exited 0 #0 before", "proxy exited 88", "a exited 0 #0 before", "watcher exited 1 #0 before"]),
+  ],
+  ["the first init container runs again", observedWith([], all)],
+  ["a container that has not run again yet is not missing", observedWith(["first running #1"], all)],
+  [
+    "a container that has exited again has exited",
+    observedWith(["first exited 0 #1", "proxy running #1", "a exited 0 #1", "watcher exited 0 #1"], all),
+  ],
+  [
+    "a container that is missing after it has run again is missing",
+    observedWith(["first exited 0 #1", "proxy running #1", "watcher running #1"], { first: 0, proxy: 0, watcher: 0 }),
+  ],
+  [
+    "the success of an init container restarts all containers if a rule matches",
+    atInit(["first exited 0"]),
+    {},
+    askingInit,
+  ],
+  [
+    "the success of an init container restarts all containers after each round",
+    atInit(["first exited 0 #1"], { first: 0 }),
+    {},
+    askingInit,
+  ],
+  ["an exit without a matching rule restarts nothing", atInit(["first exited 1"]), {}, askingInit],
 ];
 
-test("what is done, and told, of a pod of which all containers may restart", () => {
+test("a pod with a RestartAllContainers rule acts and reports as the kubelet does", () => {
   const lines = rows.map(([sentence, observed, memory, of]) => {
     const { actions, status, lookAgainAt } = decide(observed, memory, of);
     const restarting = status.conditions?.find(({ type }) => type === "AllContainersRestarting");
     const again = lookAgainAt === undefined ? "" : `; again in ${(lookAgainAt - now) / 1000}s`;
-    const told = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])].map(words).join(", ");
+    const reported = [...(status.initContainerStatuses ?? []), ...(status.containerStatuses ?? [])]
+      .map(text)
+      .join(", ");
     const done = actions.map(describe).join("; ") || "nothing";
-    return `${sentence}: ${done}${again}\n  ${status.phase}, restarting ${restarting?.status}: ${told}`;
+    return `${sentence}: ${done}${again}\n  ${status.phase}, restarting ${restarting?.status}: ${reported}`;
   });
   expect(`\n${lines.join("\n")}\n`).toMatchInlineSnapshot(`
     "
-    its first rule that fits restarts the container alone: create container watcher (attempt 1): it exited with code 42; create container debug (attempt 0): it has not run yet
+    its first matching rule restarts the container alone: create container watcher (attempt 1): it exited with code 42; create container debug (attempt 0): it has not run yet
       Running, restarting False: first Error, proxy running, second Error, a running, watcher Error
-    no rule fits: create container debug (attempt 0): it has not run yet
+    no rule matches: create container debug (attempt 0): it has not run yet
       Running, restarting False: first Error, proxy running, second Error, a running, watcher Error
-    a rule restarts all: stop container proxy within 2s: container watcher asks for a restart of all; stop container a within 2s: container watcher asks for a restart of all
+    a rule restarts all containers: stop container proxy within 2s: container watcher asks for a restart of all; stop container a within 2s: container watcher asks for a restart of all
       Running, restarting True: first Error, proxy running, second Error, a running, watcher Error
-    a sidecar's rule does too: stop container a within 2s: container proxy asks for a restart of all; stop container watcher within 2s: container proxy asks for a restart of all
+    a sidecar's rule restarts all containers too: stop container a within 2s: container proxy asks for a restart of all; stop container watcher within 2s: container proxy asks for a restart of all
       Running, restarting True: first Error, proxy Error, second Completed, a running, watcher running
     an ephemeral container is left alone: stop container proxy within 2s: container watcher asks for a restart of all; stop container a within 2s: container watcher asks for a restart of all
       Running, restarting True: first Error, proxy running, second Error, a running, watcher Error
-    a round lasts a second: nothing; again in 0.7s
+    a round lasts at least a second: nothing; again in 0.7s
       Running, restarting True: first Error, proxy running, second Error, a running, watcher Error
-    what is being stopped is waited for: nothing
+    the removal waits for stops in progress: nothing
       Running, restarting True: first Error, proxy running, second Error, a running, watcher Error
-    all instances go, those that were never started too: remove container first: container watcher asks for a restart of all; remove container a: container watcher asks for a restart of all; remove container a: container watcher asks for a restart of all; remove container watcher: container watcher asks for a restart of all
+    all instances are removed, also those that were never started: remove container first: container watcher asks for a restart of all; remove container a: container watcher asks for a restart of all; remove container a: container watcher asks for a restart of all; remove container watcher: container watcher asks for a restart of all
       Running, restarting True: first Error, proxy PodInitializing, second Completed, a PodInitializing after Error 1 #1, watcher Error after Error 1 #1
-    those that have asked go last: remove container watcher: container proxy asks for a restart of all; remove container proxy: container proxy asks for a restart of all
+    the requesting containers are removed last: remove container watcher: container proxy asks for a restart of all; remove container proxy: container proxy asks for a restart of all
       Running, restarting True: first RestartingAllContainers after RestartingAllContainers 137 #1, proxy Error, second Completed, a RestartingAllContainers after RestartingAllContainers 137 #1, watcher Error
-    what was ended for the restart is no end of the pod: remove container first: container proxy asks for a restart of all; remove container a: container proxy asks for a restart of all; remove container watcher: container proxy asks for a restart of all
+    an exit caused by the restart does not complete the pod: remove container first: container proxy asks for a restart of all; remove container a: container proxy asks for a restart of all; remove container watcher: container proxy asks for a restart of all
       Running, restarting True: first Error, proxy Error, second Completed, a Error, watcher Error
-    so it is with an init container: remove container first: container proxy asks for a restart of all; remove container second: container proxy asks for a restart of all
+    such an exit of an init container does not complete the pod: remove container first: container proxy asks for a restart of all; remove container second: container proxy asks for a restart of all
       Pending, restarting True: first Error, proxy Error, second Error, a RestartingAllContainers after RestartingAllContainers 137 #1, watcher RestartingAllContainers after RestartingAllContainers 137 #1
-    what has ended before is: stop sandbox: all its containers are done
+    an exit before the request completes the pod: stop sandbox: all its containers are done
       Failed, restarting False: first Error, proxy Error, second Completed, a Error, watcher Error
-    the first init container begins again: create container first (attempt 1): all containers are restarted; create container debug (attempt 0): it has not run yet
+    the first init container runs again: create container first (attempt 1): all containers are restarted; create container debug (attempt 0): it has not run yet
       Running, restarting False: first RestartingAllContainers after RestartingAllContainers 137 #1, proxy RestartingAllContainers after RestartingAllContainers 137 #1, second PodInitializing, a RestartingAllContainers after RestartingAllContainers 137 #1, watcher RestartingAllContainers after RestartingAllContainers 137 #1
-    a container that waits for its turn is not lost: create container debug (attempt 0): it has not run yet
+    a container that has not run again yet is not missing: create container debug (attempt 0): it has not run yet
       Pending, restarting False: first running after RestartingAllContainers 137 #1, proxy PodInitializing after RestartingAllContainers 137 #1, second PodInitializing, a PodInitializing after RestartingAllContainers 137 #1, watcher PodInitializing after RestartingAllContainers 137 #1
-    whoever has ended once more has ended: stop container proxy within 30s: all its containers are done
+    a container that has exited again has exited: stop container proxy within 30s: all its containers are done
       Running, restarting False: first Error after RestartingAllContainers 137 #1, proxy running after RestartingAllContainers 137 #1, second Completed, a Error after RestartingAllContainers 137 #1, watcher Error after RestartingAllContainers 137 #1
-    one that is lost later is: create container debug (attempt 0): it has not run yet
+    a container that is missing after it has run again is missing: create container debug (attempt 0): it has not run yet
       Running, restarting False: first Error after RestartingAllContainers 137 #1, proxy running after RestartingAllContainers 137 #1, second Completed, a ContainerStatusUnknown, watcher running after RestartingAllContainers 137 #1
-    the success of an init container asks for it too where a rule fits: remove container first: container first asks for a restart of all
+    the success of an init container restarts all containers if a rule matches: remove container first: container first asks for a restart of all
       Pending, restarting True: first Error, a PodInitializing, watcher PodInitializing
-    and again after each round: remove container first: container first asks for a restart of all
+    the success of an init container restarts all containers after each round: remove container first: container first asks for a restart of all
       Pending, restarting True: first Error after RestartingAllContainers 137 #1, a PodInitializing, watcher PodInitializing
-    an end that no rule fits asks for nothing: stop sandbox: its init container first has failed
+    an exit without a matching rule restarts nothing: stop sandbox: its init container first has failed
       Failed, restarting False: first Error, a PodInitializing, watcher PodInitializing
     "
   `);
 });
 
-test("the restart is told by a condition in the kubelet's words, last of all; a pod without such a rule has none", () => {
-  const conditions = decide(seen([...up, "watcher exited 88"])).status.conditions ?? [];
+test("the condition AllContainersRestarting is the last one; a pod without such a rule does not have it", () => {
+  const conditions = decide(observedWith([...up, "watcher exited 88"])).status.conditions ?? [];
   expect(conditions.map(({ type }) => type)).toMatchInlineSnapshot(`
     [
       "PodReadyToStartContainers",
@@ -215,16 +236,20 @@ test("the restart is told by a condition in the kubelet's words, last of all; a 
     }
   `);
   const plain: Pod = { ...pod, spec: { ...pod.spec, initContainers: [], containers: [{ name: "a", image }] } };
-  expect(decide(seen(["a running"]), {}, plain).status.conditions?.at(-1)?.type).toBe("PodScheduled");
+  expect(decide(observedWith(["a running"]), {}, plain).status.conditions?.at(-1)?.type).toBe("PodScheduled");
 });
 
-test("a container is killed without a grace or a hook, with the kubelet's event", () => {
+test("a container is killed without a grace period or hook, with the kubelet's event", () => {
   const drain = { preStop: { exec: { command: ["drain"] } } };
   const containers = pod.spec.containers.map((each) => ({ ...each, lifecycle: drain }));
-  const { actions } = decide(seen([...up, "watcher exited 88"]), {}, { ...pod, spec: { ...pod.spec, containers } });
+  const { actions } = decide(
+    observedWith([...up, "watcher exited 88"]),
+    {},
+    { ...pod, spec: { ...pod.spec, containers } },
+  );
   expect(actions.find((each) => each.kind === "stopContainer" && each.name === "a")).toMatchInlineSnapshot(`
     {
-      "event": "killing",
+      "eventMessage": "killing",
       "gracePeriodSeconds": 2,
       "id": "a0",
       "kind": "stopContainer",
@@ -234,19 +259,19 @@ test("a container is killed without a grace or a hook, with the kubelet's event"
   `);
 });
 
-test("what the API server was told of the restart is no instance that has run", () => {
+test("a reported restart is not taken for an instance that has run", () => {
   const lastState = { terminated: { exitCode: 137, reason: "RestartingAllContainers" } };
   const state = { waiting: { reason: "PodInitializing" } };
-  const told = { name: "a", state, lastState, restartCount: 1, ready: false, image: "", imageID: "" };
-  const of: Pod = { ...pod, status: { containerStatuses: [told] } };
-  const { status, actions } = decide(seen(["first exited 0 #1", "proxy running #1"], all), {}, of);
+  const reported = { name: "a", state, lastState, restartCount: 1, ready: false, image: "", imageID: "" };
+  const of: Pod = { ...pod, status: { containerStatuses: [reported] } };
+  const { status, actions } = decide(observedWith(["first exited 0 #1", "proxy running #1"], all), {}, of);
   expect(actions.map(describe)).toMatchInlineSnapshot(`
     [
       "create container second (attempt 0): it has not run yet",
       "create container debug (attempt 0): it has not run yet",
     ]
   `);
-  expect((status.containerStatuses ?? []).map(words)).toMatchInlineSnapshot(`
+  expect((status.containerStatuses ?? []).map(text)).toMatchInlineSnapshot(`
     [
       "a PodInitializing after RestartingAllContainers 137 #1",
       "watcher PodInitializing after RestartingAllContainers 137 #1",

@@ -1,15 +1,15 @@
-import { isEphemeral, runsToItsEnd } from "../../../proto/kubernetes/containers.ts";
+import { isEphemeral, isRunToCompletion } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { delayOf, dueAfter } from "../pod/backoff.ts";
+import { backoffDelayMs, dueAfter } from "../pod/backoff.ts";
 import type { ContainerExit, ExitedContainer } from "../pod/observed.ts";
 
-const FIRST_DELAY_MS = 10_000;
-const FORGIVEN_AFTER_MS = 600_000;
+const INITIAL_DELAY_MS = 10_000;
+const RESET_AFTER_MS = 600_000;
 
 /**
- * Whether a container that exited is to run again: by the first of its own rules that fits, else by its own policy, else by the pod's. An
- * init container that has succeeded, and is no sidecar, has done what it was for, whatever policies and rules say of it; only where they
- * restart all, it begins anew with all. An ephemeral container runs once.
+ * Whether an exited container should run again: by the first of its own rules that matches, else by its own policy,
+ * else by the pod's. An init container (not a sidecar) that has succeeded is done, whatever the policies and rules say;
+ * only `RestartAllContainers` runs it again. An ephemeral container runs once.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules
  */
 export function shouldRestart(
@@ -19,15 +19,15 @@ export function shouldRestart(
 ): boolean {
   const { restartPolicy } = container;
   if (isEphemeral(pod, container.name)) return false;
-  if (restartsAll(container, exitCode)) return true;
-  if (exitCode === 0 && runsToItsEnd(pod, container)) return false;
-  if (actionAfter(container, exitCode) !== undefined) return true;
+  if (restartsAllContainers(container, exitCode)) return true;
+  if (exitCode === 0 && isRunToCompletion(pod, container)) return false;
+  if (matchingRuleAction(container, exitCode) !== undefined) return true;
   switch (restartPolicy ?? pod.spec.restartPolicy) {
     case "Never":
       return false;
     case "OnFailure":
       return exitCode !== 0;
-    // What a newer API calls by a name that is not known here counts as what stands where nothing is said.
+    // A policy of a newer API that this release does not know counts as the default.
     default:
       return true;
   }
@@ -37,59 +37,62 @@ type Rule = NonNullable<Container["restartPolicyRules"]>[number];
 type ExitCodes = NonNullable<Rule["exitCodes"]>;
 
 /**
- * Whether an exit of a container restarts all of its pod. As with the kubelet no exit is exempt, an init container's success no more than
- * others: a rule that fits it (`NotIn [1]` does) restarts the pod again and again, once a second.
+ * Whether an exit of a container restarts all containers of its pod. As with the kubelet, no exit is exempt, not even
+ * the success of an init container: a rule that matches it (`NotIn [1]` does) restarts the pod once a second, for ever.
  */
-export function restartsAll(container: Pick<Container, "restartPolicyRules">, exitCode: number): boolean {
-  return actionAfter(container, exitCode) === "RestartAllContainers";
+export function restartsAllContainers(container: Pick<Container, "restartPolicyRules">, exitCode: number): boolean {
+  return matchingRuleAction(container, exitCode) === "RestartAllContainers";
 }
 
-/** What the first of a container's own rules that fits asks for; undefined where none fits. */
-function actionAfter(
+/** The action of the first of the container's own rules that matches; undefined if none does. */
+function matchingRuleAction(
   { restartPolicyRules = [] }: Pick<Container, "restartPolicyRules">,
   exitCode: number,
 ): Rule["action"] | undefined {
-  return restartPolicyRules.find(({ exitCodes }) => exitCodes !== undefined && fits(exitCodes, exitCode))?.action;
+  return restartPolicyRules.find(({ exitCodes }) => exitCodes !== undefined && matchesExitCode(exitCodes, exitCode))
+    ?.action;
 }
 
-function fits({ operator, values = [] }: ExitCodes, exitCode: number): boolean {
+function matchesExitCode({ operator, values = [] }: ExitCodes, exitCode: number): boolean {
   return values.includes(exitCode) === (operator === "In");
 }
 
 /*
- * The back-off is arithmetic on what the container itself carries. `crashes` is written to it at creation:
+ * The restart back-off is arithmetic on what the container itself carries. `crashes` is written to it at creation:
  *
  *   attempt 0 (crashes 0) exits: restart at once        -> attempt 1 (crashes 1)
  *   attempt 1 exits:             wait 10 s              -> attempt 2 (crashes 2)
  *   attempt 2 exits:             wait 20 s              -> attempt 3 (crashes 3) …  40, 80, 160, 300, 300 s
  *   attempt n exits after more than 10 min of life: restart at once -> attempt n+1 (crashes 1)
  *
- * So an agent that dies and comes back waits exactly as long as the one that died would have. The numbers are the
- * kubelet's: base 10 s (or the configured maximum, if that is shorter), doubling, forgiven after 600 s.
+ * So an agent that dies and comes back waits exactly as long as the previous one would have. The numbers are the
+ * kubelet's: base 10 s (or the configured maximum, if that is shorter), doubling, reset after 600 s.
  */
 
-/** The delay that the exit of a container with so many crashes behind it has to wait, in milliseconds. */
+/** The restart delay after an exit of a container with `crashes` crashes, in milliseconds. */
 export function restartDelayMs(crashes: number, maxDelayMs: number): number {
-  return delayOf({ firstMs: FIRST_DELAY_MS, longestMs: maxDelayMs }, crashes);
+  return backoffDelayMs({ initialMs: INITIAL_DELAY_MS, maxMs: maxDelayMs }, crashes);
 }
 
-/** When an exited container may start again, in epoch milliseconds. */
+/** When an exited container may be started again, in epoch milliseconds. */
 export function restartAt(exited: ExitedContainer, maxDelayMs: number, now: number): number {
-  if (isForgiven(exited)) return exited.finishedAt;
+  if (isBackoffReset(exited)) return exited.finishedAt;
   return dueAfter(exited.finishedAt, restartDelayMs(exited.crashes, maxDelayMs), now);
 }
 
-/** Until when a container that waits for its restart is shown with why it was stopped; for the rest it is shown with its back-off. */
-export function endNewsUntil({ finishedAt }: ExitedContainer, due: number): number {
+/**
+ * Until when a container in restart back-off shows why it was stopped; for the rest of the delay it shows the back-off.
+ */
+export function exitShownUntil({ finishedAt }: ExitedContainer, due: number): number {
   return finishedAt + (due - finishedAt) / 2;
 }
 
-/** What to write on the successor of an exited container. */
+/** The crash count of an exited container's successor. */
 export function crashesAfter(exited: ExitedContainer): number {
-  return isForgiven(exited) ? 1 : exited.crashes + 1;
+  return isBackoffReset(exited) ? 1 : exited.crashes + 1;
 }
 
-/** True after a life of more than ten minutes: what happened before it does not count. */
-export function isForgiven({ createdAt, finishedAt }: ExitedContainer): boolean {
-  return finishedAt - createdAt > FORGIVEN_AFTER_MS;
+/** True after a life of more than ten minutes: earlier crashes do not count any more. */
+export function isBackoffReset({ createdAt, finishedAt }: ExitedContainer): boolean {
+  return finishedAt - createdAt > RESET_AFTER_MS;
 }

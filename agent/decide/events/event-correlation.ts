@@ -2,32 +2,32 @@ import type { Event } from "../../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../../proto/kubernetes/time.ts";
 
 /*
- * How events that are told again and again are kept from filling the cluster, as client-go does it and users know it:
+ * Limits repeated events, as client-go's EventCorrelator does:
  *
- *   the same again            one event, whose count grows
- *   alike but for the message from the tenth within ten minutes on: one event, "(combined from similar events): …"
- *   too many of one object    25 at once, then one every five minutes; the rest is counted, and not told
+ *   the same event again           one event, whose count grows
+ *   equal except for the message   from the tenth within ten minutes on one event, "(combined from similar events): …"
+ *   too many about one object      25 at once, then one every five minutes; the others are dropped
  *
- * This is the arithmetic; the numbers are client-go's. Who remembers, and for how long, is the business of whoever calls.
+ * This file has the arithmetic, with client-go's numbers; the caller keeps the state.
  */
 
-/** Equal for events that are the same but for their time. */
-export function seriesKey(event: Event): string {
-  const { involvedObject: about, type, reason, message } = event;
-  return key([...aboutKey(event), about.fieldPath, type, reason, message]);
+/** Equal for events that differ only in their time. */
+export function eventKey(event: Event): string {
+  const { involvedObject: object, type, reason, message } = event;
+  return key([...objectKey(event), object.fieldPath, type, reason, message]);
 }
 
-/** Equal for events that are alike but for their message. */
-export function similarKey(event: Event): string {
-  return key([...aboutKey(event), event.type, event.reason]);
+/** Equal for events that differ only in their time and message. */
+export function aggregateKey(event: Event): string {
+  return key([...objectKey(event), event.type, event.reason]);
 }
 
-/** Equal for all events of one kind about one object. */
+/** Equal for all events of one type about one object. */
 export function spamKey(event: Event): string {
-  return key([...aboutKey(event), event.type]);
+  return key([...objectKey(event), event.type]);
 }
 
-function aboutKey({ involvedObject: { kind, namespace, name, uid, apiVersion } }: Event) {
+function objectKey({ involvedObject: { kind, namespace, name, uid, apiVersion } }: Event) {
   return [kind, namespace, name, uid, apiVersion];
 }
 
@@ -35,35 +35,38 @@ function key(parts: readonly (string | undefined)[]): string {
   return JSON.stringify(parts);
 }
 
-/** What is remembered of events that are alike. */
-export interface Similar {
+/** The state of one aggregate: similar events with different messages. */
+export interface EventAggregate {
   readonly messages: ReadonlySet<string>;
   readonly lastAt: number;
 }
 
-const MOST_MESSAGES = 10;
-const ALIKE_WITHIN_MS = 600_000;
+const MAX_DISTINCT_MESSAGES = 10;
+const AGGREGATE_INTERVAL_MS = 600_000;
 
-/** Whether an event is one of too many that are alike, and what is to be remembered. */
-export function countSimilar(
-  known: Similar | undefined,
+/**
+ * Counts an event in its aggregate. `isAggregated`: there are too many different messages, so the event has to be
+ * combined.
+ */
+export function countInAggregate(
+  previous: EventAggregate | undefined,
   message: string,
   now: number,
-): { readonly similar: Similar; readonly isCombined: boolean } {
-  const isOld = known === undefined || now - known.lastAt > ALIKE_WITHIN_MS;
-  const messages = new Set(isOld ? [] : known.messages).add(message);
-  const isCombined = messages.size >= MOST_MESSAGES;
-  if (isCombined) messages.delete(message);
-  return { similar: { messages, lastAt: now }, isCombined };
+): { readonly aggregate: EventAggregate; readonly isAggregated: boolean } {
+  const isOld = previous === undefined || now - previous.lastAt > AGGREGATE_INTERVAL_MS;
+  const messages = new Set(isOld ? [] : previous.messages).add(message);
+  const isAggregated = messages.size >= MAX_DISTINCT_MESSAGES;
+  if (isAggregated) messages.delete(message);
+  return { aggregate: { messages, lastAt: now }, isAggregated };
 }
 
-/** The event that stands for many that are alike. */
-export function combined(event: Event): Event {
+/** The event that stands for many similar ones. */
+export function aggregated(event: Event): Event {
   return { ...event, message: `(combined from similar events): ${event.message ?? ""}` };
 }
 
-/** How much one object may still have told of itself. */
-export interface Allowance {
+/** The token bucket of the events about one object. */
+export interface SpamFilterState {
   readonly tokens: number;
   readonly filledAt: number;
 }
@@ -71,56 +74,56 @@ export interface Allowance {
 const BURST = 25;
 const REFILL_MS = 300_000;
 
-/** Whether an event may be told now. A clock that was set back fills nothing, and takes nothing away. */
+/** Takes a token if there is one. A clock that was set back neither adds nor removes tokens. */
 export function takeToken(
-  known: Allowance | undefined,
+  previous: SpamFilterState | undefined,
   now: number,
-): { readonly allowance: Allowance; readonly isAllowed: boolean } {
-  const { tokens, filledAt } = known ?? { tokens: BURST, filledAt: now };
+): { readonly state: SpamFilterState; readonly isAllowed: boolean } {
+  const { tokens, filledAt } = previous ?? { tokens: BURST, filledAt: now };
   const filled = Math.min(BURST, tokens + Math.max(0, now - filledAt) / REFILL_MS);
   const isAllowed = filled >= 1;
-  return { allowance: { tokens: isAllowed ? filled - 1 : filled, filledAt: now }, isAllowed };
+  return { state: { tokens: isAllowed ? filled - 1 : filled, filledAt: now }, isAllowed };
 }
 
-/** The event as it stands after it has happened once more: its first name and time, a higher count. */
-export function repeated(first: Event, again: Event): Event {
+/** The event after it has occurred once more: its first name and time, a higher count. */
+export function incremented(first: Event, latest: Event): Event {
   return {
-    ...again,
+    ...latest,
     metadata: first.metadata,
     ...(first.firstTimestamp === undefined ? {} : { firstTimestamp: first.firstTimestamp }),
     count: (first.count ?? 1) + 1,
   };
 }
 
-/** What of an event changes when it happens again. */
-export function repetitionPatch({ count, lastTimestamp, message }: Event): Readonly<Record<string, unknown>> {
+/** The patch that records one more occurrence. */
+export function incrementPatch({ count, lastTimestamp, message }: Event): Readonly<Record<string, unknown>> {
   return { count, lastTimestamp, message };
 }
 
-export interface Teller {
+export interface EventSource {
   readonly nodeName: string;
-  /** Grows with every event, so that no two have one name: nanoseconds since the epoch, as client-go has them. */
+  /** Nanoseconds since the epoch, as with client-go. Grows with every event, so that names are unique. */
   readonly nanos: bigint;
 }
 
 const COMPONENT = "kubelet";
-const LONGEST_NAME = 253;
+const MAX_NAME_LENGTH = 253;
 
-/** An event as the API takes it, told for the first time. */
+/** The API object of an event that occurs for the first time. */
 export function newEvent(
-  about: Event["involvedObject"],
+  object: Event["involvedObject"],
   { type, reason, message }: Pick<Event, "type" | "reason" | "message">,
-  { nodeName, nanos }: Teller,
+  { nodeName, nanos }: EventSource,
   now: number,
 ): Event {
   const time = formatTime(now);
   const suffix = `.${nanos.toString(16)}`;
-  const name = `${(about.name ?? "").slice(0, LONGEST_NAME - suffix.length)}${suffix}`;
+  const name = `${(object.name ?? "").slice(0, MAX_NAME_LENGTH - suffix.length)}${suffix}`;
   return {
     apiVersion: "v1",
     kind: "Event",
-    metadata: { name, namespace: about.namespace || "default" },
-    involvedObject: about,
+    metadata: { name, namespace: object.namespace || "default" },
+    involvedObject: object,
     ...(type === undefined ? {} : { type }),
     ...(reason === undefined ? {} : { reason }),
     ...(message === undefined ? {} : { message }),

@@ -1,22 +1,24 @@
 import { expect, test } from "bun:test";
-import { hearOfOom, type OomReport, systemOomEvent } from "./system-oom.ts";
+import { type OomReport, parseOomLine, systemOomEvent } from "./system-oom.ts";
 
-/** What of these messages would be told of the node, in order; of the others, which cgroup was at its limit. */
-function told(messages: string): readonly string[] {
+/** The node's events for these kernel messages, in order; for other OOMs the cgroup that was at its limit. */
+function reported(messages: string): readonly string[] {
   let report: OomReport | undefined;
   return messages
     .trim()
     .split("\n")
     .flatMap((message) => {
-      const next = hearOfOom(message, report);
+      const next = parseOomLine(message, report);
       report = next.report;
-      return next.kill === undefined ? [] : [systemOomEvent(next.kill)?.message ?? `limit of ${next.kill.limitOf}`];
+      return next.kill === undefined
+        ? []
+        : [systemOomEvent(next.kill)?.message ?? `limit of ${next.kill.limitedCgroup}`];
     });
 }
 
-const rows: readonly [sentence: string, messages: string, told: readonly string[]][] = [
+const rows: readonly [sentence: string, messages: string, reported: readonly string[]][] = [
   [
-    "Linux 6.12, the machine",
+    "Linux 6.12, the machine is out of memory",
     `
 python3 invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0
 CPU: 1 UID: 0 PID: 731 Comm: python3 Not tainted 6.12.41+deb13-cloud-amd64 #1  Debian 6.12.41-1
@@ -33,7 +35,7 @@ oom_reaper: reaped process 731 (python3), now anon-rss:0kB, file-rss:0kB, shmem-
     ["System OOM encountered, victim process: python3, pid: 731"],
   ],
   [
-    "Linux 6.1, a container at its own limit",
+    "Linux 6.1, a container is at its own limit",
     `
 tail invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=1000
 oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=cri-containerd-0f1e.scope,mems_allowed=0,oom_memcg=/kubepods.slice/kubepods-besteffort.slice/cri-containerd-0f1e.scope,task_memcg=/kubepods.slice/kubepods-besteffort.slice/cri-containerd-0f1e.scope,task=tail,pid=9012,uid=0
@@ -43,7 +45,7 @@ Memory cgroup out of memory: Killed process 9000 (sh) total-vm:2500kB, anon-rss:
     ["limit of /kubepods.slice/kubepods-besteffort.slice/cri-containerd-0f1e.scope"],
   ],
   [
-    "Linux 5.10, the CPUs' part of the machine's memory",
+    "Linux 5.10, the CPUs' part of the machine's memory is used up",
     `
 stress-ng invoked oom-killer: gfp_mask=0x100cca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=1000
 oom-kill:constraint=CONSTRAINT_CPUSET,nodemask=(null),cpuset=half,mems_allowed=1,global_oom,task_memcg=/half,task=stress-ng,pid=4401,uid=1000
@@ -51,7 +53,7 @@ Out of memory: Killed process 4401 (stress-ng) total-vm:12346kB, anon-rss:11000k
     ["System OOM encountered, victim process: stress-ng, pid: 4401"],
   ],
   [
-    "Linux 4.8, a container at its own limit",
+    "Linux 4.8, a container is at its own limit",
     `
 gunpowder-memho invoked oom-killer: gfp_mask=0x24000c0(GFP_KERNEL), order=0, oom_score_adj=0
 Task in /docker/2e08 killed as a result of limit of /docker/2e08
@@ -61,7 +63,7 @@ Killed process 1381 (gunpowder-memho) total-vm:2121528kB, anon-rss:18624kB, file
     ["limit of /docker/2e08"],
   ],
   [
-    "Linux 3.13, the machine",
+    "Linux 3.13, the machine is out of memory",
     `
 badsysprogram invoked oom-killer: gfp_mask=0x280da, order=0, oom_score_adj=0
 badsysprogram cpuset=/ mems_allowed=0
@@ -70,7 +72,7 @@ Killed process 1532 (badsysprogram) total-vm:1641388kB, anon-rss:1595164kB, file
     ["System OOM encountered, victim process: badsysprogram, pid: 1532"],
   ],
   [
-    "names as processes may give themselves",
+    "processes have unusual names",
     ["Plex Media Serve", "[", "()", '"with quotes"', "a,pid=1,uid=0"]
       .map((name) => `x invoked oom-killer: order=0\nOut of memory: Killed process 7 (${name}) total-vm:1kB`)
       .join("\n"),
@@ -79,7 +81,7 @@ Killed process 1532 (badsysprogram) total-vm:1641388kB, anon-rss:1595164kB, file
     ),
   ],
   [
-    "a cgroup of a strange name at its limit",
+    "a cgroup with an unusual name is at its limit",
     `
 x invoked oom-killer: order=0
 oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/a,oom_memcg=b,task_memcg=/a,oom_memcg=b,task=x,pid=8,uid=0
@@ -87,7 +89,7 @@ Memory cgroup out of memory: Killed process 8 (x) total-vm:1kB`,
     ["limit of /a,oom_memcg=b"],
   ],
   [
-    "two in a row, the second of which has begun before the first was told whole",
+    "a second report starts before the first is complete",
     `
 a invoked oom-killer: order=0
 Task in /a killed as a result of limit of /a
@@ -96,7 +98,7 @@ Out of memory: Killed process 9 (b) total-vm:1kB`,
     ["System OOM encountered, victim process: b, pid: 9"],
   ],
   [
-    "the machine's by hand (sysrq)",
+    "sysrq starts the OOM killer",
     `
 sysrq: Manual OOM execution
 kworker/0:1 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=-1, oom_score_adj=0
@@ -104,16 +106,16 @@ oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,glob
 Out of memory: Killed process 77 (java) total-vm:1kB, anon-rss:1kB, file-rss:0kB, shmem-rss:0kB, UID:0 pgtables:4kB oom_score_adj:0`,
     ["System OOM encountered, victim process: java, pid: 77"],
   ],
-  ["a kill whose beginning nobody has heard", "Out of memory: Killed process 9 (b) total-vm:1kB", []],
-  ["nothing of an OOM", "eth0: renamed from veth1\nKilled process by hand\n\noom-kill:constraint=", []],
+  ["a kill without the start of its report", "Out of memory: Killed process 9 (b) total-vm:1kB", []],
+  ["messages without an OOM", "eth0: renamed from veth1\nKilled process by hand\n\noom-kill:constraint=", []],
 ];
 for (const [sentence, messages, expected] of rows)
   test(sentence, () => {
-    expect(told(messages)).toEqual([...expected]);
+    expect(reported(messages)).toEqual([...expected]);
   });
 
-test("it is a warning of the kubelet's reason", () => {
-  expect(systemOomEvent({ limitOf: "/", process: "a", pid: 1 })).toEqual({
+test("the event is a Warning with the kubelet's reason", () => {
+  expect(systemOomEvent({ limitedCgroup: "/", process: "a", pid: 1 })).toEqual({
     type: "Warning",
     reason: "SystemOOM",
     message: "System OOM encountered, victim process: a, pid: 1",

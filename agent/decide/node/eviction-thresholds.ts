@@ -1,28 +1,31 @@
 import type { Quantity as QuantityText } from "../../../proto/kubernetes/gen/types.ts";
-import { parseQuantity, type Quantity, QuantityError, toNumber } from "../../../proto/kubernetes/quantity.ts";
+import { type ParsedQuantity, parseQuantity, QuantityError, toNumber } from "../../../proto/kubernetes/quantity.ts";
 
-const zero: Quantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
+const ZERO: ParsedQuantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
 
 /**
- * A threshold as an amount: `100Mi`, or so many percent of the capacity, with the kubelet's own rounding: its percentages are floats
- * of 32 bits. 0% and 100% are no thresholds.
+ * A threshold as an amount: `100Mi`, or a percentage of the capacity, rounded as by the kubelet, whose percentages are
+ * 32-bit floats. 0% and 100% disable the threshold.
  */
-export function thresholdAmount(text: string | undefined, capacity: Quantity): Quantity {
-  if (text === undefined || text === "0%" || text === "100%") return zero;
+export function thresholdAmount(text: string | undefined, capacity: ParsedQuantity): ParsedQuantity {
+  if (text === undefined || text === "0%" || text === "100%") return ZERO;
   if (!text.endsWith("%")) return readQuantity(text);
   const percent = Number(text.replace(/%+$/, ""));
-  if (!(percent >= 0 && percent <= 100)) return zero;
+  if (!(percent >= 0 && percent <= 100)) return ZERO;
   const share = Math.fround(Math.fround(percent) / 100);
   return { ...parseQuantity(Math.trunc(toNumber(capacity) * share)), format: "BinarySI" };
 }
 
-/** What cannot be read was checked before, or comes from another program: it counts as nothing, and never stops the node's report. */
-export function readQuantity(text: QuantityText | undefined): Quantity {
-  if (text === undefined) return zero;
+/**
+ * Parses a quantity; an unreadable one was validated before or comes from another program: it counts as zero and stops
+ * no report.
+ */
+export function readQuantity(text: QuantityText | undefined): ParsedQuantity {
+  if (text === undefined) return ZERO;
   try {
     return parseQuantity(text);
   } catch (error) {
-    if (error instanceof QuantityError) return zero;
+    if (error instanceof QuantityError) return ZERO;
     throw error;
   }
 }

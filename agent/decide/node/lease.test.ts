@@ -5,7 +5,7 @@ import { leaseOf, renewAfterMs } from "./lease.ts";
 const settings = { nodeName: "node-a", nodeLeaseDurationSeconds: 40 };
 const now = Date.parse("2026-01-01T00:00:00.250Z");
 
-test("a new lease belongs to the node and goes with it", () => {
+test("the Node owns its new lease", () => {
   expect(leaseOf(settings, "u1", undefined, now)).toMatchInlineSnapshot(`
     {
       "apiVersion": "coordination.k8s.io/v1",
@@ -31,9 +31,9 @@ test("a new lease belongs to the node and goes with it", () => {
   `);
 });
 
-test("a renewal is of our making, and keeps what is not ours", () => {
+test("a renewal changes only our fields", () => {
   const known = leaseOf(settings, "u1", undefined, now);
-  const seen = {
+  const current = {
     ...known,
     metadata: {
       ...known.metadata,
@@ -46,7 +46,7 @@ test("a renewal is of our making, and keeps what is not ours", () => {
     },
     spec: { ...known.spec, holderIdentity: "somebody", leaseDurationSeconds: 10, leaseTransitions: 3, later: "field" },
   };
-  expect(leaseOf(settings, "u1", seen as Lease, now + 10_000)).toMatchInlineSnapshot(`
+  expect(leaseOf(settings, "u1", current as Lease, now + 10_000)).toMatchInlineSnapshot(`
     {
       "apiVersion": "coordination.k8s.io/v1",
       "kind": "Lease",
@@ -83,7 +83,7 @@ test("a renewal is of our making, and keeps what is not ours", () => {
   `);
 });
 
-test("each renewal is later than the one before it, whatever the clock says", () => {
+test("each renewal is later than the one before it, whatever the clock shows", () => {
   const before = (renewTime: string | undefined): Lease => {
     const lease = leaseOf(settings, "u1", undefined, now);
     return { ...lease, spec: { ...lease.spec, ...(renewTime === undefined ? {} : { renewTime }) } };
@@ -93,23 +93,23 @@ test("each renewal is later than the one before it, whatever the clock says", ()
     "in this very millisecond": "2026-01-01T00:00:00.250999Z",
     "in an hour: the clock was set back": "2026-01-01T01:00:00.000001Z",
     "never to be surpassed": "9999-12-31T23:59:59.999999Z",
-    "a time that nobody can read": "soon",
+    "a malformed time": "soon",
   };
-  const told = Object.entries(rows).map(
+  const lines = Object.entries(rows).map(
     ([name, time]) => `${name}: ${time} → ${leaseOf(settings, "u1", before(time), now).spec.renewTime}`,
   );
-  expect(`\n${told.join("\n")}\n`).toMatchInlineSnapshot(`
+  expect(`\n${lines.join("\n")}\n`).toMatchInlineSnapshot(`
     "
     ten seconds ago: 2025-12-31T23:59:50.250000Z → 2026-01-01T00:00:00.250000Z
     in this very millisecond: 2026-01-01T00:00:00.250999Z → 2026-01-01T00:00:00.251000Z
     in an hour: the clock was set back: 2026-01-01T01:00:00.000001Z → 2026-01-01T01:00:00.001000Z
     never to be surpassed: 9999-12-31T23:59:59.999999Z → 2026-01-01T00:00:00.250000Z
-    a time that nobody can read: soon → 2026-01-01T00:00:00.250000Z
+    a malformed time: soon → 2026-01-01T00:00:00.250000Z
     "
   `);
 });
 
-test("it is renewed after a quarter of its time, a little later by chance", () => {
+test("a lease is renewed after a quarter of its duration plus jitter", () => {
   expect([0, 0.5, 1].map((chance) => renewAfterMs(settings, chance))).toEqual([10_000, 10_200, 10_400]);
   expect(renewAfterMs({ ...settings, nodeLeaseDurationSeconds: 1 }, 0)).toBe(250);
 });

@@ -1,21 +1,21 @@
-/** What a source asked for and does not get. */
-export interface Refusal {
-  /** The manifest's path, or the URL without what is secret in it. */
+/** A manifest that a source defines and the agent does not run. */
+export interface RejectedManifest {
+  /** The manifest's path, or the URL without its secrets. */
   readonly file: string;
-  /** What is wrong with it, and what stays instead; the file is not said again. */
+  /** What is wrong, and what stays in effect instead; without the file. */
   readonly problem: string;
 }
 
 /** Times are RFC 3339. */
 export type RuntimeState =
-  /** It has not answered since the agent has begun. */
+  /** It has not responded since the agent started. */
   | { readonly state: "connecting"; readonly since: string }
-  /** Its pods run on, and nothing is decided. */
+  /** Its pods keep running; the agent decides nothing. */
   | { readonly state: "away"; readonly since: string; readonly message: string }
   | { readonly state: "ready" };
 
-/** What the agent says of the node beside its pods. */
-export interface NodeReport {
-  readonly refused: readonly Refusal[];
+/** What the local API reports about the node besides its pods. */
+export interface LocalNodeReport {
+  readonly refused: readonly RejectedManifest[];
   readonly runtime: RuntimeState;
 }

@@ -5,8 +5,8 @@ import type { NodeSettings } from "./node-settings.ts";
 type AddressSettings = Pick<NodeSettings, "nodeName" | "isCloudExternal" | "nodeIPs">;
 
 /**
- * The addresses that the node's object is to have, which has those of `before`. Where a cloud tells them, ours stand in for them only as
- * long as it has not, and only those that we were told.
+ * The addresses of the Node, given those in `before`. With an external cloud provider they belong to its controller:
+ * the agent only sets those of `--node-ip`, and only while there are none.
  */
 export function nodeAddresses(
   addresses: readonly string[],
@@ -16,17 +16,18 @@ export function nodeAddresses(
   const hostname: NodeAddress = { type: "Hostname", address: nodeName };
   const own = [...addresses.map((address): NodeAddress => ({ type: "InternalIP", address })), hostname];
   if (isCloudExternal) return before.length > 0 ? before : nodeIPs.length === 0 ? [hostname] : own;
-  // A node that has lost its address, as by a cable that is pulled, goes on under the last one.
+  // A node that has lost its address, as by a pulled cable, keeps the last one.
   return addresses.length === 0 && before.length > 0 ? before : own;
 }
 
 /**
- * Of a node's addresses those that pods are told, as the kubelet chooses them: the first, of all internal ones and then the external
- * ones, and the first of the other family. None where one of them is no IP address: a status with that would be refused.
+ * The node's addresses that pods get (`status.hostIPs`), chosen as by the kubelet: the first of all internal and then
+ * external ones, and the first of the other family. None if one of them is not an IP address: the API server would
+ * reject such a status.
  */
 export function hostIPsOf(addresses: readonly NodeAddress[]): readonly string[] {
-  const ips = ["InternalIP", "ExternalIP"].flatMap((wanted) =>
-    addresses.filter(({ type }) => type === wanted).map(({ address }) => address),
+  const ips = ["InternalIP", "ExternalIP"].flatMap((addressType) =>
+    addresses.filter(({ type }) => type === addressType).map(({ address }) => address),
   );
   const [first] = ips;
   if (first === undefined || ips.some((address) => !isIp(address))) return [];

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { nodeSettings, observedMachine, observedNode, observedRuntime } from "../../../test/fakes/observed-node.ts";
 import { conditionEvent, nodeConditions, ownConditions } from "./node-conditions.ts";
 import { machineCapacity } from "./node-resources.ts";
-import { type ObservedNode, type ObservedRuntime, silentRuntime } from "./observed-node.ts";
+import { type ObservedNode, type ObservedRuntime, unknownRuntime } from "./observed-node.ts";
 
 const start = Date.parse("2026-01-01T00:00:00Z");
 const capacity = machineCapacity(observedMachine, nodeSettings);
@@ -24,61 +24,61 @@ const saying = (type: string, reason: string, message: string): Partial<Observed
   ),
 });
 
-test("why a node is not ready", () => {
+test("the Ready condition has the kubelet's messages for each problem", () => {
   const plugin = "Network plugin returns error: cni plugin not initialized";
   const { cpu: _, "ephemeral-storage": __, ...little } = capacity;
   const rows = {
-    "all is well": ready({}),
-    "the runtime was never heard": ready({ runtime: silentRuntime }),
-    "the runtime has been silent for 29 s": ready(runtime({ isReady: false }), start + 29_000),
-    "the runtime has been silent for 30 s": ready(runtime({ isReady: false }), start + 30_000),
-    "it was heard long ago, and answers": ready({}, start + 3_600_000),
+    "no problem": ready({}),
+    "the runtime has never responded": ready({ runtime: unknownRuntime }),
+    "the runtime has not responded for 29 s": ready(runtime({ isReady: false }), start + 29_000),
+    "the runtime has not responded for 30 s": ready(runtime({ isReady: false }), start + 30_000),
+    "the runtime was ready long ago, and responds": ready({}, start + 3_600_000),
     "the network is not ready": ready(runtime(saying("NetworkReady", "NetworkPluginNotReady", plugin))),
-    "the runtime says that it is not": ready(
+    "the runtime reports that it is not ready": ready(
       runtime({ ...saying("RuntimeReady", "Booting", "wait"), isReady: false }),
       start + 31_000,
     ),
     "the runtime has never been ready": ready(
       runtime({ ...saying("RuntimeReady", "Booting", "wait"), isReady: false, readyAt: undefined }),
     ),
-    "the runtime says nothing of either": ready(runtime({ conditions: [] })),
-    "the machine is being switched off": ready({ isShuttingDown: true }),
-    "its capacity is not known": ready({}, start, little),
+    "the runtime reports no conditions": ready(runtime({ conditions: [] })),
+    "the machine is shutting down": ready({ isShuttingDown: true }),
+    "the capacity is unknown": ready({}, start, little),
   };
-  const told = Object.entries(rows).map(([name, text]) => `${name}:\n  ${text}`);
-  expect(`\n${told.join("\n")}\n`).toMatchInlineSnapshot(`
+  const lines = Object.entries(rows).map(([name, text]) => `${name}:\n  ${text}`);
+  expect(`\n${lines.join("\n")}\n`).toMatchInlineSnapshot(`
     "
-    all is well:
+    no problem:
       Ready=True KubeletReady: kubelet is posting ready status
-    the runtime was never heard:
+    the runtime has never responded:
       Ready=False KubeletNotReady: [container runtime status check may not have completed yet, network state unknown]
-    the runtime has been silent for 29 s:
+    the runtime has not responded for 29 s:
       Ready=True KubeletReady: kubelet is posting ready status
-    the runtime has been silent for 30 s:
+    the runtime has not responded for 30 s:
       Ready=False KubeletNotReady: container runtime is down
-    it was heard long ago, and answers:
+    the runtime was ready long ago, and responds:
       Ready=True KubeletReady: kubelet is posting ready status
     the network is not ready:
       Ready=False KubeletNotReady: container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized
-    the runtime says that it is not:
+    the runtime reports that it is not ready:
       Ready=False KubeletNotReady: [container runtime is down, container runtime not ready: RuntimeReady=false reason:Booting message:wait]
     the runtime has never been ready:
       Ready=False KubeletNotReady: [container runtime status check may not have completed yet, container runtime not ready: RuntimeReady=false reason:Booting message:wait]
-    the runtime says nothing of either:
+    the runtime reports no conditions:
       Ready=False KubeletNotReady: [container runtime not ready: <nil>, container runtime network not ready: <nil>]
-    the machine is being switched off:
+    the machine is shutting down:
       Ready=False KubeletNotReady: node is shutting down
-    its capacity is not known:
+    the capacity is unknown:
       Ready=False KubeletNotReady: missing node capacity for resources: cpu, ephemeral-storage
     "
   `);
 });
 
-test("conditions stand in the kubelet's order, keep others in their places, and change their time with their status alone", () => {
+test("conditions are in the kubelet's order, keep others in their places, and change their time only with their status", () => {
   const print = (node: ObservedNode, before: ReturnType<typeof nodeConditions>, seconds: number) =>
     nodeConditions(node, capacity, before, nodeSettings, start + seconds * 1000).map(
       ({ type, status, reason, lastHeartbeatTime, lastTransitionTime }) =>
-        `${type}=${status} ${reason} since ${lastTransitionTime?.slice(14)} heard ${lastHeartbeatTime?.slice(14)}`,
+        `${type}=${status} ${reason} since ${lastTransitionTime?.slice(14)} heartbeat ${lastHeartbeatTime?.slice(14)}`,
     );
   const first = nodeConditions(observedNode, capacity, [], nodeSettings, start);
   const foreign = { type: "NetworkUnavailable", status: "False", reason: "RouteCreated" } as const;
@@ -96,44 +96,44 @@ test("conditions stand in the kubelet's order, keep others in their places, and 
   }).toMatchInlineSnapshot(`
     {
       "among those of others": [
-        "PIDPressure=False KubeletHasSufficientPID since 00:00Z heard 00:10Z",
-        "Ready=True KubeletReady since 00:00Z heard 00:10Z",
-        "NetworkUnavailable=False RouteCreated since undefined heard undefined",
-        "MemoryPressure=False KubeletHasSufficientMemory since 00:10Z heard 00:10Z",
-        "DiskPressure=False KubeletHasNoDiskPressure since 00:10Z heard 00:10Z",
+        "PIDPressure=False KubeletHasSufficientPID since 00:00Z heartbeat 00:10Z",
+        "Ready=True KubeletReady since 00:00Z heartbeat 00:10Z",
+        "NetworkUnavailable=False RouteCreated since undefined heartbeat undefined",
+        "MemoryPressure=False KubeletHasSufficientMemory since 00:10Z heartbeat 00:10Z",
+        "DiskPressure=False KubeletHasNoDiskPressure since 00:10Z heartbeat 00:10Z",
       ],
       "at first": [
-        "MemoryPressure=False KubeletHasSufficientMemory since 00:00Z heard 00:00Z",
-        "DiskPressure=False KubeletHasNoDiskPressure since 00:00Z heard 00:00Z",
-        "PIDPressure=False KubeletHasSufficientPID since 00:00Z heard 00:00Z",
-        "Ready=True KubeletReady since 00:00Z heard 00:00Z",
+        "MemoryPressure=False KubeletHasSufficientMemory since 00:00Z heartbeat 00:00Z",
+        "DiskPressure=False KubeletHasNoDiskPressure since 00:00Z heartbeat 00:00Z",
+        "PIDPressure=False KubeletHasSufficientPID since 00:00Z heartbeat 00:00Z",
+        "Ready=True KubeletReady since 00:00Z heartbeat 00:00Z",
       ],
       "called lost by the control plane": [
-        "MemoryPressure=False KubeletHasSufficientMemory since 00:30Z heard 00:30Z",
-        "DiskPressure=False KubeletHasNoDiskPressure since 00:30Z heard 00:30Z",
-        "PIDPressure=False KubeletHasSufficientPID since 00:30Z heard 00:30Z",
-        "Ready=True KubeletReady since 00:30Z heard 00:30Z",
+        "MemoryPressure=False KubeletHasSufficientMemory since 00:30Z heartbeat 00:30Z",
+        "DiskPressure=False KubeletHasNoDiskPressure since 00:30Z heartbeat 00:30Z",
+        "PIDPressure=False KubeletHasSufficientPID since 00:30Z heartbeat 00:30Z",
+        "Ready=True KubeletReady since 00:30Z heartbeat 00:30Z",
       ],
       "ten seconds later": [
-        "MemoryPressure=False KubeletHasSufficientMemory since 00:00Z heard 00:10Z",
-        "DiskPressure=False KubeletHasNoDiskPressure since 00:00Z heard 00:10Z",
-        "PIDPressure=False KubeletHasSufficientPID since 00:00Z heard 00:10Z",
-        "Ready=True KubeletReady since 00:00Z heard 00:10Z",
+        "MemoryPressure=False KubeletHasSufficientMemory since 00:00Z heartbeat 00:10Z",
+        "DiskPressure=False KubeletHasNoDiskPressure since 00:00Z heartbeat 00:10Z",
+        "PIDPressure=False KubeletHasSufficientPID since 00:00Z heartbeat 00:10Z",
+        "Ready=True KubeletReady since 00:00Z heartbeat 00:10Z",
       ],
       "under pressure": [
-        "MemoryPressure=True KubeletHasInsufficientMemory since 00:20Z heard 00:20Z",
-        "DiskPressure=True KubeletHasDiskPressure since 00:20Z heard 00:20Z",
-        "PIDPressure=True KubeletHasInsufficientPID since 00:20Z heard 00:20Z",
-        "Ready=True KubeletReady since 00:00Z heard 00:20Z",
+        "MemoryPressure=True KubeletHasInsufficientMemory since 00:20Z heartbeat 00:20Z",
+        "DiskPressure=True KubeletHasDiskPressure since 00:20Z heartbeat 00:20Z",
+        "PIDPressure=True KubeletHasInsufficientPID since 00:20Z heartbeat 00:20Z",
+        "Ready=True KubeletReady since 00:00Z heartbeat 00:20Z",
       ],
     }
   `);
 });
 
-test("the words of pressure, and the events of a change", () => {
+test("each pressure has the kubelet's messages, and each change the kubelet's event", () => {
   const pressed = { ...observedNode, pressure: { memory: true, disk: true, pid: true } };
   const both = [observedNode, pressed].flatMap((node) => nodeConditions(node, capacity, [], nodeSettings, start));
-  const told = both.map(
+  const lines = both.map(
     ({ type, status, reason, message }) =>
       `${type}=${status} ${reason} ${JSON.stringify(message)} ${conditionEvent(type, status === "True", true)}`,
   );
@@ -143,7 +143,7 @@ test("the words of pressure, and the events of a change", () => {
     unready,
     `of others: ${conditionEvent("X", true, true)}`,
   ];
-  expect(`\n${[...told, ...rest].join("\n")}\n`).toMatchInlineSnapshot(`
+  expect(`\n${[...lines, ...rest].join("\n")}\n`).toMatchInlineSnapshot(`
     "
     MemoryPressure=False KubeletHasSufficientMemory "kubelet has sufficient memory available" NodeHasSufficientMemory
     DiskPressure=False KubeletHasNoDiskPressure "kubelet has no disk pressure" NodeHasNoDiskPressure

@@ -1,15 +1,22 @@
+import {
+  archLabel,
+  betaArchLabel,
+  betaOsLabel,
+  hostnameLabel,
+  osLabel,
+} from "../../../proto/kubernetes/well-known-names.ts";
 import type { ObservedMachine } from "./observed-node.ts";
 
-/** The labels that a node gives itself, whoever else may give it some. */
-export function ownLabels(
+/** The labels that the agent sets on its own Node; others may set more. */
+export function builtInLabels(
   { architecture }: Pick<ObservedMachine, "architecture">,
   nodeName: string,
 ): Readonly<Record<string, string>> {
   return {
-    "beta.kubernetes.io/arch": architecture,
-    "beta.kubernetes.io/os": "linux",
-    "kubernetes.io/arch": architecture,
-    "kubernetes.io/hostname": nodeName,
-    "kubernetes.io/os": "linux",
+    [betaArchLabel]: architecture,
+    [betaOsLabel]: "linux",
+    [archLabel]: architecture,
+    [hostnameLabel]: nodeName,
+    [osLabel]: "linux",
   };
 }

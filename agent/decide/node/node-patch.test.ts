@@ -8,7 +8,7 @@ const start = Date.parse("2026-01-01T00:00:00Z");
 const before = initialNode(observedNode, nodeSettings, start);
 const changed = (status: Partial<NodeStatus>): Node => ({ ...before, status: { ...before.status, ...status } });
 
-/** The patch without the conditions, which are in each. */
+/** The patch without the conditions, which are in every patch. */
 function patch(after: Node, of = before): string {
   const body = nodeStatusPatch(of, after, false);
   if (body === undefined) return "nothing";
@@ -16,7 +16,7 @@ function patch(after: Node, of = before): string {
   return JSON.stringify({ ...body, status });
 }
 
-test("a patch says what differs, and no more", () => {
+test("a patch has exactly the differences", () => {
   const { status = {} } = before;
   const conditions = status.conditions ?? [];
   const dual = [
@@ -47,7 +47,7 @@ test("a patch says what differs, and no more", () => {
     ),
     "swap is off": patch(before, changed({ nodeInfo: { ...status.nodeInfo!, swap: { capacity: 1 } } })),
     "lists are replaced whole": patch(changed({ ...lists, images: [] })),
-    "lists of an earlier agent are taken away": patch(before, changed(lists)),
+    "lists of an earlier agent are removed": patch(before, changed(lists)),
     "a label of ours is wrong, another's stands": patch(
       { ...before, metadata: { ...before.metadata, labels: { "kubernetes.io/os": "linux", x: "y" } } },
       { ...before, metadata: { ...before.metadata, labels: { x: "y" } } },
@@ -57,8 +57,8 @@ test("a patch says what differs, and no more", () => {
       metadata: { ...before.metadata, annotations: { ...before.metadata.annotations, a: "b" } },
     }),
   };
-  const told = Object.entries(rows).map(([name, text]) => `${name}:\n  ${text}`);
-  expect(`\n${told.join("\n")}\n`).toMatchInlineSnapshot(`
+  const lines = Object.entries(rows).map(([name, text]) => `${name}:\n  ${text}`);
+  expect(`\n${lines.join("\n")}\n`).toMatchInlineSnapshot(`
     "
     nothing has changed:
       nothing
@@ -80,7 +80,7 @@ test("a patch says what differs, and no more", () => {
       {"status":{"nodeInfo":{"swap":null}}}
     lists are replaced whole:
       {"status":{"declaredFeatures":["A"],"features":{"supplementalGroupsPolicy":true},"images":[],"runtimeHandlers":[{"name":"runc"}]}}
-    lists of an earlier agent are taken away:
+    lists of an earlier agent are removed:
       {"status":{"declaredFeatures":["RestartAllContainersOnContainerExits"],"features":null,"runtimeHandlers":[]}}
     a label of ours is wrong, another's stands:
       {"metadata":{"labels":{"kubernetes.io/os":"linux"}},"status":{}}
@@ -90,15 +90,15 @@ test("a patch says what differs, and no more", () => {
   `);
 });
 
-test("a report that is due carries our conditions and their heartbeats, and those of nobody else", () => {
+test("a report that is due has our conditions with their heartbeats, and no others", () => {
   const foreign = { type: "NetworkUnavailable", status: "False" } as const;
   const with_ = (conditions: NodeStatus["conditions"] = []) => changed({ conditions: [foreign, ...conditions] });
-  const heard = "2026-01-01T00:05:00Z";
-  const later = before.status?.conditions?.map((each) => ({ ...each, lastHeartbeatTime: heard }));
+  const heartbeatTime = "2026-01-01T00:05:00Z";
+  const later = before.status?.conditions?.map((each) => ({ ...each, lastHeartbeatTime: heartbeatTime }));
   const body = nodeStatusPatch(with_(before.status?.conditions), with_(later), true);
   const { conditions } = body!["status"] as { conditions: NonNullable<NodeStatus["conditions"]> };
   expect(conditions.map(({ type, lastHeartbeatTime }) => `${type} ${lastHeartbeatTime}`)).toEqual(
-    ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"].map((type) => `${type} ${heard}`),
+    ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"].map((type) => `${type} ${heartbeatTime}`),
   );
   expect(nodeStatusPatch(with_(before.status?.conditions), with_(later), false)).toBeUndefined();
 });

@@ -1,57 +1,59 @@
 import type { Node, NodeCondition, NodeStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { isSameValue } from "../../../proto/kubernetes/semantic-equal.ts";
+import { isSemanticallyEqual } from "../../../proto/kubernetes/semantic-equal.ts";
 import { ownConditions } from "./node-conditions.ts";
 
-/** A strategic merge patch: what stands in it replaces, `null` removes. */
+/** A strategic merge patch: its values replace, `null` removes. */
 export type NodePatch = { readonly [key: string]: unknown };
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** The parts of a Node's status, and of its labels and annotations, in which two of them differ. */
+/** A part of the Node's status, or its labels or annotations. */
 export type NodePart = keyof NodeStatus | "labels" | "annotations";
 
-/** Which parts differ. Heartbeat times alone are no difference: they are worth no report before it is due. */
+/** Which parts differ. A heartbeat time alone is no difference: it does not justify a report before one is due. */
 export function differences(before: Node, after: Node): ReadonlySet<NodePart> {
   const [old, now] = [before.status ?? {}, after.status ?? {}];
   const parts = new Set([...Object.keys(old), ...Object.keys(now)]) as Set<keyof NodeStatus>;
   const differing = [...parts].filter((part) =>
-    part === "conditions" ? conditionsDiffer(old.conditions, now.conditions) : !isSameValue(old[part], now[part]),
+    part === "conditions"
+      ? conditionsDiffer(old.conditions, now.conditions)
+      : !isSemanticallyEqual(old[part], now[part]),
   );
-  const named = (["labels", "annotations"] as const).filter(
-    (part) => !isSameValue(before.metadata[part], after.metadata[part]),
+  const metadataParts = (["labels", "annotations"] as const).filter(
+    (part) => !isSemanticallyEqual(before.metadata[part], after.metadata[part]),
   );
-  return new Set<NodePart>([...differing, ...named]);
+  return new Set<NodePart>([...differing, ...metadataParts]);
 }
 
 /**
- * The patch that makes `after` of `before`, for `PATCH /api/v1/nodes/<name>/status`. The conditions of this agent are always in it, so
- * that each report carries their heartbeat; those of others never. It is right only for the object that `before` is, so it is to be sent
- * with that one's uid. Undefined where `before` differs in nothing but heartbeat times and `isDue` is false.
+ * The patch that turns `before` into `after`, for `PATCH /api/v1/nodes/<name>/status`. It always has the conditions of
+ * this agent, so that each report carries their heartbeat, and never those of others. It is valid only for the object
+ * `before`, so it has to be sent with that object's uid. Undefined if only heartbeat times differ and `isDue` is false.
  */
 export function nodeStatusPatch(before: Node, after: Node, isDue: boolean): NodePatch | undefined {
   const differing = differences(before, after);
   if (differing.size === 0 && !isDue) return undefined;
   const [old, now] = [before.status ?? {}, after.status ?? {}];
   const metadata: Fields = {
-    ...only("labels", differing, () => changes(before.metadata.labels, after.metadata.labels)),
-    ...only("annotations", differing, () => changes(before.metadata.annotations, after.metadata.annotations)),
+    ...patchOf("labels", differing, () => changedEntries(before.metadata.labels, after.metadata.labels)),
+    ...patchOf("annotations", differing, () => changedEntries(before.metadata.annotations, after.metadata.annotations)),
   };
   const status: Fields = {
-    ...only("addresses", differing, () => replacedAddresses(old, now)),
-    ...only("allocatable", differing, () => changes(old.allocatable, now.allocatable)),
-    ...only("capacity", differing, () => changes(old.capacity, now.capacity)),
+    ...patchOf("addresses", differing, () => replacedAddresses(old, now)),
+    ...patchOf("allocatable", differing, () => changedEntries(old.allocatable, now.allocatable)),
+    ...patchOf("capacity", differing, () => changedEntries(old.capacity, now.capacity)),
     conditions: (now.conditions ?? []).filter(({ type }) => isOwn(type)),
-    ...only("daemonEndpoints", differing, () => now.daemonEndpoints ?? null),
-    ...only("declaredFeatures", differing, () => now.declaredFeatures ?? null),
-    ...only("features", differing, () => now.features ?? null),
-    ...only("images", differing, () => now.images ?? null),
-    ...only("nodeInfo", differing, () => changes({ ...old.nodeInfo }, { ...now.nodeInfo })),
-    ...only("runtimeHandlers", differing, () => now.runtimeHandlers ?? null),
+    ...patchOf("daemonEndpoints", differing, () => now.daemonEndpoints ?? null),
+    ...patchOf("declaredFeatures", differing, () => now.declaredFeatures ?? null),
+    ...patchOf("features", differing, () => now.features ?? null),
+    ...patchOf("images", differing, () => now.images ?? null),
+    ...patchOf("nodeInfo", differing, () => changedEntries({ ...old.nodeInfo }, { ...now.nodeInfo })),
+    ...patchOf("runtimeHandlers", differing, () => now.runtimeHandlers ?? null),
   };
   return { ...(Object.keys(metadata).length === 0 ? {} : { metadata }), status };
 }
 
-function only(part: NodePart, differing: ReadonlySet<NodePart>, value: () => unknown): Fields {
+function patchOf(part: NodePart, differing: ReadonlySet<NodePart>, value: () => unknown): Fields {
   return differing.has(part) ? { [part]: value() } : {};
 }
 
@@ -60,18 +62,18 @@ function isOwn(type: string): boolean {
 }
 
 /**
- * The API merges addresses by their type, of which a node of both families has two: they can only be replaced as a whole. The order
- * of such a list is kept by the server, the directive is taken out of it.
+ * The API merges addresses by type, and a dual-stack node has two of one type: the list can only be replaced as a
+ * whole. The server keeps the order of such a list and removes the directive from it.
  */
 function replacedAddresses(old: NodeStatus, { addresses = [] }: NodeStatus): readonly unknown[] {
   return (old.addresses ?? []).length === 0 ? addresses : [...addresses, { $patch: "replace" }];
 }
 
-/** Of two maps, what the second has otherwise, and null for what it lacks. */
-function changes(before: Fields = {}, after: Fields = {}): Fields {
+/** The entries of `after` that differ from `before`, and null for the removed ones. */
+function changedEntries(before: Fields = {}, after: Fields = {}): Fields {
   return Object.fromEntries(
     [...new Set([...Object.keys(before), ...Object.keys(after)])]
-      .filter((key) => !isSameValue(before[key], after[key]))
+      .filter((key) => !isSemanticallyEqual(before[key], after[key]))
       .map((key) => [key, after[key] ?? null]),
   );
 }
@@ -80,7 +82,7 @@ function conditionsDiffer(before: readonly NodeCondition[] = [], after: readonly
   const known = new Map(before.map((condition) => [condition.type, withoutHeartbeat(condition)]));
   return (
     before.length !== after.length ||
-    after.some((condition) => !isSameValue(known.get(condition.type), withoutHeartbeat(condition)))
+    after.some((condition) => !isSemanticallyEqual(known.get(condition.type), withoutHeartbeat(condition)))
   );
 }
 

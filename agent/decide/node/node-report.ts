@@ -1,46 +1,38 @@
 import type { Node, NodeStatus, ObjectReference, Taint } from "../../../proto/kubernetes/gen/types.ts";
+import { isHugePages, type ResourceList } from "../../../proto/kubernetes/resource-list.ts";
+import {
+  archLabel,
+  attachDetachAnnotation,
+  nodeIPAnnotation,
+  osLabel,
+  ownNodeLabels,
+  uninitializedTaint,
+} from "../../../proto/kubernetes/well-known-names.ts";
 import { conditionEvent, ownConditions, RUNTIME_DOWN_AFTER_MS } from "./node-conditions.ts";
-import { ownLabels } from "./node-labels.ts";
+import { builtInLabels } from "./node-labels.ts";
 import { differences, type NodePart, type NodePatch, nodeStatusPatch } from "./node-patch.ts";
-import { isExtendedResource, isHugePages, type ResourceList } from "./node-resources.ts";
+import { isExtendedResource } from "./node-resources.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import { nodeStatus } from "./node-status.ts";
 import type { ObservedNode } from "./observed-node.ts";
 
-const ATTACH_ANNOTATION = "volumes.kubernetes.io/controller-managed-attach-detach";
-const NODE_IP_ANNOTATION = "alpha.kubernetes.io/provided-node-ip";
 const UNINITIALIZED: Taint = {
-  key: "node.cloudprovider.kubernetes.io/uninitialized",
+  key: uninitializedTaint,
   value: "true",
   effect: "NoSchedule",
 };
 
-/** What this agent wants a Node of its name to carry, also one that others have made; `--node-labels` may set their values. */
-const defaultLabels: readonly string[] = [
-  "kubernetes.io/hostname",
-  "topology.kubernetes.io/zone",
-  "topology.kubernetes.io/region",
-  "failure-domain.beta.kubernetes.io/zone",
-  "failure-domain.beta.kubernetes.io/region",
-  "node.kubernetes.io/instance-type",
-  "beta.kubernetes.io/instance-type",
-  "kubernetes.io/os",
-  "kubernetes.io/arch",
-  "beta.kubernetes.io/os",
-  "beta.kubernetes.io/arch",
-];
-
-/** The Node that is created where there is none. */
+/** The Node to create if there is none. */
 export function initialNode(observed: ObservedNode, settings: NodeSettings, now: number): Node {
   const { nodeName, labels, registerWithTaints, providerID, isCloudExternal } = settings;
   const taints = [...registerWithTaints, ...(isCloudExternal ? [UNINITIALIZED] : [])];
-  const annotations = annotationsOver({}, settings);
+  const annotations = withOwnAnnotations({}, settings);
   return {
     apiVersion: "v1",
     kind: "Node",
     metadata: {
       name: nodeName,
-      labels: { ...ownLabels(observed.machine, nodeName), ...labels },
+      labels: { ...builtInLabels(observed.machine, nodeName), ...labels },
       ...(Object.keys(annotations).length === 0 ? {} : { annotations }),
     },
     spec: {
@@ -52,22 +44,23 @@ export function initialNode(observed: ObservedNode, settings: NodeSettings, now:
 }
 
 /**
- * A Node that was there before us, with what of it this agent sets once, when it registers: default labels, the annotation about
- * attaching, sizes of huge pages that the kernel has no more. Taints and other labels belong to whoever administers the node. Devices
- * are an earlier agent's: none are handed out here, so none are there to be had.
+ * An existing Node with what the agent sets once, when it registers: default labels, the attach-detach annotation, and
+ * no huge page sizes that the kernel does not have. Taints and other labels belong to the administrator. Devices are an
+ * earlier agent's: this one hands none out, so their amount becomes 0.
  */
 export function reconcileNode(existing: Node, observed: ObservedNode, settings: NodeSettings): Node {
-  const wanted: Readonly<Record<string, string>> = {
-    ...ownLabels(observed.machine, settings.nodeName),
+  const expected: Readonly<Record<string, string>> = {
+    ...builtInLabels(observed.machine, settings.nodeName),
     ...settings.labels,
   };
   const labels = { ...existing.metadata.labels };
-  for (const name of defaultLabels) {
-    const value = wanted[name];
+  // `--node-labels` may set the values of these labels too.
+  for (const name of ownNodeLabels) {
+    const value = expected[name];
     if (value === "") delete labels[name];
     else if (value !== undefined) labels[name] = value;
   }
-  const { [ATTACH_ANNOTATION]: _, ...annotations } = existing.metadata.annotations ?? {};
+  const { [attachDetachAnnotation]: _, ...annotations } = existing.metadata.annotations ?? {};
   const sizes = new Set(Object.keys(nodeStatus(observed, {}, settings, 0).capacity ?? {}).filter(isHugePages));
   const supported = (resources: ResourceList = {}): ResourceList =>
     Object.fromEntries(
@@ -78,12 +71,12 @@ export function reconcileNode(existing: Node, observed: ObservedNode, settings: 
   const { capacity, allocatable } = existing.status ?? {};
   return {
     ...existing,
-    metadata: { ...existing.metadata, labels, annotations: annotationsOver(annotations, settings) },
+    metadata: { ...existing.metadata, labels, annotations: withOwnAnnotations(annotations, settings) },
     status: { ...existing.status, capacity: supported(capacity), allocatable: supported(allocatable) },
   };
 }
 
-/** What a report may be told of afterwards; `record` turns it into an Event. */
+/** An event about the node. */
 export interface NodeEvent {
   readonly object: ObjectReference;
   readonly type: "Normal" | "Warning";
@@ -91,113 +84,117 @@ export interface NodeEvent {
   readonly message: string;
 }
 
-/** What is kept between two looks at the node. Lost, the next look reports everything, as at a start. */
-export interface NodeMemory {
-  /** The uid of the Node that this run of the agent has made, or reconciled. */
+/** What is remembered between two decisions. If it is lost, the next decision reports everything, as after a start. */
+export interface NodeReportMemory {
+  /** The uid of the Node that this run of the agent has created or reconciled. */
   readonly uid: string | undefined;
-  /** When the server took our last report. */
+  /** When the API server accepted our last report. */
   readonly reportedAt: number | undefined;
-  /** By how much the next report that nothing calls for is later, or earlier, than the frequency says. */
+  /** The random shift of the next report that has no changes. */
   readonly spreadMs: number;
   readonly isUnschedulable: boolean;
-  /** What of the last report others depend on, as text: something else of it is news, and does not wait. */
-  readonly told: string;
-  /** What the server has taken and does not keep, as text by part: one of an older release lacks some of the fields. */
-  readonly notKept: ReadonlyMap<NodePart, string>;
+  /** The urgent part of the last report (conditions and addresses), as text: a change of it is reported at once. */
+  readonly urgentState: string;
+  /** What the API server has accepted and dropped, as text by part: an older release lacks some fields. */
+  readonly droppedByServer: ReadonlyMap<NodePart, string>;
 }
 
-export const emptyNodeMemory: NodeMemory = {
+export const emptyNodeReportMemory: NodeReportMemory = {
   uid: undefined,
   reportedAt: undefined,
   spreadMs: 0,
   isUnschedulable: false,
-  told: "",
-  notKept: new Map(),
+  urgentState: "",
+  droppedByServer: new Map(),
 };
 
-export interface NodeDecision {
-  /** What to send; undefined: nothing. */
+export interface NodeReport {
+  /** The patch to send; undefined: none. */
   readonly patch: NodePatch | undefined;
-  /** The Node as it is to be. */
-  readonly wanted: Node;
-  /** To be told once the patch was taken, or at once where there is none. */
+  /** The Node as it should be. */
+  readonly expected: Node;
+  /** To be recorded after the patch was accepted, or at once if there is none. */
   readonly events: readonly NodeEvent[];
-  /** The memory once the patch was taken. */
-  readonly memory: NodeMemory;
-  /** When to look again, if nothing else calls for it. */
+  /** The memory after the patch was accepted. */
+  readonly memory: NodeReportMemory;
+  /** When to decide again, if nothing else happens before. */
   readonly lookAgainAt: number;
 }
 
 /**
- * What to report of the node, given its object as the server has it. News that others depend on (conditions, addresses) are reported
- * at once. All else that differs waits until `nodeStatusUpdateFrequency` has passed since the last report, so that whoever writes to
- * the object what we do not agree with makes us no busier than that. Heartbeats alone wait for `nodeStatusReportFrequency`. A clock
- * that is set back makes a report due. `chance` is from 0 up to 1: it spreads the reports of many nodes that have changed at the same
- * time, up to half a period to either side, once after a change.
+ * What to report of the node, given its API object. Changes that others depend on (conditions, addresses) are reported
+ * at once. Any other difference waits until `nodeStatusUpdateFrequency` has passed since the last report, so that
+ * another writer of the object cannot make the agent busier than that. Heartbeats alone wait for
+ * `nodeStatusReportFrequency`. A clock that is set back makes a report due. `random` is in [0, 1): after a change it
+ * shifts the next heartbeat once, by up to half a period to either side, so that nodes that changed at the same time do
+ * not report at the same time.
  */
-export function decideNode(
+export function decideNodeReport(
   node: Node,
   observed: ObservedNode,
-  memory: NodeMemory,
+  memory: NodeReportMemory,
   settings: NodeSettings,
   now: number,
-  chance: number,
-): NodeDecision {
-  const { nodeStatusReportFrequencyMs: period, nodeStatusUpdateFrequencyMs: pause } = settings;
+  random: number,
+): NodeReport {
+  const { nodeStatusReportFrequencyMs: reportFrequencyMs, nodeStatusUpdateFrequencyMs: updateFrequencyMs } = settings;
   const isOurs = memory.uid !== undefined && memory.uid === node.metadata.uid;
   const base = isOurs ? node : reconcileNode(node, observed, settings);
-  const after = assertOwn(base, observed, settings, now);
-  const notKept = isOurs ? memory.notKept : emptyNodeMemory.notKept;
-  const differing = [...differences(node, after)].filter((part) => notKept.get(part) !== textOf(after, part));
+  const after = withOwnState(base, observed, settings, now);
+  const droppedByServer = isOurs ? memory.droppedByServer : emptyNodeReportMemory.droppedByServer;
+  const differing = [...differences(node, after)].filter((part) => droppedByServer.get(part) !== textOf(after, part));
   const reportedAt = isOurs ? memory.reportedAt : undefined;
   const elapsedMs = reportedAt === undefined || reportedAt > now ? Number.POSITIVE_INFINITY : now - reportedAt;
-  const isDue = elapsedMs >= period + memory.spreadMs;
+  const isDue = elapsedMs >= reportFrequencyMs + memory.spreadMs;
   const isUnschedulable = node.spec.unschedulable === true;
   const schedulable = isUnschedulable === memory.isUnschedulable ? [] : [schedulableEvent(settings, isUnschedulable)];
   const downAt = runtimeDownAt(observed, now);
-  const told = newsOf(after);
-  if (!isDue && (differing.length === 0 || (elapsedMs < pause && told === memory.told))) {
-    const waitMs = differing.length === 0 ? period + memory.spreadMs : Math.min(pause, period + memory.spreadMs);
+  const urgentState = urgentStateOf(after);
+  if (!isDue && (differing.length === 0 || (elapsedMs < updateFrequencyMs && urgentState === memory.urgentState))) {
+    const waitMs =
+      differing.length === 0
+        ? reportFrequencyMs + memory.spreadMs
+        : Math.min(updateFrequencyMs, reportFrequencyMs + memory.spreadMs);
     return {
       patch: undefined,
-      wanted: after,
+      expected: after,
       events: schedulable,
       memory: { ...memory, isUnschedulable },
       lookAgainAt: Math.min(now - elapsedMs + waitMs, downAt),
     };
   }
   const isChange = differing.length > 0 || reportedAt === undefined;
-  const spreadMs = isChange ? period * (chance - 0.5) : 0;
+  const spreadMs = isChange ? reportFrequencyMs * (random - 0.5) : 0;
   return {
     patch: nodeStatusPatch(node, after, true),
-    wanted: after,
+    expected: after,
     events: [...statusEvents(node.status, after.status ?? {}, settings), ...schedulable],
-    memory: { uid: node.metadata.uid, reportedAt: now, spreadMs, isUnschedulable, told, notKept },
-    lookAgainAt: Math.min(now + period + spreadMs, downAt),
+    memory: { uid: node.metadata.uid, reportedAt: now, spreadMs, isUnschedulable, urgentState, droppedByServer },
+    lookAgainAt: Math.min(now + reportFrequencyMs + spreadMs, downAt),
   };
 }
 
 /**
- * The memory after the server has answered a report. What it does not keep would be sent for ever; it waits until it is another, or
- * until a report is due. Conditions are none of that: what they say matters too much.
+ * The memory after the API server has answered a patch. Fields that the server has dropped would be sent for ever; they
+ * are not sent again until they change or a report is due. Conditions are always sent.
  */
-export function answeredNode({ memory, wanted }: NodeDecision, answer: Node): NodeMemory {
-  const parts = [...differences(answer, wanted)].filter((part) => part !== "conditions");
-  return { ...memory, notKept: new Map(parts.map((part) => [part, textOf(wanted, part)])) };
+export function afterPatchAccepted({ memory, expected }: NodeReport, answer: Node): NodeReportMemory {
+  const parts = [...differences(answer, expected)].filter((part) => part !== "conditions");
+  return { ...memory, droppedByServer: new Map(parts.map((part) => [part, textOf(expected, part)])) };
 }
 
 function textOf({ metadata, status = {} }: Node, part: NodePart): string {
   return JSON.stringify(part === "labels" || part === "annotations" ? metadata[part] : status[part]) ?? "";
 }
 
-/** The memory after a Node was created, with what there is to tell of it. Its creation was its first report. */
-export function createdNode(
+/** The memory after a Node was created, with its events. The creation counts as the first report. */
+export function afterNodeCreated(
   node: Node,
   settings: NodeSettings,
   now: number,
-  chance: number,
-): Pick<NodeDecision, "events" | "memory"> {
-  const spreadMs = settings.nodeStatusReportFrequencyMs * (chance - 0.5);
+  random: number,
+): Pick<NodeReport, "events" | "memory"> {
+  const spreadMs = settings.nodeStatusReportFrequencyMs * (random - 0.5);
   return {
     events: statusEvents(undefined, node.status ?? {}, settings),
     memory: {
@@ -205,56 +202,56 @@ export function createdNode(
       reportedAt: now,
       spreadMs,
       isUnschedulable: false,
-      told: newsOf(node),
-      notKept: new Map(),
+      urgentState: urgentStateOf(node),
+      droppedByServer: new Map(),
     },
   };
 }
 
-/** The node as the target of its events. Its uid is its name: that is where `kubectl describe node` looks for them. */
+/** The node as the object of its events. Its uid is its name: `kubectl describe node` selects events by it. */
 export function nodeReference({ nodeName }: Pick<NodeSettings, "nodeName">): ObjectReference {
   return { apiVersion: "v1", kind: "Node", name: nodeName, uid: nodeName };
 }
 
-/** The Node with all that this agent asserts again with every report. */
-function assertOwn(node: Node, observed: ObservedNode, settings: NodeSettings, now: number): Node {
+/** The Node with everything that the agent sets again with every report. */
+function withOwnState(node: Node, observed: ObservedNode, settings: NodeSettings, now: number): Node {
   const { architecture } = observed.machine;
-  const { [NODE_IP_ANNOTATION]: _, ...annotations } = node.metadata.annotations ?? {};
+  const { [nodeIPAnnotation]: _, ...annotations } = node.metadata.annotations ?? {};
   return {
     ...node,
     metadata: {
       ...node.metadata,
-      labels: { ...node.metadata.labels, "kubernetes.io/os": "linux", "kubernetes.io/arch": architecture },
-      annotations: { ...annotations, ...nodeIPAnnotation(settings) },
+      labels: { ...node.metadata.labels, [osLabel]: "linux", [archLabel]: architecture },
+      annotations: { ...annotations, ...providedNodeIP(settings) },
     },
     status: nodeStatus(observed, node.status ?? {}, settings, now),
   };
 }
 
-function annotationsOver(
+function withOwnAnnotations(
   others: Readonly<Record<string, string>>,
   settings: NodeSettings,
 ): Readonly<Record<string, string>> {
   return {
     ...others,
-    ...(settings.enableControllerAttachDetach ? { [ATTACH_ANNOTATION]: "true" } : {}),
-    ...nodeIPAnnotation(settings),
+    ...(settings.enableControllerAttachDetach ? { [attachDetachAnnotation]: "true" } : {}),
+    ...providedNodeIP(settings),
   };
 }
 
-/** Tells a cloud's controller which address was meant. */
-function nodeIPAnnotation({ isCloudExternal, nodeIPs }: NodeSettings): Readonly<Record<string, string>> {
-  const told = nodeIPs.filter((address) => address !== "0.0.0.0" && address !== "::");
-  return isCloudExternal && told.length > 0 ? { [NODE_IP_ANNOTATION]: told.join(",") } : {};
+/** The annotation by which a cloud controller learns the address of `--node-ip`. */
+function providedNodeIP({ isCloudExternal, nodeIPs }: NodeSettings): Readonly<Record<string, string>> {
+  const urgentState = nodeIPs.filter((address) => address !== "0.0.0.0" && address !== "::");
+  return isCloudExternal && urgentState.length > 0 ? { [nodeIPAnnotation]: urgentState.join(",") } : {};
 }
 
-function newsOf({ status = {} }: Node): string {
+function urgentStateOf({ status = {} }: Node): string {
   const { conditions = [], addresses = [] } = status;
   const own = ownConditions.map((own) => conditions.find(({ type }) => type === own));
   return JSON.stringify([own.map((found) => [found?.status, found?.reason, found?.message]), addresses]);
 }
 
-/** When a runtime that is away will count as down; never, where it is there, or down already. */
+/** When an unavailable runtime will count as down; infinity if it is available, or down already. */
 function runtimeDownAt({ runtime }: ObservedNode, now: number): number {
   if (runtime.isReady || runtime.readyAt === undefined) return Number.POSITIVE_INFINITY;
   const at = runtime.readyAt + RUNTIME_DOWN_AFTER_MS;

@@ -17,29 +17,29 @@ function table(machine: Partial<ObservedMachine>, settings: Partial<NodeSettings
 }
 
 const rows: readonly (readonly [string, Partial<ObservedMachine>, Partial<NodeSettings>])[] = [
-  ["by default", {}, {}],
+  ["defaults", {}, {}],
   ["nothing is reserved", {}, { evictionHard: {} }],
-  ["memory of an odd size", { memoryBytes: 25_239_052_288 }, {}],
+  ["an odd memory size", { memoryBytes: 25_239_052_288 }, {}],
   [
-    "the system and Kubernetes have their shares",
+    "systemReserved and kubeReserved",
     {},
     {
       systemReserved: { cpu: "500m", memory: "1Gi", pid: "100" },
       kubeReserved: { cpu: "1", "ephemeral-storage": "4Gi" },
     },
   ],
-  ["more is reserved than there is", {}, { systemReserved: { memory: "9Gi", cpu: "5" } }],
-  ["a list of CPUs takes the place of both shares", {}, { reservedSystemCPUs: "0,2-3", kubeReserved: { cpu: "2" } }],
-  ["pods per core", {}, { podsPerCore: 10 }],
-  ["more pods per core than may be", {}, { podsPerCore: 100 }],
+  ["more reserved than there is", {}, { systemReserved: { memory: "9Gi", cpu: "5" } }],
   [
-    "thresholds of 0% and 100% are none",
+    "reservedSystemCPUs replaces both CPU reservations",
     {},
-    { evictionHard: { "memory.available": "0%", "nodefs.available": "100%" } },
+    { reservedSystemCPUs: "0,2-3", kubeReserved: { cpu: "2" } },
   ],
-  ["a threshold in percent of memory", {}, { evictionHard: { "memory.available": "12.5%" } }],
+  ["podsPerCore", {}, { podsPerCore: 10 }],
+  ["podsPerCore above maxPods", {}, { podsPerCore: 100 }],
+  ["thresholds of 0% and 100%", {}, { evictionHard: { "memory.available": "0%", "nodefs.available": "100%" } }],
+  ["a memory threshold in percent", {}, { evictionHard: { "memory.available": "12.5%" } }],
   [
-    "huge pages are taken out of memory",
+    "huge pages reduce allocatable memory",
     {
       hugePages: [
         { pageBytes: 2 * MI, totalBytes: 512 * MI },
@@ -49,51 +49,51 @@ const rows: readonly (readonly [string, Partial<ObservedMachine>, Partial<NodeSe
     { evictionHard: {} },
   ],
   ["storage of unknown size", { storageBytes: undefined }, {}],
-  ["storage is not isolated", {}, { localStorageCapacityIsolation: false }],
+  ["no local storage isolation", {}, { localStorageCapacityIsolation: false }],
   [
-    "what cannot be read counts as nothing",
+    "unreadable quantities count as zero",
     {},
     { systemReserved: { cpu: "much" }, evictionHard: { "memory.available": "x%", "nodefs.available": "?" } },
   ],
 ];
 
-test("what the machine has, and what pods may have of it", () => {
-  const told = rows.map(([name, machine, settings]) => `${name}:\n  ${table(machine, settings)}`).join("\n");
-  expect(`\n${told}\n`).toMatchInlineSnapshot(`
+test("capacity and allocatable follow from the machine and the reservations", () => {
+  const lines = rows.map(([name, machine, settings]) => `${name}:\n  ${table(machine, settings)}`).join("\n");
+  expect(`\n${lines}\n`).toMatchInlineSnapshot(`
     "
-    by default:
+    defaults:
       cpu 4, ephemeral-storage 64Gi → 61847528960, memory 8Gi → 8092Mi, pods 110
     nothing is reserved:
       cpu 4, ephemeral-storage 64Gi, memory 8Gi, pods 110
-    memory of an odd size:
+    an odd memory size:
       cpu 4, ephemeral-storage 64Gi → 61847528960, memory 24647512Ki → 24545112Ki, pods 110
-    the system and Kubernetes have their shares:
+    systemReserved and kubeReserved:
       cpu 4 → 2500m, ephemeral-storage 64Gi → 57552561664, memory 8Gi → 7068Mi, pods 110
-    more is reserved than there is:
+    more reserved than there is:
       cpu 4 → 0, ephemeral-storage 64Gi → 61847528960, memory 8Gi → 0, pods 110
-    a list of CPUs takes the place of both shares:
+    reservedSystemCPUs replaces both CPU reservations:
       cpu 4 → 1, ephemeral-storage 64Gi → 61847528960, memory 8Gi → 8092Mi, pods 110
-    pods per core:
+    podsPerCore:
       cpu 4, ephemeral-storage 64Gi → 61847528960, memory 8Gi → 8092Mi, pods 40
-    more pods per core than may be:
+    podsPerCore above maxPods:
       cpu 4, ephemeral-storage 64Gi → 61847528960, memory 8Gi → 8092Mi, pods 110
-    thresholds of 0% and 100% are none:
+    thresholds of 0% and 100%:
       cpu 4, ephemeral-storage 64Gi, memory 8Gi, pods 110
-    a threshold in percent of memory:
+    a memory threshold in percent:
       cpu 4, ephemeral-storage 64Gi, memory 8Gi → 7Gi, pods 110
-    huge pages are taken out of memory:
+    huge pages reduce allocatable memory:
       cpu 4, ephemeral-storage 64Gi, hugepages-2Mi 512Mi, hugepages-1Gi 0, memory 8Gi → 7680Mi, pods 110
     storage of unknown size:
       cpu 4, memory 8Gi → 8092Mi, pods 110
-    storage is not isolated:
+    no local storage isolation:
       cpu 4, memory 8Gi → 8092Mi, pods 110
-    what cannot be read counts as nothing:
+    unreadable quantities count as zero:
       cpu 4, ephemeral-storage 64Gi, memory 8Gi, pods 110
     "
   `);
 });
 
-test("only names with a domain that is not Kubernetes' own are of devices", () => {
+test("only names with a domain other than Kubernetes' own are extended resources", () => {
   const names = ["cpu", "example.com/dongle", "kubernetes.io/x", "a.kubernetes.io/x", "hugepages-2Mi", "requests.a/b"];
   expect(names.filter(isExtendedResource)).toEqual(["example.com/dongle"]);
 });

@@ -1,17 +1,21 @@
-import type { NodeStatus, Quantity as QuantityText } from "../../../proto/kubernetes/gen/types.ts";
+import type { NodeStatus, Quantity } from "../../../proto/kubernetes/gen/types.ts";
 import {
   addQuantities,
   compareQuantities,
   formatQuantity,
+  type ParsedQuantity,
   parseQuantity,
-  type Quantity,
   subtractQuantities,
 } from "../../../proto/kubernetes/quantity.ts";
+import {
+  HUGE_PAGES_PREFIX,
+  isHugePages,
+  isNativeResource,
+  type ResourceList,
+} from "../../../proto/kubernetes/resource-list.ts";
 import { readQuantity, thresholdAmount } from "./eviction-thresholds.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import type { ObservedMachine } from "./observed-node.ts";
-
-export type ResourceList = Readonly<Record<string, QuantityText>>;
 
 type ResourceMachine = Pick<ObservedMachine, "cpuCount" | "memoryBytes" | "hugePages" | "storageBytes">;
 
@@ -26,10 +30,12 @@ export type ResourceSettings = Pick<
   | "evictionHard"
 >;
 
-const zero: Quantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
-const HUGE_PAGES = "hugepages-";
+const ZERO: ParsedQuantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
 
-/** What the node has and gives: what the machine has, over what `before` says of resources that others tell of. */
+/**
+ * Capacity and allocatable of the node: those of the machine, over the resources in `before` that other programs
+ * report.
+ */
 export function nodeResources(
   machine: ResourceMachine,
   before: Pick<NodeStatus, "capacity" | "allocatable">,
@@ -40,14 +46,14 @@ export function nodeResources(
   return { capacity, allocatable: { ...others, ...allocatableOf(capacity, settings) } };
 }
 
-/** A resource of devices that is in no capacity any more cannot be had. */
+/** A device resource that has no capacity any more is dropped from allocatable. */
 function othersAllocatable(before: ResourceList, capacity: ResourceList): ResourceList {
   return Object.fromEntries(
     Object.entries(before).filter(([name]) => Object.hasOwn(capacity, name) || !isExtendedResource(name)),
   );
 }
 
-/** What the machine has, in the API's words. */
+/** The capacity of the machine as an API resource list. */
 export function machineCapacity(machine: ResourceMachine, settings: ResourceSettings): ResourceList {
   const { cpuCount, memoryBytes, hugePages, storageBytes } = machine;
   const { maxPods, podsPerCore, localStorageCapacityIsolation } = settings;
@@ -56,7 +62,7 @@ export function machineCapacity(machine: ResourceMachine, settings: ResourceSett
     cpu: String(cpuCount),
     ...(storage === undefined ? {} : { "ephemeral-storage": storage }),
     ...Object.fromEntries(
-      hugePages.map((pages) => [`${HUGE_PAGES}${bytes(pages.pageBytes)}`, bytes(pages.totalBytes)]),
+      hugePages.map((pages) => [`${HUGE_PAGES_PREFIX}${bytes(pages.pageBytes)}`, bytes(pages.totalBytes)]),
     ),
     memory: bytes(memoryBytes),
     pods: String(podsPerCore > 0 ? Math.min(maxPods, cpuCount * podsPerCore) : maxPods),
@@ -64,8 +70,8 @@ export function machineCapacity(machine: ResourceMachine, settings: ResourceSett
 }
 
 /**
- * What pods may have of a capacity: less what is reserved, never below nothing. Memory is less by all huge pages too, since they are
- * taken out of it. Resources that nobody reserves anything of, those of others included, are there in full.
+ * Allocatable: the capacity less the reservations, never below zero. Memory is also less all huge pages, since they are
+ * taken out of it. Resources without reservations, those of others included, stay as they are.
  */
 export function allocatableOf(capacity: ResourceList, settings: ResourceSettings): ResourceList {
   const reserved = reservations(capacity, settings);
@@ -80,17 +86,15 @@ export function allocatableOf(capacity: ResourceList, settings: ResourceSettings
   return left["memory"] === undefined ? left : { ...left, memory };
 }
 
-/** True for `hugepages-2Mi` and the like. Rule: IsHugePageResourceName. */
-export function isHugePages(name: string): boolean {
-  return name.startsWith(HUGE_PAGES);
-}
-
-/** Resources of devices and of administrators, such as `example.com/dongle`. Rule: IsExtendedResourceName, but for the syntax. */
+/**
+ * Resources of device plugins and administrators, such as `example.com/dongle`. Rule: IsExtendedResourceName, without
+ * its syntax check.
+ */
 export function isExtendedResource(name: string): boolean {
-  return name.includes("/") && !name.includes("kubernetes.io/") && !name.startsWith("requests.");
+  return !isNativeResource(name) && !name.startsWith("requests.");
 }
 
-function reservations(capacity: ResourceList, settings: ResourceSettings): Readonly<Record<string, Quantity>> {
+function reservations(capacity: ResourceList, settings: ResourceSettings): Readonly<Record<string, ParsedQuantity>> {
   const { systemReserved, kubeReserved, reservedSystemCPUs, evictionHard } = settings;
   const cpus = cpuListSize(reservedSystemCPUs);
   const system = cpus > 0 ? { ...systemReserved, cpu: String(cpus) } : systemReserved;
@@ -106,12 +110,12 @@ function reservations(capacity: ResourceList, settings: ResourceSettings): Reado
         readQuantity(kube[name]),
         thresholdAmount(eviction[name], readQuantity(capacity[name])),
       ];
-      return [name, parts.reduce(addQuantities, zero)];
+      return [name, parts.reduce(addQuantities, ZERO)];
     }),
   );
 }
 
-/** How many CPUs a list such as `0-3,8` names. */
+/** The number of CPUs in a list such as `0-3,8`. */
 function cpuListSize(list: string): number {
   const cpus = new Set<number>();
   for (const part of list.split(",")) {
@@ -122,11 +126,11 @@ function cpuListSize(list: string): number {
   return cpus.size;
 }
 
-function remainder(text: QuantityText, taken: Quantity): QuantityText {
-  const left = subtractQuantities(readQuantity(text), taken);
-  return compareQuantities(left, zero) < 0 ? "0" : formatQuantity(left);
+function remainder(text: Quantity, subtracted: ParsedQuantity): Quantity {
+  const left = subtractQuantities(readQuantity(text), subtracted);
+  return compareQuantities(left, ZERO) < 0 ? "0" : formatQuantity(left);
 }
 
-function bytes(count: number): QuantityText {
+function bytes(count: number): Quantity {
   return formatQuantity({ ...parseQuantity(Math.max(0, Math.trunc(count))), format: "BinarySI" });
 }

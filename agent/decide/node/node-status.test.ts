@@ -3,13 +3,13 @@ import type { NodeAddress, NodeStatus } from "../../../proto/kubernetes/gen/type
 import { nodeSettings, observedMachine, observedNode, observedRuntime } from "../../../test/fakes/observed-node.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import { nodeStatus } from "./node-status.ts";
-import { type ObservedNode, silentRuntime } from "./observed-node.ts";
+import { type ObservedNode, unknownRuntime } from "./observed-node.ts";
 
 const start = Date.parse("2026-01-01T00:00:00Z");
 const status = (observed: Partial<ObservedNode> = {}, settings: Partial<NodeSettings> = {}, before: NodeStatus = {}) =>
   nodeStatus({ ...observedNode, ...observed }, before, { ...nodeSettings, ...settings }, start);
 
-test("a status says everything that is known of the node", () => {
+test("a status has everything that is known of the node", () => {
   expect(status()).toMatchInlineSnapshot(`
     {
       "addresses": [
@@ -102,11 +102,11 @@ test("a status says everything that is known of the node", () => {
   `);
 });
 
-test("addresses", () => {
-  const told: readonly NodeAddress[] = [{ type: "ExternalIP", address: "203.0.113.1" }];
+test("the addresses follow from the node's own, --node-ip and the cloud provider", () => {
+  const reported: readonly NodeAddress[] = [{ type: "ExternalIP", address: "203.0.113.1" }];
   const cloud = { isCloudExternal: true };
   const one = { nodeIPs: ["192.0.2.1"] };
-  const before = { addresses: told };
+  const before = { addresses: reported };
   const print = ({ addresses = [] }: NodeStatus) =>
     addresses.map(({ type, address }) => `${type} ${address}`).join(", ");
   const rows = {
@@ -115,9 +115,9 @@ test("addresses", () => {
     "none yet": print(status({ addresses: [] })),
     "the last one has gone": print(status({ addresses: [] }, {}, before)),
     "another one": print(status({}, {}, before)),
-    "a cloud, which has not told": print(status({}, cloud)),
-    "a cloud, which has not told, and --node-ip": print(status({}, { ...cloud, ...one })),
-    "a cloud, which has told": print(status({}, { ...cloud, ...one }, before)),
+    "a cloud provider without addresses": print(status({}, cloud)),
+    "a cloud provider without addresses, and --node-ip": print(status({}, { ...cloud, ...one })),
+    "a cloud provider with addresses": print(status({}, { ...cloud, ...one }, before)),
   };
   const lines = Object.entries(rows).map(([name, text]) => `${name}: ${text}`);
   expect(`\n${lines.join("\n")}\n`).toMatchInlineSnapshot(`
@@ -127,14 +127,14 @@ test("addresses", () => {
     none yet: Hostname node-a
     the last one has gone: ExternalIP 203.0.113.1
     another one: InternalIP 192.0.2.1, Hostname node-a
-    a cloud, which has not told: Hostname node-a
-    a cloud, which has not told, and --node-ip: InternalIP 192.0.2.1, Hostname node-a
-    a cloud, which has told: ExternalIP 203.0.113.1
+    a cloud provider without addresses: Hostname node-a
+    a cloud provider without addresses, and --node-ip: InternalIP 192.0.2.1, Hostname node-a
+    a cloud provider with addresses: ExternalIP 203.0.113.1
     "
   `);
 });
 
-test("images: the largest first, of each five names, those with digests before those with tags", () => {
+test("images are sorted by size, with five names each, digests before tags", () => {
   const image = (id: string, sizeBytes: number, digests: readonly string[], tags: readonly string[]) => ({
     id,
     sizeBytes,
@@ -149,14 +149,14 @@ test("images: the largest first, of each five names, those with digests before t
     image("d", 0, [], []),
   ];
   const print = ({ images: found }: NodeStatus) =>
-    found?.map(({ names: all = [], sizeBytes }) => `${sizeBytes}: ${all.join(" ")}`) ?? "not told";
+    found?.map(({ names: all = [], sizeBytes }) => `${sizeBytes}: ${all.join(" ")}`) ?? "absent";
   expect({
     all: print(status({ images })),
     "at most two": print(status({ images }, { nodeStatusMaxImages: 2 })),
     "without a limit": print(status({ images }, { nodeStatusMaxImages: -1 })).length,
-    "none to be told": print(status({ images }, { nodeStatusMaxImages: 0 })),
+    "none to be reported": print(status({ images }, { nodeStatusMaxImages: 0 })),
     "not listed yet": print(status({ images: undefined })),
-    "not listed yet, but told by an earlier agent": print(
+    "not listed yet, but reported by an earlier agent": print(
       status({ images: undefined }, {}, { images: [{ names: ["x"] }] }),
     ),
     "there are none any more": print(status({ images: [] }, {}, { images: [{ names: ["x"] }] })),
@@ -172,9 +172,9 @@ test("images: the largest first, of each five names, those with digests before t
         "7: c@1 c@2 t:0 t:1 t:2",
         "5: b:1",
       ],
-      "none to be told": [],
-      "not listed yet": "not told",
-      "not listed yet, but told by an earlier agent": [
+      "none to be reported": [],
+      "not listed yet": "absent",
+      "not listed yet, but reported by an earlier agent": [
         "undefined: x",
       ],
       "there are none any more": [],
@@ -183,7 +183,7 @@ test("images: the largest first, of each five names, those with digests before t
   `);
 });
 
-test("what the runtime can, in the order of the names, and kept while it is away", () => {
+test("the runtime's features are sorted by name and kept while the runtime is unavailable", () => {
   const handler = (name: string, userNamespaces: boolean) => ({ name, userNamespaces, recursiveReadOnlyMounts: true });
   const runtime = {
     ...observedRuntime,
@@ -196,8 +196,8 @@ test("what the runtime can, in the order of the names, and kept while it is away
   const rows = {
     "it tells": print(known),
     "it tells nothing": print(status()),
-    "it was never heard": print(status({ runtime: silentRuntime })),
-    "it is not heard yet, an earlier agent heard it": print(status({ runtime: silentRuntime }, {}, known)),
+    "it has never responded": print(status({ runtime: unknownRuntime })),
+    "it has not responded yet, but to an earlier agent": print(status({ runtime: unknownRuntime }, {}, known)),
     "its version is not known": print(status({ runtime: { ...observedRuntime, version: "" } })),
   };
   const lines = Object.entries(rows).map(([name, text]) => `${name}:\n  ${text}`);
@@ -207,9 +207,9 @@ test("what the runtime can, in the order of the names, and kept while it is away
       containerd://1.6.20 [{"features":{"recursiveReadOnlyMounts":true,"userNamespaces":false}},{"name":"runc","features":{"recursiveReadOnlyMounts":true,"userNamespaces":true}}] {"supplementalGroupsPolicy":false}
     it tells nothing:
       containerd://1.6.20 [] undefined
-    it was never heard:
+    it has never responded:
       unknown://Unknown undefined undefined
-    it is not heard yet, an earlier agent heard it:
+    it has not responded yet, but to an earlier agent:
       containerd://1.6.20 [{"features":{"recursiveReadOnlyMounts":true,"userNamespaces":false}},{"name":"runc","features":{"recursiveReadOnlyMounts":true,"userNamespaces":true}}] {"supplementalGroupsPolicy":false}
     its version is not known:
       containerd://Unknown [] undefined
@@ -217,7 +217,7 @@ test("what the runtime can, in the order of the names, and kept while it is away
   `);
 });
 
-test("a runtime's version is one that others can compare", () => {
+test("a runtime's version has a form that clients can compare", () => {
   const version = (text: string) =>
     status({ runtime: { ...observedRuntime, version: text } }).nodeInfo?.containerRuntimeVersion.slice(
       "containerd://".length,
@@ -237,7 +237,7 @@ test("a runtime's version is one that others can compare", () => {
   `);
 });
 
-test("what is others' stays, what nobody has any more goes", () => {
+test("fields of other writers are kept, obsolete fields are removed", () => {
   const before: NodeStatus = {
     capacity: { cpu: "1", "example.com/dongle": "2", "scheduling.k8s.io/foo": "1" },
     allocatable: { cpu: "1", "example.com/dongle": "1", "example.com/gone": "3", odd: "1" },
@@ -293,7 +293,7 @@ test("a feature whose gate is off is not declared", () => {
   expect(status({}, { declaredFeatures: [] }, before).declaredFeatures).toBeUndefined();
 });
 
-test("swap is told where there is some, and a port where somebody listens", () => {
+test("swap is reported if there is some, and the kubelet port if it is served", () => {
   const machine = { ...observedMachine, swapBytes: 1 << 20 };
   expect(status({ machine }).nodeInfo?.swap).toEqual({ capacity: 1 << 20 });
   expect(status({}, { kubeletPort: undefined }).daemonEndpoints).toBeUndefined();

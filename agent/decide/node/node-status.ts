@@ -8,13 +8,13 @@ import { nodeAddresses } from "./node-addresses.ts";
 import { nodeConditions } from "./node-conditions.ts";
 import { nodeResources } from "./node-resources.ts";
 import type { NodeSettings } from "./node-settings.ts";
-import type { NodeImage, ObservedNode, OfferedFeatures } from "./observed-node.ts";
+import type { NodeImage, ObservedNode, RuntimeHandlerFeatures } from "./observed-node.ts";
 
 const MAX_NAMES_PER_IMAGE = 5;
 
 /**
- * The status of the node's object: what this agent knows of it, over `before`, of which it keeps what is others' (their conditions and
- * resources, attached volumes). Total: what is not known is left out.
+ * The status of the Node: what this agent knows, over `before`, of which it keeps the fields of others (their
+ * conditions and resources, attached volumes). Total: unknown values are left out.
  */
 export function nodeStatus(
   observed: ObservedNode,
@@ -23,9 +23,9 @@ export function nodeStatus(
   now: number,
 ): NodeStatus {
   const { capacity, allocatable } = nodeResources(observed.machine, before, settings);
-  const { declaredFeatures: _, ...kept } = before;
+  const { declaredFeatures: _, ...others } = before;
   return {
-    ...kept,
+    ...others,
     addresses: nodeAddresses(observed.addresses, before.addresses ?? [], settings),
     allocatable,
     capacity,
@@ -36,11 +36,11 @@ export function nodeStatus(
     ...(settings.declaredFeatures.length === 0 ? {} : { declaredFeatures: settings.declaredFeatures }),
     ...runtimeFeatures(observed),
     ...(observed.images === undefined ? {} : { images: nodeImages(observed.images, settings.nodeStatusMaxImages) }),
-    nodeInfo: nodeSystem(observed, before.nodeInfo, settings),
+    nodeInfo: nodeSystemInfo(observed, before.nodeInfo, settings),
   };
 }
 
-/** What the runtime can, as long as it has told; what it told before is kept while it is away. */
+/** The runtime's features; while the runtime has not reported any, the reported ones stay. */
 function runtimeFeatures({ runtime }: ObservedNode): Pick<NodeStatus, "runtimeHandlers" | "features"> {
   const { conditions, handlers, supplementalGroupsPolicy } = runtime;
   if (conditions === undefined) return {};
@@ -50,11 +50,11 @@ function runtimeFeatures({ runtime }: ObservedNode): Pick<NodeStatus, "runtimeHa
   };
 }
 
-function runtimeHandler({ name, recursiveReadOnlyMounts, userNamespaces }: OfferedFeatures): NodeRuntimeHandler {
+function runtimeHandler({ name, recursiveReadOnlyMounts, userNamespaces }: RuntimeHandlerFeatures): NodeRuntimeHandler {
   return { ...(name === "" ? {} : { name }), features: { recursiveReadOnlyMounts, userNamespaces } };
 }
 
-/** The largest first, of each its names with digests before those with tags. */
+/** The largest images first; of each image its names with digests before those with tags. */
 function nodeImages(images: readonly NodeImage[], max: number): readonly ContainerImage[] {
   const sorted = images.toSorted((a, b) => b.sizeBytes - a.sizeBytes || (a.id > b.id ? -1 : 1));
   return (max < 0 ? sorted : sorted.slice(0, max)).map(({ digests, tags, sizeBytes }) => ({
@@ -63,17 +63,17 @@ function nodeImages(images: readonly NodeImage[], max: number): readonly Contain
   }));
 }
 
-function nodeSystem(
+function nodeSystemInfo(
   { machine, runtime }: ObservedNode,
   before: NodeSystemInfo | undefined,
   { kubeletVersion }: Pick<NodeSettings, "kubeletVersion">,
 ): NodeSystemInfo {
   const { architecture, bootID, kernelVersion, machineID, osImage, systemUUID, swapBytes } = machine;
-  const told = runtime.name === "" ? before?.containerRuntimeVersion : undefined;
+  const reported = runtime.name === "" ? before?.containerRuntimeVersion : undefined;
   return {
     architecture,
     bootID,
-    containerRuntimeVersion: told ?? `${runtime.name || "unknown"}://${plainVersion(runtime.version)}`,
+    containerRuntimeVersion: reported ?? `${runtime.name || "unknown"}://${comparableVersion(runtime.version)}`,
     kernelVersion,
     kubeProxyVersion: "",
     kubeletVersion,
@@ -89,7 +89,10 @@ const PARTS = "[0-9A-Za-z-]+(?:\\.[0-9A-Za-z-]+)*";
 const SEMANTIC = new RegExp(`^\\s*v?(\\d+\\.\\d+\\.\\d+(?:-${PARTS})?(?:\\+${PARTS})?)\\s*$`);
 const GENERIC = /^\s*v?(\d+(?:\.\d+)+)/;
 
-/** What others can compare: a semantic version as it is, of any other its numbers, so `1.6.20~ds1` is `1.6.20`. */
-function plainVersion(version: string): string {
+/**
+ * A version that clients can compare: a semantic version as it is, of any other its numbers, so `1.6.20~ds1` is
+ * `1.6.20`.
+ */
+function comparableVersion(version: string): string {
   return (SEMANTIC.exec(version) ?? GENERIC.exec(version))?.[1] ?? "Unknown";
 }

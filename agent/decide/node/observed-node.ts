@@ -1,4 +1,4 @@
-/** The machine as it is known from its start on. What could not be read is empty, or undefined. */
+/** The machine's constant properties, read at the start. Unreadable values are empty or undefined. */
 export interface ObservedMachine {
   /** Logical CPUs that are online. */
   readonly cpuCount: number;
@@ -6,18 +6,18 @@ export interface ObservedMachine {
   readonly memoryBytes: number;
   /** `SwapTotal`; 0 without swap. */
   readonly swapBytes: number;
-  /** Every size of huge pages that the kernel has, also those of which none are set aside. */
+  /** All huge page sizes of the kernel, also those without pages. */
   readonly hugePages: readonly HugePages[];
-  /** Of the file system that holds the root directory. */
+  /** The size of the file system that holds the root directory. */
   readonly storageBytes: number | undefined;
   readonly machineID: string;
   readonly systemUUID: string;
   readonly bootID: string;
   readonly kernelVersion: string;
   readonly osImage: string;
-  /** In Go's words, as all of Kubernetes has it: `amd64`, `arm64`, `arm`. */
+  /** As Go names it: `amd64`, `arm64`, `arm`. */
   readonly architecture: string;
-  /** Whether profiles of AppArmor can be enforced. */
+  /** Whether AppArmor profiles can be enforced. */
   readonly hasAppArmor: boolean;
 }
 
@@ -26,19 +26,19 @@ export interface HugePages {
   readonly totalBytes: number;
 }
 
-/** What the container runtime says of itself. */
+/** What the container runtime reports about itself. */
 export interface ObservedRuntime {
-  /** Empty until it has told. */
+  /** Empty until it has responded. */
   readonly name: string;
   readonly version: string;
-  /** Undefined until it has told. */
+  /** Undefined until it has responded. */
   readonly conditions: readonly ObservedRuntimeCondition[] | undefined;
-  readonly handlers: readonly OfferedFeatures[];
-  /** Undefined where the runtime does not tell. */
+  readonly handlers: readonly RuntimeHandlerFeatures[];
+  /** Undefined if the runtime does not report it. */
   readonly supplementalGroupsPolicy: boolean | undefined;
-  /** When it last said that it is ready; undefined when it never has. */
+  /** When it last reported that it is ready; undefined if never. */
   readonly readyAt: number | undefined;
-  /** False while our last question has had no answer, or another answer than that it is ready. */
+  /** False while our last call has no response, or one other than ready. */
   readonly isReady: boolean;
 }
 
@@ -49,8 +49,8 @@ export interface ObservedRuntimeCondition {
   readonly message: string;
 }
 
-export interface OfferedFeatures {
-  /** Empty for the default one. */
+export interface RuntimeHandlerFeatures {
+  /** Empty for the default handler. */
   readonly name: string;
   readonly recursiveReadOnlyMounts: boolean;
   readonly userNamespaces: boolean;
@@ -63,37 +63,49 @@ export interface NodeImage {
   readonly sizeBytes: number;
 }
 
-/** How much there is of something, and how much of that is left. */
-export interface Supply {
+/** The capacity of a resource and how much of it is available. */
+export interface SignalObservation {
   readonly capacity: number;
   readonly available: number;
 }
 
-/** By the signals of thresholds (`memory.available`), those that could be measured. */
-export type Supplies = Readonly<Record<string, Supply | undefined>>;
+/** By eviction signal (`memory.available`); signals that could not be measured are missing. */
+export type SignalObservations = Readonly<Record<string, SignalObservation | undefined>>;
 
-/** Of which resource the node has too little. */
-export interface Pressure {
+/** Which resources the node is short of. */
+export interface NodePressure {
   readonly memory: boolean;
   readonly disk: boolean;
   readonly pid: boolean;
 }
 
-/** The node as this agent sees it, at one moment. */
+/** The node as observed at one moment. */
 export interface ObservedNode {
   readonly machine: ObservedMachine;
   readonly runtime: ObservedRuntime;
-  /** Addresses that the node is reached by, the primary first; none while it has none. */
+  /** The node's addresses, the primary first; empty while it has none. */
   readonly addresses: readonly string[];
   /** Undefined until they were listed for the first time. */
   readonly images: readonly NodeImage[] | undefined;
-  readonly pressure: Pressure;
-  /** The machine is about to be switched off. */
+  readonly pressure: NodePressure;
+  /** The machine is about to shut down. */
   readonly isShuttingDown: boolean;
 }
 
-/** What is known of a runtime before it was asked. */
-export const silentRuntime: ObservedRuntime = {
+/** The eviction signals as measured at one moment. */
+export interface SignalMeasurement {
+  readonly at: number;
+  readonly observations: SignalObservations;
+}
+
+/** What the node shows, before anything was decided about it. */
+export interface NodeObservation extends Omit<ObservedNode, "pressure"> {
+  /** Undefined until they were measured for the first time. */
+  readonly signals: SignalMeasurement | undefined;
+}
+
+/** A runtime before its first response. */
+export const unknownRuntime: ObservedRuntime = {
   name: "",
   version: "",
   conditions: undefined,
@@ -103,4 +115,4 @@ export const silentRuntime: ObservedRuntime = {
   isReady: false,
 };
 
-export const noPressure: Pressure = { memory: false, disk: false, pid: false };
+export const noPressure: NodePressure = { memory: false, disk: false, pid: false };

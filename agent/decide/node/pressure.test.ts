@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { nodeSettings } from "../../../test/fakes/observed-node.ts";
-import type { Supplies } from "./observed-node.ts";
+import type { SignalObservations } from "./observed-node.ts";
 import {
   decidePressure,
   emptyPressureMemory,
@@ -9,7 +9,7 @@ import {
   signalsOf,
 } from "./pressure.ts";
 
-const plenty: Supplies = {
+const plenty: SignalObservations = {
   "memory.available": { capacity: 2 ** 33, available: 2 ** 32 },
   "nodefs.available": { capacity: 100, available: 100 },
   "nodefs.inodesFree": { capacity: 100, available: 100 },
@@ -20,65 +20,79 @@ const plenty: Supplies = {
 const hundred = (available: number) => ({ capacity: 100, available });
 const memory = (available: number) => ({ capacity: 2 ** 33, available });
 
-function feltOf(supplies: Supplies, settings: Partial<PressureSettings> = {}): string {
-  const { pressure, shortages } = decidePressure(supplies, emptyPressureMemory, { ...nodeSettings, ...settings }, 0);
-  const felt = Object.entries(pressure).flatMap(([name, isFelt]) => (isFelt ? [name] : []));
-  return `${felt.join(" ") || "none"}: ${shortages.map((text) => text.split(" ")[0]).join(" ")}`;
+function feltOf(supplies: SignalObservations, settings: Partial<PressureSettings> = {}): string {
+  const { pressure, thresholdsMet } = decidePressure(
+    supplies,
+    emptyPressureMemory,
+    { ...nodeSettings, ...settings },
+    0,
+  );
+  const active = Object.entries(pressure).flatMap(([name, isActive]) => (isActive ? [name] : []));
+  return `${active.join(" ") || "none"}: ${thresholdsMet.map((text) => text.split(" ")[0]).join(" ")}`;
 }
 
-const rows: readonly [name: string, supplies: Supplies, felt: string, settings?: Partial<PressureSettings>][] = [
-  ["plenty of everything", plenty, "none: "],
-  ["memory at its threshold", { ...plenty, "memory.available": memory(100 * 2 ** 20) }, "none: "],
-  ["a byte less", { ...plenty, "memory.available": memory(100 * 2 ** 20 - 1) }, "memory: memory.available"],
-  ["a disk of pods that is nearly full", { ...plenty, "nodefs.available": hundred(9) }, "disk: nodefs.available"],
-  ["a disk of images that is nearly full", { ...plenty, "imagefs.available": hundred(14) }, "disk: imagefs.available"],
+const rows: readonly [
+  name: string,
+  supplies: SignalObservations,
+  felt: string,
+  settings?: Partial<PressureSettings>,
+][] = [
+  ["no resource is short", plenty, "none: "],
+  ["memory is exactly at its threshold", { ...plenty, "memory.available": memory(100 * 2 ** 20) }, "none: "],
   [
-    "few inodes on both",
+    "memory is one byte below its threshold",
+    { ...plenty, "memory.available": memory(100 * 2 ** 20 - 1) },
+    "memory: memory.available",
+  ],
+  ["nodefs is nearly full", { ...plenty, "nodefs.available": hundred(9) }, "disk: nodefs.available"],
+  ["imagefs is nearly full", { ...plenty, "imagefs.available": hundred(14) }, "disk: imagefs.available"],
+  [
+    "both file systems are short of inodes",
     { ...plenty, "nodefs.inodesFree": hundred(4), "imagefs.inodesFree": hundred(1) },
     "disk: nodefs.inodesFree imagefs.inodesFree",
   ],
-  ["few processes, and no threshold for them", { ...plenty, "pid.available": hundred(0) }, "none: "],
+  ["processes are short, without a threshold", { ...plenty, "pid.available": hundred(0) }, "none: "],
   [
-    "few processes, below a threshold",
+    "processes are short, below a threshold",
     { ...plenty, "pid.available": hundred(4) },
     "pid: pid.available",
     { evictionHard: { "pid.available": "5%" } },
   ],
-  ["nothing that could be measured", {}, "none: "],
+  ["no signal could be measured", {}, "none: "],
   [
-    "thresholds that are none",
+    "thresholds are disabled",
     { "memory.available": memory(0), "nodefs.available": hundred(0) },
     "none: ",
     { evictionHard: { "memory.available": "0%", "nodefs.available": "100%" } },
   ],
   [
-    "a soft threshold, whose grace has not passed",
+    "a soft threshold is met within its grace period",
     plenty,
     "memory: memory.available",
     { evictionSoft: { "memory.available": "5Gi" }, evictionSoftGracePeriodMs: { "memory.available": 90_000 } },
   ],
-  ["a signal that nobody measures", plenty, "none: ", { evictionHard: { "containerfs.available": "99%" } }],
+  ["a threshold has an unknown signal", plenty, "none: ", { evictionHard: { "containerfs.available": "99%" } }],
 ];
-for (const [name, supplies, felt, settings] of rows)
-  test(`${name}: ${felt}`, () => {
-    expect(feltOf(supplies, settings)).toBe(felt);
+for (const [name, supplies, active, settings] of rows)
+  test(`${name}: ${active}`, () => {
+    expect(feltOf(supplies, settings)).toBe(active);
   });
 
-test("a shortage is told with its figures", () => {
+test("a met threshold is described with its figures", () => {
   const scarce = { ...plenty, "imagefs.available": hundred(14) };
-  const { shortages } = decidePressure(scarce, emptyPressureMemory, nodeSettings, 0);
-  expect(shortages).toEqual(["imagefs.available is 14 of 100, its hard threshold 15%"]);
+  const { thresholdsMet } = decidePressure(scarce, emptyPressureMemory, nodeSettings, 0);
+  expect(thresholdsMet).toEqual(["imagefs.available is 14 of 100, its hard threshold 15%"]);
 });
 
-/** Looks at the memory that is left, at so many seconds; tells when the pressure came and went. */
-function story(
+/** Observes the available memory at the given seconds; returns when the pressure started and ended. */
+function report(
   settings: Partial<PressureSettings>,
-  looks: readonly (readonly [second: number, available: number])[],
+  observations: readonly (readonly [second: number, available: number])[],
 ): string {
   let kept: PressureMemory = emptyPressureMemory;
   let was = false;
   const changes: string[] = [];
-  for (const [second, available] of looks) {
+  for (const [second, available] of observations) {
     const decided = decidePressure(
       { "memory.available": memory(available) },
       kept,
@@ -95,24 +109,24 @@ function story(
 const every10 = (from: number, to: number, available: number) =>
   Array.from({ length: (to - from) / 10 + 1 }, (_, n) => [from + 10 * n, available] as const);
 
-test("a pressure lasts until it was not felt for its period", () => {
-  expect(story({}, [...every10(0, 20, 0), ...every10(30, 600, 2 ** 32)])).toBe("on at 0, off at 320");
-  expect(story({ evictionPressureTransitionPeriodMs: 30_000 }, [[0, 0], ...every10(10, 60, 2 ** 32)])).toBe(
+test("a pressure lasts until it was not observed for its period", () => {
+  expect(report({}, [...every10(0, 20, 0), ...every10(30, 600, 2 ** 32)])).toBe("on at 0, off at 320");
+  expect(report({ evictionPressureTransitionPeriodMs: 30_000 }, [[0, 0], ...every10(10, 60, 2 ** 32)])).toBe(
     "on at 0, off at 30",
   );
-  expect(story({}, [[0, 0], ...every10(10, 200, 2 ** 32), [210, 0], ...every10(220, 600, 2 ** 32)])).toBe(
+  expect(report({}, [[0, 0], ...every10(10, 200, 2 ** 32), [210, 0], ...every10(220, 600, 2 ** 32)])).toBe(
     "on at 0, off at 510",
   );
 });
 
-test("where evictions are due, as much is wanted back as is to be reclaimed at least", () => {
+test("once evictions are due, the pressure lasts until the minimum reclaim is reached", () => {
   const settings = {
     evictionMinimumReclaim: { "memory.available": "50Mi" },
     evictionPressureTransitionPeriodMs: 1_000,
   };
   const mebi = 2 ** 20;
   expect(
-    story(settings, [
+    report(settings, [
       [0, 120 * mebi],
       [10, 99 * mebi],
       [20, 149 * mebi],
@@ -126,13 +140,13 @@ test("where evictions are due, as much is wanted back as is to be reclaimed at l
     evictionSoftGracePeriodMs: { "memory.available": 15_000 },
   };
   expect(
-    story(soft, [
+    report(soft, [
       [0, 99 * mebi],
       [10, 149 * mebi],
     ]),
   ).toBe("on at 0, off at 10");
   expect(
-    story(soft, [
+    report(soft, [
       [0, 99 * mebi],
       [10, 99 * mebi],
       [20, 149 * mebi],
@@ -142,11 +156,11 @@ test("where evictions are due, as much is wanted back as is to be reclaimed at l
 });
 
 test("a clock that is set back by an hour makes no pressure last longer than its period", () => {
-  const looks = [[3600, 0], ...every10(3610, 3700, 2 ** 32), ...every10(100, 500, 2 ** 32)] as const;
-  expect(story({}, looks)).toBe("on at 3600, off at 400");
+  const observations = [[3600, 0], ...every10(3610, 3700, 2 ** 32), ...every10(100, 500, 2 ** 32)] as const;
+  expect(report({}, observations)).toBe("on at 3600, off at 400");
 });
 
-test("only what has a threshold has to be measured", () => {
+test("only signals with a threshold have to be measured", () => {
   const evictionHard = { "memory.available": "100Mi", "nodefs.available": "0%" };
   expect([...signalsOf({ ...nodeSettings, evictionHard, evictionSoft: { "pid.available": "5%" } })]).toEqual([
     "memory.available",

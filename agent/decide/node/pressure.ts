@@ -1,7 +1,7 @@
 import { parseQuantity, toNumber } from "../../../proto/kubernetes/quantity.ts";
 import { thresholdAmount } from "./eviction-thresholds.ts";
 import type { NodeSettings } from "./node-settings.ts";
-import { noPressure, type Pressure, type Supplies, type Supply } from "./observed-node.ts";
+import { type NodePressure, noPressure, type SignalObservation, type SignalObservations } from "./observed-node.ts";
 
 export type PressureSettings = Pick<
   NodeSettings,
@@ -12,20 +12,23 @@ export type PressureSettings = Pick<
   | "evictionPressureTransitionPeriodMs"
 >;
 
-/** What is kept between two measurements. Lost, a pressure that is over ends at once, as with the kubelet. */
+/**
+ * What is remembered between two observations. If it is lost, a pressure that is over ends at once, as with the
+ * kubelet.
+ */
 export interface PressureMemory {
-  /** Since when there has been too little, by threshold. */
-  readonly shortSince: ReadonlyMap<string, number>;
-  /** When each pressure was last felt. */
-  readonly feltAt: ReadonlyMap<keyof Pressure, number>;
+  /** When each met threshold was first observed. */
+  readonly thresholdsFirstObservedAt: ReadonlyMap<string, number>;
+  /** When each pressure was last observed. */
+  readonly lastObservedAt: ReadonlyMap<keyof NodePressure, number>;
 }
 
-export const emptyPressureMemory: PressureMemory = { shortSince: new Map(), feltAt: new Map() };
+export const emptyPressureMemory: PressureMemory = { thresholdsFirstObservedAt: new Map(), lastObservedAt: new Map() };
 
 export interface PressureDecision {
-  readonly pressure: Pressure;
-  /** What there is too little of now, a sentence each. */
-  readonly shortages: readonly string[];
+  readonly pressure: NodePressure;
+  /** The thresholds that are met now, a sentence each. */
+  readonly thresholdsMet: readonly string[];
   readonly memory: PressureMemory;
 }
 
@@ -36,7 +39,7 @@ interface Threshold {
   readonly graceMs: number;
 }
 
-const pressureOf: ReadonlyMap<string, keyof Pressure> = new Map([
+const pressureOf: ReadonlyMap<string, keyof NodePressure> = new Map([
   ["memory.available", "memory"],
   ["nodefs.available", "disk"],
   ["nodefs.inodesFree", "disk"],
@@ -45,7 +48,7 @@ const pressureOf: ReadonlyMap<string, keyof Pressure> = new Map([
   ["pid.available", "pid"],
 ]);
 
-/** The signals that somebody has set a threshold for: nothing else has to be measured. */
+/** The signals that have a threshold: only these have to be measured. */
 export function signalsOf({ evictionHard, evictionSoft }: PressureSettings): ReadonlySet<string> {
   return new Set(
     thresholdsOf({ evictionHard, evictionSoft, evictionSoftGracePeriodMs: {} }).map(({ signal }) => signal),
@@ -53,40 +56,41 @@ export function signalsOf({ evictionHard, evictionSoft }: PressureSettings): Rea
 }
 
 /**
- * Of what the node has too little. The rules are the kubelet's:
+ * The node's pressures, from its eviction signals. The rules are the kubelet's:
  *
- * - below a threshold there is pressure at once, also where the threshold is a soft one, whose grace only delays evictions;
- * - where evictions are due, the pressure lasts until as much more than the threshold is there as `evictionMinimumReclaim` says;
- * - a pressure is told until it was not felt for `evictionPressureTransitionPeriod`, so that it does not come and go.
+ * - below a threshold there is pressure at once, also for a soft threshold: its grace period only delays evictions;
+ * - once evictions are due, the pressure lasts until the signal exceeds the threshold by `evictionMinimumReclaim`;
+ * - a pressure is reported until it was not observed for `evictionPressureTransitionPeriod`, so that it does not flap.
  *
- * What could not be measured puts no pressure on anything. A clock that is set back makes no wait longer than it was meant to be.
+ * A signal that could not be measured causes no pressure. A clock that is set back makes no wait longer than
+ * configured.
  */
 export function decidePressure(
-  supplies: Supplies,
+  observations: SignalObservations,
   memory: PressureMemory,
   settings: PressureSettings,
   now: number,
 ): PressureDecision {
-  const shortSince = new Map<string, number>();
-  const feltAt = new Map([...memory.feltAt].map(([pressure, at]) => [pressure, Math.min(at, now)]));
-  const shortages: string[] = [];
+  const thresholdsFirstObservedAt = new Map<string, number>();
+  const lastObservedAt = new Map([...memory.lastObservedAt].map(([pressure, at]) => [pressure, Math.min(at, now)]));
+  const thresholdsMet: string[] = [];
   for (const threshold of thresholdsOf(settings)) {
     const { signal, kind, graceMs } = threshold;
-    const [pressure, supply] = [pressureOf.get(signal), supplies[signal]];
-    if (pressure === undefined || supply === undefined) continue;
+    const [pressure, observation] = [pressureOf.get(signal), observations[signal]];
+    if (pressure === undefined || observation === undefined) continue;
     const key = `${kind} ${signal}`;
-    const before = memory.shortSince.get(key);
+    const before = memory.thresholdsFirstObservedAt.get(key);
     const since = before === undefined ? now : Math.min(before, now);
     const isDue = before !== undefined && now - since >= graceMs;
-    if (!isShort(threshold, supply, isDue ? settings.evictionMinimumReclaim[signal] : undefined)) continue;
-    shortSince.set(key, since);
-    feltAt.set(pressure, now);
-    shortages.push(shortage(threshold, supply));
+    if (!isThresholdMet(threshold, observation, isDue ? settings.evictionMinimumReclaim[signal] : undefined)) continue;
+    thresholdsFirstObservedAt.set(key, since);
+    lastObservedAt.set(pressure, now);
+    thresholdsMet.push(describeThreshold(threshold, observation));
   }
   const lastsMs = settings.evictionPressureTransitionPeriodMs;
-  const felt = [...feltAt].filter(([, at]) => at === now || now - at < lastsMs);
-  const pressure = { ...noPressure, ...Object.fromEntries(felt.map(([name]) => [name, true])) };
-  return { pressure, shortages, memory: { shortSince, feltAt: new Map(felt) } };
+  const active = [...lastObservedAt].filter(([, at]) => at === now || now - at < lastsMs);
+  const pressure = { ...noPressure, ...Object.fromEntries(active.map(([name]) => [name, true])) };
+  return { pressure, thresholdsMet, memory: { thresholdsFirstObservedAt, lastObservedAt: new Map(active) } };
 }
 
 function thresholdsOf({
@@ -103,11 +107,18 @@ function thresholdsOf({
   return [...hard, ...soft].filter(({ value }) => value !== "0%" && value !== "100%");
 }
 
-function isShort({ value }: Threshold, { available, capacity }: Supply, reclaim: string | undefined): boolean {
-  const whole = parseQuantity(capacity);
-  return available < toNumber(thresholdAmount(value, whole)) + toNumber(thresholdAmount(reclaim, whole));
+function isThresholdMet(
+  { value }: Threshold,
+  { available, capacity }: SignalObservation,
+  reclaim: string | undefined,
+): boolean {
+  const capacityQuantity = parseQuantity(capacity);
+  return (
+    available <
+    toNumber(thresholdAmount(value, capacityQuantity)) + toNumber(thresholdAmount(reclaim, capacityQuantity))
+  );
 }
 
-function shortage({ signal, value, kind }: Threshold, { available, capacity }: Supply): string {
+function describeThreshold({ signal, value, kind }: Threshold, { available, capacity }: SignalObservation): string {
   return `${signal} is ${available} of ${capacity}, its ${kind} threshold ${value}`;
 }

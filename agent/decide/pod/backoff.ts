@@ -1,18 +1,43 @@
-/** Delays that double: the first one, and the longest. */
+import type { FailureRecord } from "./memory.ts";
+
+/** An exponential back-off: the first delay and the longest. */
 export interface Backoff {
-  readonly firstMs: number;
-  readonly longestMs: number;
+  readonly initialMs: number;
+  readonly maxMs: number;
 }
 
-/** How long to wait after so many failures in a row, in milliseconds; after none not at all. */
-export function delayOf({ firstMs, longestMs }: Backoff, failures: number): number {
-  return failures === 0 ? 0 : Math.min(firstMs * 2 ** (failures - 1), longestMs);
+/** The delay after `failures` failures in a row, in milliseconds; 0 after none. */
+export function backoffDelayMs({ initialMs, maxMs }: Backoff, failures: number): number {
+  return failures === 0 ? 0 : Math.min(initialMs * 2 ** (failures - 1), maxMs);
 }
 
 /**
- * When a delay that began at `since` is over, in epoch milliseconds. What began in the future means that the clock was set back, and
- * cannot be waited for: then it is over now.
+ * When a delay that started at `since` ends, in epoch milliseconds. A start in the future means that the clock was set
+ * back; then the delay ends now.
  */
 export function dueAfter(since: number, delayMs: number, now: number): number {
   return since > now ? now : since + delayMs;
+}
+
+type FailedAt = Pick<FailureRecord, "at" | "count">;
+
+const RETRY_BACKOFF: Backoff = { initialMs: 1_000, maxMs: 15_000 };
+const PULL_BACKOFF: Backoff = { initialMs: 10_000, maxMs: 300_000 };
+
+/**
+ * When a failed action may be retried. The kubelet retries any failure after 10 to 15 s. One second is enough for what
+ * recovers by itself, and doubling reaches the same 15 s.
+ */
+export function retryAt(failure: FailedAt, now: number): number {
+  return dueAfter(failure.at, backoffDelayMs(RETRY_BACKOFF, failure.count), now);
+}
+
+/** When a failed pull may be retried: after 10 s, doubling, at most 5 min, as with the kubelet. */
+export function pullRetryAt(failure: FailedAt, now: number): number {
+  return dueAfter(failure.at, backoffDelayMs(PULL_BACKOFF, failure.count), now);
+}
+
+/** Until when a failed pull is shown as the error; for the rest of the delay it is shown as a back-off. */
+export function pullErrorShownUntil(failure: FailedAt, now: number): number {
+  return failure.at + (pullRetryAt(failure, now) - failure.at) / 2;
 }

@@ -2,47 +2,53 @@ import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { StaticPodSource } from "../../../proto/kubernetes/static-pod.ts";
 
-/** Who asks for a pod: a manifest of this node, or the API server. */
+/** Where a pod comes from: a manifest of this node, or the API server. */
 export type DesiredSource = StaticPodSource | { readonly kind: "api" };
 
 export type SourceKind = DesiredSource["kind"];
 
-/** A pod that somebody wants on this node, or wanted until a moment ago. */
+/** A pod that a source wants on this node, or wanted until it was terminated. */
 export interface DesiredPod {
   readonly uid: PodUid;
   readonly pod: Pod;
   readonly source: DesiredSource;
-  /** When this node first took it; epoch milliseconds. */
+  /** When this node first accepted it; epoch milliseconds. */
   readonly acceptedAt: number;
-  /** When the earlier pod of its name was gone, if it had to wait for one; epoch milliseconds. */
+  /** When its predecessor of the same name was gone, if it had to wait for one; epoch milliseconds. */
   readonly heldUntil?: number;
-  /** Grows when a pod that carries a uid of its own becomes another one under it. */
+  /** Incremented when a manifest with a uid of its own changes under that uid. */
   readonly revision: number;
-  /** Present once the pod has to end; it never goes away again, and its grace only ever shrinks. */
+  /** Set once the pod has to terminate. It is never withdrawn, and its grace period only shrinks. */
   readonly termination?: Termination;
-  /** What the node answers to the pod, unless that is that it takes it. Taken, as rejected, is for good. */
+  /** Set once the node itself ends the pod, which its source still wants. It is never withdrawn. */
+  readonly terminationRequest?: DatedTerminationRequest;
+  /** The admission result; absent once the node has admitted the pod. Both results are final. */
   readonly admission?: Admission;
-  /** What it had of the node is there for others: it has ended, or its source does not have it any more. */
-  readonly isPlaceFree?: true;
-  /** The last word on a pod that has ended, kept because the API server could not be told it yet. */
+  /** Its resources on the node are released: it has ended, or its source does not have it any more. */
+  readonly hasReleasedResources?: true;
+  /** An earlier agent admitted it, and no status was decided since: whether it has ended is not known yet. */
+  readonly isRestored?: true;
+  /** The final status of a pod, kept while the API server could not be updated. */
   readonly lastStatus?: PodStatus;
 }
 
-/** `awaited`: the node has not answered yet. */
+/** `awaited`: the pod waits for admission. */
 export type Admission = { readonly kind: "awaited" } | ({ readonly kind: "rejected" } & Rejection);
 
-/** Why a node does not take a pod, in the kubelet's words. */
+/** Why the node rejects a pod, in the kubelet's words. */
 export interface Rejection {
   readonly reason: string;
   readonly message: string;
 }
 
-/** A desired pod as a decision sees it. */
-export interface DesiredNow extends DesiredPod {
-  /** An earlier pod of the same namespace and name that still has to end first. */
-  readonly waitsFor?: PodUid;
-  /** The API server, whose pod it is, has not said yet what it knows of it: this agent has only what was recorded when it was taken. */
-  readonly isUnheard?: true;
+/** A desired pod with what a decision has to know besides. */
+export interface DesiredPodView extends DesiredPod {
+  /** An earlier pod of the same namespace and name that has to end first. */
+  readonly predecessorUid?: PodUid;
+  /**
+   * A pod of the API that no list or watch event has confirmed since the agent started: only its checkpoint is known.
+   */
+  readonly isUnconfirmed?: true;
 }
 
 export interface Termination {
@@ -52,22 +58,59 @@ export interface Termination {
   readonly why: string;
 }
 
-/** When the node began with the pod, as `status.startTime` says; epoch milliseconds. Time that it was held is no part of its life. */
+/**
+ * The node's own request to end a pod: eviction, preemption, shutdown. The pod fails with this reason and message, and
+ * stays Failed until its source deletes it.
+ */
+export interface TerminationRequest {
+  /** `status.reason`, and the reason of the event. */
+  readonly reason: string;
+  /** `status.message`, and the message of the event. */
+  readonly message: string;
+  /** The condition `DisruptionTarget`; without it the pod does not get the condition. */
+  readonly disruption?: Disruption;
+  /** An upper bound: the pod's own grace period applies if it ends sooner. */
+  readonly gracePeriodSeconds: number;
+}
+
+export type DatedTerminationRequest = TerminationRequest & Pick<Termination, "requestedAt">;
+
+/** Reason and message of a condition `DisruptionTarget` that is True. */
+export interface Disruption {
+  readonly reason: string;
+  readonly message: string;
+}
+
+/**
+ * Whether the pod may still start containers, which may need the Secrets and ConfigMaps that it refers to. Static pods
+ * may not refer to API objects.
+ */
+export function needsReferencedObjects(desired: DesiredPod): boolean {
+  const { source, termination, terminationRequest, admission, hasReleasedResources, isRestored } = desired;
+  const mustEnd = termination !== undefined || terminationRequest !== undefined;
+  const mayStart = admission === undefined && !mustEnd && hasReleasedResources !== true;
+  return source.kind === "api" && mayStart && isRestored !== true;
+}
+
+/** `status.startTime` in epoch milliseconds. Time spent waiting for a predecessor does not count. */
 export function startTimeOf({ acceptedAt, heldUntil }: DesiredPod): number {
   return heldUntil ?? acceptedAt;
 }
 
-/** When the grace is over; epoch milliseconds. */
-export function dueOf({ requestedAt, gracePeriodSeconds }: Termination): number {
+/** When the grace period ends; epoch milliseconds. */
+export function graceEndsAt({
+  requestedAt,
+  gracePeriodSeconds,
+}: Pick<Termination, "requestedAt" | "gracePeriodSeconds">): number {
   return requestedAt + gracePeriodSeconds * 1000;
 }
 
-/** The pod's grace period in seconds; the API's default where it says none. */
+/** The pod's grace period in seconds; the API's default if the spec has none. */
 export function gracePeriodOf({ spec }: Pod): number {
   return spec.terminationGracePeriodSeconds ?? 30;
 }
 
-/** `namespace/name`: what a user calls the pod; unique among pods that run, not over time. */
+/** `namespace/name`, as users name the pod: unique among the pods of a node at one time, not over time. */
 export function fullNameOf({ metadata: { namespace = "default", name = "" } }: Pod): string {
   return `${namespace}/${name}`;
 }

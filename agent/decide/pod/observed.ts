@@ -1,8 +1,10 @@
 import type { ImageUser } from "../../../proto/cri/image-user.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
+import type { ImagePullSecret } from "../../../proto/kubelet/image-records.ts";
 import type { Signal } from "../../../proto/kubernetes/gen/types.ts";
+import type { PodResource } from "./resources.ts";
 
-/** One pod as the node shows it now. Nothing here is remembered, everything was read. Times are epoch milliseconds. */
+/** One pod as the node shows it now. Everything here was read, nothing is remembered. Times are epoch milliseconds. */
 export interface ObservedPod {
   readonly uid: PodUid;
   readonly namespace: string;
@@ -11,35 +13,34 @@ export interface ObservedPod {
   readonly sandboxes: readonly ObservedSandbox[];
   /** All instances of all containers, newest first. */
   readonly containers: readonly ObservedContainer[];
-  /** What the runtime says of the images that this pod still has to start; a missing key means nobody has asked yet. */
+  /**
+   * The images of the containers that this pod still has to start; a missing key means that the image was not inspected
+   * yet.
+   */
   readonly images: ReadonlyMap<string, ImagePresence>;
-  /** The highest attempt that left a log file, by container name: it outlives containers that were removed behind our back. */
+  /** The highest attempt with a log file, by container name. Log files outlive containers that others remove. */
   readonly loggedAttempts: ReadonlyMap<string, number>;
-  /** The last attempt of each container that was removed so that all of the pod begin anew (see restart-all.ts). */
-  readonly clearedAttempts: ReadonlyMap<string, number>;
-  /** True while the pod has a folder of its own on this node: volumes, logs. */
-  readonly hasFiles: boolean;
-  /** True while it has volumes of its own on this node: emptyDirs. */
-  readonly hasVolumes: boolean;
-  /** True while ids of the node are set aside for users of the pod's own. */
-  readonly hasIds: boolean;
-  /** The instances, by {@link instanceKey}, that were started and whose `postStart` hook has not succeeded yet. */
-  readonly pendingHooks: ReadonlySet<string>;
-  /** What probes say of the containers that run; one without probes is missing. */
+  /** The last attempt of each container that `RestartAllContainers` has removed (see restart-all.ts). */
+  readonly removedAttempts: ReadonlyMap<string, number>;
+  /** What the pod holds on this node: its directories, the volumes of its own (emptyDirs), its user ids. */
+  readonly resources: readonly PodResource[];
+  /** The instances, by {@link instanceKey}, that have started and whose `postStart` hook has not succeeded yet. */
+  readonly pendingPostStartHooks: ReadonlySet<string>;
+  /** The probe results of running containers; a container without probes is missing. */
   readonly health: ReadonlyMap<ContainerId, ContainerHealth>;
   /**
-   * True while an event has told an end that the runtime itself does not show yet: enough to tell others of, and nothing to act upon,
-   * since what is done to a container by then might be done to one that lives.
+   * True while an event reported an exit that the runtime's status does not show yet. Enough to report it, not to act
+   * on it: an action might hit a container that still runs.
    */
-  readonly isAhead?: boolean;
+  readonly hasUnconfirmedExit?: boolean;
 }
 
-/** What the probes of a container that runs say of it. */
+/** What the probes of a running container have found. */
 export interface ContainerHealth {
   readonly isStarted: boolean;
   readonly isReady: boolean;
-  /** The probe that says that it has to be restarted. */
-  readonly failed?: "startup" | "liveness";
+  /** The probe that requires a restart. */
+  readonly failedProbe?: "startup" | "liveness";
 }
 
 export interface ObservedSandbox {
@@ -47,10 +48,10 @@ export interface ObservedSandbox {
   readonly attempt: number;
   readonly createdAt: number;
   readonly ready: boolean;
-  /** Addresses of the pod's network, the primary first; empty on the host's network. */
+  /** Addresses in the pod network, the primary first; empty with host networking. */
   readonly ips: readonly string[];
   readonly hostNetwork: boolean;
-  /** How many of its predecessors in a row were short-lived when it was made (see sandbox.ts). */
+  /** How many of its predecessors in a row were short-lived when it was created (see sandbox.ts). */
   readonly crashes: number;
 }
 
@@ -60,14 +61,14 @@ interface ContainerIdentity {
   readonly sandboxId: SandboxId;
   readonly attempt: number;
   readonly createdAt: number;
-  /** The image as the runtime names it, and the reference it resolved to. */
+  /** The image as the runtime names it, and the reference that it resolved to. */
   readonly image: string;
   readonly imageRef: string;
-  /** `io.kubernetes.container.hash` as written at creation; undefined on containers of other origin. */
+  /** `io.kubernetes.container.hash` as written at creation; undefined for a container that another program created. */
   readonly hash: string | undefined;
-  /** As whom its first process runs, where the runtime tells. */
+  /** The user of its first process, if the runtime reports it. */
   readonly user?: ContainerUser;
-  /** With which signal it is stopped, where the runtime tells. */
+  /** The signal that stops it, if the runtime reports it. */
   readonly stopSignal?: Signal;
   /** How often its predecessors crashed in a row when it was created (see restart.ts). */
   readonly crashes: number;
@@ -83,11 +84,11 @@ export type ObservedContainer =
   | (ContainerIdentity & { readonly state: "created" })
   | (ContainerIdentity & { readonly state: "running"; readonly startedAt: number })
   | (ContainerIdentity & ContainerExit & { readonly state: "exited" })
-  /** The runtime lost track of it, or speaks of a state newer than we know: it may still run. */
+  /** The runtime lost track of it, or reports a state that this release does not know: it may still run. */
   | (ContainerIdentity & { readonly state: "unknown" });
 
 export interface ContainerExit {
-  /** 0 when it never started. */
+  /** 0 if it never started. */
   readonly startedAt: number;
   readonly finishedAt: number;
   readonly exitCode: number;
@@ -102,17 +103,19 @@ export type ImagePresence =
       readonly present: true;
       readonly ref: string;
       readonly user: ImageUser;
-      /** Where the runtime tells. */
+      /** If the runtime reports it. */
       readonly sizeBytes?: number;
-      /** It was pulled by the right of others: the registry has to let this pod have it too. */
+      /** Pulled with the credentials of other pods: the registry has to authorise this pod too. */
       readonly isUnverified?: true;
+      /** A Secret of the pod that gives access to the image too, and is missing in the image's pull record. */
+      readonly secretToRecord?: ImagePullSecret;
     }
   | { readonly present: false }
-  /** The runtime could not say. */
+  /** The runtime could not answer. */
   | { readonly present: "unknown"; readonly message: string };
 
-/** A pod of which the node shows nothing. */
-export function nothingObserved(uid: PodUid, namespace: string, name: string): ObservedPod {
+/** A pod that has left nothing on the node. */
+export function emptyObservedPod(uid: PodUid, namespace: string, name: string): ObservedPod {
   return {
     uid,
     namespace,
@@ -121,41 +124,45 @@ export function nothingObserved(uid: PodUid, namespace: string, name: string): O
     containers: [],
     images: new Map(),
     loggedAttempts: new Map(),
-    clearedAttempts: new Map(),
-    hasFiles: false,
-    hasVolumes: false,
-    hasIds: false,
-    pendingHooks: new Set(),
+    removedAttempts: new Map(),
+    resources: [],
+    pendingPostStartHooks: new Set(),
     health: new Map(),
   };
 }
 
-/** What tells one instance of a pod's container from the others, also for who does not know its id. */
+/** Identifies an instance of a pod's container where its CRI id is not known. */
 export function instanceKey({ name, attempt }: { readonly name: string; readonly attempt: number }): string {
   return `${name} #${attempt}`;
 }
 
-/** Whether it waits for its `postStart` hook: for the pod it has not started yet. */
-export function awaitsHook({ pendingHooks }: Pick<ObservedPod, "pendingHooks">, container: ObservedContainer): boolean {
-  return container.state === "running" && pendingHooks.has(instanceKey(container));
+/**
+ * Whether a running container still waits for its `postStart` hook. Until the hook succeeds, the container has not
+ * started.
+ */
+export function awaitsPostStart(
+  { pendingPostStartHooks }: Pick<ObservedPod, "pendingPostStartHooks">,
+  container: ObservedContainer,
+): boolean {
+  return container.state === "running" && pendingPostStartHooks.has(instanceKey(container));
 }
 
-/** What is known of a container's health; undefined for one that does not run. */
+/** The health of a container; undefined if it does not run. */
 export function healthOf(
-  { health, pendingHooks }: Pick<ObservedPod, "health" | "pendingHooks">,
+  { health, pendingPostStartHooks }: Pick<ObservedPod, "health" | "pendingPostStartHooks">,
   container: ObservedContainer,
 ): ContainerHealth | undefined {
   if (container.state !== "running") return undefined;
-  if (awaitsHook({ pendingHooks }, container)) return { isStarted: false, isReady: false };
+  if (awaitsPostStart({ pendingPostStartHooks }, container)) return { isStarted: false, isReady: false };
   return health.get(container.id) ?? { isStarted: true, isReady: true };
 }
 
-/** The newest instance of a container, or undefined when there is none. */
-export function newestOf(observed: ObservedPod, name: string): ObservedContainer | undefined {
+/** The newest instance of a container, if there is one. */
+export function newestInstanceOf(observed: ObservedPod, name: string): ObservedContainer | undefined {
   return observed.containers.find((container) => container.name === name);
 }
 
-/** True while the container may be running: what must be stopped before it is removed. */
-export function mayRun(container: ObservedContainer): boolean {
+/** Whether the container may be running: then it has to be stopped before it is removed. */
+export function mayBeRunning(container: ObservedContainer): boolean {
   return container.state === "running" || container.state === "unknown";
 }

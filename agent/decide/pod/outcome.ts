@@ -1,36 +1,42 @@
 import { isSidecar } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { refusalOf, unsupported, unsupportedFeatures } from "../admission/unsupported-features.ts";
+import {
+  forbiddenSysctlRejection,
+  unsupportedFeatures,
+  unsupportedRejection,
+} from "../admission/unsupported-features.ts";
 import { isOutdated } from "../container/container-hash.ts";
-import { isForgotten } from "../container/missing-containers.ts";
+import { isUnknownExit } from "../container/missing-containers.ts";
 import { shouldRestart } from "../container/restart.ts";
-import { restartAskedAt } from "../container/restart-all.ts";
-import { hasItsLastSandbox, sandboxNeed } from "../container/sandbox.ts";
-import type { Settings } from "../settings.ts";
-import { isTerminal } from "../sources/api-pod.ts";
-import { type DesiredNow, type DesiredPod, type Rejection, startTimeOf } from "./desired.ts";
-import type { Outcome } from "./memory.ts";
-import { type ExitedContainer, mayRun, newestOf, type ObservedPod } from "./observed.ts";
+import { restartAllRequestedAt } from "../container/restart-all.ts";
+import { cannotReplaceSandbox, sandboxNeed } from "../container/sandbox.ts";
+import type { PodSettings } from "../settings.ts";
+import type { PreviousStatus } from "../status/previous-status.ts";
+import { type DesiredPod, type DesiredPodView, type Rejection, startTimeOf } from "./desired.ts";
+import type { PodOutcome } from "./memory.ts";
+import { type ExitedContainer, mayBeRunning, newestInstanceOf, type ObservedPod } from "./observed.ts";
 
-/** Whether the pod has come to its end by itself, and how. Undefined while it still has something to do. */
+/** How the pod completed; undefined while it still has something to run. */
 export function outcomeOf(
-  desired: DesiredNow,
+  desired: DesiredPodView,
+  previousStatus: PreviousStatus,
   observed: ObservedPod,
-  { cluster, allowedUnsafeSysctls }: Pick<Settings, "cluster" | "allowedUnsafeSysctls">,
+  { cluster, allowedUnsafeSysctls }: Pick<PodSettings, "cluster" | "allowedUnsafeSysctls">,
   now: number,
-): Outcome | undefined {
+): PodOutcome | undefined {
   const { pod, source, admission } = desired;
-  const isOfApi = source.kind === "api";
-  const told = isOfApi ? toldOutcome(pod, now) : undefined;
-  if (told !== undefined) return told;
-  const isInCluster = isOfApi || cluster !== undefined;
-  const features = unsupportedFeatures(pod, { isOfApi, isInCluster, isJudged: admission !== undefined });
-  if (features.length > 0) return rejected(unsupported(features), now);
-  const refusal = refusalOf(pod, allowedUnsafeSysctls);
-  if (refusal !== undefined) return rejected(refusal, now);
-  if (admission?.kind === "rejected") return rejected(admission, now);
-  const deadline = deadlineOf(desired);
-  if (deadline !== undefined && deadline <= now)
+  const isApiPod = source.kind === "api";
+  const reported = isApiPod ? reportedOutcome(previousStatus, now) : undefined;
+  if (reported !== undefined) return reported;
+  const isInCluster = isApiPod || cluster !== undefined;
+  const features = unsupportedFeatures(pod, { isApiPod, isInCluster, isAdmissionChecked: admission !== undefined });
+  if (features.length > 0) return rejectedOutcome(unsupportedRejection(features), now);
+  const forbidden = forbiddenSysctlRejection(pod, allowedUnsafeSysctls);
+  if (forbidden !== undefined) return rejectedOutcome(forbidden, now);
+  if (admission?.kind === "rejected") return rejectedOutcome(admission, now);
+  const deadline = activeDeadlineOf(desired) ?? Number.POSITIVE_INFINITY;
+  const { requestedAt = Number.POSITIVE_INFINITY } = desired.terminationRequest ?? {};
+  if (deadline <= now && deadline < requestedAt)
     return {
       phase: "Failed",
       reason: "DeadlineExceeded",
@@ -38,89 +44,113 @@ export function outcomeOf(
       at: now,
     };
   const outcome = outcomeOfContainers(pod, observed, now);
-  return outcome !== undefined && mayBeKnownBetter(desired, observed, now) ? undefined : outcome;
+  const reliable = outcome !== undefined && mayHaveReportedExit(desired, observed, now) ? undefined : outcome;
+  if (reliable !== undefined && haveExitedBefore(requestedAt, pod, observed)) return reliable;
+  return requestedOutcome(desired) ?? reliable;
+}
+
+/** The outcome of a pod that the node itself ends. */
+function requestedOutcome({ terminationRequest }: DesiredPod): PodOutcome | undefined {
+  if (terminationRequest === undefined) return undefined;
+  const { reason, message, disruption, requestedAt } = terminationRequest;
+  return { phase: "Failed", reason, message, ...(disruption && { disruption }), at: requestedAt };
 }
 
 /**
- * An outcome is for good: none is drawn from an end that the runtime has made up, which the API server may have been told as it was, before that
- * was heard. Where the pod's sandbox is gone too, nothing of it goes on meanwhile.
+ * Whether the containers that decide the pod's outcome had exited by themselves before that time: later exits are those
+ * of containers that were stopped. An exit without a known time does not count.
  */
-function mayBeKnownBetter({ pod, isUnheard }: DesiredNow, observed: ObservedPod, now: number): boolean {
+function haveExitedBefore(at: number, { spec }: Pod, observed: ObservedPod): boolean {
+  if (at === Number.POSITIVE_INFINITY) return true;
+  const deciding = [...(spec.initContainers ?? []).filter((each) => !isSidecar(each)), ...spec.containers];
+  return deciding.every(({ name }) => {
+    const newest = newestInstanceOf(observed, name);
+    return newest?.state !== "exited" || (newest.finishedAt < at && !isUnknownExit(newest));
+  });
+}
+
+/**
+ * Outcomes are final. Do not derive one from a synthetic exit (255, `Unknown`) before the first API list: the real exit
+ * may already be in the pod's status. Where the sandbox is gone too, nothing of the pod runs meanwhile.
+ */
+function mayHaveReportedExit({ pod, isUnconfirmed }: DesiredPodView, observed: ObservedPod, now: number): boolean {
   return (
-    isUnheard === true && observed.containers.some(isForgotten) && sandboxNeed(pod, observed, now).kind === "ready"
+    isUnconfirmed === true &&
+    observed.containers.some(isUnknownExit) &&
+    sandboxNeed(pod, observed, now).kind === "ready"
   );
 }
 
-/** Before the message of a pod that was rejected: the kubelet's, and all that tells of it to an agent that comes later. */
-export const REJECTED = "Pod was rejected: ";
+/** The kubelet's prefix of the message of a rejected pod; by it a later agent recognises the rejection. */
+export const REJECTED_PREFIX = "Pod was rejected: ";
 
-function rejected({ reason, message }: Rejection, now: number): Outcome {
-  return { phase: "Failed", reason, message: `${REJECTED}${message}`, isRejection: true, at: now };
+function rejectedOutcome({ reason, message }: Rejection, now: number): PodOutcome {
+  return { phase: "Failed", reason, message: `${REJECTED_PREFIX}${message}`, isRejection: true, at: now };
 }
 
-/** The end that the API server knows of, whoever told it: a pod that has ended there never starts again. */
-function toldOutcome({ status }: Pod, now: number): Outcome | undefined {
-  if (status === undefined || !isTerminal(status)) return undefined;
-  const { reason, message } = status;
+/** The terminal phase that the API server already has, from any writer: such a pod never starts again. */
+function reportedOutcome({ completion }: PreviousStatus, now: number): PodOutcome | undefined {
+  if (completion === undefined) return undefined;
+  const { phase, reason, message } = completion;
   return {
-    phase: status.phase === "Succeeded" ? "Succeeded" : "Failed",
-    ...(reason ? { reason } : {}),
-    ...(message ? { message } : {}),
-    ...(message?.startsWith(REJECTED) && { isRejection: true }),
+    phase,
+    ...(reason !== "" && { reason }),
+    ...(message !== "" && { message }),
+    ...(message.startsWith(REJECTED_PREFIX) && { isRejection: true }),
     at: now,
   };
 }
 
 /** When `activeDeadlineSeconds` ends the pod, counted from `status.startTime`; epoch milliseconds. */
-export function deadlineOf(desired: DesiredPod): number | undefined {
+export function activeDeadlineOf(desired: DesiredPod): number | undefined {
   const { activeDeadlineSeconds } = desired.pod.spec;
   return activeDeadlineSeconds === undefined ? undefined : startTimeOf(desired) + activeDeadlineSeconds * 1000;
 }
 
-function outcomeOfContainers(pod: Pod, seen: ObservedPod, now: number): Outcome | undefined {
-  const observed = withoutEndsForRestart(pod, seen);
+function outcomeOfContainers(pod: Pod, observedPod: ObservedPod, now: number): PodOutcome | undefined {
+  const observed = withoutRestartAllExits(pod, observedPod);
   const exits = pod.spec.containers.map((container) => finalExitOf(pod, container, observed));
   const areAllDone = exits.every((exit) => exit !== undefined);
-  const failed = areAllDone ? undefined : failedInitOf(pod, observed);
+  const failed = areAllDone ? undefined : failedInitContainerOf(pod, observed);
   if (failed !== undefined) return { phase: "Failed", why: `its init container ${failed} has failed`, at: now };
-  if (!areAllDone && !isBeyondRepair(pod, observed, now)) return undefined;
+  if (!areAllDone && !cannotRunAgain(pod, observed, now)) return undefined;
   const haveAllSucceeded = exits.every((exit) => exit?.exitCode === 0);
   return { phase: haveAllSucceeded ? "Succeeded" : "Failed", at: now };
 }
 
-/** What was ended so that all of the pod begin anew has not come to its end. */
-function withoutEndsForRestart(pod: Pod, observed: ObservedPod): ObservedPod {
-  const asked = restartAskedAt(pod, observed);
-  if (asked === undefined) return observed;
-  const containers = observed.containers.filter((each) => each.state !== "exited" || each.finishedAt < asked);
+/** Leaves out exits caused by `RestartAllContainers`: those containers have not completed. */
+function withoutRestartAllExits(pod: Pod, observed: ObservedPod): ObservedPod {
+  const requestedAt = restartAllRequestedAt(pod, observed);
+  if (requestedAt === undefined) return observed;
+  const containers = observed.containers.filter((each) => each.state !== "exited" || each.finishedAt < requestedAt);
   return { ...observed, containers };
 }
 
-/** The exit of a container that will not run again: not by its policy, and not because it is to become another one. */
+/** The exit of a container that will not run again: its policy does not restart it, and its spec has not changed. */
 function finalExitOf(pod: Pod, container: Container, observed: ObservedPod): ExitedContainer | undefined {
-  const newest = newestOf(observed, container.name);
+  const newest = newestInstanceOf(observed, container.name);
   if (newest?.state !== "exited" || isOutdated(container, newest)) return undefined;
   return shouldRestart(pod, container, newest) ? undefined : newest;
 }
 
-/** The init container that has failed for good, where nothing of what it was to prepare has begun in this sandbox. */
-function failedInitOf({ spec, ...pod }: Pod, observed: ObservedPod): string | undefined {
+/** The init container that has failed for good, if no app container has started in this sandbox. */
+function failedInitContainerOf({ spec, ...pod }: Pod, observed: ObservedPod): string | undefined {
   const [sandbox] = observed.sandboxes;
-  const hasBegun = spec.containers.some(({ name }) => {
-    const newest = newestOf(observed, name);
+  const hasAppContainer = spec.containers.some(({ name }) => {
+    const newest = newestInstanceOf(observed, name);
     return newest !== undefined && newest.sandboxId === sandbox?.id;
   });
-  if (hasBegun) return undefined;
+  if (hasAppContainer) return undefined;
   const failed = (spec.initContainers ?? []).find((container) => {
     if (isSidecar(container)) return false;
-    const newest = newestOf(observed, container.name);
+    const newest = newestInstanceOf(observed, container.name);
     return newest?.state === "exited" && newest.exitCode !== 0 && !shouldRestart({ ...pod, spec }, container, newest);
   });
   return failed?.name;
 }
 
-/** Nothing of the pod runs any more, and it gets no sandbox in which it could. */
-function isBeyondRepair(pod: Pod, observed: ObservedPod, now: number): boolean {
-  if (!hasItsLastSandbox(pod, observed)) return false;
-  return sandboxNeed(pod, observed, now).kind === "create" && !observed.containers.some(mayRun);
+/** Whether nothing of the pod runs any more and it must not get another sandbox. */
+function cannotRunAgain(pod: Pod, observed: ObservedPod, now: number): boolean {
+  if (!cannotReplaceSandbox(pod, observed)) return false;
+  return sandboxNeed(pod, observed, now).kind === "create" && !observed.containers.some(mayBeRunning);
 }

@@ -1,62 +1,61 @@
-import { type Action, laneOf, subjectOf } from "./action.ts";
-import { type Failure, type PodMemory, pullAgainAt, pullNewsUntil, retryAt } from "./memory.ts";
+import { type Action, failureKeyOf, isSameAction, recordOf } from "./action.ts";
+import { pullErrorShownUntil, pullRetryAt, retryAt } from "./backoff.ts";
+import type { FailureRecord, PodMemory } from "./memory.ts";
 
-/** Actions to take now, and when to look again if nothing happens before. */
+/** The actions to perform now, and when to decide again if nothing happens before. */
 export interface Plan {
   readonly actions: readonly Action[];
   readonly lookAgainAt: number | undefined;
-  /** Why the last try of something that has to end has failed. */
-  readonly obstacle: Obstacle | undefined;
+  /** The last failure of an action that stops or removes something. */
+  readonly blockedReason: BlockedReason | undefined;
 }
 
-/** What is in the way, in the words that users know. */
-export interface Obstacle {
+/** The failure that blocks a termination, in Kubernetes' words. */
+export interface BlockedReason {
   readonly reason: string;
   readonly message: string;
 }
 
 /**
- * Collects a plan. It is the one place that knows that a failed subject has to wait: whoever proposes an action learns
- * whether it may be taken now, and the plan remembers when it may be tried again.
+ * Collects the actions of one decision. This is the one place that applies the retry back-off: a caller adds an action
+ * and learns whether it may be performed now; the plan records when it may be retried.
  */
-export function createPlan(memory: PodMemory, now: number) {
+export function createPlanBuilder(memory: PodMemory, now: number) {
   const actions: Action[] = [];
   let lookAgainAt: number | undefined;
-  let obstacle: Obstacle | undefined;
+  let blockedReason: BlockedReason | undefined;
 
   function waitUntil(at: number): void {
     lookAgainAt = Math.min(at, lookAgainAt ?? at);
   }
 
-  /** Takes the action into the plan, unless it is under way; false, and a due time noted, when its last failure is too young. */
-  function propose(action: Action): boolean {
-    const failure = memory.failures.get(subjectOf(action));
-    const lane = laneOf(action);
-    if (failure !== undefined && !failure.isOutage && (lane === "end" || lane === "stop"))
-      obstacle ??= { reason: failure.reason, message: failure.message };
-    const isOfStop = action.kind === "runPreStop" || action.kind === "stopContainer";
-    if (isOfStop && memory.stopping.has(action.id)) return true;
-    if (failure !== undefined && mustWait(action, failure)) return false;
-    // Two containers of one image are one pull.
-    if (action.kind !== "pullImage" || !actions.some((a) => a.kind === "pullImage" && a.image === action.image))
-      actions.push(action);
+  /** Adds the action unless it is in progress. Returns false, and records the retry time, while it is in back-off. */
+  function add(action: Action): boolean {
+    const failure = memory.failures.get(failureKeyOf(action));
+    const { actionClass, isInProgress } = recordOf(action);
+    if (failure !== undefined && !failure.isOutage && (actionClass === "end" || actionClass === "stop"))
+      blockedReason ??= { reason: failure.reason, message: failure.message };
+    if (isInProgress?.(memory, action)) return true;
+    if (failure !== undefined && isInBackoff(action, failure)) return false;
+    // Two containers with the same image share one pull.
+    if (!actions.some((planned) => isSameAction(planned, action))) actions.push(action);
     return true;
   }
 
-  function mustWait(action: Action, failure: Failure): boolean {
-    const isPull = action.kind === "pullImage";
-    const due = isPull ? pullAgainAt(failure, now) : retryAt(failure, now);
+  function isInBackoff(action: Action, failure: FailureRecord): boolean {
+    const isPull = recordOf(action).failure(action).backoff === "pull";
+    const due = isPull ? pullRetryAt(failure, now) : retryAt(failure, now);
     if (due <= now) return false;
-    const newsUntil = pullNewsUntil(failure, now);
-    waitUntil(isPull && newsUntil > now ? newsUntil : due);
+    const errorShownUntil = pullErrorShownUntil(failure, now);
+    waitUntil(isPull && errorShownUntil > now ? errorShownUntil : due);
     return true;
   }
 
   return {
-    propose,
+    propose: add,
     waitUntil,
-    result: (): Plan => ({ actions, lookAgainAt, obstacle }),
+    result: (): Plan => ({ actions, lookAgainAt, blockedReason }),
   };
 }
 
-export type PlanInProgress = ReturnType<typeof createPlan>;
+export type PlanBuilder = ReturnType<typeof createPlanBuilder>;

@@ -1,12 +1,14 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Container, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
+import type { FailureKey } from "../actions/failure-key.ts";
+import { createKeyMap } from "../actions/key-map.ts";
 import { containerHash } from "../container/container-hash.ts";
-import type { Settings } from "../settings.ts";
+import type { PodSettings } from "../settings.ts";
 import { describe } from "./action.ts";
-import type { DesiredNow } from "./desired.ts";
-import { emptyMemory, type PodMemory } from "./memory.ts";
-import { nothingObserved, type ObservedContainer, type ObservedPod, type ObservedSandbox } from "./observed.ts";
+import type { DatedTerminationRequest, DesiredPodView } from "./desired.ts";
+import { emptyMemory, type FailureRecord, type PodMemory } from "./memory.ts";
+import { emptyObservedPod, type ObservedContainer, type ObservedPod, type ObservedSandbox } from "./observed.ts";
 import { type Decision, decideOrphan, decidePod } from "./pod.ts";
 
 const uid = "u" as PodUid;
@@ -16,7 +18,7 @@ const image = "busybox:1";
 const present = new Map([
   [image, { present: true, ref: "sha256:1", user: { uid: undefined, username: "" } }],
 ]) as ObservedPod["images"];
-const prepared: PodMemory = { ...emptyMemory, volumesPrepared: true };
+const prepared: PodMemory = { ...emptyMemory, madeResources: [{ of: "podDirs" }] };
 
 function pod(spec: Partial<PodSpec> = {}, containers: readonly Partial<Container>[] = [{ name: "a" }]): Pod {
   return {
@@ -30,9 +32,17 @@ function pod(spec: Partial<PodSpec> = {}, containers: readonly Partial<Container
   };
 }
 
-const desired = (wanted: Pod = pod(), more: Partial<DesiredNow> = {}): DesiredNow => ({
+const evicted: DatedTerminationRequest = {
+  reason: "Evicted",
+  message: "the node is short of memory",
+  disruption: { reason: "TerminationByKubelet", message: "the node is short of memory" },
+  gracePeriodSeconds: 5,
+  requestedAt: now,
+};
+
+const desired = (apiPod: Pod = pod(), more: Partial<DesiredPodView> = {}): DesiredPodView => ({
   uid,
-  pod: wanted,
+  pod: apiPod,
   source: { kind: "file", path: "/m/web.yaml" },
   acceptedAt: now - 60_000,
   revision: 0,
@@ -82,21 +92,21 @@ const exited = (name = "a", attempt = 0, more: object = {}) => container(name, a
 const created = (name = "a", attempt = 0, more: object = {}) => container(name, attempt, { state: "created", ...more });
 const unknown = (name = "a", attempt = 0, more: object = {}) => container(name, attempt, { state: "unknown", ...more });
 
-const seen = (
+const observedWith = (
   sandboxes: readonly ObservedSandbox[],
   containers: readonly ObservedContainer[] = [],
   more: Partial<ObservedPod> = {},
 ): ObservedPod => ({
-  ...nothingObserved(uid, "default", "web"),
+  ...emptyObservedPod(uid, "default", "web"),
   images: present,
   sandboxes,
   containers,
-  hasFiles: true,
+  resources: [{ of: "podDirs" }],
   ...more,
 });
-const nothing = seen([], [], { hasFiles: false });
+const nothing = observedWith([], [], { resources: [] });
 
-/** A decision as a row of the table shows it: stage, phase and reason, then what to do, then when to look again. */
+/** A decision as a table row: stage, phase and reason, then the actions, then when to decide again. */
 function show({ stage, status, actions, lookAgainAt }: Decision): string {
   const [first] = status.containerStatuses ?? [];
   const state =
@@ -108,20 +118,20 @@ function show({ stage, status, actions, lookAgainAt }: Decision): string {
 
 interface Row {
   readonly name: string;
-  readonly desired?: DesiredNow;
+  readonly desired?: DesiredPodView;
   readonly observed: ObservedPod;
   readonly memory?: PodMemory;
-  readonly says: string;
+  readonly expected: string;
 }
 
 const failure = (reason: string, at: number, count = 1) => ({ reason, message: "why", at, count, isOutage: false });
-const failed = (subject: string, reason: string, at: number, count = 1): PodMemory => ({
+const failed = (key: FailureKey, reason: string, at: number, count = 1): PodMemory => ({
   ...prepared,
-  failures: new Map([[subject, failure(reason, at, count)]]),
+  failures: createKeyMap([[key, failure(reason, at, count)]]),
 });
 const two = pod({}, [{ name: "a" }, { name: "b" }]);
 const never = pod({ restartPolicy: "Never" });
-const unheard = { source: { kind: "api" }, isUnheard: true } as const;
+const unheard = { source: { kind: "api" }, isUnconfirmed: true } as const;
 const madeUp = { exitCode: 255, reason: "Unknown" };
 const absent = new Map([[image, { present: false }]]) as ObservedPod["images"];
 
@@ -137,442 +147,481 @@ const drain = { preStop: { exec: { command: ["drain"] } } };
 const drained = pod({ initContainers: ["one", "two"].map((name) => ({ ...proxy(name), lifecycle: drain })) });
 const hooksGone = (name: string) => `run the preStop hook of container ${name} within 30s: its manifest is gone`;
 const hookOfOne = new Set(["one0" as ContainerId]);
-const unhealthy = new Map([["a0" as ContainerId, { isStarted: true, isReady: false, failed: "liveness" as const }]]);
+const unhealthy = new Map([
+  ["a0" as ContainerId, { isStarted: true, isReady: false, failedProbe: "liveness" as const }],
+]);
 
 const young = (crashes: number, ageMs: number) =>
-  seen([sandbox({ ready: false, attempt: 7, crashes, createdAt: now - ageMs })]);
+  observedWith([sandbox({ ready: false, attempt: 7, crashes, createdAt: now - ageMs })]);
 const stopped: PodMemory = { ...prepared, stoppedSandboxes: new Set(["s0"]) };
 
 const rows: readonly Row[] = [
   {
-    name: "a first sandbox that dies young is replaced at once",
+    name: "a short-lived first sandbox is replaced at once",
     observed: young(0, 100),
     memory: stopped,
-    says: "syncing, Pending, ContainerCreating: run sandbox (attempt 8): the last one is not ready",
+    expected: "syncing, Pending, ContainerCreating: run sandbox (attempt 8): the last one is not ready",
   },
   {
-    name: "the fourth in a row waits four seconds from its making",
+    name: "the fourth short-lived sandbox in a row is replaced four seconds after its creation",
     observed: young(3, 1_000),
     memory: stopped,
-    says: "syncing, Pending, ContainerCreating: nothing; again in 3s",
+    expected: "syncing, Pending, ContainerCreating: nothing; again in 3s",
   },
   {
-    name: "none waits longer than five minutes",
+    name: "a sandbox replacement waits at most five minutes",
     observed: young(40, 1_000),
     memory: stopped,
-    says: "syncing, Pending, ContainerCreating: nothing; again in 299s",
+    expected: "syncing, Pending, ContainerCreating: nothing; again in 299s",
   },
   {
-    name: "one that has lasted is replaced at once",
+    name: "a sandbox that has lasted is replaced at once",
     observed: young(3, 90_000),
     memory: stopped,
-    says: "syncing, Pending, ContainerCreating: run sandbox (attempt 8): the last one is not ready",
+    expected: "syncing, Pending, ContainerCreating: run sandbox (attempt 8): the last one is not ready",
   },
   {
-    name: "a pod that ends by itself gets no new grace when it is taken away too",
+    name: "a completed pod gets no new grace period when it is deleted",
     desired: desired(pod({ terminationGracePeriodSeconds: 60 }), ending(60)),
-    observed: seen([sandbox()], [running()]),
+    observed: observedWith([sandbox()], [running()]),
     memory: { ...prepared, outcome: { phase: "Failed", reason: "DeadlineExceeded", at: now - 50_000 } },
-    says: "terminating, Running, running: stop container a within 10s: its manifest is gone",
+    expected: "terminating, Running, running: stop container a within 10s: its manifest is gone",
   },
   {
-    name: "what was rejected under an earlier revision is judged anew",
+    name: "a pod that was rejected under an earlier revision is decided again",
     desired: desired(pod(), { revision: 1 }),
     observed: nothing,
     memory: { ...emptyMemory, revision: 0, outcome: { phase: "Failed", reason: "PodFeatureUnsupported", at: now } },
-    says: "syncing, Pending, ContainerCreating: prepare volumes",
+    expected: "syncing, Pending, ContainerCreating: create the pod's directories",
   },
   {
-    name: "a container that ended as another image is made anew, whatever its policy",
+    name: "a container that exited with another image is re-created, whatever its policy",
     desired: desired(pod({ restartPolicy: "OnFailure" })),
-    observed: seen([sandbox()], [exited("a", 4, { hash: "other", exitCode: 0 })]),
+    observed: observedWith([sandbox()], [exited("a", 4, { hash: "other", exitCode: 0 })]),
     memory: prepared,
-    says: "syncing, Running, Error: create container a (attempt 5): it exited with code 0",
+    expected: "syncing, Running, Error: create container a (attempt 5): it exited with code 0",
   },
   {
-    name: "a new pod first gets its volumes",
+    name: "a new pod first prepares its volumes",
     observed: nothing,
     memory: emptyMemory,
-    says: "syncing, Pending, ContainerCreating: prepare volumes",
+    expected: "syncing, Pending, ContainerCreating: create the pod's directories",
   },
   {
-    name: "then its sandbox",
-    observed: seen([]),
+    name: "after its volumes a pod runs its sandbox",
+    observed: observedWith([]),
     memory: prepared,
-    says: "syncing, Pending, ContainerCreating: run sandbox (attempt 0): the pod has none",
+    expected: "syncing, Pending, ContainerCreating: run sandbox (attempt 0): the pod has none",
   },
   {
-    name: "its image is fetched beside that",
-    observed: seen([], [], { images: absent }),
+    name: "the image is pulled while the sandbox starts",
+    observed: observedWith([], [], { images: absent }),
     memory: prepared,
-    says: `syncing, Pending, ContainerCreating: run sandbox (attempt 0): the pod has none; pull image ${image}: it is not on this node`,
+    expected: `syncing, Pending, ContainerCreating: run sandbox (attempt 0): the pod has none; pull image ${image}: it is not on this node`,
   },
   {
-    name: "one image for two containers is one pull",
+    name: "two containers with one image share one pull",
     desired: desired(two),
-    observed: seen([sandbox()], [], { images: absent }),
+    observed: observedWith([sandbox()], [], { images: absent }),
     memory: prepared,
-    says: `syncing, Pending, ContainerCreating: pull image ${image}: it is not on this node`,
+    expected: `syncing, Pending, ContainerCreating: pull image ${image}: it is not on this node`,
   },
   {
-    name: "then its first container is created",
+    name: "after the sandbox and the image the first container is created",
     desired: desired(two),
-    observed: seen([sandbox()]),
+    observed: observedWith([sandbox()]),
     memory: prepared,
-    says: "syncing, Pending, ContainerCreating: create container a (attempt 0): it has not run yet",
+    expected: "syncing, Pending, ContainerCreating: create container a (attempt 0): it has not run yet",
   },
   {
-    name: "a created container is started before the next is created",
+    name: "a created container is started before the next one is created",
     desired: desired(two),
-    observed: seen([sandbox()], [created()]),
+    observed: observedWith([sandbox()], [created()]),
     memory: prepared,
-    says: "syncing, Pending, ContainerCreating: start container a (attempt 0)",
+    expected: "syncing, Pending, ContainerCreating: start container a (attempt 0)",
   },
   {
-    name: "then comes the second one",
+    name: "the second container is created after the first has started",
     desired: desired(two),
-    observed: seen([sandbox()], [running()]),
+    observed: observedWith([sandbox()], [running()]),
     memory: prepared,
-    says: "syncing, Pending, running: create container b (attempt 0): it has not run yet",
+    expected: "syncing, Pending, running: create container b (attempt 0): it has not run yet",
   },
   {
-    name: "all is well: nothing to do, nothing to wait for",
-    observed: seen([sandbox()], [running()]),
-    says: "syncing, Running, running: nothing",
+    name: "a running pod needs no action and no timer",
+    observed: observedWith([sandbox()], [running()]),
+    expected: "syncing, Running, running: nothing",
   },
   {
-    name: "a new agent that finds all well does nothing either",
-    observed: seen([sandbox()], [running("a", 3)]),
+    name: "a new agent needs no action for a running pod",
+    observed: observedWith([sandbox()], [running("a", 3)]),
     memory: emptyMemory,
-    says: "syncing, Running, running: nothing",
+    expected: "syncing, Running, running: nothing",
   },
   {
-    name: "a first crash restarts at once",
-    observed: seen([sandbox()], [exited()]),
+    name: "a container restarts at once after its first crash",
+    observed: observedWith([sandbox()], [exited()]),
     memory: prepared,
-    says: "syncing, Running, Error: create container a (attempt 1): it exited with code 1",
+    expected: "syncing, Running, Error: create container a (attempt 1): it exited with code 1",
   },
   {
-    name: "a second crash waits ten seconds from its end",
-    observed: seen([sandbox()], [exited("a", 1)]),
+    name: "a container restarts ten seconds after its second crash",
+    observed: observedWith([sandbox()], [exited("a", 1)]),
     memory: prepared,
-    says: "syncing, Running, CrashLoopBackOff: nothing; again in 9s",
+    expected: "syncing, Running, CrashLoopBackOff: nothing; again in 9s",
   },
   {
-    name: "a sixth crash waits 160 seconds",
-    observed: seen([sandbox()], [exited("a", 5)]),
+    name: "a container restarts 160 seconds after its sixth crash",
+    observed: observedWith([sandbox()], [exited("a", 5)]),
     memory: prepared,
-    says: "syncing, Running, CrashLoopBackOff: nothing; again in 159s",
+    expected: "syncing, Running, CrashLoopBackOff: nothing; again in 159s",
   },
   {
-    name: "no crash waits longer than the maximum",
-    observed: seen([sandbox()], [exited("a", 50)]),
+    name: "the restart delay never exceeds the maximum",
+    observed: observedWith([sandbox()], [exited("a", 50)]),
     memory: prepared,
-    says: "syncing, Running, CrashLoopBackOff: nothing; again in 299s",
+    expected: "syncing, Running, CrashLoopBackOff: nothing; again in 299s",
   },
   {
-    name: "ten minutes of life forgive",
-    observed: seen([sandbox()], [exited("a", 5, { createdAt: now - 700_000 })]),
+    name: "ten minutes of life reset the back-off",
+    observed: observedWith([sandbox()], [exited("a", 5, { createdAt: now - 700_000 })]),
     memory: prepared,
-    says: "syncing, Running, Error: create container a (attempt 6): it exited with code 1",
+    expected: "syncing, Running, Error: create container a (attempt 6): it exited with code 1",
   },
   {
-    name: "an exit in the future is a clock set back, and is not waited for",
-    observed: seen([sandbox()], [exited("a", 3, { finishedAt: now + 99_000 })]),
+    name: "an exit in the future means that the clock was set back, and is not waited for",
+    observed: observedWith([sandbox()], [exited("a", 3, { finishedAt: now + 99_000 })]),
     memory: prepared,
-    says: "syncing, Running, CrashLoopBackOff: create container a (attempt 4): it exited with code 1",
+    expected: "syncing, Running, CrashLoopBackOff: create container a (attempt 4): it exited with code 1",
   },
   {
-    name: "OnFailure leaves what has succeeded",
+    name: "OnFailure does not restart a container that succeeded",
     desired: desired(pod({ restartPolicy: "OnFailure" }, [{ name: "a" }, { name: "b" }])),
-    observed: seen([sandbox()], [exited("a", 0, { exitCode: 0, reason: "Completed" }), running("b")]),
+    observed: observedWith([sandbox()], [exited("a", 0, { exitCode: 0, reason: "Completed" }), running("b")]),
     memory: prepared,
-    says: "syncing, Running, Completed: nothing",
+    expected: "syncing, Running, Completed: nothing",
   },
   {
-    name: "Never means never; the sandbox is given back",
+    name: "Never does not restart a container, and the sandbox is stopped",
     desired: desired(never),
-    observed: seen([sandbox()], [exited()]),
+    observed: observedWith([sandbox()], [exited()]),
     memory: prepared,
-    says: "terminating, Failed, Error: stop sandbox: all its containers are done",
+    expected: "terminating, Failed, Error: stop sandbox: all its containers are done",
   },
   {
-    name: "done, and kept for its logs",
+    name: "a completed pod keeps its containers for their logs",
     desired: desired(never),
-    observed: seen([sandbox({ ready: false })], [exited("a", 0, { exitCode: 0, reason: "Completed" })]),
+    observed: observedWith([sandbox({ ready: false })], [exited("a", 0, { exitCode: 0, reason: "Completed" })]),
     memory: { ...prepared, stoppedSandboxes: new Set(["s0"]) },
-    says: "terminated, Succeeded, Completed: nothing",
+    expected: "terminated, Succeeded, Completed: nothing",
   },
   {
-    name: "a container whose image was changed is stopped",
-    observed: seen([sandbox()], [running("a", 0, { hash: "other" })]),
+    name: "a container with a changed image is stopped",
+    observed: observedWith([sandbox()], [running("a", 0, { hash: "other" })]),
     memory: prepared,
-    says: "syncing, Running, running: stop container a within 30s: container a definition changed",
+    expected: "syncing, Running, running: stop container a within 30s: container a definition changed",
   },
   {
-    name: "a container of another kubelet without our hash is left as it is",
-    observed: seen([sandbox()], [running("a", 0, { hash: undefined })]),
+    name: "a container of another kubelet without our hash is left alone",
+    observed: observedWith([sandbox()], [running("a", 0, { hash: undefined })]),
     memory: prepared,
-    says: "syncing, Running, running: nothing",
+    expected: "syncing, Running, running: nothing",
   },
   {
-    name: "a container of unknown state is stopped first",
-    observed: seen([sandbox()], [unknown()]),
+    name: "a container in the unknown state is stopped first",
+    observed: observedWith([sandbox()], [unknown()]),
     memory: prepared,
-    says: "syncing, Running, ContainerStatusUnknown: stop container a within 30s: its state is unknown",
+    expected: "syncing, Running, ContainerStatusUnknown: stop container a within 30s: its state is unknown",
   },
   {
-    name: "a lost container counts as ended",
-    observed: seen([sandbox()], [], { loggedAttempts: new Map([["a", 4]]) }),
+    name: "a missing container counts as exited",
+    observed: observedWith([sandbox()], [], { loggedAttempts: new Map([["a", 4]]) }),
     memory: prepared,
-    says: "syncing, Running, ContainerStatusUnknown: create container a (attempt 5): it exited with code 137",
+    expected: "syncing, Running, ContainerStatusUnknown: create container a (attempt 5): it exited with code 137",
   },
   {
-    name: "one whose start was cut short has left a log, and has not ended",
+    name: "a container whose start was interrupted has a log file and has not exited",
     desired: desired(never),
-    observed: seen([sandbox()], [created()], { loggedAttempts: new Map([["a", 0]]) }),
+    observed: observedWith([sandbox()], [created()], { loggedAttempts: new Map([["a", 0]]) }),
     memory: prepared,
-    says: "syncing, Pending, ContainerCreating: start container a (attempt 0)",
+    expected: "syncing, Pending, ContainerCreating: start container a (attempt 0)",
   },
   {
-    name: "and with Never its work is not done twice",
+    name: "a missing container does not run again with the policy Never",
     desired: desired(never),
-    observed: seen([sandbox()], [], { loggedAttempts: new Map([["a", 0]]) }),
+    observed: observedWith([sandbox()], [], { loggedAttempts: new Map([["a", 0]]) }),
     memory: prepared,
-    says: "terminating, Failed, ContainerStatusUnknown: stop sandbox: all its containers are done",
+    expected: "terminating, Failed, ContainerStatusUnknown: stop sandbox: all its containers are done",
   },
   {
-    name: "a dead sandbox: first its containers are stopped",
-    observed: seen([sandbox({ ready: false })], [running()]),
+    name: "an unready sandbox first has its containers stopped",
+    observed: observedWith([sandbox({ ready: false })], [running()]),
     memory: prepared,
-    says: "syncing, Running, running: stop container a within 30s: the pod's sandbox changed, it will be killed and re-created",
+    expected:
+      "syncing, Running, running: stop container a within 30s: the pod's sandbox changed, it will be killed and re-created",
   },
   {
-    name: "with Never no other is made, so that nobody is told of one",
+    name: "an unready sandbox is not replaced with the policy Never, and no SandboxChanged is recorded",
     desired: desired(never),
-    observed: seen([sandbox({ ready: false })], [running()]),
+    observed: observedWith([sandbox({ ready: false })], [running()]),
     memory: prepared,
-    says: "syncing, Running, running: stop container a within 30s: its sandbox will not do: the last one is not ready",
+    expected:
+      "syncing, Running, running: stop container a within 30s: its sandbox is unusable: the last one is not ready",
   },
   {
-    name: "then it gives back its network",
-    observed: seen([sandbox({ ready: false })], [exited()]),
+    name: "a replaced sandbox is stopped after its containers",
+    observed: observedWith([sandbox({ ready: false })], [exited()]),
     memory: prepared,
-    says: "syncing, Running, Error: stop sandbox: the last one is not ready",
+    expected: "syncing, Running, Error: stop sandbox: the last one is not ready",
   },
   {
-    name: "then a new one is made",
-    observed: seen([sandbox({ ready: false })], [exited()]),
+    name: "a new sandbox runs after the old one has stopped",
+    observed: observedWith([sandbox({ ready: false })], [exited()]),
     memory: { ...prepared, stoppedSandboxes: new Set(["s0"]) },
-    says: "syncing, Running, Error: run sandbox (attempt 1): the last one is not ready",
+    expected: "syncing, Running, Error: run sandbox (attempt 1): the last one is not ready",
   },
   {
-    name: "two ready sandboxes are one too many",
-    observed: seen([sandbox({ id: "s1" as SandboxId, attempt: 1 }), sandbox()], []),
+    name: "one of two ready sandboxes is stopped",
+    observed: observedWith([sandbox({ id: "s1" as SandboxId, attempt: 1 }), sandbox()], []),
     memory: prepared,
-    says: "syncing, Pending, ContainerCreating: stop sandbox: the pod has more than one; stop sandbox: the pod has more than one",
+    expected:
+      "syncing, Pending, ContainerCreating: stop sandbox: the pod has more than one; stop sandbox: the pod has more than one",
   },
   {
     name: "a sandbox without an address is replaced",
-    observed: seen([sandbox({ ips: [] })]),
+    observed: observedWith([sandbox({ ips: [] })]),
     memory: prepared,
-    says: "syncing, Pending, ContainerCreating: stop sandbox: the last one has no address",
+    expected: "syncing, Pending, ContainerCreating: stop sandbox: the last one has no address",
   },
   {
-    name: "on the host's network it needs none",
+    name: "a sandbox with host networking needs no address",
     desired: desired(pod({ hostNetwork: true })),
-    observed: seen([sandbox({ ips: [], hostNetwork: true })], [running()]),
-    says: "syncing, Running, running: nothing",
+    observed: observedWith([sandbox({ ips: [], hostNetwork: true })], [running()]),
+    expected: "syncing, Running, running: nothing",
   },
   {
-    name: "a sandbox of the wrong network is replaced",
+    name: "a sandbox with the wrong network is replaced",
     desired: desired(pod({ hostNetwork: true })),
-    observed: seen([sandbox()]),
+    observed: observedWith([sandbox()]),
     memory: prepared,
-    says: "syncing, Pending, ContainerCreating: stop sandbox: the last one has the wrong network namespace",
+    expected: "syncing, Pending, ContainerCreating: stop sandbox: the last one has the wrong network namespace",
   },
   {
-    name: "an old sandbox that holds nothing is removed",
-    observed: seen([sandbox({ attempt: 1 }), oldSandbox], [running()]),
+    name: "an old sandbox without containers is removed",
+    observed: observedWith([sandbox({ attempt: 1 }), oldSandbox], [running()]),
     memory: prepared,
-    says: "syncing, Running, running: remove sandbox: a newer one has taken its place",
+    expected: "syncing, Running, running: remove sandbox: a newer one has taken its place",
   },
   {
-    name: "of dead instances the newest is kept",
-    observed: seen([sandbox()], [running("a", 2), exited("a", 1), exited("a", 0)]),
+    name: "only the newest dead instance is kept",
+    observed: observedWith([sandbox()], [running("a", 2), exited("a", 1), exited("a", 0)]),
     memory: prepared,
-    says: "syncing, Running, running: remove container a: a newer instance has ended too",
+    expected: "syncing, Running, running: remove container a: a newer instance has ended too",
   },
   {
     name: "a container that the spec does not name is stopped",
-    observed: seen([sandbox()], [running(), running("x")]),
+    observed: observedWith([sandbox()], [running(), running("x")]),
     memory: prepared,
-    says: "syncing, Running, running: stop container x within 30s: the pod has no such container",
+    expected: "syncing, Running, running: stop container x within 30s: the pod has no such container",
   },
   {
-    name: "and removed when it has ended",
-    observed: seen([sandbox()], [running(), exited("x")]),
+    name: "an exited container that the spec does not name is removed",
+    observed: observedWith([sandbox()], [running(), exited("x")]),
     memory: prepared,
-    says: "syncing, Running, running: remove container x: the pod has no such container",
+    expected: "syncing, Running, running: remove container x: the pod has no such container",
   },
   {
-    name: "a failed sandbox is tried again a second later",
-    observed: seen([]),
-    memory: failed("sandbox", "CreatePodSandboxError", now),
-    says: "syncing, Pending, ContainerCreating: nothing; again in 1s",
+    name: "a failed sandbox is retried after one second",
+    observed: observedWith([]),
+    memory: failed({ of: "sandbox" }, "CreatePodSandboxError", now),
+    expected: "syncing, Pending, ContainerCreating: nothing; again in 1s",
   },
   {
-    name: "and after more failures at most fifteen",
-    observed: seen([]),
-    memory: failed("sandbox", "CreatePodSandboxError", now, 20),
-    says: "syncing, Pending, ContainerCreating: nothing; again in 15s",
+    name: "a sandbox that keeps failing is retried after at most fifteen seconds",
+    observed: observedWith([]),
+    memory: failed({ of: "sandbox" }, "CreatePodSandboxError", now, 20),
+    expected: "syncing, Pending, ContainerCreating: nothing; again in 15s",
   },
   {
-    name: "a failed creation names its reason",
-    observed: seen([sandbox()]),
-    memory: failed("container a", "CreateContainerError", now),
-    says: "syncing, Pending, CreateContainerError: nothing; again in 1s",
+    name: "a failed creation is reported with its reason",
+    observed: observedWith([sandbox()]),
+    memory: failed({ of: "container", name: "a" }, "CreateContainerError", now),
+    expected: "syncing, Pending, CreateContainerError: nothing; again in 1s",
   },
   {
-    name: "a failed pull is an error at first",
-    observed: seen([sandbox()], [], { images: absent }),
-    memory: failed(`image ${image}`, "ErrImagePull", now),
-    says: "syncing, Pending, ErrImagePull: nothing; again in 5s",
+    name: "a failed pull is first reported as an error",
+    observed: observedWith([sandbox()], [], { images: absent }),
+    memory: failed({ of: "image", image }, "ErrImagePull", now),
+    expected: "syncing, Pending, ErrImagePull: nothing; again in 5s",
   },
   {
-    name: "then a back-off",
-    observed: seen([sandbox()], [], { images: absent }),
-    memory: failed(`image ${image}`, "ErrImagePull", now - 6_000),
-    says: "syncing, Pending, ImagePullBackOff: nothing; again in 4s",
+    name: "a failed pull is later reported as a back-off",
+    observed: observedWith([sandbox()], [], { images: absent }),
+    memory: failed({ of: "image", image }, "ErrImagePull", now - 6_000),
+    expected: "syncing, Pending, ImagePullBackOff: nothing; again in 4s",
   },
   {
-    name: "and is tried again after ten seconds",
-    observed: seen([sandbox()], [], { images: absent }),
-    memory: failed(`image ${image}`, "ErrImagePull", now - 10_000),
-    says: `syncing, Pending, ImagePullBackOff: pull image ${image}: it is not on this node`,
+    name: "a failed pull is retried after ten seconds",
+    observed: observedWith([sandbox()], [], { images: absent }),
+    memory: failed({ of: "image", image }, "ErrImagePull", now - 10_000),
+    expected: `syncing, Pending, ImagePullBackOff: pull image ${image}: it is not on this node`,
   },
   {
-    name: "a pull under way is waited for without a timer",
-    observed: seen([sandbox()], [], { images: absent }),
+    name: "a pull in progress needs no timer",
+    observed: observedWith([sandbox()], [], { images: absent }),
     memory: { ...prepared, pulls: new Map([[image, { state: "pulling", since: now }]]) },
-    says: "syncing, Pending, ContainerCreating: nothing",
+    expected: "syncing, Pending, ContainerCreating: nothing",
   },
   {
-    name: "Always pulls although the image is there",
+    name: "the policy Always pulls an image that is present",
     desired: desired(pod({}, [{ name: "a", imagePullPolicy: "Always" }])),
-    observed: seen([sandbox()]),
+    observed: observedWith([sandbox()]),
     memory: prepared,
-    says: `syncing, Pending, ContainerCreating: pull image ${image}: its pull policy is Always`,
+    expected: `syncing, Pending, ContainerCreating: pull image ${image}: its pull policy is Always`,
   },
   {
-    name: "a pull is good for one instance",
+    name: "with the policy Always a pull counts for one instance",
     desired: desired(pod({}, [{ name: "a", imagePullPolicy: "Always" }])),
-    observed: seen([sandbox()], [exited()]),
+    observed: observedWith([sandbox()], [exited()]),
     memory: { ...prepared, pulls: new Map([[image, { state: "pulled", ref: "sha256:1", usedBy: new Set(["a"]) }]]) },
-    says: `syncing, Running, Error: pull image ${image}: its pull policy is Always`,
+    expected: `syncing, Running, Error: pull image ${image}: its pull policy is Always`,
   },
   {
-    name: "Never does not pull",
+    name: "the policy Never does not pull",
     desired: desired(pod({}, [{ name: "a", imagePullPolicy: "Never" }])),
-    observed: seen([sandbox()], [], { images: absent }),
+    observed: observedWith([sandbox()], [], { images: absent }),
     memory: prepared,
-    says: "syncing, Pending, ErrImageNeverPull: nothing; again in 60s",
+    expected: "syncing, Pending, ErrImageNeverPull: nothing; again in 60s",
   },
   {
-    name: "an image that cannot have that name is not asked for",
+    name: "an invalid image name is not pulled",
     desired: desired(pod({}, [{ name: "a", image: "Not An Image" }])),
-    observed: seen([sandbox()]),
+    observed: observedWith([sandbox()]),
     memory: prepared,
-    says: "syncing, Pending, InvalidImageName: nothing",
+    expected: "syncing, Pending, InvalidImageName: nothing",
   },
   {
-    name: "volumes that fail keep the sandbox waiting",
+    name: "failed volumes keep the sandbox waiting",
     observed: nothing,
-    memory: { ...emptyMemory, failures: new Map([["volumes", failure("FailedMount", now)]]) },
-    says: "syncing, Pending, ContainerCreating: nothing; again in 1s",
+    memory: {
+      ...emptyMemory,
+      failures: createKeyMap<FailureKey, FailureRecord>([
+        [{ of: "resource", resource: { of: "podDirs" } }, failure("FailedMount", now)],
+      ]),
+    },
+    expected: "syncing, Pending, ContainerCreating: nothing; again in 1s",
   },
   {
-    name: "a deadline is a time to look again",
+    name: "a deadline is the time of the next decision",
     desired: desired(pod({ activeDeadlineSeconds: 100 })),
-    observed: seen([sandbox()], [running()]),
-    says: "syncing, Running, running: nothing; again in 40s",
+    observed: observedWith([sandbox()], [running()]),
+    expected: "syncing, Running, running: nothing; again in 40s",
   },
   {
-    name: "and then an end",
+    name: "a passed deadline ends the pod",
     desired: desired(pod({ activeDeadlineSeconds: 60 })),
-    observed: seen([sandbox()], [running()]),
-    says: "terminating, Running, running: stop container a within 30s: Pod was active on the node longer than the specified deadline",
+    observed: observedWith([sandbox()], [running()]),
+    expected:
+      "terminating, Running, running: stop container a within 30s: Pod was active on the node longer than the specified deadline",
+  },
+  {
+    name: "a request of the node ends the pod within the request's grace period",
+    desired: desired(pod(), { terminationRequest: evicted }),
+    observed: observedWith([sandbox()], [running()]),
+    expected: "terminating, Running, running: stop container a within 5s: the node is short of memory",
+  },
+  {
+    name: "a request of the node does not extend the pod's own grace period",
+    desired: desired(pod({ terminationGracePeriodSeconds: 2 }), { terminationRequest: evicted }),
+    observed: observedWith([sandbox()], [running()]),
+    expected: "terminating, Running, running: stop container a within 2s: the node is short of memory",
+  },
+  {
+    name: "a request of the node shortens the grace period of a deletion",
+    desired: desired(pod(), {
+      termination: { requestedAt: now - 1000, gracePeriodSeconds: 60, why: "it was deleted" },
+      terminationRequest: evicted,
+    }),
+    observed: observedWith([sandbox()], [running()]),
+    expected: "terminating, Running, running: stop container a within 5s: it was deleted",
+  },
+  {
+    name: "a pod that the node ends while it waits for admission starts nothing",
+    desired: desired(pod(), { admission: { kind: "awaited" }, terminationRequest: evicted }),
+    observed: nothing,
+    expected: "terminated, Failed, ContainerStatusUnknown: nothing",
   },
   {
     name: "a deadline is counted from when the pod's predecessor was gone",
     desired: desired(pod({ activeDeadlineSeconds: 60 }), { heldUntil: now - 20_000 }),
-    observed: seen([sandbox()], [running()]),
-    says: "syncing, Running, running: nothing; again in 40s",
+    observed: observedWith([sandbox()], [running()]),
+    expected: "syncing, Running, running: nothing; again in 40s",
   },
   {
-    name: "a pod that waits for its predecessor does not wait for its deadline",
-    desired: desired(pod({ activeDeadlineSeconds: 60 }), { waitsFor: "before" as PodUid }),
+    name: "a pod that waits for its predecessor has no deadline yet",
+    desired: desired(pod({ activeDeadlineSeconds: 60 }), { predecessorUid: "before" as PodUid }),
     observed: nothing,
-    says: "syncing, Pending, ContainerCreating: nothing",
+    expected: "syncing, Pending, ContainerCreating: nothing",
   },
   {
     name: "a pod that waits for its predecessor does nothing",
-    desired: desired(pod(), { waitsFor: "before" as PodUid }),
+    desired: desired(pod(), { predecessorUid: "before" as PodUid }),
     observed: nothing,
-    says: "syncing, Pending, ContainerCreating: nothing",
+    expected: "syncing, Pending, ContainerCreating: nothing",
   },
   {
-    name: "an ending stops all containers at once",
+    name: "a termination stops all containers at once",
     desired: desired(two, ending(30)),
-    observed: seen([sandbox()], [running(), running("b")]),
-    says: "terminating, Running, running: stop container a within 30s: its manifest is gone; stop container b within 30s: its manifest is gone",
+    observed: observedWith([sandbox()], [running(), running("b")]),
+    expected:
+      "terminating, Running, running: stop container a within 30s: its manifest is gone; stop container b within 30s: its manifest is gone",
   },
   {
-    name: "what was used of the grace is not granted again",
+    name: "a repeated stop gets only the rest of the grace period",
     desired: desired(pod(), ending(30, now - 12_500)),
-    observed: seen([sandbox()], [running()]),
-    says: "terminating, Running, running: stop container a within 18s: its manifest is gone",
+    observed: observedWith([sandbox()], [running()]),
+    expected: "terminating, Running, running: stop container a within 18s: its manifest is gone",
   },
   {
-    name: "but two seconds always are",
+    name: "a stop always gets at least two seconds",
     desired: desired(pod(), ending(30, now - 99_000)),
-    observed: seen([sandbox()], [running()]),
-    says: "terminating, Running, running: stop container a within 2s: its manifest is gone",
+    observed: observedWith([sandbox()], [running()]),
+    expected: "terminating, Running, running: stop container a within 2s: its manifest is gone",
   },
   {
-    name: "then the sandbox is stopped",
+    name: "a terminating pod stops its sandbox after its containers",
     desired: desired(pod(), ending(30)),
-    observed: seen([sandbox()], [exited()]),
-    says: "terminating, Running, Error: stop sandbox: its manifest is gone",
+    observed: observedWith([sandbox()], [exited()]),
+    expected: "terminating, Running, Error: stop sandbox: its manifest is gone",
   },
   {
-    name: "then removed, with what is in it",
+    name: "a removed pod removes its sandbox with the containers in it",
     desired: desired(pod(), ending(30)),
-    observed: seen([sandbox({ ready: false })], [exited()]),
-    says: "terminating, Running, Error: remove sandbox: its manifest is gone",
+    observed: observedWith([sandbox({ ready: false })], [exited()]),
+    expected: "terminating, Running, Error: remove sandbox: its manifest is gone",
   },
   {
-    name: "a container whose sandbox is gone is removed by itself",
+    name: "a container whose sandbox is gone is removed by an action of its own",
     desired: desired(pod(), ending(30)),
-    observed: seen([], [exited()]),
-    says: "terminating, Running, Error: remove container a: its manifest is gone",
+    observed: observedWith([], [exited()]),
+    expected: "terminating, Running, Error: remove container a: its manifest is gone",
   },
   {
-    name: "then the files",
+    name: "a removed pod removes its files last",
     desired: desired(pod(), ending(30)),
-    observed: seen([]),
-    says: "terminating, Pending, ContainerStatusUnknown: remove the pod's files: its manifest is gone",
+    observed: observedWith([]),
+    expected: "terminating, Pending, ContainerStatusUnknown: remove the pod's files: its manifest is gone",
   },
   {
-    name: "then nothing is left",
+    name: "a removed pod without anything left is finished",
     desired: desired(pod(), ending(30)),
     observed: nothing,
-    says: "finished, Pending, ContainerStatusUnknown: nothing",
+    expected: "finished, Pending, ContainerStatusUnknown: nothing",
   },
   {
-    name: "an init container that fails for good in a new sandbox is the pod's end, whatever ran in the old one",
+    name: "an init container that fails for good in a new sandbox ends the pod, whatever ran in the old one",
     desired: desired(prepares({ restartPolicy: "Never" })),
-    observed: seen(
+    observed: observedWith(
       [sandbox({ id: "s1" as SandboxId, attempt: 1 }), sandbox({ ready: false })],
       [
         exited("first", 1, { sandboxId: "s1" }),
@@ -581,217 +630,235 @@ const rows: readonly Row[] = [
       ],
     ),
     memory: stopped,
-    says: "terminating, Failed, Error: stop sandbox: its init container first has failed",
+    expected: "terminating, Failed, Error: stop sandbox: its init container first has failed",
   },
   {
-    name: "so it is where all that is left of what ran are its logs",
+    name: "such a failure ends the pod even if only log files of its app containers are left",
     desired: desired(prepares({ restartPolicy: "Never" })),
-    observed: seen([sandbox({ attempt: 1 })], [exited("first", 1)], { loggedAttempts: new Map([["a", 0]]) }),
-    says: "terminating, Failed, ContainerStatusUnknown: stop sandbox: its init container first has failed",
+    observed: observedWith([sandbox({ attempt: 1 })], [exited("first", 1)], { loggedAttempts: new Map([["a", 0]]) }),
+    expected: "terminating, Failed, ContainerStatusUnknown: stop sandbox: its init container first has failed",
   },
   {
-    name: "a container whose pod grants no grace is stopped within two seconds, and without a hook",
+    name: "a container with a grace period of zero is stopped within two seconds and without a hook",
     desired: desired(pod({ terminationGracePeriodSeconds: 0 }, [{ name: "a", lifecycle: drain }])),
-    observed: seen([sandbox()], [running("a", 0, { hash: "other" })]),
-    says: "syncing, Running, running: stop container a within 2s: container a definition changed",
+    observed: observedWith([sandbox()], [running("a", 0, { hash: "other" })]),
+    expected: "syncing, Running, running: stop container a within 2s: container a definition changed",
   },
   {
-    name: "so is one that fails its probe",
+    name: "a container with a grace period of zero that fails its probe is stopped the same way",
     desired: desired(pod({ terminationGracePeriodSeconds: 0 }, [{ name: "a", lifecycle: drain, livenessProbe: {} }])),
-    observed: seen([sandbox()], [running()], { health: unhealthy }),
-    says: "syncing, Running, running: stop container a within 2s: Container a failed liveness probe, will be restarted",
+    observed: observedWith([sandbox()], [running()], { health: unhealthy }),
+    expected:
+      "syncing, Running, running: stop container a within 2s: Container a failed liveness probe, will be restarted",
   },
   {
-    name: "and one whose sandbox is dead",
+    name: "a container with a grace period of zero in an unready sandbox is stopped the same way",
     desired: desired(pod({ terminationGracePeriodSeconds: 1 })),
-    observed: seen([sandbox({ ready: false })], [running()]),
-    says: "syncing, Running, running: stop container a within 2s: the pod's sandbox changed, it will be killed and re-created",
+    observed: observedWith([sandbox({ ready: false })], [running()]),
+    expected:
+      "syncing, Running, running: stop container a within 2s: the pod's sandbox changed, it will be killed and re-created",
   },
   {
-    name: "a dead sandbox's sidecars are stopped behind what they serve",
+    name: "the sidecars of an unready sandbox are stopped after the app containers",
     desired: desired(served),
-    observed: seen([sandbox({ ready: false })], [running("proxy"), running()]),
-    says: "syncing, Running, running: stop container a within 30s: the pod's sandbox changed, it will be killed and re-created; again in 30s",
+    observed: observedWith([sandbox({ ready: false })], [running("proxy"), running()]),
+    expected:
+      "syncing, Running, running: stop container a within 30s: the pod's sandbox changed, it will be killed and re-created; again in 30s",
   },
   {
-    name: "they have what that has left of the one grace",
+    name: "the sidecars of an unready sandbox get the rest of the grace period",
     desired: desired(served),
-    observed: seen([sandbox({ ready: false })], [running("proxy"), exited()]),
-    memory: { ...prepared, replacedSince: now - 12_000 },
-    says: "syncing, Running, Error: stop container proxy within 18s: the pod's sandbox changed, it will be killed and re-created",
+    observed: observedWith([sandbox({ ready: false })], [running("proxy"), exited()]),
+    memory: { ...prepared, sandboxReplacedSince: now - 12_000 },
+    expected:
+      "syncing, Running, Error: stop container proxy within 18s: the pod's sandbox changed, it will be killed and re-created",
   },
   {
-    name: "and when it is over they wait for nobody",
+    name: "the sidecars of an unready sandbox are stopped at once after the grace period",
     desired: desired(served),
-    observed: seen([sandbox({ ready: false })], [running("proxy"), running()]),
-    memory: { ...prepared, stopping: new Set(["a0" as ContainerId]), replacedSince: now - 30_000 },
-    says: "syncing, Running, running: stop container proxy within 2s: the pod's sandbox changed, it will be killed and re-created",
+    observed: observedWith([sandbox({ ready: false })], [running("proxy"), running()]),
+    memory: { ...prepared, stopping: new Set(["a0" as ContainerId]), sandboxReplacedSince: now - 30_000 },
+    expected:
+      "syncing, Running, running: stop container proxy within 2s: the pod's sandbox changed, it will be killed and re-created",
   },
   {
-    name: "sidecars wait for app containers, and for nobody else",
+    name: "sidecars wait for the app containers, and for no others",
     desired: desired(sidecars, { ...ending(30), source: { kind: "api" } }),
-    observed: seen([sandbox()], [running("debug"), running(), running("two"), running("setup"), running("one")]),
-    says: `terminating, Running, running: ${["debug", "a", "setup"].map(stopsGone).join("; ")}; again in 30s`,
+    observed: observedWith(
+      [sandbox()],
+      [running("debug"), running(), running("two"), running("setup"), running("one")],
+    ),
+    expected: `terminating, Running, running: ${["debug", "a", "setup"].map(stopsGone).join("; ")}; again in 30s`,
   },
   {
-    name: "a container that was added to look into the pod holds no sidecar up",
+    name: "an ephemeral container does not delay a sidecar's stop",
     desired: desired(sidecars, { ...ending(30), source: { kind: "api" } }),
-    observed: seen([sandbox()], [running("debug"), exited(), running("two"), exited("setup"), running("one")]),
-    says: `terminating, Running, Error: ${["debug", "two"].map(stopsGone).join("; ")}; again in 30s`,
+    observed: observedWith([sandbox()], [running("debug"), exited(), running("two"), exited("setup"), running("one")]),
+    expected: `terminating, Running, Error: ${["debug", "two"].map(stopsGone).join("; ")}; again in 30s`,
   },
   {
-    name: "nor does an init container that runs to its end",
+    name: "a run-to-completion init container does not delay a sidecar's stop",
     desired: desired(sidecars, { ...ending(30), source: { kind: "api" } }),
-    observed: seen([sandbox()], [running("setup"), running("one")]),
-    says: `terminating, Pending, PodInitializing: ${["setup", "one"].map(stopsGone).join("; ")}`,
+    observed: observedWith([sandbox()], [running("setup"), running("one")]),
+    expected: `terminating, Pending, PodInitializing: ${["setup", "one"].map(stopsGone).join("; ")}`,
   },
   {
-    name: "when the grace is over, sidecars wait for nobody",
+    name: "after the grace period all sidecars are stopped at once",
     desired: desired(sidecars, { ...ending(30, now - 30_000), source: { kind: "api" } }),
-    observed: seen([sandbox()], [running(), running("one")]),
-    says: "terminating, Running, running: stop container a within 2s: its manifest is gone; stop container one within 2s: its manifest is gone",
+    observed: observedWith([sandbox()], [running(), running("one")]),
+    expected:
+      "terminating, Running, running: stop container a within 2s: its manifest is gone; stop container one within 2s: its manifest is gone",
   },
   {
-    name: "the hook of a sidecar begins with the pod's end, before its turn to be stopped",
+    name: "the preStop hook of a sidecar starts with the termination, before the sidecar may be stopped",
     desired: desired(drained, ending(30)),
-    observed: seen([sandbox()], [running(), running("two"), running("one")]),
-    says: `terminating, Running, running: ${stopsGone("a")}; ${hooksGone("two")}; ${hooksGone("one")}; again in 30s`,
+    observed: observedWith([sandbox()], [running(), running("two"), running("one")]),
+    expected: `terminating, Running, running: ${stopsGone("a")}; ${hooksGone("two")}; ${hooksGone("one")}; again in 30s`,
   },
   {
-    name: "it is bounded by what is left of the grace",
+    name: "the preStop hook of a sidecar gets the rest of the grace period",
     desired: desired(drained, ending(30, now - 29_500)),
-    observed: seen([sandbox()], [running(), running("one")]),
+    observed: observedWith([sandbox()], [running(), running("one")]),
     memory: { ...prepared, stopping: new Set(["a0" as ContainerId]) },
-    says: "terminating, Running, running: run the preStop hook of container one within 1s: its manifest is gone; again in 0.5s",
+    expected:
+      "terminating, Running, running: run the preStop hook of container one within 1s: its manifest is gone; again in 0.5s",
   },
   {
-    name: "it runs once",
+    name: "the preStop hook of a sidecar runs once",
     desired: desired(drained, ending(30)),
-    observed: seen([sandbox()], [running(), running("one")]),
-    memory: { ...prepared, stopping: new Set(["a0" as ContainerId]), preStopped: hookOfOne },
-    says: "terminating, Running, running: nothing; again in 30s",
+    observed: observedWith([sandbox()], [running(), running("one")]),
+    memory: { ...prepared, stopping: new Set(["a0" as ContainerId]), preStopDone: hookOfOne },
+    expected: "terminating, Running, running: nothing; again in 30s",
   },
   {
-    name: "the sidecar's stop waits for its hook",
+    name: "the stop of a sidecar waits for its hook",
     desired: desired(drained, ending(30)),
-    observed: seen([sandbox()], [exited(), running("one")]),
+    observed: observedWith([sandbox()], [exited(), running("one")]),
     memory: { ...prepared, stopping: hookOfOne },
-    says: "terminating, Running, Error: nothing",
+    expected: "terminating, Running, Error: nothing",
   },
   {
-    name: "and comes without another one",
+    name: "the stop of a sidecar does not run its hook again",
     desired: desired(drained, ending(30)),
-    observed: seen([sandbox()], [exited(), running("one")]),
-    memory: { ...prepared, preStopped: hookOfOne },
-    says: `terminating, Running, Error: ${stopsGone("one")}`,
+    observed: observedWith([sandbox()], [exited(), running("one")]),
+    memory: { ...prepared, preStopDone: hookOfOne },
+    expected: `terminating, Running, Error: ${stopsGone("one")}`,
   },
   {
-    name: "an agent that does not know of the hook runs it again",
+    name: "an agent without memory of the hook runs it again",
     desired: desired(drained, ending(30)),
-    observed: seen([sandbox()], [exited(), running("one")]),
-    says: "terminating, Running, Error: stop container one, its preStop hook first, within 30s: its manifest is gone",
+    observed: observedWith([sandbox()], [exited(), running("one")]),
+    expected:
+      "terminating, Running, Error: stop container one, its preStop hook first, within 30s: its manifest is gone",
   },
   {
-    name: "without any grace there is no time for it",
+    name: "a grace period of zero skips the hook",
     desired: desired(drained, ending(0)),
-    observed: seen([sandbox()], [running(), running("one")]),
-    says: "terminating, Running, running: stop container a within 2s: its manifest is gone; stop container one within 2s: its manifest is gone",
+    observed: observedWith([sandbox()], [running(), running("one")]),
+    expected:
+      "terminating, Running, running: stop container a within 2s: its manifest is gone; stop container one within 2s: its manifest is gone",
   },
   {
-    name: "the hooks of a dead sandbox's sidecars begin with the first stop too",
+    name: "the hooks of an unready sandbox's sidecars start with the first stop",
     desired: desired(drained),
-    observed: seen([sandbox({ ready: false })], [running("one"), running()]),
-    says: "syncing, Running, running: run the preStop hook of container one within 30s: the pod's sandbox changed, it will be killed and re-created; stop container a within 30s: the pod's sandbox changed, it will be killed and re-created; again in 30s",
+    observed: observedWith([sandbox({ ready: false })], [running("one"), running()]),
+    expected:
+      "syncing, Running, running: run the preStop hook of container one within 30s: the pod's sandbox changed, it will be killed and re-created; stop container a within 30s: the pod's sandbox changed, it will be killed and re-created; again in 30s",
   },
   {
-    name: "a pod does not end by what the runtime has made up before the API server was heard, which may know better",
+    name: "a synthetic exit does not complete a pod before the first API list",
     desired: desired(never, unheard),
-    observed: seen([sandbox()], [exited("a", 0, madeUp)]),
-    says: "syncing, Running, Unknown: nothing",
+    observed: observedWith([sandbox()], [exited("a", 0, madeUp)]),
+    expected: "syncing, Running, Unknown: nothing",
   },
   {
-    name: "nor does it where its init container has failed so",
+    name: "a synthetic exit of an init container does not complete a pod before the first API list",
     desired: desired(prepares({ restartPolicy: "Never" }), unheard),
-    observed: seen([sandbox()], [exited("first", 0, madeUp)]),
-    says: "syncing, Pending, PodInitializing: nothing",
+    observed: observedWith([sandbox()], [exited("first", 0, madeUp)]),
+    expected: "syncing, Pending, PodInitializing: nothing",
   },
   {
-    name: "it does when that was heard",
+    name: "a synthetic exit completes the pod after the first API list",
     desired: desired(never, { source: { kind: "api" } }),
-    observed: seen([sandbox()], [exited("a", 0, madeUp)]),
-    says: "terminating, Failed, Unknown: stop sandbox: all its containers are done",
+    observed: observedWith([sandbox()], [exited("a", 0, madeUp)]),
+    expected: "terminating, Failed, Unknown: stop sandbox: all its containers are done",
   },
   {
-    name: "and where its sandbox is gone too",
+    name: "a synthetic exit completes the pod if its sandbox is gone too",
     desired: desired(never, unheard),
-    observed: seen([sandbox({ ready: false })], [exited("a", 0, madeUp)]),
-    says: "terminating, Failed, Unknown: stop sandbox: all its containers are done",
+    observed: observedWith([sandbox({ ready: false })], [exited("a", 0, madeUp)]),
+    expected: "terminating, Failed, Unknown: stop sandbox: all its containers are done",
   },
   {
-    name: "an end that the runtime knows decides at once",
+    name: "a real exit completes the pod before the first API list",
     desired: desired(never, unheard),
-    observed: seen([sandbox()], [exited()]),
-    says: "terminating, Failed, Error: stop sandbox: all its containers are done",
+    observed: observedWith([sandbox()], [exited()]),
+    expected: "terminating, Failed, Error: stop sandbox: all its containers are done",
   },
   {
-    name: "a stop that failed is tried again, not at once",
+    name: "a failed stop is retried after a delay",
     desired: desired(pod(), ending(30)),
-    observed: seen([sandbox()], [running()]),
-    memory: failed("end of container a0", "KillContainerError", now),
-    says: "terminating, Running, running: nothing; again in 1s",
+    observed: observedWith([sandbox()], [running()]),
+    memory: failed({ of: "endOfContainer", id: "a0" as ContainerId }, "KillContainerError", now),
+    expected: "terminating, Running, running: nothing; again in 1s",
   },
 ];
 
 for (const row of rows)
   test(row.name, () => {
     expect(show(decidePod(row.desired ?? desired(), row.observed, row.memory ?? prepared, settings, now))).toBe(
-      row.says,
+      row.expected,
     );
   });
 
-test("a sandbox that is well again, or whose containers have ended, has begun no grace", () => {
+test("a usable sandbox, or one whose containers have exited, has no grace period running", () => {
   const dead = sandbox({ ready: false });
   const since = (observed: ObservedPod, memory = prepared) =>
-    decidePod(desired(), observed, memory, settings, now).memory.replacedSince;
-  expect(since(seen([dead], [running()]))).toBe(now);
-  const begun = { ...prepared, replacedSince: now - 5_000 };
-  expect(since(seen([dead], [running()]), begun)).toBe(now - 5_000);
-  expect(since(seen([sandbox()], [running()]), begun)).toBeUndefined();
-  expect(since(seen([dead], [exited()]), begun)).toBeUndefined();
+    decidePod(desired(), observed, memory, settings, now).memory.sandboxReplacedSince;
+  expect(since(observedWith([dead], [running()]))).toBe(now);
+  const started = { ...prepared, sandboxReplacedSince: now - 5_000 };
+  expect(since(observedWith([dead], [running()]), started)).toBe(now - 5_000);
+  expect(since(observedWith([sandbox()], [running()]), started)).toBeUndefined();
+  expect(since(observedWith([dead], [exited()]), started)).toBeUndefined();
 });
 
-test("the same arguments give the same decision, and are not changed", () => {
-  for (const { desired: wanted = desired(), observed, memory = prepared } of rows) {
-    const before = structuredClone({ wanted, observed, memory });
-    const first = decidePod(wanted, observed, memory, settings, now);
-    expect(decidePod(wanted, observed, memory, settings, now)).toEqual(first);
-    expect({ wanted, observed, memory }).toEqual(before);
+test("equal arguments give equal decisions, and are not changed", () => {
+  for (const { desired: desiredPod = desired(), observed, memory = prepared } of rows) {
+    const all = () => ({
+      wanted: desiredPod,
+      observed,
+      memory: { ...memory, failures: [memory.failures.keys(), memory.failures.values()] },
+    });
+    const before = structuredClone(all());
+    const first = decidePod(desiredPod, observed, memory, settings, now);
+    expect(decidePod(desiredPod, observed, memory, settings, now)).toEqual(first);
+    expect(all()).toEqual(before);
   }
 });
 
-test("a decision's memory decides the same again: nothing is said twice in different words", () => {
-  for (const { desired: wanted = desired(), observed, memory = prepared } of rows) {
-    const first = decidePod(wanted, observed, memory, settings, now);
-    const second = decidePod(wanted, observed, first.memory, settings, now);
+test("a decision with its own memory is the same decision", () => {
+  for (const { desired: desiredPod = desired(), observed, memory = prepared } of rows) {
+    const first = decidePod(desiredPod, observed, memory, settings, now);
+    const second = decidePod(desiredPod, observed, first.memory, settings, now);
     expect(show(second)).toBe(show(first));
     expect(second.status).toEqual(first.status);
   }
 });
 
-test("pods that nobody asks for get one second, which the runtime makes two", () => {
-  const decision = decideOrphan(seen([sandbox()], [running()]), emptyMemory, now);
+test("a pod without a source gets one second of grace, which becomes two", () => {
+  const decision = decideOrphan(observedWith([sandbox()], [running()]), emptyMemory, now);
   expect(decision.actions.map(describe)).toEqual(["stop container a within 2s: no source asks for this pod"]);
   expect(decideOrphan(nothing, emptyMemory, now).stage.kind).toBe("finished");
 });
 
-test("an unsupported pod is rejected in Kubernetes' words, with everything it asked for", () => {
-  const wanted = pod({ resources: { limits: { cpu: "1" } } }, [
+test("an unsupported pod is rejected with the kubelet's message and all its unsupported features", () => {
+  const unsupportedPod = pod({ resources: { limits: { cpu: "1" } } }, [
     {
       name: "a",
       volumeMounts: [{ name: "v", mountPath: "/v", subPath: "x" }],
     },
   ]);
-  const { status, actions, stage } = decidePod(desired(wanted), nothing, emptyMemory, settings, now);
+  const { status, actions, stage } = decidePod(desired(unsupportedPod), nothing, emptyMemory, settings, now);
   expect({
     stage: stage.kind,
     actions,
@@ -810,9 +877,9 @@ test("an unsupported pod is rejected in Kubernetes' words, with everything it as
   });
 });
 
-const unread = { areServicesRead: false, areRuntimeClassesRead: false, answeredReferences: new Set<string>() };
-const read = { areServicesRead: true, areRuntimeClassesRead: true, answeredReferences: new Set<string>() };
-const answered = { ...read, answeredReferences: new Set(["secret default/login"]) };
+const unread = { areServicesRead: false, areRuntimeClassesRead: false, settledReferences: new Set<string>() };
+const read = { areServicesRead: true, areRuntimeClassesRead: true, settledReferences: new Set<string>() };
+const answered = { ...read, settledReferences: new Set(["secret default/login"]) };
 const secretive = { env: [{ name: "A", valueFrom: { secretKeyRef: { name: "login", key: "k" } } }] };
 const unplugged = { ...read, networkProblem: "container runtime network not ready: NetworkReady=false" };
 const projected = pod({ volumes: [{ name: "kube-api-access-x", projected: { sources: [] } }] });
@@ -822,31 +889,43 @@ const waiting = (message: string) => `ContainerCreating, ${message}`;
 const services = "services have not yet been read at least once, cannot construct envvars";
 const classes = "failed to lookup RuntimeClass gvisor: RuntimeClasses have not yet been read at least once";
 
-/** What a pod does in a cluster, and what its container says that it waits for. */
+/** What a pod does in a cluster, and what its container is waiting for. */
 const clusterRows: readonly [
   sentence: string,
-  wanted: DesiredNow,
+  expected: DesiredPodView,
   observed: ObservedPod,
-  cluster: Settings["cluster"],
+  cluster: PodSettings["cluster"],
   says: string,
 ][] = [
   [
-    "a pod with other volumes prepares them if it is of the API",
+    "an API pod with other volumes prepares them",
     desired(projected, ofApi),
     nothing,
     read,
-    "prepare volumes",
+    "create the pod's directories",
   ],
-  ["a static one is rejected as before", desired(projected), nothing, read, "rejected"],
+  ["a static pod with other volumes is rejected", desired(projected), nothing, read, "rejected"],
   [
-    "a pod with a RuntimeClass runs in a cluster",
+    "a pod with a RuntimeClass runs",
     desired(sandboxed, ofApi),
     nothing,
     read,
     "run sandbox (attempt 0): the pod has none",
   ],
-  ["a static one too", desired(sandboxed), nothing, read, "run sandbox (attempt 0): the pod has none"],
-  ["but not on a node that stands alone", desired(sandboxed), nothing, undefined, "rejected"],
+  [
+    "a static pod with a RuntimeClass runs",
+    desired(sandboxed),
+    nothing,
+    read,
+    "run sandbox (attempt 0): the pod has none",
+  ],
+  [
+    "a static pod with a RuntimeClass is rejected on a standalone node",
+    desired(sandboxed),
+    nothing,
+    undefined,
+    "rejected",
+  ],
   [
     "a sandbox waits for the network",
     desired(pod(), ofApi),
@@ -855,101 +934,107 @@ const clusterRows: readonly [
     waiting("network is not ready: container runtime network not ready: NetworkReady=false"),
   ],
   [
-    "that of a pod on the node's network does not",
+    "a sandbox with host networking does not wait for the network",
     desired(pod({ hostNetwork: true }), ofApi),
     nothing,
     unplugged,
     "run sandbox (attempt 0): the pod has none",
   ],
   [
-    "nor does a pod that has one",
+    "a pod with a ready sandbox does not wait for the network",
     desired(pod()),
-    seen([sandbox()]),
+    observedWith([sandbox()]),
     unplugged,
     "create container a (attempt 0): it has not run yet",
   ],
   ["a sandbox waits for the RuntimeClasses", desired(sandboxed, ofApi), nothing, unread, waiting(classes)],
-  ["one without a class does not", desired(pod(), ofApi), nothing, unread, "run sandbox (attempt 0): the pod has none"],
+  [
+    "a sandbox without a RuntimeClass does not wait for them",
+    desired(pod(), ofApi),
+    nothing,
+    unread,
+    "run sandbox (attempt 0): the pod has none",
+  ],
   [
     "a container waits for the Services",
     desired(pod(), ofApi),
-    seen([sandbox()]),
+    observedWith([sandbox()]),
     unread,
     `CreateContainerConfigError, ${services}`,
   ],
   [
-    "that of a static pod does not",
+    "a static pod's container does not wait for the Services",
     desired(pod()),
-    seen([sandbox()]),
+    observedWith([sandbox()]),
     unread,
     "create container a (attempt 0): it has not run yet",
   ],
   [
-    "nor one of the API that is there already",
+    "a created container of the API does not wait for the Services",
     desired(pod(), ofApi),
-    seen([sandbox()], [created()]),
+    observedWith([sandbox()], [created()]),
     unread,
     "start container a (attempt 0)",
   ],
   [
-    "nor on a node that has left its cluster",
+    "a container on a node that left its cluster does not wait for the Services",
     desired(pod(), ofApi),
-    seen([sandbox()]),
+    observedWith([sandbox()]),
     undefined,
     "create container a (attempt 0): it has not run yet",
   ],
   [
-    "the next instance waits too",
+    "the next instance waits for the Services too",
     desired(pod(), ofApi),
-    seen([sandbox()], [exited("a", 0, { crashes: 0, finishedAt: now - 60_000 })]),
+    observedWith([sandbox()], [exited("a", 0, { crashes: 0, finishedAt: now - 60_000 })]),
     unread,
     "-",
   ],
   [
-    "a container waits a moment for a Secret, and those behind it let it go first",
+    "a container waits for a Secret, and the containers behind it wait for that container",
     desired(pod({}, [{ name: "a", ...secretive }, { name: "b" }]), ofApi),
-    seen([sandbox()]),
+    observedWith([sandbox()]),
     read,
     "-",
   ],
   [
-    "then it is created, whether the Secret was read or not",
+    "a container is created after the read of the Secret has ended, successful or not",
     desired(pod({}, [{ name: "a", ...secretive }, { name: "b" }]), ofApi),
-    seen([sandbox()]),
+    observedWith([sandbox()]),
     answered,
     "create container a (attempt 0): it has not run yet",
   ],
   [
-    "one that runs waits for nothing",
+    "a running container waits for nothing",
     desired(pod({}, [{ name: "a", ...secretive }]), ofApi),
-    seen([sandbox()], [container("a", 0, { state: "running" })]),
+    observedWith([sandbox()], [container("a", 0, { state: "running" })]),
     read,
     "-",
   ],
 ];
-for (const [sentence, wanted, observed, cluster, says] of clusterRows)
+for (const [sentence, wanted, observed, cluster, expected] of clusterRows)
   test(`in a cluster: ${sentence}`, () => {
     const all = { ...settings, ...(cluster === undefined ? {} : { cluster }) };
-    const memory = says === "prepare volumes" ? emptyMemory : prepared;
+    const memory = expected === "create the pod's directories" ? emptyMemory : prepared;
     const { status, actions, lookAgainAt } = decidePod(wanted, observed, memory, all, now);
     const { waiting: why } = status.containerStatuses?.[0]?.state ?? {};
     const doing = actions.map(describe).join("; ");
     const rejected = status.reason === "PodFeatureUnsupported" ? "rejected" : undefined;
-    const waits = why?.message === undefined ? "-" : `${why.reason}, ${why.message}`;
-    expect(rejected ?? (doing || waits)).toBe(says);
-    // Whoever reads what is awaited wakes the pods: nobody looks again and again.
+    const waitMessage = why?.message === undefined ? "-" : `${why.reason}, ${why.message}`;
+    expect(rejected ?? (doing || waitMessage)).toBe(expected);
+    // The arrival of a prerequisite wakes the pods, so there is no timer.
     expect(lookAgainAt).toBeUndefined();
   });
 
 const resources: readonly [sentence: string, resources: Container["resources"], feature: string | undefined][] = [
-  ["a device", { limits: { "nvidia.com/gpu": "1" } }, "extended resources"],
-  ["a device among what every node has", { limits: { cpu: "1", "example.com/tpm": "1" } }, "extended resources"],
-  ["a device in its requests alone", { requests: { "example.com/tpm": "1" } }, "extended resources"],
+  ["a device limit", { limits: { "nvidia.com/gpu": "1" } }, "extended resources"],
+  ["a device limit among ordinary limits", { limits: { cpu: "1", "example.com/tpm": "1" } }, "extended resources"],
+  ["a device request alone", { requests: { "example.com/tpm": "1" } }, "extended resources"],
   ["huge pages", { limits: { memory: "1Gi", "hugepages-2Mi": "2Mi" } }, "hugepages"],
-  ["what every node has", { requests: { cpu: "1", memory: "1Gi", "ephemeral-storage": "1Gi" } }, undefined],
+  ["ordinary resources", { requests: { cpu: "1", memory: "1Gi", "ephemeral-storage": "1Gi" } }, undefined],
 ];
 for (const [sentence, wanted, feature] of resources)
-  test(`a container that asks for ${sentence} is ${feature === undefined ? "run" : "rejected"}`, () => {
+  test(`a container with ${sentence} is ${feature === undefined ? "run" : "rejected"}`, () => {
     const asking = desired(pod({}, [{ name: "a", ...(wanted === undefined ? {} : { resources: wanted }) }]));
     const { status } = decidePod(asking, nothing, emptyMemory, settings, now);
     const rejected =
@@ -959,10 +1044,10 @@ for (const [sentence, wanted, feature] of resources)
     expect(status.message).toBe(rejected);
   });
 
-test("a container is told the addresses that the pod's status shows, in its order", () => {
+test("a container gets the addresses of the pod's status, in that order", () => {
   const { status, actions } = decidePod(
     desired(pod()),
-    seen([sandbox({ ips: ["fd00::2", "10.0.0.2", "10.0.0.3"] })]),
+    observedWith([sandbox({ ips: ["fd00::2", "10.0.0.2", "10.0.0.3"] })]),
     prepared,
     settings,
     now,
@@ -971,12 +1056,18 @@ test("a container is told the addresses that the pod's status shows, in its orde
   expect([status.podIP, status.podIPs]).toEqual(["10.0.0.2", [{ ip: "10.0.0.2" }, { ip: "fd00::2" }]]);
 });
 
-test("a container that is stopped to run again is told of in the kubelet's words", () => {
+test("a container that is stopped for a restart has the kubelet's event message", () => {
   const proxy: Container = { name: "proxy", image, restartPolicy: "Always" };
-  const told = (of: Pod, instance: ObservedContainer, failed?: "liveness" | "startup") => {
-    const health = new Map(failed && [[instance.id, { isStarted: true, isReady: false, failed }]]);
-    const { actions } = decidePod(desired(of), seen([sandbox()], [instance], { health }), prepared, settings, now);
-    return actions.map((action) => (action.kind === "stopContainer" ? action.event : action.kind));
+  const stopEvents = (of: Pod, instance: ObservedContainer, failedProbe?: "liveness" | "startup") => {
+    const health = new Map(failedProbe && [[instance.id, { isStarted: true, isReady: false, failedProbe }]]);
+    const { actions } = decidePod(
+      desired(of),
+      observedWith([sandbox()], [instance], { health }),
+      prepared,
+      settings,
+      now,
+    );
+    return actions.map((action) => (action.kind === "stopContainer" ? action.eventMessage : action.kind));
   };
   const ruled = {
     restartPolicy: "Never",
@@ -984,22 +1075,52 @@ test("a container that is stopped to run again is told of in the kubelet's words
   } as const;
   const sidecared = pod({ initContainers: [proxy] });
   expect({
-    changed: told(pod(), running("a", 0, { hash: "other" })),
-    unknown: told(pod(), unknown()),
-    "not alive": told(pod(), running(), "liveness"),
-    "never up": told(never, running(), "startup"),
-    "Never, with a rule for 137": told(pod({}, [ruled]), running(), "liveness"),
-    "sidecar changed": told(sidecared, running("proxy", 0, { hash: "other" })),
-    "sidecar unknown": told(sidecared, unknown("proxy")),
-    "sidecar not alive": told(sidecared, running("proxy"), "liveness"),
+    changed: stopEvents(pod(), running("a", 0, { hash: "other" })),
+    unknown: stopEvents(pod(), unknown()),
+    "liveness probe failed": stopEvents(pod(), running(), "liveness"),
+    "startup probe failed": stopEvents(never, running(), "startup"),
+    "policy Never, with a rule for 137": stopEvents(pod({}, [ruled]), running(), "liveness"),
+    "sidecar definition changed": stopEvents(sidecared, running("proxy", 0, { hash: "other" })),
+    "sidecar state unknown": stopEvents(sidecared, unknown("proxy")),
+    "sidecar liveness probe failed": stopEvents(sidecared, running("proxy"), "liveness"),
   }).toEqual({
     changed: ["Container a definition changed, will be restarted"],
     unknown: ['Container is in "unknown" state, try killing it before restart'],
-    "not alive": ["Container a failed liveness probe, will be restarted"],
-    "never up": ["Container a failed startup probe"],
-    "Never, with a rule for 137": ["Container a failed liveness probe"],
-    "sidecar changed": ["Init container proxy definition changed"],
-    "sidecar unknown": ['Init container is in "unknown" state, try killing it before restart'],
-    "sidecar not alive": ["Init container proxy failed liveness probe"],
+    "liveness probe failed": ["Container a failed liveness probe, will be restarted"],
+    "startup probe failed": ["Container a failed startup probe"],
+    "policy Never, with a rule for 137": ["Container a failed liveness probe"],
+    "sidecar definition changed": ["Init container proxy definition changed"],
+    "sidecar state unknown": ['Init container is in "unknown" state, try killing it before restart'],
+    "sidecar liveness probe failed": ["Init container proxy failed liveness probe"],
   });
+});
+
+test("a pod that the node has ended is Failed with reason, message and DisruptionTarget, once its containers have stopped", () => {
+  const request = desired(pod({ restartPolicy: "Never" }), { terminationRequest: evicted });
+  const stopping = decidePod(request, observedWith([sandbox()], [running()]), prepared, settings, now);
+  expect(stopping.status).toMatchObject({ phase: "Running" });
+  expect(stopping.status.reason).toBeUndefined();
+  const stopped = decidePod(
+    request,
+    observedWith([sandbox()], [exited("a", 0, { exitCode: 143, finishedAt: now + 500 })]),
+    stopping.memory,
+    settings,
+    now + 1000,
+  );
+  const { phase, reason, message, conditions } = stopped.status;
+  expect({ phase, reason, message }).toEqual({
+    phase: "Failed",
+    reason: "Evicted",
+    message: "the node is short of memory",
+  });
+  expect(conditions?.[0]).toMatchObject({ type: "DisruptionTarget", status: "True", ...evicted.disruption });
+});
+
+test("a pod whose containers had all exited before the request of the node keeps its own outcome, also after a restart of the agent", () => {
+  const done = exited("a", 0, { exitCode: 0, finishedAt: now - 10 });
+  const job = desired(pod({ restartPolicy: "Never" }), { terminationRequest: evicted });
+  expect(decidePod(job, observedWith([sandbox()], [done]), emptyMemory, settings, now).status.phase).toBe("Succeeded");
+  const late = exited("a", 0, { exitCode: 0, finishedAt: now + 10 });
+  const { status } = decidePod(job, observedWith([sandbox()], [late]), emptyMemory, settings, now + 10);
+  expect([status.phase, status.reason]).toEqual(["Failed", "Evicted"]);
 });

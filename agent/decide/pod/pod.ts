@@ -1,161 +1,199 @@
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { planContainers, planFirstPulls, removeEmptySandboxes } from "../container/containers.ts";
-import { containersInTurn, ephemeralInTurn } from "../container/initialization.ts";
-import { withLostContainers, withToldEnds } from "../container/missing-containers.ts";
-import { withLateReasons } from "../container/oom-reason.ts";
-import { hasItsLastSandbox, type SandboxNeed, sandboxNeed } from "../container/sandbox.ts";
-import type { Settings } from "../settings.ts";
-import { podStatus, unseenStatus } from "../status/status.ts";
+import { planContainers, planImagePulls, removeEmptySandboxes } from "../container/containers.ts";
+import { startableContainers, startableEphemeralContainers } from "../container/initialization.ts";
+import { withMissingContainers, withReportedExits } from "../container/missing-containers.ts";
+import { withOomReasons } from "../container/oom-reason.ts";
+import { cannotReplaceSandbox, type SandboxNeed, sandboxNeed } from "../container/sandbox.ts";
+import type { PodSettings } from "../settings.ts";
+import { previousStatusOf } from "../status/previous-status.ts";
+import { podStatus, unobservedStatus } from "../status/status.ts";
 import type { Action } from "./action.ts";
-import { type DesiredNow, gracePeriodOf } from "./desired.ts";
-import { ofThisRevision, openSandboxes, type PodMemory, withoutVanished } from "./memory.ts";
-import { mayRun, type ObservedPod } from "./observed.ts";
-import { deadlineOf, outcomeOf } from "./outcome.ts";
-import { createPlan, type Obstacle, type PlanInProgress } from "./plan.ts";
-import { awaitsNetwork, awaitsRuntimeClass, awaitsServices } from "./prerequisites.ts";
-import { endingOf, isFinal, orphanEnding, type Stage, stageOf, stageOfEnding } from "./stage.ts";
-import { proposeStops } from "./stop.ts";
-import { planEnding } from "./termination.ts";
+import { type DesiredPodView, gracePeriodOf } from "./desired.ts";
+import { memoryOfRevision, type PodMemory, unstoppedSandboxes, withoutRemoved } from "./memory.ts";
+import { mayBeRunning, type ObservedPod } from "./observed.ts";
+import { activeDeadlineOf, outcomeOf } from "./outcome.ts";
+import { type BlockedReason, createPlanBuilder, type PlanBuilder } from "./plan.ts";
+import { waitingForNetwork, waitingForRuntimeClass, waitingForServices } from "./prerequisites.ts";
+import { resourcesToMake } from "./resources.ts";
+import {
+  haveContainersStopped,
+  orphanTermination,
+  type Stage,
+  stageOf,
+  terminationCauseOf,
+  terminationStageOf,
+} from "./stage.ts";
+import { planStops } from "./stop.ts";
+import { planTermination } from "./termination.ts";
 
-/** What to do now, what to say now, what to keep in mind, and when to look again if nothing happens before. */
+/** What to do and to report now, what to remember, and when to decide again if nothing happens before. */
 export interface Decision {
   readonly stage: Stage;
   readonly actions: readonly Action[];
   readonly status: PodStatus;
   readonly memory: PodMemory;
   readonly lookAgainAt: number | undefined;
-  readonly obstacle: Obstacle | undefined;
+  readonly blockedReason: BlockedReason | undefined;
 }
 
-/** The whole policy for one pod that a source has asked for. Pure: the same arguments always give the same decision. */
+/** The whole policy for one desired pod. Pure: equal arguments give equal decisions. */
 export function decidePod(
-  desired: DesiredNow,
+  desired: DesiredPodView,
   observed: ObservedPod,
-  before: PodMemory,
-  settings: Settings,
+  previous: PodMemory,
+  settings: PodSettings,
   now: number,
 ): Decision {
-  const own = ofThisRevision(before, desired.revision);
-  const whole = withLostContainers(desired.pod, withToldEnds(desired.pod, observed), own);
-  const outcome = own.outcome ?? (isHeld(desired, observed) ? undefined : outcomeOf(desired, whole, settings, now));
-  if (outcome === undefined && isAwaitingAdmission(desired)) return undecided(desired, own);
-  const remembered = withoutVanished(own, observed);
-  const replacedSince = replacedSinceOf(desired.pod, observed, remembered, now);
-  const isKnown = outcome === own.outcome && replacedSince === own.replacedSince;
-  const known: PodMemory = isKnown ? remembered : { ...remembered, outcome, replacedSince };
-  const plan = createPlan(known, now);
-  const stage = stageOf(endingOf(desired, outcome), observed, known);
-  if (stage.kind === "syncing") planSync(plan, desired, whole, known, settings, now);
-  else planEnding(plan, stage, observed, known, now);
-  const { status, conditions } = podStatus({ desired, observed: whole, memory: known, settings, now, stage });
-  const last = known.lastStatus ?? desired.lastStatus ?? (isFinal(stage) ? status : undefined);
-  const lastStatus = last && withLateReasons(last, whole);
-  return { stage, ...plan.result(), status: lastStatus ?? status, memory: { ...known, conditions, lastStatus } };
+  const previousStatus = previousStatusOf(desired.pod);
+  const revisionMemory = memoryOfRevision(previous, desired.revision);
+  const withExits = withReportedExits(previousStatus, observed);
+  const complete = withMissingContainers(desired.pod, previousStatus, withExits, revisionMemory);
+  const outcome =
+    revisionMemory.outcome ??
+    (mustWaitForPredecessor(desired, observed)
+      ? undefined
+      : outcomeOf(desired, previousStatus, complete, settings, now));
+  if (outcome === undefined && isAwaitingAdmission(desired)) return decideUnadmitted(desired, revisionMemory);
+  const currentMemory = withoutRemoved(revisionMemory, observed);
+  const sandboxReplacedSince = sandboxReplacedSinceOf(desired.pod, observed, currentMemory, now);
+  const isUnchanged =
+    outcome === revisionMemory.outcome && sandboxReplacedSince === revisionMemory.sandboxReplacedSince;
+  const updatedMemory: PodMemory = isUnchanged ? currentMemory : { ...currentMemory, outcome, sandboxReplacedSince };
+  const plan = createPlanBuilder(updatedMemory, now);
+  const stage = stageOf(terminationCauseOf(desired, outcome), observed, updatedMemory);
+  if (stage.kind === "syncing") planSync(plan, desired, complete, updatedMemory, settings, now);
+  else planTermination(plan, stage, observed, updatedMemory, now);
+  const { status, conditions } = podStatus({
+    desired,
+    previousStatus,
+    observed: complete,
+    memory: updatedMemory,
+    settings,
+    now,
+    stage,
+  });
+  const storedFinalStatus =
+    updatedMemory.finalStatus ?? desired.lastStatus ?? (haveContainersStopped(stage) ? status : undefined);
+  const finalStatus = storedFinalStatus && withOomReasons(storedFinalStatus, complete);
+  return {
+    stage,
+    ...plan.result(),
+    status: finalStatus ?? status,
+    memory: { ...updatedMemory, conditions, finalStatus },
+  };
 }
 
-/** Nothing is begun, and nothing is told to the API server, before the node has answered; whoever answers wakes the pod. */
-function isAwaitingAdmission({ admission, termination }: DesiredNow): boolean {
+/**
+ * A pod that waits for admission starts nothing and reports nothing to the API server; the admission result wakes it.
+ */
+function isAwaitingAdmission({ admission, termination }: DesiredPodView): boolean {
   return admission?.kind === "awaited" && termination === undefined;
 }
 
-function undecided(desired: DesiredNow, memory: PodMemory): Decision {
-  const status = unseenStatus(desired, "whether this node takes the pod is not decided yet");
-  return { stage: { kind: "syncing" }, actions: [], status, memory, lookAgainAt: undefined, obstacle: undefined };
+function decideUnadmitted(desired: DesiredPodView, memory: PodMemory): Decision {
+  const status = unobservedStatus(desired, "the pod waits for admission");
+  return { stage: { kind: "syncing" }, actions: [], status, memory, lookAgainAt: undefined, blockedReason: undefined };
 }
 
-/** A pod that nobody asks for: what is found of it is ended and removed. */
-export function decideOrphan(observed: ObservedPod, before: PodMemory, now: number): Omit<Decision, "status"> {
-  const orphanedAt = before.orphanedAt ?? now;
-  const memory: PodMemory = { ...withoutVanished(before, observed), orphanedAt };
-  const plan = createPlan(memory, now);
-  const stage = stageOfEnding(orphanEnding(orphanedAt), observed, memory);
-  planEnding(plan, stage, observed, memory, now);
+/** A pod without a source: stops and removes what is left of it. */
+export function decideOrphan(observed: ObservedPod, previous: PodMemory, now: number): Omit<Decision, "status"> {
+  const orphanedAt = previous.orphanedAt ?? now;
+  const memory: PodMemory = { ...withoutRemoved(previous, observed), orphanedAt };
+  const plan = createPlanBuilder(memory, now);
+  const stage = terminationStageOf(orphanTermination(orphanedAt), observed, memory);
+  planTermination(plan, stage, observed, memory, now);
   return { stage, ...plan.result(), memory };
 }
 
-/** An earlier pod of the same name has to end before this one may begin. */
-function isHeld({ waitsFor }: DesiredNow, { sandboxes, containers }: ObservedPod): boolean {
-  return waitsFor !== undefined && sandboxes.length === 0 && containers.length === 0;
+/** The pod waits until an earlier pod of the same name is gone. */
+function mustWaitForPredecessor({ predecessorUid }: DesiredPodView, { sandboxes, containers }: ObservedPod): boolean {
+  return predecessorUid !== undefined && sandboxes.length === 0 && containers.length === 0;
 }
 
 function planSync(
-  plan: PlanInProgress,
-  desired: DesiredNow,
+  plan: PlanBuilder,
+  desired: DesiredPodView,
   observed: ObservedPod,
   memory: PodMemory,
-  settings: Settings,
+  settings: PodSettings,
   now: number,
 ): void {
-  if (isHeld(desired, observed)) return;
+  if (mustWaitForPredecessor(desired, observed)) return;
   const { pod } = desired;
-  const deadline = deadlineOf(desired);
+  const deadline = activeDeadlineOf(desired);
   if (deadline !== undefined) plan.waitUntil(deadline);
   const need = sandboxNeed(pod, observed, now);
-  const areVolumesReady = memory.volumesPrepared || !isStartAhead(desired, observed);
   if (need.kind === "create") {
-    const mayRunSandbox = (awaitsNetwork(desired, settings) ?? awaitsRuntimeClass(desired, settings)) === undefined;
+    const mayRunSandbox =
+      (waitingForNetwork(desired, settings) ?? waitingForRuntimeClass(desired, settings)) === undefined;
     planSandbox(plan, { desired, observed, memory, now, mayRunSandbox }, need);
-    planFirstPulls(plan, { pod, observed, memory, settings });
-  } else if (!areVolumesReady) plan.propose({ kind: "prepareVolumes" });
-  else {
-    const mayCreate = awaitsServices(desired, settings) === undefined;
+    planImagePulls(plan, { pod, observed, memory, settings });
+  } else if (!hasContainersToStart(desired, observed) || areResourcesReady(plan, pod, observed, memory)) {
+    const mayCreate = waitingForServices(desired, settings) === undefined;
     planContainers(plan, { pod, sandbox: need.sandbox, observed, memory, settings, now, mayCreate });
   }
 }
 
-/** True while a container of the pod does not run, so that its volumes may be needed. */
-function isStartAhead({ pod }: DesiredNow, observed: ObservedPod): boolean {
-  const isUp = (name: string) => observed.containers.some((c) => c.name === name && c.state === "running");
-  const inTurn = containersInTurn(pod, observed, observed.sandboxes[0]?.id);
-  return inTurn.some(({ name }) => !isUp(name)) || ephemeralInTurn(pod, observed).length > 0;
+/** Plans to make the resources that the pod lacks. Returns whether it has them all. */
+function areResourcesReady(plan: PlanBuilder, pod: Pod, observed: ObservedPod, memory: PodMemory): boolean {
+  const missing = resourcesToMake(pod, observed.resources, memory.madeResources);
+  for (const resource of missing) plan.propose({ kind: "makeResource", resource });
+  return missing.length === 0;
 }
 
-/** Since when what runs in a sandbox that will not do is being stopped; undefined where nothing is. */
-function replacedSinceOf(
+/** Whether a container has yet to be started, so that the pod may need its volumes. */
+function hasContainersToStart({ pod }: DesiredPodView, observed: ObservedPod): boolean {
+  const isRunning = (name: string) => observed.containers.some((c) => c.name === name && c.state === "running");
+  const startable = startableContainers(pod, observed, observed.sandboxes[0]?.id);
+  return startable.some(({ name }) => !isRunning(name)) || startableEphemeralContainers(pod, observed).length > 0;
+}
+
+/** Since when the containers in an unusable sandbox are being stopped; undefined if none are. */
+function sandboxReplacedSinceOf(
   pod: Pod,
   observed: ObservedPod,
-  { replacedSince }: PodMemory,
+  { sandboxReplacedSince }: PodMemory,
   now: number,
 ): number | undefined {
-  if (!observed.containers.some(mayRun) || sandboxNeed(pod, observed, now).kind === "ready") return undefined;
-  return replacedSince ?? now;
+  if (!observed.containers.some(mayBeRunning) || sandboxNeed(pod, observed, now).kind === "ready") return undefined;
+  return sandboxReplacedSince ?? now;
 }
 
-interface SandboxScene {
-  readonly desired: DesiredNow;
+interface SandboxInput {
+  readonly desired: DesiredPodView;
   readonly observed: ObservedPod;
   readonly memory: PodMemory;
   readonly now: number;
-  /** False while something is awaited without which it cannot be run; whoever brings it wakes the pod. */
+  /** False while a prerequisite of the sandbox is missing; its arrival wakes the pod. */
   readonly mayRunSandbox: boolean;
 }
 
-const forNewSandbox = {
+const sandboxChanged = {
   why: "the pod's sandbox changed, it will be killed and re-created",
-  isForSandbox: true,
+  isSandboxReplacement: true,
 } as const;
 
-/** A new sandbox: first everything of the old ones is stopped, so that nothing of the pod ever runs twice. */
+/** Replaces the sandbox. The containers of the old one are stopped first, so that no container ever runs twice. */
 function planSandbox(
-  plan: PlanInProgress,
-  { desired, observed, memory, now, mayRunSandbox }: SandboxScene,
+  plan: PlanBuilder,
+  { desired, observed, memory, now, mayRunSandbox }: SandboxInput,
   { attempt, crashes, dueAt, why }: Extract<SandboxNeed, { kind: "create" }>,
 ): void {
   const { pod } = desired;
-  const running = observed.containers.filter(mayRun);
-  const { replacedSince: requestedAt = now, preStopped } = memory;
-  const { why: reason, ...how } = hasItsLastSandbox(pod, observed)
-    ? { why: `its sandbox will not do: ${why}` }
-    : forNewSandbox;
-  const grant = { requestedAt, gracePeriodSeconds: gracePeriodOf(pod), why: reason };
-  proposeStops(plan, running, grant, { pod, preStopped, ...how }, now);
+  const running = observed.containers.filter(mayBeRunning);
+  const { sandboxReplacedSince: requestedAt = now, preStopDone } = memory;
+  const { why: reason, ...stopOptions } = cannotReplaceSandbox(pod, observed)
+    ? { why: `its sandbox is unusable: ${why}` }
+    : sandboxChanged;
+  const stopRequest = { requestedAt, gracePeriodSeconds: gracePeriodOf(pod), why: reason };
+  planStops(plan, running, stopRequest, { pod, preStopDone, ...stopOptions }, now);
   if (running.length > 0 || memory.stopping.size > 0) return;
-  const open = openSandboxes(observed, memory);
-  for (const { id } of open) plan.propose({ kind: "stopSandbox", id, why });
-  if (open.length > 0) return;
-  // The newest stays until the next one is there: its number and its count go on from it.
+  const unstopped = unstoppedSandboxes(observed, memory);
+  for (const { id } of unstopped) plan.propose({ kind: "stopSandbox", id, why });
+  if (unstopped.length > 0) return;
+  // Keep the newest until its successor exists: the successor continues its attempt and crash count.
   removeEmptySandboxes(plan, observed, observed.sandboxes[0]?.id);
-  if (!memory.volumesPrepared) plan.propose({ kind: "prepareVolumes" });
-  else if (dueAt > now) plan.waitUntil(dueAt);
+  if (!areResourcesReady(plan, pod, observed, memory)) return;
+  if (dueAt > now) plan.waitUntil(dueAt);
   else if (mayRunSandbox) plan.propose({ kind: "runSandbox", attempt, crashes, why });
 }

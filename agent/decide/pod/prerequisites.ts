@@ -5,46 +5,49 @@ import {
   type Reference,
   referenceKey,
 } from "../../../proto/kubernetes/references.ts";
-import type { Settings } from "../settings.ts";
-import type { DesiredNow } from "./desired.ts";
+import type { PodSettings } from "../settings.ts";
+import type { DesiredPodView } from "./desired.ts";
 
 /*
- * What has to be there before a step of a pod's start. Nothing has failed yet, so nothing is tried again after a while:
- * whoever brings it wakes the pods.
+ * The prerequisites of each step of a pod's start. A missing prerequisite is no failure, so there is no back-off: its
+ * arrival wakes the pods.
  */
 
-/** Why no container of the pod may be created yet: what it would be told of Services, it would keep for life. */
-export function awaitsServices({ source }: DesiredNow, { cluster }: Settings): string | undefined {
+/** Why no container of the pod may be created yet: its environment would lack Services for its whole life. */
+export function waitingForServices({ source }: DesiredPodView, { cluster }: PodSettings): string | undefined {
   if (source.kind !== "api" || cluster === undefined || cluster.areServicesRead) return undefined;
   return "services have not yet been read at least once, cannot construct envvars";
 }
 
-/** Why the pod's sandbox may not be run yet. */
-export function awaitsRuntimeClass({ pod }: DesiredNow, { cluster }: Settings): string | undefined {
+/** Why the pod's sandbox may not be run yet: the RuntimeClasses were not read. */
+export function waitingForRuntimeClass({ pod }: DesiredPodView, { cluster }: PodSettings): string | undefined {
   const { runtimeClassName = "" } = pod.spec;
   if (runtimeClassName === "" || cluster === undefined || cluster.areRuntimeClassesRead) return undefined;
   return `failed to lookup RuntimeClass ${runtimeClassName}: RuntimeClasses have not yet been read at least once`;
 }
 
-/** Whether the environment of the container may be read in a moment. Where it cannot, the creation fails, and says why. */
-export function awaitsEnvironment(pod: Pod, container: Container, settings: Settings): boolean {
-  return isAnyAwaited(environmentReferences(pod, container), settings);
+/**
+ * Whether a Secret or ConfigMap of the container's environment is still being read. If the read fails, the creation
+ * reports it.
+ */
+export function isWaitingForEnvironment(pod: Pod, container: Container, settings: PodSettings): boolean {
+  return isAnyUnsettled(environmentReferences(pod, container), settings);
 }
 
-/** Whether Secrets by which images of the pod are pulled may be read in a moment. Where they cannot, the pull is tried without. */
-export function awaitsPullSecrets(pod: Pod, settings: Settings): boolean {
-  return isAnyAwaited(pullSecretReferences(pod), settings);
+/** Whether an `imagePullSecret` of the pod is still being read. If the read fails, the image is pulled without it. */
+export function isWaitingForPullSecrets(pod: Pod, settings: PodSettings): boolean {
+  return isAnyUnsettled(pullSecretReferences(pod), settings);
 }
 
-function isAnyAwaited(references: readonly Reference[], { cluster }: Settings): boolean {
-  return cluster !== undefined && references.some((each) => !cluster.answeredReferences.has(referenceKey(each)));
+function isAnyUnsettled(references: readonly Reference[], { cluster }: PodSettings): boolean {
+  return cluster !== undefined && references.some((each) => !cluster.settledReferences.has(referenceKey(each)));
 }
 
-/** What is told of a pod that waits for the network, in the kubelet's words. */
-export const NETWORK_IS_NOT_READY = "network is not ready: ";
+/** The kubelet's message prefix for a pod that waits for the network. */
+export const NETWORK_NOT_READY = "network is not ready: ";
 
-/** Why the pod's sandbox may not be run yet: the runtime has no network for it. Pods on the node's own need none. */
-export function awaitsNetwork({ pod }: DesiredNow, { cluster }: Settings): string | undefined {
+/** Why the pod's sandbox may not be run yet: the runtime has no pod network. Pods with host networking need none. */
+export function waitingForNetwork({ pod }: DesiredPodView, { cluster }: PodSettings): string | undefined {
   const problem = cluster?.networkProblem;
-  return problem === undefined || pod.spec.hostNetwork === true ? undefined : `${NETWORK_IS_NOT_READY}${problem}`;
+  return problem === undefined || pod.spec.hostNetwork === true ? undefined : `${NETWORK_NOT_READY}${problem}`;
 }

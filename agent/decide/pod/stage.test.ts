@@ -1,16 +1,23 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import type { DesiredNow, Termination } from "./desired.ts";
-import { emptyMemory, type Outcome, type PodMemory } from "./memory.ts";
-import { nothingObserved, type ObservedContainer, type ObservedPod, type ObservedSandbox } from "./observed.ts";
-import { type Ending, endingOf, isFinal, orphanEnding, type Stage, stageOf } from "./stage.ts";
+import type { DesiredPodView, Termination } from "./desired.ts";
+import { emptyMemory, type PodMemory, type PodOutcome } from "./memory.ts";
+import { emptyObservedPod, type ObservedContainer, type ObservedPod, type ObservedSandbox } from "./observed.ts";
+import {
+  haveContainersStopped,
+  orphanTermination,
+  type Stage,
+  stageOf,
+  type TerminationCause,
+  terminationCauseOf,
+} from "./stage.ts";
 
 const uid = "u" as PodUid;
 const pod: Pod = { metadata: { uid, name: "web" }, spec: { containers: [], terminationGracePeriodSeconds: 30 } };
-const outcome: Outcome = { phase: "Failed", reason: "DeadlineExceeded", at: 1_000 };
+const outcome: PodOutcome = { phase: "Failed", reason: "DeadlineExceeded", at: 1_000 };
 const deleted: Termination = { requestedAt: 2_000, gracePeriodSeconds: 60, why: "it was deleted" };
-const wanted = (termination?: Termination): DesiredNow => ({
+const desiredPod = (termination?: Termination): DesiredPodView => ({
   uid,
   pod,
   source: { kind: "api" },
@@ -19,12 +26,12 @@ const wanted = (termination?: Termination): DesiredNow => ({
   ...(termination && { termination }),
 });
 
-const endings: Readonly<Record<string, Ending | undefined>> = {
-  "it is wanted": endingOf(wanted(), undefined),
-  "it has ended by itself": endingOf(wanted(), outcome),
-  "it was taken away": endingOf(wanted(deleted), undefined),
-  "it was taken away after its end": endingOf(wanted(deleted), outcome),
-  "nobody asks for it": orphanEnding(2_000),
+const endings: Readonly<Record<string, TerminationCause | undefined>> = {
+  "it is wanted": terminationCauseOf(desiredPod(), undefined),
+  "it has ended by itself": terminationCauseOf(desiredPod(), outcome),
+  "it was removed": terminationCauseOf(desiredPod(deleted), undefined),
+  "it was removed after it had completed": terminationCauseOf(desiredPod(deleted), outcome),
+  "it has no source": orphanTermination(2_000),
 };
 
 const sandbox: ObservedSandbox = {
@@ -38,124 +45,138 @@ const sandbox: ObservedSandbox = {
 };
 const instance = (state: ObservedContainer["state"]) =>
   ({ id: "a" as ContainerId, name: "a", sandboxId: sandbox.id, state }) as ObservedContainer;
-const all: ObservedPod = { ...nothingObserved(uid, "default", "web"), hasFiles: true, hasVolumes: true, hasIds: true };
-const freed = { ...all, hasVolumes: false, hasIds: false };
+const all: ObservedPod = {
+  ...emptyObservedPod(uid, "default", "web"),
+  resources: [{ of: "podDirs" }, { of: "userIds" }, { of: "volume", name: "one" }, { of: "volume", name: "two" }],
+};
+const withoutVolumes: ObservedPod = { ...all, resources: [{ of: "podDirs" }, { of: "userIds" }] };
+const withoutVolumesAndIds: ObservedPod = { ...all, resources: [{ of: "podDirs" }] };
 const dead = { containers: [instance("exited")], sandboxes: [{ ...sandbox, ready: false }] };
 const stopped: PodMemory = { ...emptyMemory, stoppedSandboxes: new Set([sandbox.id]) };
 
-/** What is left of a pod that ends, in the order in which it goes. */
-const scenes: readonly (readonly [left: string, observed: ObservedPod, memory: PodMemory])[] = [
+/** What is left of a terminating pod, in the order of its removal. */
+const fixtures: readonly (readonly [left: string, observed: ObservedPod, memory: PodMemory])[] = [
   ["a container runs", { ...all, ...dead, containers: [instance("running")], sandboxes: [sandbox] }, emptyMemory],
-  ["nobody knows whether one does", { ...all, ...dead, containers: [instance("unknown")] }, emptyMemory],
-  ["a stop is under way", { ...all, ...dead }, { ...emptyMemory, stopping: new Set(["a" as ContainerId]) }],
+  ["a container is in the unknown state", { ...all, ...dead, containers: [instance("unknown")] }, emptyMemory],
+  ["a stop is in progress", { ...all, ...dead }, { ...emptyMemory, stopping: new Set(["a" as ContainerId]) }],
   ["a sandbox is ready", { ...all, ...dead, sandboxes: [sandbox] }, emptyMemory],
   ["a sandbox was never stopped", { ...all, ...dead }, emptyMemory],
-  ["all is dead", { ...all, ...dead }, stopped],
-  ["its volumes are gone", { ...all, ...dead, hasVolumes: false }, stopped],
-  ["its ids are free again", { ...freed, ...dead }, stopped],
-  ["its sandbox is gone, a container is not", { ...freed, ...dead, sandboxes: [] }, stopped],
-  ["only its files are left", freed, emptyMemory],
-  ["nothing is left", nothingObserved(uid, "default", "web"), emptyMemory],
+  ["everything is stopped", { ...all, ...dead }, stopped],
+  ["its volumes are gone", { ...withoutVolumes, ...dead }, stopped],
+  ["its user ids are released", { ...withoutVolumesAndIds, ...dead }, stopped],
+  ["its sandbox is gone, a container is not", { ...withoutVolumesAndIds, ...dead, sandboxes: [] }, stopped],
+  ["only its files are left", withoutVolumesAndIds, emptyMemory],
+  ["nothing is left", emptyObservedPod(uid, "default", "web"), emptyMemory],
 ];
 
+const remainingOf = (stage: Extract<Stage, { readonly kind: "terminating" }>) =>
+  stage.remaining === "resources"
+    ? stage.resources.map((each) => (each.of === "volume" ? `volume ${each.name}` : each.of)).join(", ")
+    : stage.remaining;
 const show = (stage: Stage) =>
-  `${stage.kind}${"left" in stage ? ` (${stage.left})` : ""}${isFinal(stage) ? ", its last word" : ""}`;
+  `${stage.kind}${"remaining" in stage ? ` (${remainingOf(stage)})` : ""}${haveContainersStopped(stage) ? ", its last word" : ""}`;
 
-test("the stage of a pod follows from why it ends, and from what is left of it", () => {
+test("the stage of a pod follows from why it terminates and what is left of it", () => {
   const table = Object.entries(endings).flatMap(([why, ending]) => [
     `${why}:`,
-    ...scenes.map(([left, observed, memory]) => `  ${left}: ${show(stageOf(ending, observed, memory))}`),
+    ...fixtures.map(([left, observed, memory]) => `  ${left}: ${show(stageOf(ending, observed, memory))}`),
   ]);
   expect(`\n${table.join("\n")}\n`).toMatchInlineSnapshot(`
     "
     it is wanted:
       a container runs: syncing
-      nobody knows whether one does: syncing
-      a stop is under way: syncing
+      a container is in the unknown state: syncing
+      a stop is in progress: syncing
       a sandbox is ready: syncing
       a sandbox was never stopped: syncing
-      all is dead: syncing
+      everything is stopped: syncing
       its volumes are gone: syncing
-      its ids are free again: syncing
+      its user ids are released: syncing
       its sandbox is gone, a container is not: syncing
       only its files are left: syncing
       nothing is left: syncing
     it has ended by itself:
       a container runs: terminating (containers)
-      nobody knows whether one does: terminating (containers)
-      a stop is under way: terminating (stops), its last word
+      a container is in the unknown state: terminating (containers)
+      a stop is in progress: terminating (stops), its last word
       a sandbox is ready: terminating (networks), its last word
       a sandbox was never stopped: terminating (networks), its last word
-      all is dead: terminating (volumes), its last word
-      its volumes are gone: terminating (ids), its last word
-      its ids are free again: terminated, its last word
+      everything is stopped: terminating (volume one, volume two), its last word
+      its volumes are gone: terminating (userIds), its last word
+      its user ids are released: terminated, its last word
       its sandbox is gone, a container is not: terminated, its last word
       only its files are left: terminated, its last word
       nothing is left: terminated, its last word
-    it was taken away:
+    it was removed:
       a container runs: terminating (containers)
-      nobody knows whether one does: terminating (containers)
-      a stop is under way: terminating (stops), its last word
+      a container is in the unknown state: terminating (containers)
+      a stop is in progress: terminating (stops), its last word
       a sandbox is ready: terminating (networks), its last word
       a sandbox was never stopped: terminating (sandboxes), its last word
-      all is dead: terminating (sandboxes), its last word
+      everything is stopped: terminating (sandboxes), its last word
       its volumes are gone: terminating (sandboxes), its last word
-      its ids are free again: terminating (sandboxes), its last word
+      its user ids are released: terminating (sandboxes), its last word
       its sandbox is gone, a container is not: terminating (sandboxes), its last word
-      only its files are left: terminating (files), its last word
+      only its files are left: terminating (podDirs), its last word
       nothing is left: finished, its last word
-    it was taken away after its end:
+    it was removed after it had completed:
       a container runs: terminating (containers)
-      nobody knows whether one does: terminating (containers)
-      a stop is under way: terminating (stops), its last word
+      a container is in the unknown state: terminating (containers)
+      a stop is in progress: terminating (stops), its last word
       a sandbox is ready: terminating (networks), its last word
       a sandbox was never stopped: terminating (sandboxes), its last word
-      all is dead: terminating (sandboxes), its last word
+      everything is stopped: terminating (sandboxes), its last word
       its volumes are gone: terminating (sandboxes), its last word
-      its ids are free again: terminating (sandboxes), its last word
+      its user ids are released: terminating (sandboxes), its last word
       its sandbox is gone, a container is not: terminating (sandboxes), its last word
-      only its files are left: terminating (files), its last word
+      only its files are left: terminating (podDirs), its last word
       nothing is left: finished, its last word
-    nobody asks for it:
+    it has no source:
       a container runs: terminating (containers)
-      nobody knows whether one does: terminating (containers)
-      a stop is under way: terminating (stops), its last word
+      a container is in the unknown state: terminating (containers)
+      a stop is in progress: terminating (stops), its last word
       a sandbox is ready: terminating (networks), its last word
       a sandbox was never stopped: terminating (sandboxes), its last word
-      all is dead: terminating (sandboxes), its last word
+      everything is stopped: terminating (sandboxes), its last word
       its volumes are gone: terminating (sandboxes), its last word
-      its ids are free again: terminating (sandboxes), its last word
+      its user ids are released: terminating (sandboxes), its last word
       its sandbox is gone, a container is not: terminating (sandboxes), its last word
-      only its files are left: terminating (files), its last word
+      only its files are left: terminating (podDirs), its last word
       nothing is left: finished, its last word
     "
   `);
 });
 
-test("as what is left gets less, a pod that ends never goes back", () => {
-  const order = ["containers", "stops", "networks", "volumes", "ids", "sandboxes", "files", "terminated", "finished"];
-  const placeOf = (stage: Stage) => order.indexOf("left" in stage ? stage.left : stage.kind);
+test("a terminating pod never returns to an earlier stage as its parts are removed", () => {
+  const order = [
+    "containers",
+    "stops",
+    "networks",
+    "volume",
+    "userIds",
+    "sandboxes",
+    "podDirs",
+    "terminated",
+    "finished",
+  ];
+  const placeOf = (stage: Stage) =>
+    order.indexOf("remaining" in stage ? (remainingOf(stage).split(" ")[0] ?? "") : stage.kind);
   for (const ending of Object.values(endings)) {
     if (ending === undefined) continue;
-    const places = scenes.map(([, observed, memory]) => placeOf(stageOf(ending, observed, memory)));
+    const places = fixtures.map(([, observed, memory]) => placeOf(stageOf(ending, observed, memory)));
     expect(places).not.toContain(-1);
-    // The sandbox that was never stopped has a network only for a pod that ends by itself: removing it stops it.
+    // Only a completed pod stops its sandbox: for a removed pod the removal stops it.
     expect(places.toSorted((a, b) => a - b)).toEqual(places);
   }
 });
 
-const graces: readonly (readonly [sentence: string, Termination | undefined, Outcome | undefined, string])[] = [
-  ["a pod that is wanted has no end", undefined, undefined, "none"],
-  ["one that ends by itself has the pod's own grace from then on", undefined, outcome, "ended, 30 s from 1000"],
-  ["one that is deleted has what its deletion grants", deleted, undefined, "removed, 60 s from 2000"],
+const graces: readonly (readonly [sentence: string, Termination | undefined, PodOutcome | undefined, string])[] = [
+  ["a desired pod does not terminate", undefined, undefined, "none"],
+  ["a completed pod gets its own grace period, from its completion", undefined, outcome, "ended, 30 s from 1000"],
+  ["a deleted pod gets the grace period of its deletion", deleted, undefined, "removed, 60 s from 2000"],
+  ["a completed pod that is deleted gets no additional time", deleted, outcome, "removed, 30 s from 1000"],
   [
-    "one that is deleted while it ends by itself gets no more time by that",
-    deleted,
-    outcome,
-    "removed, 30 s from 1000",
-  ],
-  [
-    "and less, where its deletion grants less",
+    "a completed pod that is deleted with a shorter grace period ends earlier",
     { ...deleted, gracePeriodSeconds: 1 },
     outcome,
     "removed, 1 s from 2000",
@@ -163,7 +184,7 @@ const graces: readonly (readonly [sentence: string, Termination | undefined, Out
 ];
 for (const [sentence, termination, itself, is] of graces)
   test(sentence, () => {
-    const ending = endingOf(wanted(termination), itself);
+    const ending = terminationCauseOf(desiredPod(termination), itself);
     const shown = ending && `${ending.kind}, ${ending.gracePeriodSeconds} s from ${ending.requestedAt}`;
     expect(shown ?? "none").toBe(is);
   });

@@ -1,113 +1,139 @@
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { type DesiredNow, dueOf, gracePeriodOf, type Termination } from "./desired.ts";
-import { type Outcome, openSandboxes, type PodMemory } from "./memory.ts";
-import { mayRun, type ObservedPod, type ObservedSandbox } from "./observed.ts";
+import { type DesiredPodView, graceEndsAt, gracePeriodOf, type Termination } from "./desired.ts";
+import { type PodMemory, type PodOutcome, unstoppedSandboxes } from "./memory.ts";
+import { mayBeRunning, type ObservedPod, type ObservedSandbox } from "./observed.ts";
+import { type PodResource, resourcesToRemove } from "./resources.ts";
 
 /**
- * Where a pod is in its life, with what belongs to that and nothing else:
+ * The stage of a pod's life, each with the data that belongs to it:
  *
  *     syncing
- *        │  it is deleted, its manifest is gone or another one, no source asks for it,
- *        │  its containers are done, its deadline has passed, the node does not take it
+ *        │  it is deleted, its manifest is gone or changed, no source has it,
+ *        │  its containers are done, its deadline has passed, the node rejects or ends it
  *        ▼
- *   terminating   containers ──► stops ──► networks ──┬──► volumes ──► ids ──► terminated
- *                                                     │                            │  it is taken away
- *                                                     └──► sandboxes ──► files ◄───┘  (from its sandboxes on)
- *                                                                          │
- *                                                                          ▼
- *                                                                      finished
+ *   terminating   containers ──► stops ──► networks ──┬──► resources: volumes, ids ──► terminated
+ *                                                     │                                  │  its source removes it
+ *                                                     └──► sandboxes ──► resources: ◄────┘  (from its sandboxes on)
+ *                                                                          files
+ *                                                                            │
+ *                                                                            ▼
+ *                                                                        finished
  *
- * `left` is what has to go next of a pod that ends. One that has ended by itself keeps its dead containers, for their logs and their exit
- * codes, and what nobody can read any more goes, as with the kubelet; one that nobody wants any more keeps nothing. Only then it may be
- * deleted for good in the API.
+ * `remaining` names what the termination has to clean up next; resources.ts has the order of the resources. A completed
+ * pod keeps its exited containers, for their logs and exit codes, and releases the rest, as with the kubelet. A removed
+ * pod keeps nothing; only then its API object may be deleted for good.
  *
- * Nothing of this is remembered: it follows from why the pod has to end and from what the node shows of it. What makes it end is never
- * withdrawn (a termination is recorded, an outcome is for good), and what has gone does not come back, so there is no way back to syncing. A
- * pod that is asked for again under the same uid waits for the end of this life, and then begins another one.
+ * The stage is not remembered: it follows from why the pod has to end and from what the node shows. The reason to end
+ * is never withdrawn (a termination and a request of the node are checkpointed, an outcome is final) and removed things
+ * do not come back, so there is no way back to syncing. A pod that is created again under the same uid waits until the
+ * first one has finished.
  */
 export type Stage =
   | { readonly kind: "syncing" }
-  | { readonly kind: "terminating"; readonly ending: Ending; readonly left: "containers" | "stops" | "networks" }
-  | { readonly kind: "terminating"; readonly ending: EndedByItself; readonly left: "volumes" | "ids" }
-  | { readonly kind: "terminating"; readonly ending: TakenAway; readonly left: "sandboxes" | "files" }
-  | { readonly kind: "terminated"; readonly ending: EndedByItself }
-  | { readonly kind: "finished"; readonly ending: TakenAway };
+  | {
+      readonly kind: "terminating";
+      readonly cause: TerminationCause;
+      readonly remaining: "containers" | "stops" | "networks";
+    }
+  | { readonly kind: "terminating"; readonly cause: Removed; readonly remaining: "sandboxes" }
+  | {
+      readonly kind: "terminating";
+      readonly cause: TerminationCause;
+      readonly remaining: "resources";
+      /** The resources to remove now. */
+      readonly resources: readonly PodResource[];
+    }
+  | { readonly kind: "terminated"; readonly cause: Completed }
+  | { readonly kind: "finished"; readonly cause: Removed };
 
-export type EndingStage = Exclude<Stage, { readonly kind: "syncing" }>;
+export type TerminationStage = Exclude<Stage, { readonly kind: "syncing" }>;
 
-/** All that whoever tells of a pod needs to know. */
+/** The part of the stage that status reporting depends on. */
 export type StageKind = Stage["kind"];
 
 /** Why and how a pod ends. */
-export type Ending = EndedByItself | TakenAway;
+export type TerminationCause = Completed | Removed;
 
-type EndedByItself = Termination & { readonly kind: "ended"; readonly pod: Pod; readonly outcome: Outcome };
+type Completed = Termination & { readonly kind: "ended"; readonly pod: Pod; readonly outcome: PodOutcome };
 
-type TakenAway =
-  /** It may have come to an end of its own before. */
-  | (Termination & { readonly kind: "removed"; readonly pod: Pod; readonly outcome: Outcome | undefined })
-  /** Nobody knows any more what it was: its sidecars and hooks are forgotten with it. */
+type Removed =
+  /** It may have completed before. */
+  | (Termination & { readonly kind: "removed"; readonly pod: Pod; readonly outcome: PodOutcome | undefined })
+  /** Found on the node without a source: its spec, and with it its sidecars and hooks, is unknown. */
   | (Termination & { readonly kind: "orphaned" });
 
-/** The stage of a pod: from what makes it end, if anything does, and what of it is left. */
-export function stageOf(ending: Ending | undefined, observed: ObservedPod, memory: PodMemory): Stage {
-  return ending === undefined ? { kind: "syncing" } : stageOfEnding(ending, observed, memory);
+/** The stage of a pod, from the cause of its termination, if there is one, and from what is left of it on the node. */
+export function stageOf(cause: TerminationCause | undefined, observed: ObservedPod, memory: PodMemory): Stage {
+  return cause === undefined ? { kind: "syncing" } : terminationStageOf(cause, observed, memory);
 }
 
 /** The stage of a pod that has to end. */
-export function stageOfEnding(ending: Ending, observed: ObservedPod, memory: PodMemory): EndingStage {
-  if (observed.containers.some(mayRun)) return { kind: "terminating", ending, left: "containers" };
-  // A stop that is under way may still run its hook.
-  if (memory.stopping.size > 0) return { kind: "terminating", ending, left: "stops" };
-  if (networksLeft(ending, observed, memory).length > 0) return { kind: "terminating", ending, left: "networks" };
-  const { sandboxes, containers, hasFiles, hasVolumes, hasIds } = observed;
-  if (ending.kind === "ended") {
-    if (hasVolumes) return { kind: "terminating", ending, left: "volumes" };
-    return hasIds ? { kind: "terminating", ending, left: "ids" } : { kind: "terminated", ending };
-  }
-  if (sandboxes.length + containers.length > 0) return { kind: "terminating", ending, left: "sandboxes" };
-  return hasFiles ? { kind: "terminating", ending, left: "files" } : { kind: "finished", ending };
+export function terminationStageOf(
+  cause: TerminationCause,
+  observed: ObservedPod,
+  memory: PodMemory,
+): TerminationStage {
+  if (observed.containers.some(mayBeRunning)) return { kind: "terminating", cause, remaining: "containers" };
+  // A stop in progress may still be running the preStop hook.
+  if (memory.stopping.size > 0) return { kind: "terminating", cause, remaining: "stops" };
+  if (sandboxesToStop(cause, observed, memory).length > 0) return { kind: "terminating", cause, remaining: "networks" };
+  const { sandboxes, containers } = observed;
+  if (cause.kind !== "ended" && sandboxes.length + containers.length > 0)
+    return { kind: "terminating", cause, remaining: "sandboxes" };
+  const resources = resourcesToRemove(observed.resources, cause.kind === "ended");
+  if (resources.length > 0) return { kind: "terminating", cause, remaining: "resources", resources };
+  return cause.kind === "ended" ? { kind: "terminated", cause } : { kind: "finished", cause };
 }
 
-/** The sandboxes that are to be stopped; removing one stops it too, and only one that is ready has others who would notice. */
-export function networksLeft(
-  { kind }: Pick<Ending, "kind">,
+/** The sandboxes to stop. Removing a sandbox stops it too, so a removed pod stops only the ready ones. */
+export function sandboxesToStop(
+  { kind }: Pick<TerminationCause, "kind">,
   observed: ObservedPod,
   memory: PodMemory,
 ): readonly ObservedSandbox[] {
-  const open = openSandboxes(observed, memory);
-  return kind === "ended" ? open : open.filter(({ ready }) => ready);
+  const unstopped = unstoppedSandboxes(observed, memory);
+  return kind === "ended" ? unstopped : unstopped.filter(({ ready }) => ready);
 }
 
 /**
- * How the pod has to end, if it has to. It may end by itself and then be taken away too: it never gets more grace by that than
- * the earlier of both grants.
+ * Why the pod has to end, if it has to. A completed pod may be removed as well, and the node itself may end both; the
+ * grace period then ends at the earliest of these times.
  */
-export function endingOf({ pod, termination }: DesiredNow, outcome: Outcome | undefined): Ending | undefined {
-  const byItself: EndedByItself | undefined = outcome && {
-    kind: "ended",
-    requestedAt: outcome.at,
-    gracePeriodSeconds: gracePeriodOf(pod),
-    why: outcome.message ?? outcome.why ?? "all its containers are done",
-    pod,
-    outcome,
-  };
-  if (termination === undefined) return byItself;
-  const isLater = byItself !== undefined && dueOf(byItself) < dueOf(termination);
-  return { ...(isLater ? byItself : termination), kind: "removed", why: termination.why, pod, outcome };
+export function terminationCauseOf(
+  { pod, termination, terminationRequest }: DesiredPodView,
+  outcome: PodOutcome | undefined,
+): TerminationCause | undefined {
+  const completion = outcome && { requestedAt: outcome.at, gracePeriodSeconds: gracePeriodOf(pod) };
+  const all: readonly (GracePeriod | undefined)[] = [termination, completion, terminationRequest];
+  if (termination !== undefined)
+    return { ...earliest(all, termination), kind: "removed", why: termination.why, pod, outcome };
+  if (outcome === undefined || completion === undefined) return undefined;
+  const why = outcome.message ?? outcome.why ?? "all its containers are done";
+  return { ...earliest(all, completion), kind: "ended", why, pod, outcome };
 }
 
-/** A pod that nobody asks for ends with the kubelet's grace of one second. */
-export function orphanEnding(orphanedAt: number): Ending {
+type GracePeriod = Pick<Termination, "requestedAt" | "gracePeriodSeconds">;
+
+/** The grace period that ends first. */
+function earliest(all: readonly (GracePeriod | undefined)[], first: GracePeriod): GracePeriod {
+  const { requestedAt, gracePeriodSeconds } = all.reduce<GracePeriod>(
+    (earlier, each) => (each !== undefined && graceEndsAt(each) < graceEndsAt(earlier) ? each : earlier),
+    first,
+  );
+  return { requestedAt, gracePeriodSeconds };
+}
+
+/** A pod without a source gets the kubelet's grace period of one second. */
+export function orphanTermination(orphanedAt: number): TerminationCause {
   return { kind: "orphaned", requestedAt: orphanedAt, gracePeriodSeconds: 1, why: "no source asks for this pod" };
 }
 
-/** How the pod has come to an end of its own, if it has. */
-export function outcomeIn(stage: Stage): Outcome | undefined {
-  return stage.kind !== "syncing" && stage.ending.kind !== "orphaned" ? stage.ending.outcome : undefined;
+/** The outcome of a pod that has completed. */
+export function outcomeOfStage(stage: Stage): PodOutcome | undefined {
+  return stage.kind !== "syncing" && stage.cause.kind !== "orphaned" ? stage.cause.outcome : undefined;
 }
 
-/** Whether nothing of the pod runs any more, for good: what is said of it now is the last word. */
-export function isFinal(stage: Stage): boolean {
-  return stage.kind !== "syncing" && !(stage.kind === "terminating" && stage.left === "containers");
+/** Whether all containers have stopped for good: the status is final. */
+export function haveContainersStopped(stage: Stage): boolean {
+  return stage.kind !== "syncing" && !(stage.kind === "terminating" && stage.remaining === "containers");
 }

@@ -1,5 +1,5 @@
-/** One step of a pod's start, and how long it took; `container` where the step was one container's. */
-export interface Step {
+/** One step of a pod's start and its duration; `container` is set when the step belongs to one container. */
+export interface StartTiming {
   readonly what: "volumes" | "pull" | "sandbox" | "create" | "start" | "postStart";
   readonly container?: string;
   readonly ms: number;

@@ -1,46 +1,40 @@
 import type { SandboxId } from "../../../proto/ids.ts";
-import { subjectOf } from "./action.ts";
+import { failureKeyOf } from "./action.ts";
 import type { PodMemory } from "./memory.ts";
-import { mayRun, type ObservedPod } from "./observed.ts";
-import type { PlanInProgress } from "./plan.ts";
-import { type EndingStage, networksLeft } from "./stage.ts";
-import { proposeStops } from "./stop.ts";
+import { mayBeRunning, type ObservedPod } from "./observed.ts";
+import type { PlanBuilder } from "./plan.ts";
+import { sandboxesToStop, type TerminationStage } from "./stage.ts";
+import { planStops } from "./stop.ts";
 
 /**
- * Ends a pod from whatever state it is in, one step after the other, as drawn in stage.ts. Each step is decided from what is observed, so the
- * agent may die anywhere and the next one goes on.
+ * Terminates a pod from any state, step by step, as drawn in stage.ts. Each step follows from what is observed, so
+ * after the agent's death at any point its successor continues.
  */
-export function planEnding(
-  plan: PlanInProgress,
-  stage: EndingStage,
+export function planTermination(
+  plan: PlanBuilder,
+  stage: TerminationStage,
   observed: ObservedPod,
   memory: PodMemory,
   now: number,
 ): void {
   if (stage.kind !== "terminating") return;
-  const { ending, left } = stage;
-  const { why } = ending;
-  switch (left) {
+  const { cause, remaining } = stage;
+  const { why } = cause;
+  switch (remaining) {
     case "containers": {
-      const pod = ending.kind === "orphaned" ? undefined : ending.pod;
-      const { preStopped } = memory;
-      proposeStops(plan, observed.containers.filter(mayRun), ending, { pod, preStopped }, now);
+      const pod = cause.kind === "orphaned" ? undefined : cause.pod;
+      const { preStopDone } = memory;
+      planStops(plan, observed.containers.filter(mayBeRunning), cause, { pod, preStopDone }, now);
       return;
     }
     case "networks":
-      for (const { id } of networksLeft(ending, observed, memory)) plan.propose({ kind: "stopSandbox", id, why });
-      return;
-    case "volumes":
-      plan.propose({ kind: "removeVolumes", why });
-      return;
-    case "ids":
-      plan.propose({ kind: "releaseIds", why });
+      for (const { id } of sandboxesToStop(cause, observed, memory)) plan.propose({ kind: "stopSandbox", id, why });
       return;
     case "sandboxes":
-      removeSandboxes(plan, why, observed, memory);
+      planSandboxRemoval(plan, why, observed, memory);
       return;
-    case "files":
-      plan.propose({ kind: "removePodFiles", why });
+    case "resources":
+      for (const resource of stage.resources) plan.propose({ kind: "removeResource", resource, why });
       return;
     case "stops":
       return;
@@ -48,13 +42,13 @@ export function planEnding(
 }
 
 /**
- * Removing a sandbox removes the containers in it; those whose sandbox is gone already need a removal of their own, and so do those that may
- * be why their sandbox could not be removed.
+ * Removing a sandbox removes its containers. A container whose sandbox is already gone, or whose sandbox could not be
+ * removed (perhaps because of the container), is removed by an action of its own.
  */
-function removeSandboxes(plan: PlanInProgress, why: string, observed: ObservedPod, memory: PodMemory): void {
+function planSandboxRemoval(plan: PlanBuilder, why: string, observed: ObservedPod, memory: PodMemory): void {
   const sandboxes = new Set(observed.sandboxes.map(({ id }) => id));
-  const hasFailed = (id: SandboxId) => memory.failures.has(subjectOf({ kind: "removeSandbox", id, why }));
-  const strays = observed.containers.filter(({ sandboxId: id }) => !sandboxes.has(id) || hasFailed(id));
-  for (const { name, id } of strays) plan.propose({ kind: "removeContainer", name, id, why });
+  const hasFailed = (id: SandboxId) => memory.failures.has(failureKeyOf({ kind: "removeSandbox", id, why }));
+  const orphanedContainers = observed.containers.filter(({ sandboxId: id }) => !sandboxes.has(id) || hasFailed(id));
+  for (const { name, id } of orphanedContainers) plan.propose({ kind: "removeContainer", name, id, why });
   for (const id of sandboxes) plan.propose({ kind: "removeSandbox", id, why });
 }

@@ -3,18 +3,17 @@ import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { containerHash } from "../container/container-hash.ts";
 import { describe } from "../pod/action.ts";
-import type { DesiredNow } from "../pod/desired.ts";
+import type { DesiredPodView } from "../pod/desired.ts";
 import { emptyMemory } from "../pod/memory.ts";
-import { nothingObserved, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
+import { emptyObservedPod, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
 import { decidePod } from "../pod/pod.ts";
-import { isLater } from "./api-pod.ts";
 
 const uid = "u" as PodUid;
-const taken = Date.parse("2026-01-01T10:00:00Z");
-const now = taken + 60_000;
+const acceptedAt = Date.parse("2026-01-01T10:00:00Z");
+const now = acceptedAt + 60_000;
 const settings = { maxContainerRestartPeriodMs: 300_000, runtimeName: "containerd", hostIPs: ["192.0.2.1"] };
 
-interface Scene {
+interface Fixture {
   readonly status?: PodStatus;
   readonly spec?: Partial<Pod["spec"]>;
   readonly containers?: readonly ObservedContainer[];
@@ -25,7 +24,7 @@ interface Scene {
 const sandboxOf = (ready: boolean) => ({
   id: "s" as SandboxId,
   attempt: 0,
-  createdAt: taken,
+  createdAt: acceptedAt,
   ready,
   ips: ["10.0.0.2"],
   hostNetwork: false,
@@ -36,24 +35,24 @@ const instance = (attempt: number) => ({
   name: "a",
   sandboxId: "s" as SandboxId,
   attempt,
-  createdAt: taken,
+  createdAt: acceptedAt,
   image: "busybox:1",
   imageRef: "sha256:1",
   hash: undefined as string | undefined,
   crashes: attempt,
 });
-const running: ObservedContainer = { ...instance(0), state: "running", startedAt: taken };
+const running: ObservedContainer = { ...instance(0), state: "running", startedAt: acceptedAt };
 const exited = (exitCode: number, more: Partial<ReturnType<typeof instance>> = {}, reason = ""): ObservedContainer => ({
   ...instance(0),
   ...more,
   state: "exited",
-  startedAt: taken,
+  startedAt: acceptedAt,
   finishedAt: now - 1000,
   exitCode,
   reason,
   message: "",
 });
-const toldOf = (more: Partial<ContainerStatus>): PodStatus => ({
+const reportedOf = (more: Partial<ContainerStatus>): PodStatus => ({
   phase: "Running",
   containerStatuses: [
     {
@@ -67,37 +66,37 @@ const toldOf = (more: Partial<ContainerStatus>): PodStatus => ({
     },
   ],
 });
-const toldExited = toldOf({
+const reportedExited = reportedOf({
   state: { terminated: { exitCode: 3, reason: "Error", finishedAt: "2026-01-01T10:00:30Z" } },
 });
 
-const toldDone = toldOf({
+const reportedDone = reportedOf({
   restartCount: 0,
   containerID: "containerd://a0",
   state: { terminated: { exitCode: 0, reason: "Completed", containerID: "containerd://a0" } },
 });
 
-function decide({ status, spec, containers = [], isDeleted = false, lastStatus }: Scene) {
+function decide({ status, spec, containers = [], isDeleted = false, lastStatus }: Fixture) {
   const pod: Pod = {
     metadata: { uid, name: "web", namespace: "default", generation: 4 },
     spec: { containers: [{ name: "a", image: "busybox:1" }], restartPolicy: "Always", ...spec },
     ...(status === undefined ? {} : { status }),
   };
-  const desired: DesiredNow = {
+  const desired: DesiredPodView = {
     uid,
     pod,
     source: { kind: "api" },
-    acceptedAt: taken,
+    acceptedAt: acceptedAt,
     revision: 0,
     ...(isDeleted ? { termination: { requestedAt: now, gracePeriodSeconds: 9, why: "it was deleted" } } : {}),
     ...(lastStatus === undefined ? {} : { lastStatus }),
   };
   const observed: ObservedPod = {
-    ...nothingObserved(uid, "default", "web"),
+    ...emptyObservedPod(uid, "default", "web"),
     sandboxes: containers.length === 0 ? [] : [sandboxOf(true)],
     containers,
   };
-  return decidePod(desired, observed, { ...emptyMemory, volumesPrepared: true }, settings, now);
+  return decidePod(desired, observed, { ...emptyMemory, madeResources: [{ of: "podDirs" }] }, settings, now);
 }
 
 /** `phase reason: message; state of the container; actions` */
@@ -109,81 +108,85 @@ function show({ status, actions, stage }: ReturnType<typeof decide>): string {
   return `${phase}${reason === undefined ? "" : ` ${reason}`}; a #${a?.restartCount} ${state}; ${stage.kind}${did === "" ? "" : `: ${did}`}`;
 }
 
-const rows: readonly [name: string, scene: Scene, says: string][] = [
+const rows: readonly [name: string, fixture: Fixture, says: string][] = [
   [
-    "a pod that has ended in the API is never started, and keeps its reason",
+    "a pod that is terminal in the API is never started and keeps its reason",
     { status: { phase: "Failed", reason: "Evicted" } },
     "Failed Evicted; a #0 exit 137 ContainerStatusUnknown; terminated",
   ],
   [
-    "one that still runs here is ended",
+    "a terminal pod that still runs here is stopped",
     { status: { phase: "Failed", reason: "Evicted" }, containers: [running] },
     "Running; a #0 running; terminating: stop container a within 30s: all its containers are done",
   ],
   [
-    "another image does not wait for the crashes of the one before",
+    "a container with a new image does not wait for the back-off of the old one",
     { containers: [exited(1, { crashes: 3, hash: containerHash({ name: "a", image: "busybox:0" }) })] },
     "Running; a #0 exit 1 Error; syncing",
   ],
   [
-    "a deleted pod whose containers all succeeded has succeeded, whatever its restart policy",
+    "a deleted pod whose containers all succeeded is Succeeded, whatever its restart policy",
     { isDeleted: true, containers: [exited(0)] },
     "Succeeded; a #0 exit 0 Completed; terminating: stop sandbox: it was deleted",
   ],
   [
-    "one whose container was killed has failed",
+    "a deleted pod whose container was killed is Failed",
     { isDeleted: true, containers: [exited(137)] },
     "Failed; a #0 exit 137 Error; terminating: stop sandbox: it was deleted",
   ],
-  ["one that never began has failed", { isDeleted: true }, "Failed; a #0 exit 137 ContainerStatusUnknown; finished"],
   [
-    "an exit that was told stays what it was when nothing is left to tell it",
-    { isDeleted: true, status: toldExited },
+    "a deleted pod that never started is Failed",
+    { isDeleted: true },
+    "Failed; a #0 exit 137 ContainerStatusUnknown; finished",
+  ],
+  [
+    "a reported exit is kept when no instance is left",
+    { isDeleted: true, status: reportedExited },
     "Failed; a #2 exit 3 Error; finished",
   ],
   [
-    "a container that was told to run and is nowhere has ended, nobody saw how",
-    { isDeleted: true, status: toldOf({ state: { running: { startedAt: "2026-01-01T10:00:10Z" } } }) },
+    "a container that was reported as running and is missing gets an inferred exit",
+    { isDeleted: true, status: reportedOf({ state: { running: { startedAt: "2026-01-01T10:00:10Z" } } }) },
     "Failed; a #2 exit 137 ContainerStatusUnknown; finished",
   ],
   [
-    "work that has ended does not run twice because the runtime lost it",
-    { spec: { restartPolicy: "Never" }, status: toldExited },
+    "completed work does not run again after the runtime has lost it",
+    { spec: { restartPolicy: "Never" }, status: reportedExited },
     "Failed; a #2 exit 3 Error; terminated",
   ],
   [
-    "nor because the runtime has forgotten how it has ended",
-    { spec: { restartPolicy: "OnFailure" }, status: toldDone, containers: [exited(255, {}, "Unknown")] },
+    "completed work does not run again after the runtime has lost its exit code",
+    { spec: { restartPolicy: "OnFailure" }, status: reportedDone, containers: [exited(255, {}, "Unknown")] },
     "Succeeded; a #0 exit 0 Completed; terminating: stop sandbox: all its containers are done",
   ],
   [
-    "what was told of another instance is not its end",
+    "the reported exit of another instance is not used",
     {
       spec: { restartPolicy: "OnFailure" },
-      status: toldDone,
+      status: reportedDone,
       containers: [exited(255, { id: "other" as ContainerId }, "Unknown")],
     },
     "Running; a #0 exit 255 Unknown; syncing",
   ],
   [
-    "a last word that could not be told is said again",
+    "a final status that was not sent is reported again",
     { isDeleted: true, lastStatus: { phase: "Succeeded" } },
     "Succeeded; a #undefined running; finished",
   ],
 ];
-for (const [name, scene, says] of rows)
+for (const [name, input, expected] of rows)
   test(name, () => {
-    expect(show(decide(scene))).toBe(says);
+    expect(show(decide(input))).toBe(expected);
   });
 
-test("a container that runs again goes on counting from what was told", () => {
-  const { actions } = decide({ status: toldExited });
+test("a container that restarts continues the reported restartCount", () => {
+  const { actions } = decide({ status: reportedExited });
   expect(actions.map(describe)).toEqual(["run sandbox (attempt 0): the pod has none"]);
-  const after = decide({ status: toldExited });
+  const after = decide({ status: reportedExited });
   expect(after.status.containerStatuses?.[0]?.restartCount).toBe(2);
 });
 
-test("a status says which generation of the pod it tells of, and so does each condition", () => {
+test("a status and its conditions have the generation of the pod", () => {
   const { status } = decide({ containers: [running] });
   expect([status, ...(status.conditions ?? [])].map(({ observedGeneration }) => observedGeneration)).toEqual(
     Array(6).fill(4),
@@ -192,18 +195,18 @@ test("a status says which generation of the pod it tells of, and so does each co
 
 const gates: readonly [name: string, conditions: NonNullable<PodStatus["conditions"]>, says: string][] = [
   [
-    "a gate that nobody has set keeps a pod from being ready",
+    "a missing readiness gate condition keeps the pod unready",
     [],
     'False ReadinessGatesNotReady corresponding condition of pod readiness gate "lb" does not exist.',
   ],
   [
-    "so does one that is not true",
+    "a False readiness gate keeps the pod unready",
     [{ type: "lb", status: "False" }],
     'False ReadinessGatesNotReady the status of pod readiness gate "lb" is not "True", but False',
   ],
-  ["a gate that is true does not", [{ type: "lb", status: "True" }], "True  "],
+  ["a True readiness gate does not", [{ type: "lb", status: "True" }], "True  "],
 ];
-for (const [name, conditions, says] of gates)
+for (const [name, conditions, expected] of gates)
   test(name, () => {
     const { status } = decide({
       spec: { readinessGates: [{ conditionType: "lb" }] },
@@ -211,21 +214,6 @@ for (const [name, conditions, says] of gates)
       status: { conditions },
     });
     const ready = status.conditions?.find(({ type }) => type === "Ready");
-    expect(`${ready?.status} ${ready?.reason ?? ""} ${ready?.message ?? ""}`).toBe(says);
+    expect(`${ready?.status} ${ready?.reason ?? ""} ${ready?.message ?? ""}`).toBe(expected);
     expect(status.conditions?.find(({ type }) => type === "ContainersReady")?.status).toBe("True");
-  });
-
-const versions: readonly [version: string | undefined, than: string | undefined, later: boolean][] = [
-  ["10", "9", true],
-  ["9", "10", false],
-  ["10", "10", false],
-  ["11", "10", true],
-  ["99999999999999999999", "99999999999999999998", true],
-  ["1", undefined, true],
-  ["abc", "10", true],
-  ["abc", "abc", false],
-];
-for (const [version, than, later] of versions)
-  test(`version ${version} is ${later ? "" : "not "}later than ${than}`, () => {
-    expect(isLater(version, than)).toBe(later);
   });

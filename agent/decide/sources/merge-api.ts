@@ -1,41 +1,45 @@
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { parseTime } from "../../../proto/kubernetes/time.ts";
-import { type DesiredPod, dueOf, gracePeriodOf, type Termination } from "../pod/desired.ts";
+import { type DesiredPod, graceEndsAt, gracePeriodOf, type Termination } from "../pod/desired.ts";
+import { toEpochMs } from "../status/previous-status.ts";
 import { isTerminal } from "./api-pod.ts";
-import { isEqual, type Merge, seenAt } from "./merge-static.ts";
+import { isJsonEqual, type MergeResult, withConfigAnnotations } from "./merge-static.ts";
 
-/** What the API server says of the pods that are bound to this node. Mirror pods are not among them: they are answers of ours. */
-export type ApiNews =
-  /** `unreadable`: what the API server has besides, and nobody here can make out. They stay as they were. */
+/**
+ * An update from the API server about the pods bound to this node. Mirror pods are left out: this agent creates them
+ * itself.
+ */
+export type ApiPodUpdate =
+  /** `unreadable`: pods in the list that this release cannot decode. They keep their last known state. */
   | { readonly kind: "complete"; readonly pods: readonly Pod[]; readonly unreadable?: readonly PodUid[] }
   | { readonly kind: "changed"; readonly pod: Pod }
   | { readonly kind: "gone"; readonly uid: PodUid };
 
-/** What a word of the API server changes. */
-export interface ApiMerge extends Merge {
-  /** Only what the API server has noted of them has changed, such as the status that we told it: nothing to be recorded. */
+/** The changes that an update from the API server makes. */
+export interface ApiMergeResult extends MergeResult {
+  /** Only server-side data has changed, such as the status that we reported: nothing to checkpoint. */
   readonly refreshed: readonly DesiredPod[];
-  /** Pods that are to be looked at, beside those above. */
+  /** Pods to wake besides those above. */
   readonly woken: readonly PodUid[];
 }
 
 /**
- * Compares what the API server says with what is wanted from it so far.
+ * Compares an update from the API server with the desired pods of the API.
  *
- * A pod of the API never becomes another one under its uid: of its spec little may change, and what may (an image, a deadline, a
- * toleration) changes a pod that runs, so its revision stays. It ends with the grace that the API server grants, which only ever
- * gets shorter; one that has vanished (a forced deletion) ends with the grace it last had.
+ * A pod of the API never changes its identity under its uid: little of its spec is mutable, and what is (an image, a
+ * deadline, a toleration) changes the running pod, so its revision stays. It terminates with the grace period that the
+ * API server grants, which only ever gets shorter; a pod that has vanished (a forced deletion) terminates with its last
+ * grace period.
  */
 export function mergeApi(
   find: (uid: PodUid) => DesiredPod | undefined,
   all: () => Iterable<DesiredPod>,
-  news: ApiNews,
+  update: ApiPodUpdate,
   now: number,
-): ApiMerge {
-  const told = news.kind === "complete" ? news.pods : news.kind === "changed" ? [news.pod] : [];
-  const changes = told.map((pod) => changeOf(find(pod.metadata.uid as PodUid), pod, now));
-  const lost = lostBy(news, find, all).filter(({ source }) => source.kind === "api");
+): ApiMergeResult {
+  const received = update.kind === "complete" ? update.pods : update.kind === "changed" ? [update.pod] : [];
+  const changes = received.map((pod) => changeOf(find(pod.metadata.uid as PodUid), pod, now));
+  const removedPods = removedBy(update, find, all).filter(({ source }) => source.kind === "api");
   const of = (kind: "added" | "changed" | "ended") =>
     changes.flatMap((change) => (change.kind === kind ? [change.desired] : []));
   const refreshed = changes.filter((change) => change.kind === "refreshed");
@@ -44,88 +48,89 @@ export function mergeApi(
     changed: of("changed"),
     ended: [
       ...of("ended"),
-      ...lost.filter((each) => each.termination === undefined).map((each) => vanished(each, now)),
+      ...removedPods.filter((each) => each.termination === undefined).map((each) => terminatedByRemoval(each, now)),
     ],
     refreshed: refreshed.map(({ desired }) => desired),
     woken: [
-      ...refreshed.filter(({ isNews }) => isNews).map(({ desired }) => desired.uid),
-      ...lost.filter(({ termination }) => termination !== undefined).map(({ uid }) => uid),
+      ...refreshed.filter(({ mustWake }) => mustWake).map(({ desired }) => desired.uid),
+      ...removedPods.filter(({ termination }) => termination !== undefined).map(({ uid }) => uid),
     ],
   };
 }
 
 type Change =
   | { readonly kind: "added" | "changed" | "ended"; readonly desired: DesiredPod }
-  | { readonly kind: "refreshed"; readonly desired: DesiredPod; readonly isNews: boolean }
-  /** A uid that a manifest has taken. */
+  | { readonly kind: "refreshed"; readonly desired: DesiredPod; readonly mustWake: boolean }
+  /** The uid belongs to a manifest's pod. */
   | { readonly kind: "foreign" };
 
-function changeOf(known: DesiredPod | undefined, told: Pod, now: number): Change {
+function changeOf(known: DesiredPod | undefined, received: Pod, now: number): Change {
   if (known !== undefined && known.source.kind !== "api") return { kind: "foreign" };
-  const acceptedAt = known?.acceptedAt ?? startTimeOf(told) ?? now;
-  const pod = seenAt(told, acceptedAt, "api");
-  const termination = terminationOf(pod, known, now);
-  const ending = termination === undefined ? {} : { termination };
+  const acceptedAt = known?.acceptedAt ?? reportedStartTimeOf(received) ?? now;
+  const pod = withConfigAnnotations(received, acceptedAt, "api");
+  const termination = requestedTermination(pod, known, now);
+  const terminationField = termination === undefined ? {} : { termination };
   if (known === undefined) {
-    const uid = told.metadata.uid as PodUid;
-    return { kind: "added", desired: { uid, pod, source: { kind: "api" }, acceptedAt, revision: 0, ...ending } };
+    const uid = received.metadata.uid as PodUid;
+    return {
+      kind: "added",
+      desired: { uid, pod, source: { kind: "api" }, acceptedAt, revision: 0, ...terminationField },
+    };
   }
-  const desired: DesiredPod = { ...known, pod, ...ending };
+  const desired: DesiredPod = { ...known, pod, ...terminationField };
   if (termination !== known.termination) return { kind: "ended", desired };
-  if (!isSameWish(pod, known.pod)) return { kind: "changed", desired };
-  return { kind: "refreshed", desired, isNews: isNewsOfStatus(known.pod, pod) };
+  if (!isSameSpec(pod, known.pod)) return { kind: "changed", desired };
+  return { kind: "refreshed", desired, mustWake: isStatusChangeRelevant(known.pod, pod) };
 }
 
-/** Those that the API server does not have any more. */
-function lostBy(
-  news: ApiNews,
+/** The known pods that the API server does not have any more. */
+function removedBy(
+  update: ApiPodUpdate,
   find: (uid: PodUid) => DesiredPod | undefined,
   all: () => Iterable<DesiredPod>,
 ): readonly DesiredPod[] {
-  switch (news.kind) {
+  switch (update.kind) {
     case "complete": {
-      const told = new Set<string | undefined>(news.pods.map(({ metadata }) => metadata.uid));
-      for (const uid of news.unreadable ?? []) told.add(uid);
-      return [...all()].filter(({ uid }) => !told.has(uid));
+      const received = new Set<string | undefined>(update.pods.map(({ metadata }) => metadata.uid));
+      for (const uid of update.unreadable ?? []) received.add(uid);
+      return [...all()].filter(({ uid }) => !received.has(uid));
     }
     case "changed":
       return [];
     case "gone": {
-      const known = find(news.uid);
+      const known = find(update.uid);
       return known === undefined ? [] : [known];
     }
   }
 }
 
-/** The time that another agent, or this one before it lost its records, has told as the pod's start: it never changes. */
-function startTimeOf({ status }: Pod): number | undefined {
-  if (status?.startTime === undefined) return undefined;
-  try {
-    return parseTime(status.startTime);
-  } catch {
-    // Not a time: as good as none, and ours takes its place.
-    return undefined;
-  }
+/**
+ * The `status.startTime` that another agent, or this one before it lost its checkpoints, has reported: it never
+ * changes.
+ */
+function reportedStartTimeOf({ status }: Pod): number | undefined {
+  // Ours replaces a malformed time.
+  return toEpochMs(status?.startTime);
 }
 
-/** The end that the API server asks for, or that was asked for before, if that comes earlier. */
-function terminationOf(pod: Pod, known: DesiredPod | undefined, now: number): Termination | undefined {
+/** The termination that the API server requests, or the earlier one if its grace period ends sooner. */
+function requestedTermination(pod: Pod, known: DesiredPod | undefined, now: number): Termination | undefined {
   const { deletionTimestamp, deletionGracePeriodSeconds = gracePeriodOf(pod) } = pod.metadata;
   const before = known?.termination;
   if (deletionTimestamp === undefined) return before;
-  // Counted from when this node hears of it, not from when it was said: the clocks of two machines are two.
-  const asked: Termination = {
+  // Counted from when this node receives it, not from the server's timestamp: their clocks may differ.
+  const requested: Termination = {
     requestedAt: now,
     gracePeriodSeconds: Math.max(1, deletionGracePeriodSeconds),
     why: "it was deleted",
   };
-  if (before === undefined) return asked;
-  const { deletionTimestamp: saidBefore, deletionGracePeriodSeconds: graceBefore } = known?.pod.metadata ?? {};
-  const isNews = saidBefore === undefined || graceBefore !== pod.metadata.deletionGracePeriodSeconds;
-  return isNews && dueOf(asked) < dueOf(before) ? asked : before;
+  if (before === undefined) return requested;
+  const { deletionTimestamp: deletedBefore, deletionGracePeriodSeconds: graceBefore } = known?.pod.metadata ?? {};
+  const mustWake = deletedBefore === undefined || graceBefore !== pod.metadata.deletionGracePeriodSeconds;
+  return mustWake && graceEndsAt(requested) < graceEndsAt(before) ? requested : before;
 }
 
-function vanished(known: DesiredPod, now: number): DesiredPod {
+function terminatedByRemoval(known: DesiredPod, now: number): DesiredPod {
   const { deletionGracePeriodSeconds = gracePeriodOf(known.pod) } = known.pod.metadata;
   const why = "the API server does not have it any more";
   return {
@@ -134,24 +139,30 @@ function vanished(known: DesiredPod, now: number): DesiredPod {
   };
 }
 
-/** What a node goes by; the rest (owners, finalizers, who manages which field, the status) is between others. */
-function isSameWish(a: Pod, b: Pod): boolean {
+/**
+ * Whether everything that concerns the node is unchanged; owners, finalizers, managed fields and the status do not
+ * concern it.
+ */
+function isSameSpec(a: Pod, b: Pod): boolean {
   return (
-    isEqual(a.spec, b.spec) &&
-    isEqual(a.metadata.labels, b.metadata.labels) &&
-    isEqual(a.metadata.annotations, b.metadata.annotations) &&
+    isJsonEqual(a.spec, b.spec) &&
+    isJsonEqual(a.metadata.labels, b.metadata.labels) &&
+    isJsonEqual(a.metadata.annotations, b.metadata.annotations) &&
     a.metadata.generation === b.metadata.generation &&
     a.metadata.deletionTimestamp === b.metadata.deletionTimestamp &&
     a.metadata.deletionGracePeriodSeconds === b.metadata.deletionGracePeriodSeconds
   );
 }
 
-/** Somebody else has ended the pod, or has set a condition that its readiness waits for. */
-function isNewsOfStatus(before: Pod, after: Pod): boolean {
-  return isTerminal(after.status) !== isTerminal(before.status) || !isEqual(gatesOf(before), gatesOf(after));
+/** Whether another client has ended the pod, or has changed a condition that a readiness gate waits for. */
+function isStatusChangeRelevant(before: Pod, after: Pod): boolean {
+  return (
+    isTerminal(after.status) !== isTerminal(before.status) ||
+    !isJsonEqual(readinessGateStatuses(before), readinessGateStatuses(after))
+  );
 }
 
-function gatesOf({ spec, status }: Pod): readonly unknown[] {
+function readinessGateStatuses({ spec, status }: Pod): readonly unknown[] {
   const conditions = status?.conditions ?? [];
   return (spec.readinessGates ?? []).map(
     ({ conditionType }) => conditions.find(({ type }) => type === conditionType)?.status,

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { DesiredPod } from "../pod/desired.ts";
-import { mergeSource, type OfferedPod, withPredecessor } from "./merge-static.ts";
+import { type ManifestPod, mergeManifests, withPredecessor } from "./merge-static.ts";
 
 const file = { kind: "file", path: "/m" } as const;
 const http = { kind: "http", url: "http://pods.example" } as const;
@@ -10,7 +10,7 @@ const pod = (uid: string, name: string, more: object = {}) => ({
   metadata: { uid, name, namespace: "default" },
   spec: { containers: [], terminationGracePeriodSeconds: 20, ...more },
 });
-const wanted = (uid: string, name: string, more: Partial<DesiredPod> = {}): DesiredPod => ({
+const desiredPod = (uid: string, name: string, more: Partial<DesiredPod> = {}): DesiredPod => ({
   uid: uid as PodUid,
   pod: { ...pod(uid, name), metadata: { ...pod(uid, name).metadata, annotations } },
   source: file,
@@ -18,15 +18,15 @@ const wanted = (uid: string, name: string, more: Partial<DesiredPod> = {}): Desi
   revision: 0,
   ...more,
 });
-const offer = (uid: string, name: string, more: object = {}): OfferedPod => ({
+const manifestPod = (uid: string, name: string, more: object = {}): ManifestPod => ({
   pod: pod(uid, name, more),
   source: file,
 });
 const termination = { requestedAt: 1, gracePeriodSeconds: 20, why: "" };
 
-/** `+ new  ~ changed  - ended(grace, why)` */
-function show(current: readonly DesiredPod[], offered: readonly OfferedPod[]): string {
-  const { added, changed, ended } = mergeSource(current, "file", offered, 50);
+/** `+ added  ~ changed  - ended(grace, why)` */
+function show(current: readonly DesiredPod[], manifests: readonly ManifestPod[]): string {
+  const { added, changed, ended } = mergeManifests(current, "file", manifests, 50);
   return [
     ...added.map(({ uid }) => `+${uid}`),
     ...changed.map(({ uid }) => `~${uid}`),
@@ -34,77 +34,90 @@ function show(current: readonly DesiredPod[], offered: readonly OfferedPod[]): s
   ].join(" ");
 }
 
-const rows: readonly [name: string, current: readonly DesiredPod[], offered: readonly OfferedPod[], says: string][] = [
-  ["a pod that is new is added", [], [offer("1", "web")], "+1"],
-  ["a pod that is known is left alone", [wanted("1", "web")], [offer("1", "web")], ""],
-  ["a manifest that is gone ends its pod", [wanted("1", "web")], [], "-1 (20s, its manifest is gone)"],
+const rows: readonly [name: string, current: readonly DesiredPod[], offered: readonly ManifestPod[], says: string][] = [
+  ["a new pod is added", [], [manifestPod("1", "web")], "+1"],
+  ["a known pod is unchanged", [desiredPod("1", "web")], [manifestPod("1", "web")], ""],
+  ["a removed manifest terminates its pod", [desiredPod("1", "web")], [], "-1 (20s, its manifest is gone)"],
   [
-    "another content is another pod, and the old one ends",
-    [wanted("1", "web")],
-    [offer("2", "web")],
+    "changed content is a new pod, and the old one terminates",
+    [desiredPod("1", "web")],
+    [manifestPod("2", "web")],
     "+2 -1 (20s, its manifest has changed)",
   ],
   [
-    "a uid of its own makes it a change in place",
-    [wanted("1", "web")],
-    [offer("1", "web", { hostNetwork: true })],
+    "changed content with a uid of its own changes the pod in place",
+    [desiredPod("1", "web")],
+    [manifestPod("1", "web", { hostNetwork: true })],
     "~1",
   ],
   [
-    "what is ending is not touched when it is asked for again",
-    [wanted("1", "web", { termination })],
-    [offer("1", "web")],
+    "a terminating pod is unchanged when its manifest is back",
+    [desiredPod("1", "web", { termination })],
+    [manifestPod("1", "web")],
     "",
   ],
-  ["what is ending is not ended twice", [wanted("1", "web", { termination })], [], ""],
-  ["a pod of another source is not this one's to end", [wanted("1", "web", { source: http })], [], ""],
+  ["a terminating pod is not terminated twice", [desiredPod("1", "web", { termination })], [], ""],
+  ["a pod of another source is not terminated", [desiredPod("1", "web", { source: http })], [], ""],
   [
-    "a grace of nothing is one second",
-    [wanted("1", "web", { pod: pod("1", "web", { terminationGracePeriodSeconds: 0 }) })],
+    "a grace period of zero becomes one second",
+    [desiredPod("1", "web", { pod: pod("1", "web", { terminationGracePeriodSeconds: 0 }) })],
     [],
     "-1 (1s, its manifest is gone)",
   ],
 ];
-for (const [name, current, offered, says] of rows)
+for (const [name, current, manifests, expected] of rows)
   test(name, () => {
-    expect(show(current, offered)).toBe(says);
+    expect(show(current, manifests)).toBe(expected);
   });
 
-test("a pod carries the time at which it was taken, to the millisecond, and keeps it when it changes", () => {
-  const seen = ({ pod: { metadata } }: DesiredPod) => metadata.annotations;
-  const { added } = mergeSource([], "file", [offer("1", "web")], Date.UTC(2026, 0, 2, 3, 4, 5, 678));
-  expect(added.map(seen)).toEqual([{ "kubernetes.io/config.seen": "2026-01-02T03:04:05.678Z" }]);
-  const { changed } = mergeSource(added, "file", [offer("1", "web", { hostNetwork: true })], 50);
-  expect(changed.map(seen)).toEqual(added.map(seen));
+test("a pod has the time of its acceptance in config.seen, to the millisecond, and keeps it through changes", () => {
+  const annotationsOf = ({ pod: { metadata } }: DesiredPod) => metadata.annotations;
+  const { added } = mergeManifests([], "file", [manifestPod("1", "web")], Date.UTC(2026, 0, 2, 3, 4, 5, 678));
+  expect(added.map(annotationsOf)).toEqual([{ "kubernetes.io/config.seen": "2026-01-02T03:04:05.678Z" }]);
+  const { changed } = mergeManifests(added, "file", [manifestPod("1", "web", { hostNetwork: true })], 50);
+  expect(changed.map(annotationsOf)).toEqual(added.map(annotationsOf));
 });
 
-const answers: readonly [name: string, more: Partial<DesiredPod>, becomes: DesiredPod["admission"]][] = [
-  ["one that runs stays taken", {}, undefined],
+const admissionRows: readonly [name: string, more: Partial<DesiredPod>, becomes: DesiredPod["admission"]][] = [
+  ["a running one stays admitted", {}, undefined],
   [
-    "one that was rejected is asked about anew",
+    "a rejected one is admitted again",
     { admission: { kind: "rejected", reason: "r", message: "m" } },
     { kind: "awaited" },
   ],
-  ["so is one that has ended", { isPlaceFree: true }, { kind: "awaited" }],
+  ["a terminated one is admitted again", { hasReleasedResources: true }, { kind: "awaited" }],
 ];
-for (const [name, more, becomes] of answers)
+for (const [name, more, becomes] of admissionRows)
   test(`of pods that change under their own uid, ${name}`, () => {
-    const { changed } = mergeSource([wanted("1", "web", more)], "file", [offer("1", "web", { hostNetwork: true })], 50);
-    expect(changed.map(({ admission, isPlaceFree }) => [admission, isPlaceFree])).toEqual([[becomes, undefined]]);
+    const { changed } = mergeManifests(
+      [desiredPod("1", "web", more)],
+      "file",
+      [manifestPod("1", "web", { hostNetwork: true })],
+      50,
+    );
+    expect(changed.map(({ admission, hasReleasedResources }) => [admission, hasReleasedResources])).toEqual([
+      [becomes, undefined],
+    ]);
   });
 
-test("what a manifest says of that time itself does not count, and is no change", () => {
+test("config.seen in a manifest is ignored and is no change", () => {
   const { metadata, spec } = pod("1", "web");
-  const offered = [{ pod: { metadata: { ...metadata, annotations: { ...annotations, a: "b" } }, spec }, source: file }];
-  const { added } = mergeSource([], "file", offered, 5);
+  const manifests = [
+    { pod: { metadata: { ...metadata, annotations: { ...annotations, a: "b" } }, spec }, source: file },
+  ];
+  const { added } = mergeManifests([], "file", manifests, 5);
   expect(added[0]?.pod.metadata.annotations).toEqual({
     "kubernetes.io/config.seen": "1970-01-01T00:00:00.005Z",
     a: "b",
   });
-  expect(mergeSource(added, "file", offered, 50)).toEqual({ added: [], changed: [], ended: [] });
+  expect(mergeManifests(added, "file", manifests, 50)).toEqual({ added: [], changed: [], ended: [] });
 });
 
-test("a pod waits for the one of its name that was accepted before it, and only for that", () => {
-  const all = [wanted("1", "web"), wanted("3", "web"), wanted("4", "web")];
-  expect(all.map((each) => withPredecessor(each, all).waitsFor)).toEqual([undefined, "1" as PodUid, "3" as PodUid]);
+test("a pod waits for the pod of its name that was accepted before it, and for no other", () => {
+  const all = [desiredPod("1", "web"), desiredPod("3", "web"), desiredPod("4", "web")];
+  expect(all.map((each) => withPredecessor(each, all).predecessorUid)).toEqual([
+    undefined,
+    "1" as PodUid,
+    "3" as PodUid,
+  ]);
 });

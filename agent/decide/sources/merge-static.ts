@@ -2,56 +2,66 @@ import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { StaticPodSource } from "../../../proto/kubernetes/static-pod.ts";
 import { formatNanoTime } from "../../../proto/kubernetes/time.ts";
+import { seenAnnotation, sourceAnnotation } from "../../../proto/kubernetes/well-known-names.ts";
 import {
-  type DesiredNow,
   type DesiredPod,
+  type DesiredPodView,
   type DesiredSource,
   fullNameOf,
   gracePeriodOf,
   type SourceKind,
 } from "../pod/desired.ts";
 
-/** A pod as a manifest asks for it; in one word of a source no uid is there twice. */
-export interface OfferedPod {
+/** A pod that a manifest defines. No uid occurs twice in one snapshot of a source. */
+export interface ManifestPod {
   readonly pod: Pod;
   readonly source: StaticPodSource;
 }
 
-/** What the complete word of one source changes. */
-export interface Merge {
+/** The changes that a complete snapshot of one source makes. */
+export interface MergeResult {
   readonly added: readonly DesiredPod[];
-  /** Same uid, other content: only pods that carry a uid of their own can change so. */
+  /** Same uid, other content: possible only for manifests that set a uid of their own. */
   readonly changed: readonly DesiredPod[];
   readonly ended: readonly DesiredPod[];
 }
 
 /**
- * Compares all that one kind of manifests asks for with what is wanted from it so far. A pod that is no longer asked for gets
- * its grace period; one that is ending is not touched, even when it is asked for again: it begins anew when it is gone.
+ * Compares a complete snapshot of one kind of manifest source with the desired pods of that source. A pod that is
+ * missing from the snapshot is terminated with its grace period. A terminating pod is not touched, even if its manifest
+ * is back: it is created again after it is gone.
  */
-export function mergeSource(
+export function mergeManifests(
   current: Iterable<DesiredPod>,
   kind: StaticPodSource["kind"],
-  offered: readonly OfferedPod[],
+  manifests: readonly ManifestPod[],
   now: number,
-): Merge {
+): MergeResult {
   const known = new Map([...current].map((desired) => [desired.uid, desired]));
-  const offers = new Map(offered.map((offer) => [offer.pod.metadata.uid as PodUid, offer]));
-  const names = new Set(offered.map(({ pod }) => fullNameOf(pod)));
-  const added = [...offers]
+  const manifestsByUid = new Map(manifests.map((manifest) => [manifest.pod.metadata.uid as PodUid, manifest]));
+  const names = new Set(manifests.map(({ pod }) => fullNameOf(pod)));
+  const added = [...manifestsByUid]
     .filter(([uid]) => !known.has(uid))
-    .map(([uid, { pod, source }]) => ({ uid, pod: seenAt(pod, now), source, acceptedAt: now, revision: 0 }));
-  const mine = [...known.values()].filter(
+    .map(([uid, { pod, source }]) => ({
+      uid,
+      pod: withConfigAnnotations(pod, now),
+      source,
+      acceptedAt: now,
+      revision: 0,
+    }));
+  const ownPods = [...known.values()].filter(
     ({ source, termination }) => source.kind === kind && termination === undefined,
   );
-  const changed = mine.flatMap((desired) => {
-    const offer = offers.get(desired.uid);
-    if (offer === undefined) return [];
-    const pod = seenAt(offer.pod, desired.acceptedAt);
-    return isSame(pod, desired.pod) ? [] : [{ ...renewed(desired), ...offer, pod, revision: desired.revision + 1 }];
+  const changed = ownPods.flatMap((desired) => {
+    const manifest = manifestsByUid.get(desired.uid);
+    if (manifest === undefined) return [];
+    const pod = withConfigAnnotations(manifest.pod, desired.acceptedAt);
+    return isSamePod(pod, desired.pod)
+      ? []
+      : [{ ...readmitted(desired), ...manifest, pod, revision: desired.revision + 1 }];
   });
-  const ended = mine
-    .filter(({ uid }) => !offers.has(uid))
+  const ended = ownPods
+    .filter(({ uid }) => !manifestsByUid.has(uid))
     .map((desired): DesiredPod => {
       const why = names.has(fullNameOf(desired.pod)) ? "its manifest has changed" : "its manifest is gone";
       const gracePeriodSeconds = Math.max(1, gracePeriodOf(desired.pod));
@@ -60,66 +70,72 @@ export function mergeSource(
   return { added, changed, ended };
 }
 
-/** What was rejected, or has ended, is asked about anew as what it has become; what the node has taken, and runs, it keeps. */
-function renewed({ admission, isPlaceFree, ...desired }: DesiredPod): DesiredPod {
-  return admission === undefined && isPlaceFree !== true ? desired : { ...desired, admission: { kind: "awaited" } };
+/**
+ * A pod that was rejected, or has ended, is admitted again in its new form; an admitted pod stays admitted. What the
+ * node requested for the old form does not concern the new one.
+ */
+function readmitted({ admission, hasReleasedResources, terminationRequest: _, ...desired }: DesiredPod): DesiredPod {
+  return admission === undefined && hasReleasedResources !== true
+    ? desired
+    : { ...desired, admission: { kind: "awaited" } };
 }
 
-/** What a source asks for under the uid of a pod that another source has. */
-export interface ForeignClaim {
-  readonly offer: OfferedPod;
+/** A manifest whose uid belongs to a pod of another source. */
+export interface UidConflict {
+  readonly manifest: ManifestPod;
   readonly owner: DesiredSource;
 }
 
 /**
- * Of two sources that ask for the same uid the one that was there first keeps it until it asks no more. A pod that ends, or whose
- * source has not spoken yet, is nobody's for certain: whoever asks for it only waits.
+ * If two sources define the same uid, the first one owns it until it removes the pod. A terminating pod, or one whose
+ * source is not ready yet, has no certain owner: the other source waits without an error.
  */
-export function foreignClaims(
+export function uidConflicts(
   find: (uid: PodUid) => DesiredPod | undefined,
-  words: ReadonlyMap<StaticPodSource["kind"], readonly OfferedPod[]>,
-): readonly ForeignClaim[] {
-  return [...words].flatMap(([kind, offered]) =>
-    offered.flatMap((offer) => {
-      const known = find(offer.pod.metadata.uid as PodUid);
+  snapshots: ReadonlyMap<StaticPodSource["kind"], readonly ManifestPod[]>,
+): readonly UidConflict[] {
+  return [...snapshots].flatMap(([kind, manifests]) =>
+    manifests.flatMap((manifest) => {
+      const known = find(manifest.pod.metadata.uid as PodUid);
       if (known === undefined || known.source.kind === kind) return [];
       const { source, termination } = known;
-      const isOwned = source.kind === "api" || words.has(source.kind);
-      return termination === undefined && isOwned ? [{ offer, owner: source }] : [];
+      const isOwned = source.kind === "api" || snapshots.has(source.kind);
+      return termination === undefined && isOwned ? [{ manifest: manifest, owner: source }] : [];
     }),
   );
 }
 
 /**
- * Static pods of one namespace and name live one after the other, in the order in which they were accepted. A pod of the API does
- * not wait: who deletes one by force wants the next one at once.
+ * Static pods with the same namespace and name run one after the other, in the order in which they were accepted. A pod
+ * of the API does not wait: a forced deletion asks for its successor at once.
  */
-export function withPredecessor(desired: DesiredPod, namesakes: readonly DesiredPod[]): DesiredNow {
+export function withPredecessor(desired: DesiredPod, sameNamePods: readonly DesiredPod[]): DesiredPodView {
   if (desired.source.kind === "api") return desired;
-  const statics = namesakes.filter(({ source }) => source.kind !== "api");
-  const index = statics.findIndex(({ uid }) => uid === desired.uid);
-  const predecessor = statics[index - 1];
-  return predecessor === undefined ? desired : { ...desired, waitsFor: predecessor.uid };
+  const staticPods = sameNamePods.filter(({ source }) => source.kind !== "api");
+  const index = staticPods.findIndex(({ uid }) => uid === desired.uid);
+  const predecessor = staticPods[index - 1];
+  return predecessor === undefined ? desired : { ...desired, predecessorUid: predecessor.uid };
 }
 
 /**
- * The pod that waited for the one that is gone now, if any did: it begins now. A hold ends once: where an end could not be recorded
- * and a later agent comes to it again, the next pod has begun long since.
+ * The pod that was waiting for `gone`, if there is one, now released. A pod is released once: if the removal of `gone`
+ * could not be recorded and a later agent repeats it, the successor already runs.
  */
-export function endHold(gone: DesiredPod, namesakes: readonly DesiredPod[], now: number): DesiredPod | undefined {
-  const [first, next] = namesakes;
-  if (first?.uid !== gone.uid || next === undefined || next.heldUntil !== undefined) return undefined;
+export function releaseHeldPod(
+  removed: DesiredPod,
+  sameNamePods: readonly DesiredPod[],
+  now: number,
+): DesiredPod | undefined {
+  const [first, next] = sameNamePods;
+  if (first?.uid !== removed.uid || next === undefined || next.heldUntil !== undefined) return undefined;
   return { ...next, heldUntil: now };
 }
 
-const seenAnnotation = "kubernetes.io/config.seen";
-const sourceAnnotation = "kubernetes.io/config.source";
-
 /**
- * The pod with the time at which this node took it, and the source if that is not in it yet: neither is a part of what a source says.
- * Rule: the kubelet's annotations.
+ * The pod with the annotations `config.seen` (the time at which this node accepted it) and, if given, `config.source`.
+ * Neither is part of what a source defines. Rule: the kubelet's annotations.
  */
-export function seenAt(pod: Pod, acceptedAt: number, source?: SourceKind): Pod {
+export function withConfigAnnotations(pod: Pod, acceptedAt: number, source?: SourceKind): Pod {
   const { [seenAnnotation]: _, ...others } = pod.metadata.annotations ?? {};
   const annotations = {
     ...(source === undefined ? others : { ...others, [sourceAnnotation]: source }),
@@ -128,12 +144,12 @@ export function seenAt(pod: Pod, acceptedAt: number, source?: SourceKind): Pod {
   return { ...pod, metadata: { ...pod.metadata, annotations } };
 }
 
-/** A source that says the same again mostly does so with the same object, so that the spec costs one look. */
-function isSame(a: Pod, b: Pod): boolean {
-  return isEqual(a.spec, b.spec) && isEqual(a.metadata, b.metadata);
+/** A source that repeats a pod mostly repeats the same object, so that comparing the spec is cheap. */
+function isSamePod(a: Pod, b: Pod): boolean {
+  return isJsonEqual(a.spec, b.spec) && isJsonEqual(a.metadata, b.metadata);
 }
 
-/** Equal as JSON, the order of keys included: objects that differ in nothing else may count as different. */
-export function isEqual(a: unknown, b: unknown): boolean {
+/** Equal as JSON, with the order of keys: objects that differ only in the order may count as different. */
+export function isJsonEqual(a: unknown, b: unknown): boolean {
   return a === b || JSON.stringify(a) === JSON.stringify(b);
 }

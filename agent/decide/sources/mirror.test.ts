@@ -2,10 +2,10 @@ import { expect, test } from "bun:test";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { DesiredPod } from "../pod/desired.ts";
-import { type MirrorScene, mirrorOwnerOf, planMirrors } from "./mirror.ts";
+import { type MirrorInput, mirrorOwnerOf, planMirrors } from "./mirror.ts";
 
 const node = { name: "n", uid: "node-uid" };
-const wanted = (name: string, uid: string, more: Partial<DesiredPod> = {}): DesiredPod => ({
+const desiredPod = (name: string, uid: string, more: Partial<DesiredPod> = {}): DesiredPod => ({
   uid: uid as PodUid,
   pod: {
     metadata: {
@@ -35,59 +35,79 @@ const mirror = (name: string, hash: string, metadata: Partial<Pod["metadata"]> =
   spec: { containers: [] },
 });
 
-/** `+name#hash` made, `-name#hash` removed. */
-function show(scene: Partial<MirrorScene>): string {
-  const { create, remove } = planMirrors({ desired: [], mirrors: [], node, isComplete: true, ...scene });
+/** `+name#hash` created, `-name#hash` removed. */
+function show(input: Partial<MirrorInput>): string {
+  const { create, remove } = planMirrors({ desired: [], mirrors: [], node, areSourcesReady: true, ...input });
   const name = ({ metadata }: Pod) => `${metadata.name}#${metadata.annotations?.["kubernetes.io/config.mirror"]}`;
   return [...create.map((pod) => `+${name(pod)}`), ...remove.map((pod) => `-${name(pod)}`)].join(" ");
 }
 
-const rows: readonly [name: string, scene: Partial<MirrorScene>, says: string][] = [
-  ["a static pod gets its mirror", { desired: [wanted("web", "1")] }, "+web#1"],
-  ["not before the node is in the API", { desired: [wanted("web", "1")], node: undefined }, ""],
-  ["what has its mirror needs nothing", { desired: [wanted("web", "1")], mirrors: [mirror("web", "1")] }, ""],
-  ["a pod of the API has none", { desired: [wanted("web", "1", { source: { kind: "api" } })] }, ""],
+const rows: readonly [name: string, fixture: Partial<MirrorInput>, says: string][] = [
+  ["a static pod gets a mirror pod", { desired: [desiredPod("web", "1")] }, "+web#1"],
   [
-    "a mirror of what the pod was is removed, and made anew when it is gone",
-    { desired: [wanted("web", "2")], mirrors: [mirror("web", "1")] },
+    "no mirror pod is created before the Node exists in the API",
+    { desired: [desiredPod("web", "1")], node: undefined },
+    "",
+  ],
+  ["an existing mirror pod is unchanged", { desired: [desiredPod("web", "1")], mirrors: [mirror("web", "1")] }, ""],
+  ["a pod of the API gets no mirror pod", { desired: [desiredPod("web", "1", { source: { kind: "api" } })] }, ""],
+  [
+    "an outdated mirror pod is removed, and created again after it is gone",
+    { desired: [desiredPod("web", "2")], mirrors: [mirror("web", "1")] },
     "-web#1",
   ],
   [
-    "so is one that somebody deletes",
-    { desired: [wanted("web", "1")], mirrors: [mirror("web", "1", { deletionTimestamp: "2026-01-01T00:00:00Z" })] },
+    "a mirror pod that a user deletes is removed too",
+    { desired: [desiredPod("web", "1")], mirrors: [mirror("web", "1", { deletionTimestamp: "2026-01-01T00:00:00Z" })] },
     "-web#1",
   ],
   [
-    "one that goes by itself is left alone until it is gone",
+    "a mirror pod that waits for its finalizers is left alone",
     {
-      desired: [wanted("web", "1")],
+      desired: [desiredPod("web", "1")],
       mirrors: [mirror("web", "1", { deletionTimestamp: "2026-01-01T00:00:00Z", deletionGracePeriodSeconds: 0 })],
     },
     "",
   ],
-  ["a mirror of nothing is removed", { mirrors: [mirror("web", "1")] }, "-web#1"],
-  ["unless somebody may still ask for its pod", { mirrors: [mirror("web", "1")], isComplete: false }, ""],
+  ["a mirror pod without a static pod is removed", { mirrors: [mirror("web", "1")] }, "-web#1"],
   [
-    "while a pod ends its mirror stays",
-    { desired: [wanted("web", "1", { termination })], mirrors: [mirror("web", "1")] },
+    "a mirror pod without a static pod is kept until all sources are ready",
+    { mirrors: [mirror("web", "1")], areSourcesReady: false },
     "",
   ],
-  ["a pod that ends gets none any more", { desired: [wanted("web", "1", { termination })] }, ""],
   [
-    "and the next one of its name waits for it",
-    { desired: [wanted("web", "1", { termination }), wanted("web", "2")], mirrors: [mirror("web", "1")] },
+    "a terminating static pod keeps its mirror pod",
+    { desired: [desiredPod("web", "1", { termination })], mirrors: [mirror("web", "1")] },
     "",
   ],
-  ["which gets none before that either", { desired: [wanted("web", "1", { termination }), wanted("web", "2")] }, ""],
-  ["of two of one name the first is mirrored", { desired: [wanted("web", "1"), wanted("web", "2")] }, "+web#1"],
-  ["mirrors are made in the order of their pods", { desired: [wanted("b", "1"), wanted("a", "2")] }, "+b#1 +a#2"],
+  ["a terminating static pod gets no new mirror pod", { desired: [desiredPod("web", "1", { termination })] }, ""],
+  [
+    "a static pod gets no mirror pod while a terminating one of its name has one",
+    { desired: [desiredPod("web", "1", { termination }), desiredPod("web", "2")], mirrors: [mirror("web", "1")] },
+    "",
+  ],
+  [
+    "a static pod gets no mirror pod while one of its name terminates",
+    { desired: [desiredPod("web", "1", { termination }), desiredPod("web", "2")] },
+    "",
+  ],
+  [
+    "the first of two static pods of one name gets the mirror pod",
+    { desired: [desiredPod("web", "1"), desiredPod("web", "2")] },
+    "+web#1",
+  ],
+  [
+    "mirror pods are created in the order of their pods",
+    { desired: [desiredPod("b", "1"), desiredPod("a", "2")] },
+    "+b#1 +a#2",
+  ],
 ];
-for (const [name, scene, says] of rows)
+for (const [name, input, expected] of rows)
   test(name, () => {
-    expect(show(scene)).toBe(says);
+    expect(show(input)).toBe(expected);
   });
 
-test("a node owns mirrors until it is being deleted", () => {
+test("a node owns new mirror pods until it is deleted", () => {
   const metadata = { name: "n", uid: "node-uid" };
   const deletionTimestamp = "2026-01-01T00:00:00Z";
   const of = {
@@ -102,8 +122,8 @@ test("a node owns mirrors until it is being deleted", () => {
   ]);
 });
 
-test("a mirror is the pod as it was asked for, owned by the node, without uid and status of its own", () => {
-  expect(planMirrors({ desired: [wanted("web", "1")], mirrors: [], node, isComplete: true }).create).toEqual([
+test("a mirror pod has the static pod's spec and metadata, without its uid and status, and the node as owner", () => {
+  expect(planMirrors({ desired: [desiredPod("web", "1")], mirrors: [], node, areSourcesReady: true }).create).toEqual([
     {
       apiVersion: "v1",
       kind: "Pod",

@@ -1,69 +1,70 @@
 import type { Node, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { hashAnnotation, mirrorAnnotation } from "../../../proto/kubernetes/well-known-names.ts";
 import { type DesiredPod, fullNameOf } from "../pod/desired.ts";
 import { mirroredUid } from "./api-pod.ts";
 
-/** What has to be done in the API so that it shows the static pods of this node. */
+/** The API calls that make the mirror pods match the static pods of this node. */
 export interface MirrorPlan {
   readonly create: readonly Pod[];
-  /** Those that show what is no more, or show it as it was. */
+  /** Mirror pods without a static pod, or of an earlier version of it. */
   readonly remove: readonly Pod[];
 }
 
-export interface MirrorScene {
+export interface MirrorInput {
   readonly desired: Iterable<DesiredPod>;
-  /** The mirror pods that the API server has. */
+  /** The mirror pods that exist in the API. */
   readonly mirrors: Iterable<Pod>;
-  /** This node in the API; undefined as long as no mirror pod may have it as its owner. */
+  /** This node's API object; undefined while it must not own new mirror pods. */
   readonly node: { readonly name: string; readonly uid: string } | undefined;
-  /** Every source has spoken: what no source asks for is nobody's. */
-  readonly isComplete: boolean;
+  /** Every source is ready: a mirror pod without a static pod is an orphan. */
+  readonly areSourcesReady: boolean;
 }
 
-/** The uid of the Node that may own new mirror pods; undefined where there is none, or it is about to go, and they with it. */
+/**
+ * The uid of the Node that may own new mirror pods; undefined if there is none, or if it is being deleted, and they
+ * with it.
+ */
 export function mirrorOwnerOf(node: Node | undefined): string | undefined {
   return node?.metadata.deletionTimestamp === undefined ? node?.metadata.uid : undefined;
 }
 
-const hashAnnotation = "kubernetes.io/config.hash";
-const mirrorAnnotation = "kubernetes.io/config.mirror";
-
 /**
- * Each static pod has one mirror pod, which carries the static pod's uid as its hash. One of another hash, or one that somebody
- * deletes, is removed, and a new one takes its place: deleting a mirror never ends the pod. While a static pod ends its mirror
- * stays, and shows how.
+ * Each static pod has one mirror pod, with the static pod's hash in its annotation. A mirror pod with another hash, or
+ * one that a user deletes, is removed and created again: deleting a mirror pod never ends the static pod. While a
+ * static pod terminates, its mirror pod stays and shows the progress.
  */
-export function planMirrors({ desired, mirrors, node, isComplete }: MirrorScene): MirrorPlan {
-  const statics = [...desired].filter(({ source }) => source.kind !== "api");
-  const ending = new Set(statics.filter(isEnding).map(({ pod }) => fullNameOf(pod)));
-  const wanted = new Map(
-    statics
-      .filter((each) => !isEnding(each))
+export function planMirrors({ desired, mirrors, node, areSourcesReady }: MirrorInput): MirrorPlan {
+  const staticPods = [...desired].filter(({ source }) => source.kind !== "api");
+  const terminating = new Set(staticPods.filter(isTerminating).map(({ pod }) => fullNameOf(pod)));
+  const expected = new Map(
+    staticPods
+      .filter((each) => !isTerminating(each))
       .map(({ pod }) => [fullNameOf(pod), pod] as const)
-      // The first of a name is mirrored; its successors wait for its end.
+      // The first pod of a name is mirrored; its successors wait until it has ended.
       .toReversed(),
   );
-  const present = new Map([...mirrors].map((mirror) => [fullNameOf(mirror), mirror]));
-  const remove = [...present]
-    .filter(([name]) => !ending.has(name))
+  const existing = new Map([...mirrors].map((mirror) => [fullNameOf(mirror), mirror]));
+  const remove = [...existing]
+    .filter(([name]) => !terminating.has(name))
     .filter(([name, mirror]) => {
-      const pod = wanted.get(name);
-      return !isLeaving(mirror) && (pod === undefined ? isComplete : !isMirrorOf(mirror, pod));
+      const pod = expected.get(name);
+      return !isBeingDeleted(mirror) && (pod === undefined ? areSourcesReady : !isMirrorOf(mirror, pod));
     })
     .map(([, mirror]) => mirror);
   if (node === undefined) return { create: [], remove };
-  const create = [...wanted]
-    .filter(([name]) => !ending.has(name) && !present.has(name))
+  const create = [...expected]
+    .filter(([name]) => !terminating.has(name) && !existing.has(name))
     .map(([, pod]) => mirrorOf(pod, node))
     .toReversed();
   return { create, remove };
 }
 
-function isEnding({ termination }: DesiredPod): boolean {
+function isTerminating({ termination }: DesiredPod): boolean {
   return termination !== undefined;
 }
 
-/** It goes by itself, as soon as its finalizers let it. */
-function isLeaving({ metadata }: Pod): boolean {
+/** The API server removes it as soon as its finalizers are gone. */
+function isBeingDeleted({ metadata }: Pod): boolean {
   return metadata.deletionTimestamp !== undefined && metadata.deletionGracePeriodSeconds === 0;
 }
 
@@ -73,8 +74,10 @@ function isMirrorOf(mirror: Pod, { metadata }: Pod): boolean {
   );
 }
 
-/** The pod as the API is to show it. The node owns it, so that it goes with the node; the API server demands it. */
-function mirrorOf({ metadata, spec }: Pod, node: NonNullable<MirrorScene["node"]>): Pod {
+/**
+ * The mirror pod of a static pod. The node owns it, as the API server requires, so that it is removed with the node.
+ */
+function mirrorOf({ metadata, spec }: Pod, node: NonNullable<MirrorInput["node"]>): Pod {
   const { name = "", namespace = "default", labels, annotations } = metadata;
   const hash = annotations?.[hashAnnotation] ?? metadata.uid ?? "";
   return {

@@ -1,14 +1,16 @@
 import { isInitContainer, sidecarsOf } from "../../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, PodCondition, PodPhase } from "../../../proto/kubernetes/gen/types.ts";
-import { formatTime, parseTime } from "../../../proto/kubernetes/time.ts";
-import { awaitingResize, resizeMessage } from "../container/resize.ts";
+import { formatTime } from "../../../proto/kubernetes/time.ts";
+import { containersAwaitingResize, resizeMessage } from "../container/resize.ts";
 import { isRestartingAll, mayRestartAll } from "../container/restart-all.ts";
 import { sandboxNeed } from "../container/sandbox.ts";
-import { generationOf } from "../generation.ts";
+import type { DesiredPod } from "../pod/desired.ts";
 import type { PodMemory } from "../pod/memory.ts";
-import type { StatusScene } from "./status-input.ts";
+import { haveContainersStopped, outcomeOfStage } from "../pod/stage.ts";
+import type { StatusInput } from "./status-input.ts";
 
-type OwnCondition =
+type OwnConditionType =
+  | "DisruptionTarget"
   | "PodReadyToStartContainers"
   | "Initialized"
   | "Ready"
@@ -17,70 +19,71 @@ type OwnCondition =
   | "AllContainersRestarting"
   | "PodResizePending";
 
-interface Verdict {
-  readonly type: OwnCondition;
+interface ConditionValue {
+  readonly type: OwnConditionType;
   readonly status: "True" | "False";
   readonly reason?: string;
   readonly message?: string;
-  /** Since when, as far as the node can tell: used only where nobody remembers a transition. */
+  /** The earliest possible transition time, used only if the memory has none. */
   readonly sinceAtLeast: number;
 }
 
-/** The conditions of a pod, in the kubelet's order, each with the time of its last change. */
+/** The conditions of a pod, in the kubelet's order, each with the time of its last transition. */
 export function podConditions(
-  scene: StatusScene,
+  input: StatusInput,
   phase: PodPhase,
   statuses: ContainerStatuses,
-  isCutShort: boolean,
+  wasRemovedBeforeRun: boolean,
 ): { readonly list: readonly PodCondition[]; readonly conditions: PodMemory["conditions"] } {
-  const { desired, memory, now } = scene;
+  const { desired, memory, now } = input;
   const accepted = desired.acceptedAt;
   const isDone = phase === "Succeeded" || phase === "Failed";
-  // A pod that is taken away before all of it has run once has failed, and still says what it was waiting for.
-  const ready = containersReady(scene, isCutShort ? "Pending" : phase, statuses);
-  const verdicts: readonly Verdict[] = [
-    networkReady(scene, isDone),
-    { type: "Initialized", ...initialized(scene, phase, statuses) },
-    { type: "Ready", ...withGates(scene, ready) },
+  // A pod that was removed before each container has run once is Failed, and still reports what it was waiting for.
+  const ready = containersReady(input, wasRemovedBeforeRun ? "Pending" : phase, statuses);
+  const values: readonly ConditionValue[] = [
+    ...disruptionTarget(input),
+    readyToStartContainers(input, isDone),
+    { type: "Initialized", ...initialized(input, phase, statuses) },
+    { type: "Ready", ...withReadinessGates(input, ready) },
     { type: "ContainersReady", ...ready },
     { type: "PodScheduled", status: "True", sinceAtLeast: accepted },
-    ...restarting(scene, phase),
-    ...resizePending(scene, isDone),
+    ...allContainersRestarting(input, phase),
+    ...resizePending(input, isDone),
   ];
-  // One that is told no more (a resize that is taken back) is forgotten: the next of its kind is another one.
+  // Drop conditions that are no longer reported, so that a later one gets a new transition time.
   const conditions = new Map<string, { readonly status: string; readonly since: number }>();
-  const list = verdicts.map(({ type, status, reason, message, sinceAtLeast }) => {
-    const known = memory.conditions.get(type);
-    const since = known === undefined ? sinceAtLeast : known.status === status ? known.since : now;
+  const list = values.map(({ type, status, reason, message, sinceAtLeast }) => {
+    const remembered = memory.conditions.get(type);
+    const since = remembered === undefined ? sinceAtLeast : remembered.status === status ? remembered.since : now;
     conditions.set(type, { status, since });
     return {
       type,
       status,
       ...(reason === undefined ? {} : { reason }),
       ...(message === undefined ? {} : { message }),
-      // The kubelet tells it of all but this one.
-      ...(type === "AllContainersRestarting" ? {} : generationOf(desired)),
+      // The kubelet sets it on all conditions but this one.
+      ...(type === "AllContainersRestarting" ? {} : observedGenerationOf(desired)),
       lastTransitionTime: formatTime(since),
     };
   });
   return { list, conditions };
 }
 
-/** What a pod shows of its containers. */
+/** The container statuses that conditions depend on. */
 interface ContainerStatuses {
   readonly init: readonly ContainerStatus[];
   readonly app: readonly ContainerStatus[];
 }
 
 /**
- * Once an app container has started the pod has been initialized, whatever becomes of its init containers; and what was told so once is not
- * taken back, although a new sandbox, or the restart of all its containers, begins with the first of them.
+ * Once an app container has started, the pod is initialized, whatever happens to its init containers. `True` is never
+ * withdrawn, although a new sandbox and `RestartAllContainers` run the init containers again.
  */
 function initialized(
-  { desired: { pod, acceptedAt }, observed, memory }: StatusScene,
+  { desired: { pod, acceptedAt }, previousStatus, observed, memory }: StatusInput,
   phase: PodPhase,
   { init, app }: ContainerStatuses,
-): Omit<Verdict, "type"> {
+): Omit<ConditionValue, "type"> {
   const ends = observed.containers.map((c) =>
     c.state === "exited" && isInitContainer(pod, c.name) ? c.finishedAt : 0,
   );
@@ -88,16 +91,24 @@ function initialized(
   const isDone = ({ name, ready, started }: ContainerStatus) =>
     sidecarsOf(pod.spec).some((sidecar) => sidecar.name === name) ? started === true : ready;
   if (phase === "Succeeded") return { status: "True", reason: "PodCompleted", sinceAtLeast };
-  const open = init.filter((status) => !isDone(status)).map(({ name }) => name);
+  const incomplete = init.filter((status) => !isDone(status)).map(({ name }) => name);
   const hasStarted = app.some(({ state }) => state?.running || state?.terminated);
-  const told = pod.status?.conditions?.find(({ type }) => type === "Initialized")?.status;
-  const hasBeen = (memory.conditions.get("Initialized")?.status ?? told) === "True";
-  if (hasStarted || hasBeen || open.length === 0) return { status: "True", sinceAtLeast };
-  const message = `containers with incomplete status: [${open.join(" ")}]`;
+  const reported = previousStatus.conditions.get("Initialized")?.status;
+  const wasInitialized = (memory.conditions.get("Initialized")?.status ?? reported) === "True";
+  if (hasStarted || wasInitialized || incomplete.length === 0) return { status: "True", sinceAtLeast };
+  const message = `containers with incomplete status: [${incomplete.join(" ")}]`;
   return { status: "False", reason: "ContainersNotInitialized", message, sinceAtLeast: acceptedAt };
 }
 
-function networkReady({ desired, observed, now }: StatusScene, isDone: boolean): Verdict {
+/** `DisruptionTarget` explains the terminal phase of a pod that the node itself has ended, and is reported with it. */
+function disruptionTarget({ stage }: StatusInput): readonly ConditionValue[] {
+  const outcome = haveContainersStopped(stage) ? outcomeOfStage(stage) : undefined;
+  if (outcome?.disruption === undefined) return [];
+  const { reason, message } = outcome.disruption;
+  return [{ type: "DisruptionTarget", status: "True", reason, message, sinceAtLeast: outcome.at }];
+}
+
+function readyToStartContainers({ desired, observed, now }: StatusInput, isDone: boolean): ConditionValue {
   const need = sandboxNeed(desired.pod, observed, now);
   const type = "PodReadyToStartContainers";
   if (need.kind === "ready" && !isDone) return { type, status: "True", sinceAtLeast: need.sandbox.createdAt };
@@ -105,10 +116,10 @@ function networkReady({ desired, observed, now }: StatusScene, isDone: boolean):
 }
 
 function containersReady(
-  { desired, observed }: StatusScene,
+  { desired, observed }: StatusInput,
   phase: PodPhase,
   { init, app }: ContainerStatuses,
-): Omit<Verdict, "type"> {
+): Omit<ConditionValue, "type"> {
   const sidecars = new Set(sidecarsOf(desired.pod.spec).map(({ name }) => name));
   const statuses = [...init.filter(({ name }) => sidecars.has(name)), ...app];
   const ends = observed.containers.map((c) => (c.state === "exited" ? c.finishedAt : 0));
@@ -124,38 +135,54 @@ function containersReady(
   return { status: "False", reason: "ContainersNotReady", message, sinceAtLeast: sinceEnd };
 }
 
-/** Told only of a pod whose rules may restart all its containers. */
-function restarting({ desired: { pod, acceptedAt }, observed }: StatusScene, phase: PodPhase): readonly Verdict[] {
+/** `AllContainersRestarting` is reported only for a pod with a `RestartAllContainers` rule. */
+function allContainersRestarting(
+  { desired: { pod, acceptedAt }, observed }: StatusInput,
+  phase: PodPhase,
+): readonly ConditionValue[] {
   if (!mayRestartAll(pod.spec)) return [];
-  const verdict = { type: "AllContainersRestarting", status: "False", sinceAtLeast: acceptedAt } as const;
-  if (phase === "Succeeded") return [{ ...verdict, reason: "PodCompleted" }];
-  if (phase === "Failed") return [{ ...verdict, reason: "PodFailed" }];
-  if (!isRestartingAll(pod, observed)) return [verdict];
+  const value = { type: "AllContainersRestarting", status: "False", sinceAtLeast: acceptedAt } as const;
+  if (phase === "Succeeded") return [{ ...value, reason: "PodCompleted" }];
+  if (phase === "Failed") return [{ ...value, reason: "PodFailed" }];
+  if (!isRestartingAll(pod, observed)) return [value];
   const message = "container exited with restart policy rule";
-  return [{ ...verdict, status: "True", reason: "RestartAllContainersStarted", message }];
+  return [{ ...value, status: "True", reason: "RestartAllContainersStarted", message }];
 }
 
-/** Told only of a pod of which something else is asked than what its containers were made with. */
-function resizePending({ desired: { pod }, observed, stage, now }: StatusScene, isDone: boolean): readonly Verdict[] {
-  const containers = stage.kind === "syncing" && !isDone ? awaitingResize(pod, observed) : [];
+/** `PodResizePending` is reported only while containers run with other resources than the spec requests. */
+function resizePending(
+  { desired: { pod }, previousStatus, observed, stage, now }: StatusInput,
+  isDone: boolean,
+): readonly ConditionValue[] {
+  const containers = stage.kind === "syncing" && !isDone ? containersAwaitingResize(pod, previousStatus, observed) : [];
   if (containers.length === 0) return [];
-  const told = pod.status?.conditions?.find(({ type }) => type === "PodResizePending")?.lastTransitionTime;
-  const sinceAtLeast = told === undefined ? now : parseTime(told);
+  const sinceAtLeast = previousStatus.conditions.get("PodResizePending")?.since ?? now;
   const message = resizeMessage(containers);
   return [{ type: "PodResizePending", status: "True", reason: "Infeasible", message, sinceAtLeast }];
 }
 
-/** A pod whose containers are ready is ready when its readiness gates are too: conditions that others set in the API. */
-function withGates({ desired: { pod } }: StatusScene, ready: Omit<Verdict, "type">): Omit<Verdict, "type"> {
+/** A pod with ready containers is ready once its readiness gates are `True`: conditions that other controllers set. */
+function withReadinessGates(
+  { desired: { pod }, previousStatus }: StatusInput,
+  ready: Omit<ConditionValue, "type">,
+): Omit<ConditionValue, "type"> {
   if (ready.status === "False") return ready;
-  const closed = (pod.spec.readinessGates ?? []).flatMap(({ conditionType }) => {
-    const gate = pod.status?.conditions?.find(({ type }) => type === conditionType);
+  const unmetGates = (pod.spec.readinessGates ?? []).flatMap(({ conditionType }) => {
+    const gate = previousStatus.conditions.get(conditionType);
     if (gate === undefined) return [`corresponding condition of pod readiness gate "${conditionType}" does not exist.`];
     return gate.status === "True"
       ? []
       : [`the status of pod readiness gate "${conditionType}" is not "True", but ${gate.status}`];
   });
-  if (closed.length === 0) return ready;
+  if (unmetGates.length === 0) return ready;
   const { sinceAtLeast } = ready;
-  return { status: "False", reason: "ReadinessGatesNotReady", message: closed.join(", "), sinceAtLeast };
+  return { status: "False", reason: "ReadinessGatesNotReady", message: unmetGates.join(", "), sinceAtLeast };
+}
+
+/** The pod generation that a status is based on; absent for a static pod. */
+export function observedGenerationOf({ pod: { metadata }, source }: DesiredPod): {
+  readonly observedGeneration?: number;
+} {
+  const { generation } = metadata;
+  return source.kind !== "api" || generation === undefined ? {} : { observedGeneration: generation };
 }

@@ -1,11 +1,5 @@
-import {
-  allContainers,
-  isEphemeral,
-  isSidecar,
-  runsToItsEnd,
-  statusNamed,
-  statusOfInstance,
-} from "../../../proto/kubernetes/containers.ts";
+import { allContainers, isEphemeral, isRunToCompletion, isSidecar } from "../../../proto/kubernetes/containers.ts";
+import { formatGoDuration } from "../../../proto/kubernetes/duration.ts";
 import type {
   Container,
   ContainerState,
@@ -14,98 +8,133 @@ import type {
   Pod,
   VolumeMountStatus,
 } from "../../../proto/kubernetes/gen/types.ts";
-import { whyNoReference } from "../../../proto/kubernetes/image-reference.ts";
+import { describeInvalidReference } from "../../../proto/kubernetes/image-reference.ts";
 import { formatTime } from "../../../proto/kubernetes/time.ts";
-import { beginningOf } from "../../../proto/utf8.ts";
+import { truncateUtf8 } from "../../../proto/utf8.ts";
 import { isOutdated } from "../container/container-hash.ts";
-import { imageNeed, imageOf, wordsOfPullFailure } from "../container/image.ts";
-import { containersInTurn, ephemeralInTurn, hasHadItsTurn, isInitialized } from "../container/initialization.ts";
-import { isConcluded, toldExit } from "../container/missing-containers.ts";
-import { isCleared, removedToRestart } from "../container/removed-for-restart.ts";
+import { imageNeed, imageOf, pullFailureMessage } from "../container/image.ts";
+import {
+  isInitialized,
+  isInitStepDone,
+  startableContainers,
+  startableEphemeralContainers,
+} from "../container/initialization.ts";
+import { isInferredExit, reportedExit } from "../container/missing-containers.ts";
+import { isRemovedForRestart, removedForRestart } from "../container/removed-for-restart.ts";
 import { resourcesOfInstance } from "../container/resize.ts";
-import { endNewsUntil, isForgiven, restartAt, restartDelayMs, shouldRestart } from "../container/restart.ts";
+import { exitShownUntil, isBackoffReset, restartAt, restartDelayMs, shouldRestart } from "../container/restart.ts";
 import { isRestartingAll } from "../container/restart-all.ts";
 import { sandboxNeed } from "../container/sandbox.ts";
-import { formatGoDuration } from "../go-duration.ts";
-import { type Failure, hookFailureOf, type PodMemory, pullNewsUntil } from "../pod/memory.ts";
-import { awaitsHook, type ExitedContainer, healthOf, newestOf, type ObservedContainer } from "../pod/observed.ts";
-import { awaitsNetwork, awaitsPullSecrets, awaitsRuntimeClass, awaitsServices } from "../pod/prerequisites.ts";
-import { isFinal } from "../pod/stage.ts";
-import type { StatusScene } from "./status-input.ts";
+import { pullErrorShownUntil } from "../pod/backoff.ts";
+import { type FailureRecord, type PodMemory, postStartFailureOf } from "../pod/memory.ts";
+import {
+  awaitsPostStart,
+  type ExitedContainer,
+  healthOf,
+  newestInstanceOf,
+  type ObservedContainer,
+} from "../pod/observed.ts";
+import {
+  isWaitingForPullSecrets,
+  waitingForNetwork,
+  waitingForRuntimeClass,
+  waitingForServices,
+} from "../pod/prerequisites.ts";
+import { neededResources } from "../pod/resources.ts";
+import { haveContainersStopped } from "../pod/stage.ts";
+import { previousStatusOfInstance } from "./previous-status.ts";
+import type { StatusInput } from "./status-input.ts";
 
-/** One entry of `status.containerStatuses`, or of the lists of the other kinds, as the API documents it. */
-export function containerStatus(scene: StatusScene, container: Container): ContainerStatus {
-  const { desired, observed, settings } = scene;
+/**
+ * One entry of `status.containerStatuses`, `initContainerStatuses` or `ephemeralContainerStatuses`, as the API
+ * documents it.
+ */
+export function containerStatus(input: StatusInput, container: Container): ContainerStatus {
+  const { desired, previousStatus, observed, settings } = input;
   const { pod } = desired;
-  const newest = newestOf(observed, container.name);
-  const state = stateOf(scene, container, newest);
-  const told = newest !== undefined && isConcluded(newest) ? toldExit(pod, container.name) : undefined;
-  // Nothing of the container is left here: the API server was told more of its end than anybody knows now.
-  if (state.terminated !== undefined && told?.restartCount === newest?.attempt && told !== undefined) return told;
-  const last = lastTermination(scene, container.name, newest, state);
-  const runsOnce = runsToItsEnd(pod, container);
+  const newest = newestInstanceOf(observed, container.name);
+  const state = stateOf(input, container, newest);
+  const reported =
+    newest !== undefined && isInferredExit(newest) ? reportedExit(previousStatus, container.name) : undefined;
+  // No instance is left on the node: the reported exit has more detail than an inferred one.
+  if (state.terminated !== undefined && reported?.restartCount === newest?.attempt && reported !== undefined)
+    return reported;
+  const lastExit = lastTermination(input, container.name, newest, state);
+  const runsOnce = isRunToCompletion(pod, container);
   const health = newest && healthOf(observed, newest);
-  const shown = isAboutToStart(scene, newest) ? undefined : newest;
+  const reportedInstance = isAboutToStart(input, newest) ? undefined : newest;
   return {
     name: container.name,
     state,
-    ...(last === undefined ? {} : { lastState: { terminated: last } }),
+    ...(lastExit === undefined ? {} : { lastState: { terminated: lastExit } }),
     ...(isEphemeral(pod, container.name)
       ? { ready: false }
       : {
           ready: runsOnce ? state.terminated?.exitCode === 0 : health?.isReady === true,
           started: health?.isStarted === true,
         }),
-    restartCount: newest?.attempt ?? unseenAttempt(scene, container),
-    image: shown?.image || (container.image ?? ""),
-    imageID: shown?.imageRef ?? "",
-    ...(shown === undefined || isConcluded(shown)
+    restartCount: newest?.attempt ?? attemptWithoutInstance(input, container),
+    image: reportedInstance?.image || (container.image ?? ""),
+    imageID: reportedInstance?.imageRef ?? "",
+    ...(reportedInstance === undefined || isInferredExit(reportedInstance)
       ? {}
-      : { containerID: `${settings.runtimeName}://${shown.id}`, ...resourcesOfInstance(pod, container, shown.id) }),
-    ...(shown?.user === undefined ? {} : { user: { linux: shown.user } }),
-    ...(settings.tellsStopSignals === true && shown?.stopSignal !== undefined && { stopSignal: shown.stopSignal }),
+      : {
+          containerID: `${settings.runtimeName}://${reportedInstance.id}`,
+          ...resourcesOfInstance(previousStatus, container, reportedInstance.id),
+        }),
+    ...(reportedInstance?.user === undefined ? {} : { user: { linux: reportedInstance.user } }),
+    ...(settings.containerStopSignals === true &&
+      reportedInstance?.stopSignal !== undefined && { stopSignal: reportedInstance.stopSignal }),
     ...(container.volumeMounts === undefined ? {} : { volumeMounts: container.volumeMounts.map(mountStatus) }),
   };
 }
 
-/** The number of an instance that is not there: of one that was removed to begin anew, the next one's. */
-function unseenAttempt({ observed, memory }: StatusScene, { name }: Container): number {
-  const cleared = observed.clearedAttempts.get(name);
-  return cleared === undefined ? (memory.attempts.get(name) ?? 0) : cleared + 1;
+/** The attempt of a container without an instance; after `RestartAllContainers` that of its next instance. */
+function attemptWithoutInstance({ observed, memory }: StatusInput, { name }: Container): number {
+  const removedAttempt = observed.removedAttempts.get(name);
+  return removedAttempt === undefined ? (memory.startedAttempts.get(name) ?? 0) : removedAttempt + 1;
 }
 
 /**
- * Between its creation and its start a first instance is shown as it was before, as by the kubelet: a status that lasts for some ten
- * milliseconds would be one more request of each start. What keeps it from starting shows it, and what was told of it stays told.
+ * A first instance that is created but not started is reported as before its creation, as with the kubelet: a status
+ * that lasts some ten milliseconds would cost one more request per start. If the start fails, or the instance was
+ * already reported, it is shown.
  */
-function isAboutToStart({ desired, memory }: StatusScene, newest: ObservedContainer | undefined): boolean {
-  if (newest?.state !== "created" || newest.attempt !== 0 || memory.failures.has(`container ${newest.name}`))
+function isAboutToStart({ previousStatus, memory }: StatusInput, newest: ObservedContainer | undefined): boolean {
+  if (
+    newest?.state !== "created" ||
+    newest.attempt !== 0 ||
+    memory.failures.has({ of: "container", name: newest.name })
+  )
     return false;
-  return statusOfInstance(desired.pod.status, newest.id) === undefined;
+  return previousStatusOfInstance(previousStatus, newest.id) === undefined;
 }
 
 function mountStatus({ name, mountPath, readOnly }: NonNullable<Container["volumeMounts"]>[number]): VolumeMountStatus {
   return { name, mountPath, ...(readOnly === true ? { readOnly, recursiveReadOnly: "Disabled" } : {}) };
 }
 
-function stateOf(scene: StatusScene, container: Container, newest: ObservedContainer | undefined): ContainerState {
-  const isOver = isFinal(scene.stage);
-  if (newest !== undefined && awaitsHook(scene.observed, newest)) return { waiting: waitingForHook(scene) };
+function stateOf(input: StatusInput, container: Container, newest: ObservedContainer | undefined): ContainerState {
+  const haveStopped = haveContainersStopped(input.stage);
+  if (newest !== undefined && awaitsPostStart(input.observed, newest)) return { waiting: waitingForPostStart(input) };
   if (newest?.state === "running") return { running: { startedAt: formatTime(newest.startedAt) } };
   if (newest?.state === "exited") {
-    const waiting = scene.stage.kind !== "syncing" ? undefined : waitingAfterExit(scene, container, newest);
-    return waiting ?? { terminated: terminated(scene, newest) };
+    const waiting = input.stage.kind !== "syncing" ? undefined : waitingAfterExit(input, container, newest);
+    return waiting ?? { terminated: terminated(input, newest) };
   }
-  if (newest === undefined && isBeingRestarted(scene, container)) return { waiting: waitingForRestart };
-  const told = newest === undefined ? toldOrAssumed(scene, container) : undefined;
-  if (told !== undefined) return told;
-  if (newest?.state === "unknown" || (isOver && hadItsTurn(scene, container))) return { terminated: notLocated };
-  if (isOver) return { waiting: { reason: "PodInitializing" } };
-  return { waiting: waitingBeforeStart(scene, container, newest) };
+  if (newest === undefined && isRestartingWithAll(input, container)) return { waiting: waitingForRestart };
+  const reported = newest === undefined ? reportedOrAssumedState(input, container) : undefined;
+  if (reported !== undefined) return reported;
+  if (newest?.state === "unknown" || (haveStopped && mayHaveRun(input, container)))
+    return { terminated: unknownTermination };
+  if (haveStopped) return { waiting: { reason: "PodInitializing" } };
+  return { waiting: waitingBeforeStart(input, container, newest) };
 }
 
-/** A container has not started for anybody before its hook has succeeded. The kubelet says no more than the reason. */
-function waitingForHook({ desired }: StatusScene): NonNullable<ContainerState["waiting"]> {
+/**
+ * A container counts as started only after its hook has succeeded. The kubelet reports the reason without a message.
+ */
+function waitingForPostStart({ desired }: StatusInput): NonNullable<ContainerState["waiting"]> {
   const hasInit = (desired.pod.spec.initContainers ?? []).length > 0;
   return {
     reason: hasInit ? "PodInitializing" : "ContainerCreating",
@@ -113,76 +142,84 @@ function waitingForHook({ desired }: StatusScene): NonNullable<ContainerState["w
   };
 }
 
-const waitingForRestart = { reason: removedToRestart.reason ?? "", message: removedToRestart.message ?? "" };
+const waitingForRestart = { reason: removedForRestart.reason ?? "", message: removedForRestart.message ?? "" };
 
-/** It was removed to begin anew, and nothing of its pod has begun yet. */
-function isBeingRestarted({ desired: { pod }, observed, stage }: StatusScene, { name }: Container): boolean {
-  if (stage.kind !== "syncing" || !observed.clearedAttempts.has(name)) return false;
-  return isCleared(pod, observed) || isRestartingAll(pod, observed);
+/** It was removed by RestartAllContainers, and no container of the pod has started since. */
+function isRestartingWithAll({ desired: { pod }, observed, stage }: StatusInput, { name }: Container): boolean {
+  if (stage.kind !== "syncing" || !observed.removedAttempts.has(name)) return false;
+  return isRemovedForRestart(pod, observed) || isRestartingAll(pod, observed);
 }
 
-/** What Kubernetes says of a container of which nobody knows how it ended. */
-const notLocated: ContainerStateTerminated = {
+/** What Kubernetes reports of a container whose exit is unknown. */
+const unknownTermination: ContainerStateTerminated = {
   exitCode: 137,
   reason: "ContainerStatusUnknown",
   message: "The container could not be located when the pod was terminated",
 };
 
-/** What Kubernetes says of an init container that is gone while those for which it ran are there. */
-const assumedDone: ContainerStateTerminated = {
+/** What Kubernetes reports of a removed init container while the containers behind it exist. */
+const assumedCompletion: ContainerStateTerminated = {
   exitCode: 0,
   reason: "Completed",
   message:
     "Unable to get init container status from container runtime and pod has been initialized, treat it as exited normally",
 };
 
-/** Of an init container that has had its turn and of which nothing is left. */
-function toldOrAssumed({ desired: { pod }, observed }: StatusScene, container: Container): ContainerState | undefined {
-  if (!hasHadItsTurn(pod, observed, observed.sandboxes[0]?.id, container)) return undefined;
-  return toldExit(pod, container.name)?.state ?? (isSidecar(container) ? undefined : { terminated: assumedDone });
+/** The state of an init container that is done and has no instance left. */
+function reportedOrAssumedState(
+  { desired: { pod }, previousStatus, observed }: StatusInput,
+  container: Container,
+): ContainerState | undefined {
+  if (!isInitStepDone(pod, observed, observed.sandboxes[0]?.id, container)) return undefined;
+  return (
+    reportedExit(previousStatus, container.name)?.state ??
+    (isSidecar(container) ? undefined : { terminated: assumedCompletion })
+  );
 }
 
-/** Whether an app container of the pod has begun, in whatever sandbox. */
-function hasBegun({ desired, observed }: StatusScene): boolean {
-  return desired.pod.spec.containers.some(({ name }) => newestOf(observed, name) !== undefined);
+/** Whether an app container of the pod was created, in any sandbox. */
+function hasAppContainer({ desired, observed }: StatusInput): boolean {
+  return desired.pod.spec.containers.some(({ name }) => newestInstanceOf(observed, name) !== undefined);
 }
 
 /**
- * Whether a container of a pod that has ended may have begun without a trace. Those behind an init container that never let them begin
- * wait for ever; of the init containers the first is taken to have begun.
+ * Whether a container of a terminated pod may have run without leaving an instance. Containers behind an init container
+ * that never finished stay waiting; the first init container counts as started.
  */
-function hadItsTurn({ desired, observed, ...scene }: StatusScene, { name }: Container): boolean {
-  // What nobody has seen to begin may be about to be added when the pod ended.
+function mayHaveRun({ desired, observed, ...input }: StatusInput, { name }: Container): boolean {
+  // An ephemeral container without an instance may have been added just when the pod ended.
   if (isEphemeral(desired.pod, name)) return false;
   const { initContainers = [] } = desired.pod.spec;
-  const place = initContainers.findIndex((each) => each.name === name);
-  if (observed.clearedAttempts.has(name)) return true;
-  const hasRun = (each: Container) => (newestOf(observed, each.name)?.state ?? "created") !== "created";
-  if (place >= 0) return place === 0 || initContainers.slice(place).some(hasRun);
-  return hasBegun({ desired, observed, ...scene }) || isInitialized(desired.pod, observed, observed.sandboxes[0]?.id);
+  const index = initContainers.findIndex((each) => each.name === name);
+  if (observed.removedAttempts.has(name)) return true;
+  const hasRun = (each: Container) => (newestInstanceOf(observed, each.name)?.state ?? "created") !== "created";
+  if (index >= 0) return index === 0 || initContainers.slice(index).some(hasRun);
+  return (
+    hasAppContainer({ desired, observed, ...input }) || isInitialized(desired.pod, observed, observed.sandboxes[0]?.id)
+  );
 }
 
-/** An exited container waits, and says for what, only when it will run again and cannot yet. */
+/** An exited container is waiting, with a reason, only if it will run again and cannot start yet. */
 function waitingAfterExit(
-  scene: StatusScene,
+  input: StatusInput,
   container: Container,
   exited: ExitedContainer,
 ): ContainerState | undefined {
-  const { desired, memory, settings, now } = scene;
-  // Another image has no crashes behind it: nothing is waited for but what keeps it from starting.
+  const { desired, memory, settings, now } = input;
+  // With another image there is no restart back-off: only a failure can delay the start.
   const isChanged = isOutdated(container, exited);
   if (!isChanged && !shouldRestart(desired.pod, container, exited)) return undefined;
   const due = isChanged ? exited.finishedAt : restartAt(exited, settings.maxContainerRestartPeriodMs, now);
   const isDue = due <= now;
-  // A start that failed is what the last state tells; what the container waits for then is the back-off.
-  const failedAt = memory.failures.get(`container ${container.name}`)?.at ?? due;
-  const failure = isDue && failedAt >= due ? failureOf(scene, container, exited) : undefined;
+  // A failed start is shown in the last state; the container itself then waits for its back-off.
+  const failedAt = memory.failures.get({ of: "container", name: container.name })?.at ?? due;
+  const failure = isDue && failedAt >= due ? ownFailureOf(input, container, exited) : undefined;
   if (failure !== undefined) return { waiting: failure };
-  const startsAtOnce = isDue && (isChanged || exited.crashes === 0 || isForgiven(exited));
-  const hook = hookFailureOf(memory, exited.id);
-  if (hook !== undefined && (startsAtOnce || now < endNewsUntil(exited, due)))
-    return { waiting: hookFailure(desired.pod, hook) };
-  // The wait is shown until the next instance exists: the moment between its end and that is no other state.
+  const startsAtOnce = isDue && (isChanged || exited.crashes === 0 || isBackoffReset(exited));
+  const hook = postStartFailureOf(memory, exited.id);
+  if (hook !== undefined && (startsAtOnce || now < exitShownUntil(exited, due)))
+    return { waiting: postStartFailureWaiting(desired.pod, hook) };
+  // Show the back-off until the next instance exists, although it is over a moment before.
   if (startsAtOnce) return undefined;
   const { namespace = "default", name = "" } = desired.pod.metadata;
   const delay = formatGoDuration(restartDelayMs(exited.crashes, settings.maxContainerRestartPeriodMs));
@@ -190,49 +227,66 @@ function waitingAfterExit(
   return { waiting: { reason: "CrashLoopBackOff", message } };
 }
 
-function hookFailure(pod: Pod, { reason, message, told }: Failure): NonNullable<ContainerState["waiting"]> {
-  return { reason, message: beginningOf(told ?? message, longestMessageOf(pod)) };
+function postStartFailureWaiting(
+  pod: Pod,
+  { reason, message, statusMessage }: FailureRecord,
+): NonNullable<ContainerState["waiting"]> {
+  return { reason, message: truncateUtf8(statusMessage ?? message, maxMessageBytesOf(pod)) };
 }
 
 function waitingBeforeStart(
-  scene: StatusScene,
+  input: StatusInput,
   container: Container,
   newest: ObservedContainer | undefined,
 ): NonNullable<ContainerState["waiting"]> {
-  const { desired, observed, memory, settings, now } = scene;
+  const { desired, observed, memory, settings, now } = input;
   const hasInit = (desired.pod.spec.initContainers ?? []).length > 0;
   const { pod } = desired;
-  const inTurn = [...containersInTurn(pod, observed, observed.sandboxes[0]?.id), ...ephemeralInTurn(pod, observed)];
+  const startable = [
+    ...startableContainers(pod, observed, observed.sandboxes[0]?.id),
+    ...startableEphemeralContainers(pod, observed),
+  ];
   const reason = hasInit ? "PodInitializing" : "ContainerCreating";
-  // What keeps those before it from their turn is told of them.
-  if (!inTurn.includes(container)) return { reason };
-  const failure = failureOf(scene, container, newest);
+  // The reason for the delay is reported on the containers before this one.
+  if (!startable.includes(container)) return { reason };
+  const failure = ownFailureOf(input, container, newest);
   if (failure !== undefined) return failure;
-  const services = newest === undefined ? awaitsServices(desired, settings) : undefined;
-  // Until then it waits for what every container waits for.
+  const services = newest === undefined ? waitingForServices(desired, settings) : undefined;
+  // Before that, this container waits for the pod's sandbox and its own image like any other.
   const hasSandbox = sandboxNeed(desired.pod, observed, now).kind === "ready";
-  const isNext = hasSandbox && isImageReady(scene, container);
-  if (services !== undefined && isNext) return { reason: "CreateContainerConfigError", message: services };
-  // The reason is the kubelet's; the message, which it leaves out, says what the pod is waiting for.
-  const held =
-    desired.waitsFor === undefined ? undefined : `the pod of this name with uid ${desired.waitsFor} has to end first`;
-  const network = hasSandbox ? undefined : awaitsNetwork(desired, settings);
-  const outage = [...memory.failures.values()].find(({ isOutage }) => isOutage);
-  const obstacle = memory.failures.get("volumes") ?? memory.failures.get("sandbox") ?? outage;
-  const awaited = awaitsRuntimeClass(desired, settings) ?? pullUnderWay(imageOf(container), memory);
-  const message = held ?? network ?? obstacle?.message ?? awaited;
+  const isReadyToCreate = hasSandbox && isImageReady(input, container);
+  if (services !== undefined && isReadyToCreate) return { reason: "CreateContainerConfigError", message: services };
+  // The reason is the kubelet's. The kubelet leaves the message out; here it says what the pod is waiting for.
+  const predecessorMessage =
+    desired.predecessorUid === undefined
+      ? undefined
+      : `the pod of this name with uid ${desired.predecessorUid} has to end first`;
+  const network = hasSandbox ? undefined : waitingForNetwork(desired, settings);
+  const outage = memory.failures.values().find(({ isOutage }) => isOutage);
+  const blockingFailure = resourceFailureOf(pod, memory) ?? memory.failures.get({ of: "sandbox" }) ?? outage;
+  const prerequisiteMessage =
+    waitingForRuntimeClass(desired, settings) ?? activePullMessage(imageOf(container), memory);
+  const message = predecessorMessage ?? network ?? blockingFailure?.message ?? prerequisiteMessage;
   return { reason, ...(message === undefined ? {} : { message }) };
 }
 
-function isImageReady({ observed, memory }: StatusScene, container: Container): boolean {
+/** Why resources of the pod could not be made: one failure does not hide another. */
+function resourceFailureOf(pod: Pod, { failures }: PodMemory): Pick<FailureRecord, "message"> | undefined {
+  const messages = neededResources(pod).flatMap(
+    (resource) => failures.get({ of: "resource", resource })?.message ?? [],
+  );
+  return messages.length === 0 ? undefined : { message: [...new Set(messages)].join("; ") };
+}
+
+function isImageReady({ observed, memory }: StatusInput, container: Container): boolean {
   return imageNeed(container, observed, memory).kind === "ready";
 }
 
-function pullUnderWay(image: string, { pulls }: PodMemory): string | undefined {
+function activePullMessage(image: string, { pulls }: PodMemory): string | undefined {
   const pull = pulls.get(image);
   switch (pull?.state) {
     case "queued":
-      return `the pull of image "${image}" waits for pulls that began before it`;
+      return `the pull of image "${image}" waits for earlier pulls`;
     case "pulling":
       return `image "${image}" is being pulled since ${formatTime(pull.since)}`;
     case "pulled":
@@ -241,16 +295,17 @@ function pullUnderWay(image: string, { pulls }: PodMemory): string | undefined {
   }
 }
 
-/** Why this very container cannot start, in the words that Kubernetes has for it. */
-function failureOf(
-  { desired, observed, memory, settings, now }: StatusScene,
+/** Why this container cannot start, with Kubernetes' own reasons and messages. */
+function ownFailureOf(
+  { desired, observed, memory, settings, now }: StatusInput,
   container: Container,
   previous: ObservedContainer | undefined,
 ): NonNullable<ContainerState["waiting"]> | undefined {
   const image = imageOf(container);
-  const own = memory.failures.get(`container ${container.name}`);
-  if (own !== undefined && !own.isOutage) return { reason: own.reason, message: own.message };
-  const pull = memory.failures.get(`image ${image}`);
+  const containerFailure = memory.failures.get({ of: "container", name: container.name });
+  if (containerFailure !== undefined && !containerFailure.isOutage)
+    return { reason: containerFailure.reason, message: containerFailure.message };
+  const pull = memory.failures.get({ of: "image", image });
   const need = previous?.state === "created" ? undefined : imageNeed(container, observed, memory);
   if (pull !== undefined && !pull.isOutage && need?.kind !== "ready") return pullFailure(container, pull, now);
   if (need?.kind === "uninspectable")
@@ -261,9 +316,9 @@ function failureOf(
   if (need?.kind === "invalid")
     return {
       reason: "InvalidImageName",
-      message: `Failed to apply default image tag "${container.image ?? ""}": couldn't parse image name "${container.image ?? ""}": ${whyNoReference(container.image ?? "")}`,
+      message: `Failed to apply default image tag "${container.image ?? ""}": couldn't parse image name "${container.image ?? ""}": ${describeInvalidReference(container.image ?? "")}`,
     };
-  if (need?.kind === "missing" && !awaitsPullSecrets(desired.pod, settings))
+  if (need?.kind === "missing" && !isWaitingForPullSecrets(desired.pod, settings))
     return {
       reason: "ErrImageNeverPull",
       message: `Container image "${container.image ?? ""}" is not present with pull policy of Never`,
@@ -271,57 +326,63 @@ function failureOf(
   return undefined;
 }
 
-/** A failed pull is an error for the first half of its back-off, and a back-off for the second; users know both words. */
-function pullFailure({ image = "" }: Container, failure: Failure, now: number): NonNullable<ContainerState["waiting"]> {
+/** A failed pull is reported as an error for the first half of its back-off, as a back-off for the second half. */
+function pullFailure(
+  { image = "" }: Container,
+  failure: FailureRecord,
+  now: number,
+): NonNullable<ContainerState["waiting"]> {
   const { reason } = failure;
-  const message = wordsOfPullFailure(image, failure);
-  if (now < pullNewsUntil(failure, now)) return { reason, message };
+  const message = pullFailureMessage(image, failure);
+  if (now < pullErrorShownUntil(failure, now)) return { reason, message };
   return { reason: "ImagePullBackOff", message: `Back-off pulling image "${image}": ${reason}: ${message}` };
 }
 
-/** The end of the instance before; where the newest one's end is shown as the state already, of the one before that. */
+/** The exit of the previous instance; if the newest exit is the state itself, the exit before that. */
 function lastTermination(
-  scene: StatusScene,
+  input: StatusInput,
   name: string,
   newest: ObservedContainer | undefined,
   state: ContainerState,
 ): ContainerStateTerminated | undefined {
-  const isShownAlready = state.terminated !== undefined;
-  const exits = scene.observed.containers.filter((c): c is ExitedContainer => c.name === name && c.state === "exited");
-  const [last] = isShownAlready ? exits.filter(({ id }) => id !== newest?.id) : exits;
-  if (last !== undefined) return terminated(scene, last);
-  const cleared = scene.observed.clearedAttempts.get(name);
-  const isOfCleared = cleared !== undefined && cleared + 1 === (newest?.attempt ?? cleared + 1);
-  return isOfCleared ? removedToRestart : toldTermination(scene, name, newest);
+  const isCurrentState = state.terminated !== undefined;
+  const exits = input.observed.containers.filter((c): c is ExitedContainer => c.name === name && c.state === "exited");
+  const [last] = isCurrentState ? exits.filter(({ id }) => id !== newest?.id) : exits;
+  if (last !== undefined) return terminated(input, last);
+  const removedAttempt = input.observed.removedAttempts.get(name);
+  const isOfRemoved = removedAttempt !== undefined && removedAttempt + 1 === (newest?.attempt ?? removedAttempt + 1);
+  return isOfRemoved ? removedForRestart : reportedTermination(input, name, newest);
 }
 
-/** The end of an earlier instance that is here no more, as long as the API server still knows of it. */
-function toldTermination(
-  { desired }: StatusScene,
+/** The exit of an earlier instance that is removed, as long as the pod's status still has it. */
+function reportedTermination(
+  { previousStatus }: StatusInput,
   name: string,
   newest: ObservedContainer | undefined,
 ): ContainerStateTerminated | undefined {
   if (newest === undefined) return undefined;
-  const told = statusNamed(desired.pod.status, name);
-  const isOfAnother = ({ containerID }: ContainerStateTerminated) =>
+  const reported = previousStatus.containers.get(name);
+  const isOfOtherInstance = ({ containerID }: ContainerStateTerminated) =>
     containerID !== undefined && !containerID.endsWith(`//${newest.id}`);
-  return [told?.state?.terminated, told?.lastState?.terminated].find((end) => end !== undefined && isOfAnother(end));
+  return [reported?.state?.terminated, reported?.lastState?.terminated].find(
+    (end) => end !== undefined && isOfOtherInstance(end),
+  );
 }
 
-/** All messages of a pod together, in bytes; each container has its share, so that no status outgrows the API. */
-const MESSAGES_OF_A_POD = 12 * 1024;
+/** The limit of all termination messages of a pod, in bytes; each container has an equal share of it. */
+const MAX_POD_MESSAGE_BYTES = 12 * 1024;
 
-const longestMessageOf = ({ spec }: Pod) => Math.floor(MESSAGES_OF_A_POD / allContainers(spec).length);
+const maxMessageBytesOf = ({ spec }: Pod) => Math.floor(MAX_POD_MESSAGE_BYTES / allContainers(spec).length);
 
-function terminated({ desired, settings }: StatusScene, exited: ExitedContainer): ContainerStateTerminated {
+function terminated({ desired, settings }: StatusInput, exited: ExitedContainer): ContainerStateTerminated {
   const { exitCode, reason, message, startedAt, finishedAt } = exited;
   return {
     exitCode,
     reason: reason || (exitCode === 0 ? "Completed" : "Error"),
-    ...(message === "" ? {} : { message: beginningOf(message, longestMessageOf(desired.pod)) }),
-    // Of a start that failed the runtime tells 1970, and so does the kubelet; of an end that nobody saw there is nothing to tell.
-    ...(startedAt === 0 && isConcluded(exited) ? {} : { startedAt: formatTime(startedAt) }),
+    ...(message === "" ? {} : { message: truncateUtf8(message, maxMessageBytesOf(desired.pod)) }),
+    // For a failed start the runtime reports 1970, and so does the kubelet; an inferred exit has no times.
+    ...(startedAt === 0 && isInferredExit(exited) ? {} : { startedAt: formatTime(startedAt) }),
     ...(finishedAt === 0 ? {} : { finishedAt: formatTime(finishedAt) }),
-    ...(isConcluded(exited) ? {} : { containerID: `${settings.runtimeName}://${exited.id}` }),
+    ...(isInferredExit(exited) ? {} : { containerID: `${settings.runtimeName}://${exited.id}` }),
   };
 }

@@ -8,18 +8,18 @@ const rows: readonly [
   containers: readonly (ResourceRequirements | undefined)[],
   qosClass: PodQOSClass,
 ][] = [
-  ["nothing said", [undefined], "BestEffort"],
-  ["zeros say nothing", [{ requests: { cpu: "0", memory: "0" } }], "BestEffort"],
+  ["no resources", [undefined], "BestEffort"],
+  ["zeros count as absent", [{ requests: { cpu: "0", memory: "0" } }], "BestEffort"],
   ["other resources do not count", [{ limits: { "example.com/gpu": "1" } }], "BestEffort"],
-  ["limits for both", [{ limits: both }], "Guaranteed"],
+  ["limits for both resources", [{ limits: both }], "Guaranteed"],
   [
-    "requests equal to limits, however they are written",
+    "requests equal to limits in another notation",
     [{ limits: both, requests: { cpu: "1000m", memory: "1024Mi" } }],
     "Guaranteed",
   ],
   ["a request below its limit", [{ limits: both, requests: { cpu: "500m", memory: "1Gi" } }], "Burstable"],
-  ["a limit for one of the two", [{ limits: { cpu: "1" } }], "Burstable"],
-  ["one container guaranteed, one that says nothing", [{ limits: both }, undefined], "Burstable"],
+  ["a limit for one of the two resources", [{ limits: { cpu: "1" } }], "Burstable"],
+  ["one container guaranteed, one without resources", [{ limits: both }, undefined], "Burstable"],
   ["a request alone", [{ requests: { memory: "1Mi" } }], "Burstable"],
 ];
 for (const [name, containers, qosClass] of rows)

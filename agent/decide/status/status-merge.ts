@@ -4,7 +4,7 @@ import { formatTime } from "../../../proto/kubernetes/time.ts";
 import { shouldRestart } from "../container/restart.ts";
 import { isTerminal } from "../sources/api-pod.ts";
 
-/** The conditions that a node agent owns; all others belong to controllers, and stay as they are. */
+/** The conditions that a node agent owns. Others belong to controllers and stay as they are. */
 const OWN_CONDITIONS: ReadonlySet<string> = new Set([
   "PodScheduled",
   "Ready",
@@ -15,51 +15,54 @@ const OWN_CONDITIONS: ReadonlySet<string> = new Set([
   "PodResizeInProgress",
   "AllContainersRestarting",
 ]);
-/** A node agent may set it too, but only together with the end that it explains. */
+/** A node agent may set this condition too, but only together with the terminal phase that it explains. */
 const SHARED_CONDITION = "DisruptionTarget";
 
 /**
- * The status that a pod is to have in the API: what we want it to be, within what a status may become. The rules are the
+ * The status that a pod gets in the API: the decided status, within what a status may become. The rules are the
  * kubelet's:
  *
- * - a terminal phase is final, is not told while a container may run, and is never told of a ready pod;
- * - a container that must not run again, and has ended, stays ended, as long as nobody speaks of a later instance;
- * - how an instance has ended stays told where nobody knows it any more (an agent may have begun without the API server's word, a runtime
- *   have been killed before it had written it down);
- * - a condition that keeps its status keeps its time, and no change comes before the one before it;
- * - the start, the QoS class, and an address once known stay; `observedGeneration` never falls back;
- * - what others own is not ours to touch.
+ * - a terminal phase is final, is not reported while a container may run, and never together with a ready pod;
+ * - a container that must not run again and has terminated stays terminated, until a later instance is reported;
+ * - a reported exit is kept where this agent does not know it (it started without the API server, or the runtime was
+ *   killed before it recorded the exit);
+ * - a condition that keeps its status keeps its transition time, and a transition time never decreases;
+ * - the startTime, the QoS class and known addresses stay; `observedGeneration` never decreases;
+ * - fields of other owners are not touched.
  */
-export function mergeStatus({ spec, status: before = {} }: Pod, wanted: PodStatus, now: number): PodStatus {
+export function mergeStatus({ spec, status: before = {} }: Pod, decided: PodStatus, now: number): PodStatus {
   const merged = (list: ContainerList) =>
-    (wanted[list] ?? before[list])?.map((status) => keepEnded(spec, before[list], status));
-  const told = withoutUndefined<PodStatus>({
-    ...phaseOf(before, wanted),
-    startTime: before.startTime ?? wanted.startTime,
-    qosClass: before.qosClass ?? wanted.qosClass,
-    hostIP: wanted.hostIP ?? before.hostIP,
-    hostIPs: wanted.hostIPs ?? before.hostIPs,
-    podIP: wanted.podIP ?? before.podIP,
-    podIPs: wanted.podIPs ?? before.podIPs,
-    observedGeneration: later(before.observedGeneration, wanted.observedGeneration),
+    (decided[list] ?? before[list])?.map((status) => keepEnded(spec, before[list], status));
+  const reported = withoutUndefined<PodStatus>({
+    ...phaseOf(before, decided),
+    startTime: before.startTime ?? decided.startTime,
+    qosClass: before.qosClass ?? decided.qosClass,
+    hostIP: decided.hostIP ?? before.hostIP,
+    hostIPs: decided.hostIPs ?? before.hostIPs,
+    podIP: decided.podIP ?? before.podIP,
+    podIPs: decided.podIPs ?? before.podIPs,
+    observedGeneration: greater(before.observedGeneration, decided.observedGeneration),
     initContainerStatuses: merged("initContainerStatuses"),
     containerStatuses: merged("containerStatuses"),
     ephemeralContainerStatuses: merged("ephemeralContainerStatuses"),
   });
-  const conditions = mergeConditions(before, wanted, now);
-  return { ...told, conditions: isTerminal(told) ? conditions.map(unready(before, told, now)) : conditions };
+  const conditions = mergeConditions(before, decided, now);
+  return {
+    ...reported,
+    conditions: isTerminal(reported) ? conditions.map(markUnready(before, reported, now)) : conditions,
+  };
 }
 
 type ContainerList = "initContainerStatuses" | "containerStatuses" | "ephemeralContainerStatuses";
 
 type Phase = Pick<PodStatus, "phase" | "reason" | "message">;
 
-function phaseOf(before: PodStatus, wanted: PodStatus): Loose<Phase> {
-  const isWithdrawn = isTerminal(before) && wanted.phase !== before.phase;
-  const isEarly = !isTerminal(before) && isTerminal(wanted) && mayStillRun(wanted);
-  const { phase, reason, message } = isWithdrawn || isEarly ? before : wanted;
+function phaseOf(before: PodStatus, decided: PodStatus): WithUndefined<Phase> {
+  const isWithdrawn = isTerminal(before) && decided.phase !== before.phase;
+  const isPremature = !isTerminal(before) && isTerminal(decided) && mayStillRun(decided);
+  const { phase, reason, message } = isWithdrawn || isPremature ? before : decided;
   if (phase !== before.phase) return { phase, reason, message };
-  // What somebody else has said of this phase stays said.
+  // Keep the reason and message that another writer has set for this phase.
   return { phase, reason: reason ?? before.reason, message: message ?? before.message };
 }
 
@@ -70,72 +73,75 @@ function mayStillRun(status: PodStatus): boolean {
 function keepEnded(
   spec: Pod["spec"],
   before: readonly ContainerStatus[] | undefined,
-  wanted: ContainerStatus,
+  decided: ContainerStatus,
 ): ContainerStatus {
-  const told = before?.find(({ name }) => name === wanted.name);
-  const ended = told?.state?.terminated;
-  if (told === undefined) return wanted;
-  if (!ended) return keepIdentity(told, wanted);
-  const isLaterInstance = wanted.restartCount > told.restartCount;
-  const isGuess = wanted.state?.terminated?.reason === "ContainerStatusUnknown";
-  if (isGuess && !isLaterInstance) return told;
-  // A runtime that was killed before it had written the end down makes one up: containerd's is 255, `Unknown`.
-  const isSame = told.containerID !== undefined && wanted.containerID === told.containerID;
-  if (isSame && wanted.state?.terminated?.reason === "Unknown") return told;
-  if (wanted.state?.terminated) return wanted;
-  const container = containerNamed({ spec }, wanted.name) ?? { name: wanted.name };
-  return isLaterInstance || shouldRestart({ metadata: {}, spec }, container, ended) ? wanted : told;
+  const reported = before?.find(({ name }) => name === decided.name);
+  const reportedTermination = reported?.state?.terminated;
+  if (reported === undefined) return decided;
+  if (!reportedTermination) return keepIdentity(reported, decided);
+  const isLaterInstance = decided.restartCount > reported.restartCount;
+  const isInferred = decided.state?.terminated?.reason === "ContainerStatusUnknown";
+  if (isInferred && !isLaterInstance) return reported;
+  // If the runtime was killed before it recorded the exit, it makes one up: containerd reports 255, `Unknown`.
+  const isSame = reported.containerID !== undefined && decided.containerID === reported.containerID;
+  if (isSame && decided.state?.terminated?.reason === "Unknown") return reported;
+  if (decided.state?.terminated) return decided;
+  const container = containerNamed({ spec }, decided.name) ?? { name: decided.name };
+  return isLaterInstance || shouldRestart({ metadata: {}, spec }, container, reportedTermination) ? decided : reported;
 }
 
-/** An instance that waits to be started is not unmade by an agent that has not heard of it yet. */
-function keepIdentity(told: ContainerStatus, wanted: ContainerStatus): ContainerStatus {
-  const { containerID, image, imageID, restartCount } = told;
-  const isForgotten = containerID && wanted.containerID === undefined && wanted.state?.waiting !== undefined;
-  return isForgotten && wanted.restartCount === restartCount ? { ...wanted, containerID, image, imageID } : wanted;
+/** A created instance stays reported while the agent has not observed it yet. */
+function keepIdentity(reported: ContainerStatus, decided: ContainerStatus): ContainerStatus {
+  const { containerID, image, imageID, restartCount } = reported;
+  const isMissing = containerID && decided.containerID === undefined && decided.state?.waiting !== undefined;
+  return isMissing && decided.restartCount === restartCount ? { ...decided, containerID, image, imageID } : decided;
 }
 
-/** Those of others first, as they are; then ours, in our order. */
-function mergeConditions(before: PodStatus, wanted: PodStatus, now: number): readonly PodCondition[] {
+/** The conditions of other owners first, unchanged; then ours, in our order. */
+function mergeConditions(before: PodStatus, decided: PodStatus, now: number): readonly PodCondition[] {
   const known = before.conditions ?? [];
-  const isEnd = !isTerminal(before) && isTerminal(wanted) && !mayStillRun(wanted);
-  const shared = isEnd ? wanted.conditions?.find(({ type }) => type === SHARED_CONDITION) : undefined;
+  const isEnd = !isTerminal(before) && isTerminal(decided) && !mayStillRun(decided);
+  const shared = isEnd ? decided.conditions?.find(({ type }) => type === SHARED_CONDITION) : undefined;
   const others = known.filter(({ type }) => !OWN_CONDITIONS.has(type) && type !== shared?.type);
-  const ours = (wanted.conditions ?? []).filter(({ type }) => OWN_CONDITIONS.has(type));
+  const ours = (decided.conditions ?? []).filter(({ type }) => OWN_CONDITIONS.has(type));
   const disruption = shared === undefined ? [] : [{ ...shared, lastTransitionTime: formatTime(now) }];
   return [...others, ...[...disruption, ...ours].map((condition) => keepTime(known, condition))];
 }
 
-function keepTime(known: readonly PodCondition[], wanted: PodCondition): PodCondition {
-  const before = known.find(({ type }) => type === wanted.type);
-  if (before === undefined) return wanted;
+function keepTime(known: readonly PodCondition[], decided: PodCondition): PodCondition {
+  const before = known.find(({ type }) => type === decided.type);
+  if (before === undefined) return decided;
   const lastTransitionTime =
-    before.status === wanted.status
-      ? before.lastTransitionTime || wanted.lastTransitionTime
-      : later(before.lastTransitionTime || undefined, wanted.lastTransitionTime);
-  const observedGeneration = later(before.observedGeneration, wanted.observedGeneration);
-  return withoutUndefined<PodCondition>({ ...wanted, lastTransitionTime, observedGeneration });
+    before.status === decided.status
+      ? before.lastTransitionTime || decided.lastTransitionTime
+      : greater(before.lastTransitionTime || undefined, decided.lastTransitionTime);
+  const observedGeneration = greater(before.observedGeneration, decided.observedGeneration);
+  return withoutUndefined<PodCondition>({ ...decided, lastTransitionTime, observedGeneration });
 }
 
-/** Whoever has ended the pod may have done so while it was ready. */
-function unready(before: PodStatus, { phase }: PodStatus, now: number) {
+/** Another client may have ended the pod while it was ready: sets its readiness to False. */
+function markUnready(before: PodStatus, { phase }: PodStatus, now: number) {
   const reason = phase === "Succeeded" ? "PodCompleted" : "PodFailed";
   return (condition: PodCondition): PodCondition => {
     const { type, status, observedGeneration } = condition;
     if ((type !== "Ready" && type !== "ContainersReady") || status !== "True") return condition;
-    const ended: PodCondition = { type, status: "False", reason, lastTransitionTime: formatTime(now) };
-    return keepTime(before.conditions ?? [], withoutUndefined<PodCondition>({ ...ended, observedGeneration }));
+    const unreadyCondition: PodCondition = { type, status: "False", reason, lastTransitionTime: formatTime(now) };
+    return keepTime(
+      before.conditions ?? [],
+      withoutUndefined<PodCondition>({ ...unreadyCondition, observedGeneration }),
+    );
   };
 }
 
-/** The greater of two; of times, the text of which sorts as they do, the later one. */
-function later<T extends number | string>(a: T | undefined, b: T | undefined): T | undefined {
+/** The greater of two values; RFC 3339 times sort as text. */
+function greater<T extends number | string>(a: T | undefined, b: T | undefined): T | undefined {
   if (a === undefined || b === undefined) return a ?? b;
   return a > b ? a : b;
 }
 
-type Loose<T> = { readonly [K in keyof T]: object extends Pick<T, K> ? T[K] | undefined : T[K] };
+type WithUndefined<T> = { readonly [K in keyof T]: object extends Pick<T, K> ? T[K] | undefined : T[K] };
 
-/** Leaves out what has no value: in the API a field is there or it is not. */
-function withoutUndefined<T extends object>(fields: Loose<T>): T {
+/** Leaves out undefined fields: in the API a field is present or absent. */
+function withoutUndefined<T extends object>(fields: WithUndefined<T>): T {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;
 }

@@ -8,12 +8,12 @@ import type {
   PodStatus,
 } from "../../../proto/kubernetes/gen/types.ts";
 import type { StageKind } from "../pod/stage.ts";
-import { deletionDue, statusPatch } from "./status-patch.ts";
+import { isDeletionDue, statusPatch } from "./status-patch.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");
 const at = (time: string) => `2026-01-01T${time}Z`;
 
-type Told = PodCondition & { readonly lastProbeTime?: null };
+type Reported = PodCondition & { readonly lastProbeTime?: null };
 const condition = (
   type: string,
   status: "True" | "False",
@@ -43,11 +43,11 @@ const made = (state: ContainerState): ContainerStatus => ({
   imageID: "sha256:made",
 });
 const unseen: ContainerState = { terminated: { exitCode: 137, reason: "ContainerStatusUnknown" } };
-/** As containerd has it of one whose end it had not written down when it was killed. */
+/** What containerd reports of a container whose exit it had not recorded when it was killed. */
 const forgotten: ContainerState = { terminated: { exitCode: 255, reason: "Unknown" } };
 const exited = (exitCode: number): ContainerState => ({ terminated: { exitCode, reason: "Error" } });
 
-const wanted: PodStatus = {
+const decided: PodStatus = {
   phase: "Running",
   conditions: [condition("Ready", "True", "10:00:05"), condition("ContainersReady", "True", "10:00:05")],
   hostIP: "192.0.2.1",
@@ -59,14 +59,16 @@ const wanted: PodStatus = {
   qosClass: "BestEffort",
   observedGeneration: 2,
 };
-/** As the API server prints what it was told: with the fields that say nothing. */
-const told = {
-  ...wanted,
-  conditions: (wanted.conditions ?? []).map((each): Told => ({ ...each, lastProbeTime: null }) as unknown as Told),
+/** What the API server returns for a reported status, with its empty fields. */
+const reported = {
+  ...decided,
+  conditions: (decided.conditions ?? []).map(
+    (each): Reported => ({ ...each, lastProbeTime: null }) as unknown as Reported,
+  ),
   containerStatuses: [{ ...container(running), lastState: {}, resources: {}, volumeMounts: [] }],
 } as unknown as PodStatus;
-const ended: PodStatus = {
-  ...wanted,
+const terminal: PodStatus = {
+  ...decided,
   phase: "Failed",
   reason: "DeadlineExceeded",
   message: "too long",
@@ -100,27 +102,27 @@ const without = (status: PodStatus, ...fields: readonly (keyof PodStatus)[]): Po
   Object.fromEntries(Object.entries(status).filter(([field]) => !fields.includes(field as keyof PodStatus)));
 const foreign = condition("example.com/lb", "False", "09:00:00");
 const disruption = condition("DisruptionTarget", "True", "09:30:00", { reason: "TerminationByKubelet" });
-const [ready = foreign, containersReady = foreign] = ended.conditions ?? [];
+const [ready = foreign, containersReady = foreign] = terminal.conditions ?? [];
 
 const rows: readonly [name: string, patch: ReturnType<typeof patch>, is: ReturnType<typeof patch>][] = [
-  ["what the API server has already is not sent", patch(told, wanted), undefined],
-  ["only what differs is sent", patch(told, { ...wanted, phase: "Pending" }), { phase: "Pending" }],
+  ["an unchanged status is not sent", patch(reported, decided), undefined],
+  ["only differences are sent", patch(reported, { ...decided, phase: "Pending" }), { phase: "Pending" }],
   [
-    "what is over is taken back",
-    patch({ ...told, phase: "Pending", reason: "Because" }, wanted),
+    "a field without a value is removed",
+    patch({ ...reported, phase: "Pending", reason: "Because" }, decided),
     { phase: "Running", reason: null },
   ],
   [
-    "what somebody else says of the same phase stays",
-    patch({ ...told, reason: "NodeLost", message: "gone" }, wanted),
+    "another writer's reason for the same phase is kept",
+    patch({ ...reported, reason: "NodeLost", message: "gone" }, decided),
     undefined,
   ],
   [
-    "the first status of a new pod is all of it",
+    "the first status of a new pod is sent as a whole",
     patch(
       { phase: "Pending", qosClass: "Burstable", conditions: [condition("PodScheduled", "True", "09:59:59")] },
       {
-        ...withConditions(wanted, condition("PodScheduled", "True", "10:00:00")),
+        ...withConditions(decided, condition("PodScheduled", "True", "10:00:00")),
         phase: "Pending",
       },
     ),
@@ -134,37 +136,41 @@ const rows: readonly [name: string, patch: ReturnType<typeof patch>, is: ReturnT
       podIPs: [{ ip: "10.0.0.2" }, { $patch: "replace" }],
     },
   ],
-  ["a start never changes", patch({ ...told, startTime: at("08:00:00") }, wanted), undefined],
-  ["a generation never falls back", patch({ ...told, observedGeneration: 3 }, wanted), undefined],
+  ["a startTime never changes", patch({ ...reported, startTime: at("08:00:00") }, decided), undefined],
+  ["an observedGeneration never decreases", patch({ ...reported, observedGeneration: 3 }, decided), undefined],
   [
-    "a mirror pod has none",
-    patch(without(told, "observedGeneration"), without(wanted, "observedGeneration")),
+    "a mirror pod has no observedGeneration",
+    patch(without(reported, "observedGeneration"), without(decided, "observedGeneration")),
     undefined,
   ],
-  ["addresses of a pod that has none any more stay", patch(told, without(wanted, "podIP", "podIPs")), undefined],
   [
-    "a new sandbox has new ones",
-    patch(told, { ...wanted, podIP: "10.0.0.3", podIPs: [{ ip: "10.0.0.3" }] }),
+    "the addresses of a pod without a sandbox are kept",
+    patch(reported, without(decided, "podIP", "podIPs")),
+    undefined,
+  ],
+  [
+    "a new sandbox replaces the addresses",
+    patch(reported, { ...decided, podIP: "10.0.0.3", podIPs: [{ ip: "10.0.0.3" }] }),
     { podIP: "10.0.0.3", podIPs: [{ ip: "10.0.0.3" }, { $patch: "replace" }] },
   ],
   [
-    "conditions of others are left alone",
-    patch(withConditions(told, foreign, ...(wanted.conditions ?? [])), wanted),
+    "conditions of other writers are left alone",
+    patch(withConditions(reported, foreign, ...(decided.conditions ?? [])), decided),
     undefined,
   ],
   [
-    "a condition that changes is sent with its time, behind those of others",
+    "a changed condition is sent with its time, after those of other writers",
     patch(
-      withConditions(told, foreign, ...(wanted.conditions ?? [])),
-      withConditions(wanted, ready, ...(wanted.conditions ?? []).slice(1)),
+      withConditions(reported, foreign, ...(decided.conditions ?? [])),
+      withConditions(decided, ready, ...(decided.conditions ?? []).slice(1)),
     ),
     { ...order("example.com/lb", "Ready", "ContainersReady"), conditions: [ready] },
   ],
   [
-    "one that changes back loses its reason",
+    "a condition that changes back loses its reason",
     patch(
-      withConditions(told, ready, ...(wanted.conditions ?? []).slice(1)),
-      withConditions(wanted, condition("Ready", "True", "11:30:00"), ...(wanted.conditions ?? []).slice(1)),
+      withConditions(reported, ready, ...(decided.conditions ?? []).slice(1)),
+      withConditions(decided, condition("Ready", "True", "11:30:00"), ...(decided.conditions ?? []).slice(1)),
     ),
     {
       ...order("Ready", "ContainersReady"),
@@ -172,35 +178,35 @@ const rows: readonly [name: string, patch: ReturnType<typeof patch>, is: ReturnT
     },
   ],
   [
-    "one that stays as it is keeps its time",
+    "an unchanged condition keeps its time",
     patch(
-      told,
+      reported,
       withConditions(
-        wanted,
-        ...(wanted.conditions ?? []).map((each) => ({ ...each, lastTransitionTime: at("11:00:00") })),
+        decided,
+        ...(decided.conditions ?? []).map((each) => ({ ...each, lastTransitionTime: at("11:00:00") })),
       ),
     ),
     undefined,
   ],
   [
-    "no change comes before the one before it",
+    "a transition time never decreases",
     patch(
-      withConditions(told, condition("Ready", "False", "11:00:00")),
-      withConditions(wanted, condition("Ready", "True", "10:00:05")),
+      withConditions(reported, condition("Ready", "False", "11:00:00")),
+      withConditions(decided, condition("Ready", "True", "10:00:05")),
     ),
     { ...order("Ready"), conditions: [condition("Ready", "True", "11:00:00")] },
   ],
   [
-    "one of ours that we do not have is dropped",
+    "our condition that is no longer reported is deleted",
     patch(
-      withConditions(told, condition("PodResizePending", "True", "10:00:00"), ...(wanted.conditions ?? [])),
-      wanted,
+      withConditions(reported, condition("PodResizePending", "True", "10:00:00"), ...(decided.conditions ?? [])),
+      decided,
     ),
     { ...order("Ready", "ContainersReady"), conditions: [{ $patch: "delete", type: "PodResizePending" }] },
   ],
   [
-    "an end is told when nothing runs",
-    patch(told, ended),
+    "a terminal phase is sent when nothing runs",
+    patch(reported, terminal),
     {
       phase: "Failed",
       reason: "DeadlineExceeded",
@@ -211,13 +217,13 @@ const rows: readonly [name: string, patch: ReturnType<typeof patch>, is: ReturnT
     },
   ],
   [
-    "and not before",
-    patch(told, withContainer(ended, container(running))),
+    "a terminal phase is not sent while a container runs",
+    patch(reported, withContainer(terminal, container(running))),
     { ...order("Ready", "ContainersReady"), conditions: [ready, containersReady] },
   ],
   [
-    "what a disruption was is told with the end that it explains, with its time",
-    patch(withConditions(told), withConditions(ended, disruption)),
+    "DisruptionTarget is sent with the terminal phase, with its time",
+    patch(withConditions(reported), withConditions(terminal, disruption)),
     {
       phase: "Failed",
       reason: "DeadlineExceeded",
@@ -227,17 +233,25 @@ const rows: readonly [name: string, patch: ReturnType<typeof patch>, is: ReturnT
       conditions: [{ ...disruption, lastTransitionTime: at("12:00:00") }],
     },
   ],
-  ["and not before", patch(withConditions(told), withConditions(wanted, disruption)), undefined],
   [
-    "a disruption that somebody else has told stays",
-    patch(withConditions(told, disruption), withConditions(wanted)),
+    "DisruptionTarget is not sent before the terminal phase",
+    patch(withConditions(reported), withConditions(decided, disruption)),
     undefined,
   ],
-  ["an end is never withdrawn", patch(ended, { ...ended, phase: "Running", reason: "x", message: "y" }), undefined],
-  ["nor does it become another one", patch(ended, { ...ended, phase: "Succeeded" }), undefined],
   [
-    "who has ended is not ready, whoever ended it",
-    patch({ ...told, phase: "Failed", reason: "Evicted" }, wanted),
+    "DisruptionTarget of another writer is kept",
+    patch(withConditions(reported, disruption), withConditions(decided)),
+    undefined,
+  ],
+  [
+    "a terminal phase is never withdrawn",
+    patch(terminal, { ...terminal, phase: "Running", reason: "x", message: "y" }),
+    undefined,
+  ],
+  ["a terminal phase never becomes another one", patch(terminal, { ...terminal, phase: "Succeeded" }), undefined],
+  [
+    "a pod that another client has ended is not ready",
+    patch({ ...reported, phase: "Failed", reason: "Evicted" }, decided),
     {
       ...order("Ready", "ContainersReady"),
       conditions: [
@@ -247,56 +261,60 @@ const rows: readonly [name: string, patch: ReturnType<typeof patch>, is: ReturnT
     },
   ],
   [
-    "a container that must not run again stays ended",
-    patch(withContainer(told, container(exited(1))), withContainer(wanted, container(waiting)), "Never"),
+    "a container that must not restart stays terminated",
+    patch(withContainer(reported, container(exited(1))), withContainer(decided, container(waiting)), "Never"),
     undefined,
   ],
   [
-    "so does one that has succeeded, where only failures are repeated",
-    patch(withContainer(told, container(exited(0))), withContainer(wanted, container(waiting)), "OnFailure"),
+    "a container that succeeded stays terminated with OnFailure",
+    patch(withContainer(reported, container(exited(0))), withContainer(decided, container(waiting)), "OnFailure"),
     undefined,
   ],
   [
-    "a later instance is another one, such as that of a new image",
-    patch(withContainer(told, container(exited(1))), withContainer(wanted, container(running, 1)), "Never"),
+    "a later instance replaces a terminated one, such as that of a new image",
+    patch(withContainer(reported, container(exited(1))), withContainer(decided, container(running, 1)), "Never"),
     { containerStatuses: [container(running, 1)] },
   ],
   [
-    "where containers run again, one that has ended waits",
-    patch(withContainer(told, container(exited(1))), withContainer(wanted, container(waiting))),
+    "a terminated container may wait if it restarts",
+    patch(withContainer(reported, container(exited(1))), withContainer(decided, container(waiting))),
     { containerStatuses: [container(waiting)] },
   ],
   [
-    "how it ended is not forgotten by one who has not seen it",
-    patch(withContainer(told, container(exited(143))), withContainer(wanted, container(unseen)), "Never"),
+    "an inferred exit does not replace the reported one",
+    patch(withContainer(reported, container(exited(143))), withContainer(decided, container(unseen)), "Never"),
     undefined,
   ],
   [
-    "of a later instance nobody may have seen it",
-    patch(withContainer(told, container(exited(143))), withContainer(wanted, container(unseen, 1))),
+    "an inferred exit of a later instance is reported",
+    patch(withContainer(reported, container(exited(143))), withContainer(decided, container(unseen, 1))),
     { containerStatuses: [container(unseen, 1)] },
   ],
   [
-    "how it ended is not taken back by a runtime that was killed before it had written it down",
-    patch(withContainer(told, made(exited(143))), withContainer(wanted, made(forgotten)), "Never"),
+    "a synthetic exit does not replace the reported one",
+    patch(withContainer(reported, made(exited(143))), withContainer(decided, made(forgotten)), "Never"),
     undefined,
   ],
   [
-    "of another instance its word is all there is",
-    patch(withContainer(told, container(exited(143))), withContainer(wanted, made(forgotten)), "Never"),
+    "a synthetic exit of another instance is reported",
+    patch(withContainer(reported, container(exited(143))), withContainer(decided, made(forgotten)), "Never"),
     { containerStatuses: [made(forgotten)] },
   ],
   [
-    "who has not heard of an instance that waits to be started does not unmake it",
-    patch(withContainer(told, made(refused)), withContainer(wanted, container(waiting))),
+    "a created instance stays reported while the agent has not observed it",
+    patch(withContainer(reported, made(refused)), withContainer(decided, container(waiting))),
     { containerStatuses: [made(waiting)] },
   ],
   [
-    "the next one has nothing of it",
-    patch(withContainer(told, made(refused)), withContainer(wanted, container(waiting, 1))),
+    "the next instance takes nothing from the reported one",
+    patch(withContainer(reported, made(refused)), withContainer(decided, container(waiting, 1))),
     { containerStatuses: [container(waiting, 1)] },
   ],
-  ["containers that nobody speaks of stay as they are", patch(told, without(wanted, "containerStatuses")), undefined],
+  [
+    "container statuses that were not decided stay as they are",
+    patch(reported, without(decided, "containerStatuses")),
+    undefined,
+  ],
 ];
 for (const [name, sent, is] of rows)
   test(name, () => {
@@ -307,21 +325,27 @@ const deleted = { deletionTimestamp: at("11:00:30"), deletionGracePeriodSeconds:
 const mirror = { annotations: { "kubernetes.io/config.mirror": "0a" } };
 const deletions: readonly [name: string, status: PodStatus, metadata: ObjectMeta, stage: StageKind, isDue: boolean][] =
   [
-    ["a deleted pod of which nothing is left, and whose end was told, is removed", ended, deleted, "finished", true],
-    ["one that nobody has deleted is not", ended, {}, "finished", false],
-    ["nor one of which something is left", ended, deleted, "terminated", false],
-    ["nor one whose end was not told yet", wanted, deleted, "finished", false],
-    ["nor a mirror pod", ended, { ...deleted, ...mirror }, "finished", false],
     [
-      "nor one that waits for its finalizers alone",
-      ended,
+      "a deleted pod without anything left, whose end was reported, is removed from the API",
+      terminal,
+      deleted,
+      "finished",
+      true,
+    ],
+    ["a pod that is not deleted stays in the API", terminal, {}, "finished", false],
+    ["a deleted pod with something left stays in the API", terminal, deleted, "terminated", false],
+    ["a deleted pod whose end was not reported stays in the API", decided, deleted, "finished", false],
+    ["a mirror pod stays in the API", terminal, { ...deleted, ...mirror }, "finished", false],
+    [
+      "a pod that only waits for its finalizers stays in the API",
+      terminal,
       { ...deleted, deletionGracePeriodSeconds: 0, finalizers: ["example.com/hold"] },
       "finished",
       false,
     ],
     [
-      "one whose removal was cut off in the midst is removed again",
-      ended,
+      "a pod whose removal was interrupted is removed again",
+      terminal,
       { ...deleted, deletionGracePeriodSeconds: 0 },
       "finished",
       true,
@@ -329,5 +353,5 @@ const deletions: readonly [name: string, status: PodStatus, metadata: ObjectMeta
   ];
 for (const [name, status, metadata, stage, isDue] of deletions)
   test(name, () => {
-    expect(deletionDue(podOf(status, metadata), stage)).toBe(isDue);
+    expect(isDeletionDue(podOf(status, metadata), stage)).toBe(isDue);
   });

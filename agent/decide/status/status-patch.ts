@@ -1,16 +1,16 @@
 import type { ContainerStatus, Pod, PodCondition, PodPhase, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { isSameValue } from "../../../proto/kubernetes/semantic-equal.ts";
+import { isSemanticallyEqual } from "../../../proto/kubernetes/semantic-equal.ts";
 import type { StageKind } from "../pod/stage.ts";
 import { isTerminal, mirroredUid } from "../sources/api-pod.ts";
 import { mergeStatus } from "./status-merge.ts";
 
-/** A strategic merge patch of a pod's status. The uid that it is meant for goes with it as a precondition. */
+/** A strategic merge patch of a pod's status. It is sent with the pod's uid as a precondition. */
 export interface StatusPatch {
   readonly status: Readonly<Record<string, unknown>>;
   readonly [key: string]: unknown;
 }
 
-/** Fields that are one value, replaced as a whole. */
+/** Fields that are replaced as a whole. */
 const FIELDS = [
   "phase",
   "reason",
@@ -25,33 +25,36 @@ const FIELDS = [
   "ephemeralContainerStatuses",
 ] as const;
 
-/** Lists that the API merges by key. They are ours alone, so they are replaced all the same. */
+/** Lists that the API merges by key. The agent is their only writer, so they are replaced as a whole. */
 const LISTS = ["hostIPs", "podIPs"] as const;
 
 /**
- * What to send so that a pod of the API gets the status that we want it to have, as far as a status may become that (see
- * `mergeStatus`); undefined when it has it. `api` is the pod as the API server last showed it: nothing has to be asked for.
+ * The patch that gives a pod of the API the decided status, as far as a status may become that (see `mergeStatus`);
+ * undefined if it has it already. `api` is the pod as the API server last returned it: no read is needed.
  */
-export function statusPatch(api: Pod, wanted: PodStatus, now: number): StatusPatch | undefined {
+export function statusPatch(api: Pod, decided: PodStatus, now: number): StatusPatch | undefined {
   const before = api.status ?? {};
-  const after = mergeStatus(api, wanted, now);
+  const after = mergeStatus(api, decided, now);
   const status: Record<string, unknown> = {};
-  for (const field of FIELDS) if (!isSameValue(before[field], after[field])) status[field] = after[field] ?? null;
+  for (const field of FIELDS)
+    if (!isSemanticallyEqual(before[field], after[field])) status[field] = after[field] ?? null;
   for (const list of LISTS)
-    if (!isSameValue(before[list], after[list])) status[list] = [...(after[list] ?? []), { $patch: "replace" }];
+    if (!isSemanticallyEqual(before[list], after[list])) status[list] = [...(after[list] ?? []), { $patch: "replace" }];
   Object.assign(status, conditionsPatch(before.conditions ?? [], after.conditions ?? []));
   return Object.keys(status).length === 0 ? undefined : { status };
 }
 
-/** Conditions have many writers: only those that change are named, each by its type. */
+/** Conditions have many writers: the patch has only those that change, each by its type. */
 function conditionsPatch(
   before: readonly PodCondition[],
   after: readonly PodCondition[],
 ): Readonly<Record<string, unknown>> {
   const changed = after.flatMap((condition) => {
     const known = before.find(({ type }) => type === condition.type);
-    if (known !== undefined && isSameValue(known, condition)) return [];
-    const gone = Object.entries(known ?? {}).filter(([key, value]) => !(key in condition || isSameValue(value, null)));
+    if (known !== undefined && isSemanticallyEqual(known, condition)) return [];
+    const gone = Object.entries(known ?? {}).filter(
+      ([key, value]) => !(key in condition || isSemanticallyEqual(value, null)),
+    );
     return [{ ...condition, ...Object.fromEntries(gone.map(([key]) => [key, null])) }];
   });
   const dropped = before
@@ -64,66 +67,79 @@ function conditionsPatch(
   };
 }
 
-/** What the next word on a pod that starts, or ends, says too, as a rule within a second. */
-const OF_SANDBOX: ReadonlySet<string> = new Set(["podIP", "podIPs", "conditions", "$setElementOrder/conditions"]);
+/** The fields that the next patch of a starting, or a terminating, pod has too, usually within a second. */
+const START_FIELDS: ReadonlySet<string> = new Set(["podIP", "podIPs", "conditions", "$setElementOrder/conditions"]);
 const CONTAINER_LISTS = ["initContainerStatuses", "containerStatuses"] as const;
-const OF_END: ReadonlySet<string> = new Set(["observedGeneration", "conditions", "$setElementOrder/conditions"]);
+const TERMINATION_FIELDS: ReadonlySet<string> = new Set([
+  "observedGeneration",
+  "conditions",
+  "$setElementOrder/conditions",
+]);
 
 /**
- * Whether a patch may wait a moment, since as a rule there is more to tell soon, which is told together with it: of a pod whose
- * containers are still to be started it says only that the sandbox is there, or that a container which nobody takes for started yet waits
- * for its `postStart` hook; of one whose containers are being stopped only that its deletion was heard.
+ * Whether a patch may be delayed to be sent together with the next one. For a starting pod: it only reports the
+ * sandbox, or a container that waits for its `postStart` hook and so has not started yet. For a terminating pod: it
+ * only confirms the deletion (`observedGeneration`).
  */
-export function mayWait(api: Pod, { status }: StatusPatch, wanted: PodStatus, stage: StageKind): boolean {
+export function mayBeDelayed(api: Pod, { status }: StatusPatch, decided: PodStatus, stage: StageKind): boolean {
   const fields = Object.keys(status);
   const conditions = (status["conditions"] ?? []) as readonly PodCondition[];
   if (stage === "syncing")
     return (
-      wanted.phase === "Pending" &&
-      fields.every((field) => OF_SANDBOX.has(field) || isOfBeginning(field, api, wanted)) &&
+      decided.phase === "Pending" &&
+      fields.every((field) => START_FIELDS.has(field) || isStartingChange(field, api, decided)) &&
       conditions.every(({ type }) => type === "PodReadyToStartContainers")
     );
-  const isKnown = (condition: PodCondition) => {
+  const isUnchanged = (condition: PodCondition) => {
     const known = api.status?.conditions?.find(({ type }) => type === condition.type);
-    return isSameValue({ ...known, observedGeneration: undefined }, { ...condition, observedGeneration: undefined });
+    return isSemanticallyEqual(
+      { ...known, observedGeneration: undefined },
+      { ...condition, observedGeneration: undefined },
+    );
   };
-  return stage === "terminating" && fields.every((field) => OF_END.has(field)) && conditions.every(isKnown);
+  return (
+    stage === "terminating" && fields.every((field) => TERMINATION_FIELDS.has(field)) && conditions.every(isUnchanged)
+  );
 }
 
-/** Whether all that has changed of a list of containers is what is known of those that still begin, as was told before. */
-function isOfBeginning(field: string, api: Pod, wanted: PodStatus): boolean {
+/**
+ * Whether a list of container statuses differs only in containers that were and still are waiting for their first
+ * start.
+ */
+function isStartingChange(field: string, api: Pod, decided: PodStatus): boolean {
   const list = CONTAINER_LISTS.find((each) => each === field);
   if (list === undefined) return false;
-  const told = api.status?.[list] ?? [];
-  return (wanted[list] ?? []).every((status) => {
-    const before = told.find(({ name }) => name === status.name);
-    return before !== undefined && (isSameValue(before, status) || (isBeginning(before) && isBeginning(status)));
+  const reported = api.status?.[list] ?? [];
+  return (decided[list] ?? []).every((status) => {
+    const before = reported.find(({ name }) => name === status.name);
+    return before !== undefined && (isSemanticallyEqual(before, status) || (isStarting(before) && isStarting(status)));
   });
 }
 
-function isBeginning({ state, restartCount }: ContainerStatus): boolean {
+function isStarting({ state, restartCount }: ContainerStatus): boolean {
   const reason = state?.waiting?.reason;
   return restartCount === 0 && (reason === "ContainerCreating" || reason === "PodInitializing");
 }
 
-/** Whether a pod becomes ready by what is wanted of it, or is so no longer. */
-export function changesReadiness(api: Pod | undefined, wanted: PodStatus | undefined): boolean {
+/** Whether the decided status changes the pod's readiness. */
+export function changesReadiness(api: Pod | undefined, decided: PodStatus | undefined): boolean {
   const isReady = (status: PodStatus | undefined) =>
     status?.conditions?.some(({ type, status: value }) => type === "Ready" && value === "True") === true;
-  return api !== undefined && wanted !== undefined && isReady(api.status) !== isReady(wanted);
+  return api !== undefined && decided !== undefined && isReady(api.status) !== isReady(decided);
 }
 
 /**
- * Whether the pod is to be removed from the API for good: it was deleted, nothing of it is left on the node, and its end has been
- * told. A mirror pod is removed by whoever keeps mirror pods; a pod whose grace the API server has taken away altogether, and which has
- * finalizers, only waits for those. One without them is left over from a deletion that was cut off: the server takes the grace away first.
+ * Whether the pod has to be removed from the API: it is deleted, nothing of it is left on the node, and its terminal
+ * phase is reported. The mirror controller removes mirror pods. A pod with a grace period of zero and finalizers waits
+ * for the finalizers only. One without finalizers is left from an interrupted removal: the server sets the grace period
+ * to zero first.
  */
-export function deletionDue(api: Pod, stage: StageKind): boolean {
+export function isDeletionDue(api: Pod, stage: StageKind): boolean {
   const { deletionTimestamp, deletionGracePeriodSeconds, finalizers = [] } = api.metadata;
-  const isUnderWay = deletionGracePeriodSeconds === 0 && finalizers.length > 0;
+  const isWaitingForFinalizers = deletionGracePeriodSeconds === 0 && finalizers.length > 0;
   return (
     deletionTimestamp !== undefined &&
-    !isUnderWay &&
+    !isWaitingForFinalizers &&
     mirroredUid(api) === undefined &&
     stage === "finished" &&
     isTerminal(api.status)
@@ -131,12 +147,13 @@ export function deletionDue(api: Pod, stage: StageKind): boolean {
 }
 
 /**
- * The least of a patch that lets a deleted pod go, of which nothing is left on the node: that it has ended. A server that does not
- * take the rest would have it end for ever. Undefined where the patch says no more, or no end.
+ * The smallest patch that allows the removal of a deleted pod without anything left on the node: its terminal phase
+ * alone, for a server that rejects the whole patch. Undefined if the patch has no more than the phase, or no terminal
+ * phase.
  */
-export function endPatch(api: Pod, patch: StatusPatch, stage: StageKind): StatusPatch | undefined {
+export function phaseOnlyPatch(api: Pod, patch: StatusPatch, stage: StageKind): StatusPatch | undefined {
   const phase = patch.status["phase"] as PodPhase;
-  const isAwaited = api.metadata.deletionTimestamp !== undefined && mirroredUid(api) === undefined;
-  const isEnd = stage === "finished" && isAwaited && isTerminal({ phase });
+  const isDeleted = api.metadata.deletionTimestamp !== undefined && mirroredUid(api) === undefined;
+  const isEnd = stage === "finished" && isDeleted && isTerminal({ phase });
   return isEnd && Object.keys(patch.status).length > 1 ? { status: { phase } } : undefined;
 }

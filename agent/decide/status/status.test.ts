@@ -1,12 +1,14 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { ContainerState, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { eventsOfStatus } from "../events/pod-events.ts";
-import type { DesiredNow } from "../pod/desired.ts";
-import { emptyMemory, type PodMemory } from "../pod/memory.ts";
-import { type ExitedContainer, nothingObserved, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
+import type { FailureKey } from "../actions/failure-key.ts";
+import { createKeyMap } from "../actions/key-map.ts";
+import { eventsOfStatusChange } from "../events/pod-events.ts";
+import type { DesiredPodView } from "../pod/desired.ts";
+import { emptyMemory, type FailureRecord, type PodMemory } from "../pod/memory.ts";
+import { type ExitedContainer, emptyObservedPod, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
 import { decidePod } from "../pod/pod.ts";
-import { unseenStatus } from "./status.ts";
+import { unobservedStatus } from "./status.ts";
 
 const uid = "u" as PodUid;
 const at = (time: string) => Date.parse(`2026-01-01T${time}Z`);
@@ -32,7 +34,13 @@ const pod: Pod = {
     volumes: [{ name: "v", emptyDir: {} }],
   },
 };
-const desired: DesiredNow = { uid, pod, source: { kind: "file", path: "/m" }, acceptedAt: at("10:00:00"), revision: 0 };
+const desired: DesiredPodView = {
+  uid,
+  pod,
+  source: { kind: "file", path: "/m" },
+  acceptedAt: at("10:00:00"),
+  revision: 0,
+};
 const identity = (name: string, attempt: number) => ({
   id: `${name}${attempt}` as ContainerId,
   name,
@@ -45,15 +53,15 @@ const identity = (name: string, attempt: number) => ({
   crashes: attempt,
 });
 const observed: ObservedPod = {
-  ...nothingObserved(uid, "default", "web"),
-  hasFiles: true,
+  ...emptyObservedPod(uid, "default", "web"),
+  resources: [{ of: "podDirs" }],
   sandboxes: [
     {
       id: "s" as SandboxId,
       attempt: 0,
       createdAt: at("10:00:02"),
       ready: true,
-      // The network plugin's order, which is not the node's; the API takes one of each family.
+      // In the order of the network plugin, not of the node; the API accepts one of each family.
       ips: ["fd00::2", "10.0.0.2", "fd00::3"],
       hostNetwork: false,
       crashes: 0,
@@ -73,14 +81,15 @@ const observed: ObservedPod = {
     },
   ],
 };
-const decide = (seen: ObservedPod, memory: PodMemory, now: number) => decidePod(desired, seen, memory, settings, now);
+const decide = (observedPod: ObservedPod, memory: PodMemory, now: number) =>
+  decidePod(desired, observedPod, memory, settings, now);
 const conditions = (status: PodStatus) =>
   (status.conditions ?? []).map(
     ({ type, status: value, reason, message, lastTransitionTime }) =>
       `${type} ${value} since ${lastTransitionTime?.slice(11, 19)}${reason === undefined ? "" : ` ${reason}`}${message === undefined ? "" : `: ${message}`}`,
   );
 
-test("a status says everything that the node knows of a pod", () => {
+test("a status has everything that the node knows of a pod", () => {
   const { status } = decide(observed, emptyMemory, at("11:00:00"));
   expect(status).toMatchInlineSnapshot(`
     {
@@ -196,7 +205,7 @@ test("a status says everything that the node knows of a pod", () => {
   `);
 });
 
-test("a new agent tells since when the pod has been ready from what it sees", () => {
+test("a new agent derives since when the pod is ready from what it observes", () => {
   expect(conditions(decide(observed, emptyMemory, at("11:00:00")).status)).toMatchInlineSnapshot(`
     [
       "PodReadyToStartContainers True since 10:00:02",
@@ -208,7 +217,7 @@ test("a new agent tells since when the pod has been ready from what it sees", ()
   `);
 });
 
-test("conditions keep the time of their last change, and change it when they change", () => {
+test("conditions change their transition time only with their status", () => {
   const first = decide(observed, emptyMemory, at("11:00:00"));
   const down: ObservedPod = { ...observed, containers: observed.containers.filter(({ id }) => id !== "a1") };
   const second = decide(down, first.memory, at("11:10:00"));
@@ -233,7 +242,7 @@ test("conditions keep the time of their last change, and change it when they cha
   `);
 });
 
-test("the last word on a pod that ends stays, whatever is removed of it", () => {
+test("the final status of a pod does not change as the pod is removed", () => {
   const termination = { requestedAt: at("11:00:00"), gracePeriodSeconds: 30, why: "its manifest is gone" };
   const ending = { ...desired, termination };
   const ended: ObservedPod = {
@@ -260,19 +269,25 @@ test("the last word on a pod that ends stays, whatever is removed of it", () => 
     ],
   };
   const first = decidePod(ending, ended, emptyMemory, settings, at("11:00:01"));
-  const second = decidePod(ending, nothingObserved(uid, "default", "web"), first.memory, settings, at("11:00:02"));
+  const second = decidePod(ending, emptyObservedPod(uid, "default", "web"), first.memory, settings, at("11:00:02"));
   expect(first.status.phase).toBe("Running");
   expect(second.stage.kind).toBe("finished");
   expect(second.status).toEqual(first.status);
 });
 
-test("an image without a tag is told as it was written until the runtime has it", () => {
+test("an image without a tag is reported as written until the runtime has it", () => {
   const untagged: Pod = { ...pod, spec: { containers: [{ name: "a", image: "shop.test/app" }] } };
   const failure = { reason: "ErrImagePull", message: "no such host", at: 0, count: 1, isOutage: false };
-  const failures = new Map([["image shop.test/app:latest", failure]]);
+  const failures = createKeyMap<FailureKey, FailureRecord>([[{ of: "image", image: "shop.test/app:latest" }, failure]]);
   const images = new Map([["shop.test/app:latest", { present: false }]] as const);
-  const seen: ObservedPod = { ...observed, containers: [], images };
-  const { status } = decidePod({ ...desired, pod: untagged }, seen, { ...emptyMemory, failures }, settings, 9_000);
+  const observedPod: ObservedPod = { ...observed, containers: [], images };
+  const { status } = decidePod(
+    { ...desired, pod: untagged },
+    observedPod,
+    { ...emptyMemory, failures },
+    settings,
+    9_000,
+  );
   expect(status.containerStatuses?.[0]).toMatchObject({
     image: "shop.test/app",
     state: {
@@ -284,16 +299,16 @@ test("an image without a tag is told as it was written until the runtime has it"
   });
 });
 
-test("a pod that had to wait for its predecessor started when that was gone, and was accepted before", () => {
+test("the startTime of a pod is when its predecessor was gone, not when it was accepted", () => {
   const held = { ...desired, heldUntil: at("10:00:01") };
   const { status } = decidePod(held, observed, emptyMemory, settings, at("11:00:00"));
   expect(status.startTime).toBe("2026-01-01T10:00:01Z");
-  expect(unseenStatus(held, "no answer").startTime).toBe("2026-01-01T10:00:01Z");
+  expect(unobservedStatus(held, "no answer").startTime).toBe("2026-01-01T10:00:01Z");
   expect(conditions(status)).toContain("PodScheduled True since 10:00:00");
 });
 
-test("of a pod that nobody could look at only that is said which needs no look", () => {
-  expect(unseenStatus(desired, "no answer")).toEqual({
+test("an unobserved pod is reported without containers", () => {
+  expect(unobservedStatus(desired, "no answer")).toEqual({
     phase: "Pending",
     message: "no answer",
     startTime: "2026-01-01T10:00:00Z",
@@ -301,8 +316,8 @@ test("of a pod that nobody could look at only that is said which needs no look",
   });
 });
 
-test("between its creation and its start a first container is shown as it was before; one that does not start, by its id", () => {
-  const one: DesiredNow = {
+test("a created first container is reported as before its creation; one that fails to start is reported with its id", () => {
+  const one: DesiredPodView = {
     ...desired,
     pod: { ...pod, spec: { ...pod.spec, containers: [{ name: "a", image: "busybox:1" }] } },
   };
@@ -320,19 +335,19 @@ test("between its creation and its start a first container is shown as it was be
     count: 1,
     isOutage: false,
   };
-  const failures = new Map([["container a", failure]]);
+  const failures = createKeyMap<FailureKey, FailureRecord>([[{ of: "container", name: "a" }, failure]]);
   expect(shown([created], { ...emptyMemory, failures })?.containerID).toBe("containerd://a0");
 });
 
-const ofApi: DesiredNow = {
+const ofApi: DesiredPodView = {
   ...desired,
   source: { kind: "api" },
   termination: { requestedAt: at("11:00:00"), gracePeriodSeconds: 30, why: "it was deleted" },
 };
 
-test("a pod that is deleted before all of it has run has failed, and still says what it was waiting for", () => {
-  const begun: ObservedPod = { ...observed, containers: observed.containers.filter(({ id }) => id === "a0") };
-  const { status } = decidePod(ofApi, begun, emptyMemory, settings, at("11:00:01"));
+test("a pod that is deleted before all of it has run is Failed and still shows what it was waiting for", () => {
+  const started: ObservedPod = { ...observed, containers: observed.containers.filter(({ id }) => id === "a0") };
+  const { status } = decidePod(ofApi, started, emptyMemory, settings, at("11:00:01"));
   expect(status.phase).toBe("Failed");
   expect(conditions(status)).toContain(
     "Ready False since 10:04:59 ContainersNotReady: containers with unready status: [a b]",
@@ -340,7 +355,7 @@ test("a pod that is deleted before all of it has run has failed, and still says 
   expect(conditions(status)).toContain("PodReadyToStartContainers False since 10:00:00");
 });
 
-test("a pod that is deleted after all of it has run has failed, and its conditions say so", () => {
+test("a pod that is deleted after all of it has run is Failed, and its conditions show it", () => {
   const exit = {
     state: "exited",
     startedAt: 1,
@@ -354,7 +369,7 @@ test("a pod that is deleted after all of it has run has failed, and its conditio
   expect(conditions(status)).toContain("Ready False since 10:04:59 PodFailed");
 });
 
-test("a container that could not be started began in 1970, as the runtime tells it", () => {
+test("a container that failed to start has the start time 1970, as the runtime reports it", () => {
   const exit = {
     state: "exited",
     startedAt: 0,
@@ -363,14 +378,14 @@ test("a container that could not be started began in 1970, as the runtime tells 
     reason: "StartError",
     message: "",
   } as const;
-  const never: DesiredNow = { ...desired, pod: { ...pod, spec: { ...pod.spec, restartPolicy: "Never" } } };
+  const never: DesiredPodView = { ...desired, pod: { ...pod, spec: { ...pod.spec, restartPolicy: "Never" } } };
   const containers = ["a", "b"].map((name) => ({ ...identity(name, 0), ...exit }));
   const { status } = decidePod(never, { ...observed, containers }, emptyMemory, settings, at("11:00:00"));
   const [first] = status.containerStatuses ?? [];
   expect(first?.state?.terminated).toMatchObject({ reason: "StartError", startedAt: "1970-01-01T00:00:00Z" });
 });
 
-test("what a container has of the node is told of one that the runtime has, and not of one that is awaited or lost", () => {
+test("container fields from the runtime are reported for an existing instance only", () => {
   const shown = (containers: ObservedPod["containers"], loggedAttempts = new Map<string, number>()) => {
     const { status } = decide({ ...observed, containers, loggedAttempts }, emptyMemory, at("11:00:00"));
     const { resources, allocatedResources } = status.containerStatuses?.find(({ name }) => name === "b") ?? {};
@@ -383,34 +398,33 @@ test("what a container has of the node is told of one that the runtime has, and 
   expect(shown([], new Map([["b", 0]]))).toEqual(nothing);
 });
 
-test("a change of resources waits for the next instance: what is told of this one stays, and a condition says so", () => {
+test("a resize waits for the next instance: this one keeps its resources, and a condition shows it", () => {
   const now = at("11:00:00");
   const generations = (generation: number) => ({ ...pod.metadata, generation });
   const created = { ...desired, pod: { ...pod, metadata: generations(1) }, source: { kind: "api" } } as const;
   const before = decidePod(created, observed, emptyMemory, settings, at("10:30:00")).status;
   const [b, a] = pod.spec.containers;
-  const asks = (cpu: string, status: PodStatus = before): DesiredNow => {
+  const asks = (cpu: string, status: PodStatus = before): DesiredPodView => {
     const resources = { ...b!.resources, requests: { cpu, memory: "64Mi" } };
     return {
       ...created,
       pod: { ...pod, metadata: generations(2), spec: { ...pod.spec, containers: [{ ...b!, resources }, a!] }, status },
     };
   };
-  const shown = (wanted: DesiredNow, seen = observed, memory: PodMemory = emptyMemory) => {
-    const { status } = decidePod(wanted, seen, memory, settings, now);
-    const told = status.containerStatuses?.find(({ name }) => name === "b");
-    const events = eventsOfStatus(wanted.pod, wanted.pod.status, status).map(
+  const shown = (expected: DesiredPodView, observedPod = observed, memory: PodMemory = emptyMemory) => {
+    const { status } = decidePod(expected, observedPod, memory, settings, now);
+    const reported = status.containerStatuses?.find(({ name }) => name === "b");
+    const events = eventsOfStatusChange(expected.pod, expected.pod.status, status).map(
       ({ reason, message }) => `${reason} ${message}`,
     );
     return {
-      requested: [told?.allocatedResources?.["cpu"], told?.resources?.requests?.["cpu"]],
+      requested: [reported?.allocatedResources?.["cpu"], reported?.resources?.requests?.["cpu"]],
       pending: conditions(status).filter((line) => line.startsWith("PodResize")),
       events: events.filter((line) => line.startsWith("Resize")),
       status,
     };
   };
-  const message =
-    "This node does not resize containers in place: [b] keep what they were made with until they are made anew";
+  const message = "This node does not resize containers in place: [b] keep their resources until they are re-created";
   const resized = shown(asks("4"));
   expect(resized).toMatchObject({
     requested: ["100m", "100m"],
@@ -419,18 +433,18 @@ test("a change of resources waits for the next instance: what is told of this on
       `ResizeInfeasible Pod resize Infeasible: {"containers":[{"name":"b","resources":{"limits":{"memory":"64Mi"},"requests":{"cpu":"4","memory":"64Mi"}}},{"name":"a","resources":{}}],"generation":2,"error":"${message}"}`,
     ],
   });
-  // Told once, also by an agent that has just begun.
+  // Reported once, also by a new agent.
   expect(shown(asks("4", resized.status))).toMatchObject({ pending: resized.pending, events: [] });
-  // Another way of writing the same.
+  // Another notation of the same amount.
   expect(shown(asks("0.1"))).toMatchObject({ requested: ["100m", "100m"], pending: [], events: [] });
-  // Taken back, or carried out by another instance.
+  // Withdrawn, or used by the next instance.
   expect(shown(asks("100m", resized.status))).toMatchObject({ requested: ["100m", "100m"], pending: [], events: [] });
   const next = { ...identity("b", 1), state: "running", startedAt: at("10:59:00") } as const;
   const again = { ...observed, containers: [next, ...observed.containers.filter(({ name }) => name === "a")] };
   expect(shown(asks("4", resized.status), again)).toMatchObject({ requested: ["4", "4"], pending: [], events: [] });
 });
 
-test("an init container of which nothing is left has done its work, in the kubelet's words", () => {
+test("an init container without an instance is reported as completed, with the kubelet's message", () => {
   const spec = { ...pod.spec, initContainers: [{ name: "i", image: "busybox:1" }] };
   const { status } = decidePod({ ...desired, pod: { ...pod, spec } }, observed, emptyMemory, settings, at("11:00:00"));
   expect(status.initContainerStatuses?.[0]?.state?.terminated).toEqual({
@@ -441,20 +455,20 @@ test("an init container of which nothing is left has done its work, in the kubel
   });
 });
 
-test("all messages of a pod fit into 12 KiB together, whatever they are written in", () => {
+test("all termination messages of a pod fit into 12 KiB, whatever their encoding", () => {
   const message = "☃".repeat(4096);
   const containers = ["a", "b"].map((name) => ({
     ...(observed.containers[2] as ExitedContainer),
     ...identity(name, 0),
     message,
   }));
-  const never: DesiredNow = { ...desired, pod: { ...pod, spec: { ...pod.spec, restartPolicy: "Never" } } };
+  const never: DesiredPodView = { ...desired, pod: { ...pod, spec: { ...pod.spec, restartPolicy: "Never" } } };
   const { status } = decidePod(never, { ...observed, containers }, emptyMemory, settings, at("11:00:00"));
   const messages = (status.containerStatuses ?? []).map(({ state }) => state?.terminated?.message ?? "");
   expect(messages.map((each) => Buffer.byteLength(each))).toEqual([6144, 6144]);
 });
 
-test("of an instance that is only created the end before it is told, and never an end of its own", () => {
+test("a created instance is reported with the exit of its predecessor and none of its own", () => {
   const created = { ...identity("a", 1), state: "created" } as const;
   const lastOf = (loggedAttempts: ReadonlyMap<string, number>, containers: readonly ObservedContainer[]) => {
     const { status } = decide({ ...observed, containers, loggedAttempts }, emptyMemory, at("11:00:01"));
@@ -474,13 +488,13 @@ test("of an instance that is only created the end before it is told, and never a
   });
 });
 
-test("a created instance that the API server was told of stays told after a restart of the agent", () => {
+test("a created instance that was reported is reported again after a restart of the agent", () => {
   const created = { ...identity("a", 0), state: "created" } as const;
   const idsAfter = (containerID: string | undefined) => {
     const waiting = { reason: "RunContainerError" };
     const before = { name: "a", state: { waiting }, ready: false, restartCount: 0, image: "", imageID: "" };
-    const told = { ...before, ...(containerID === undefined ? {} : { containerID }) };
-    const asked = { ...ofApi, pod: { ...ofApi.pod, status: { containerStatuses: [told] } } };
+    const reported = { ...before, ...(containerID === undefined ? {} : { containerID }) };
+    const asked = { ...ofApi, pod: { ...ofApi.pod, status: { containerStatuses: [reported] } } };
     const { status } = decidePod(asked, { ...observed, containers: [created] }, emptyMemory, settings, at("11:00:01"));
     return status.containerStatuses?.find(({ name }) => name === "a")?.containerID;
   };
@@ -489,8 +503,8 @@ test("a created instance that the API server was told of stays told after a rest
   expect(idsAfter(undefined)).toBeUndefined();
 });
 
-test("the end of an earlier instance is told on when nothing is left of it", () => {
-  const told = (state: ContainerState, last?: ContainerState): ContainerState | undefined => {
+test("the exit of an earlier instance stays reported after its removal", () => {
+  const reported = (state: ContainerState, last?: ContainerState): ContainerState | undefined => {
     const containerStatuses = [
       { name: "a", state, ...(last && { lastState: last }), ready: false, restartCount: 1, image: "", imageID: "" },
     ];
@@ -506,30 +520,30 @@ test("the end of an earlier instance is told on when nothing is left of it", () 
     return status.containerStatuses?.find(({ name }) => name === "a")?.lastState;
   };
   const [earlier, own] = ["a0", "a1"].map((id) => ({ terminated: { exitCode: 4, containerID: `containerd://${id}` } }));
-  expect(told({ running: {} }, earlier)).toEqual(earlier!);
-  expect(told(earlier!)).toEqual(earlier!);
-  expect(told({ waiting: {} }, own)).toBeUndefined();
-  expect(told({ terminated: { exitCode: 137 } })).toBeUndefined();
+  expect(reported({ running: {} }, earlier)).toEqual(earlier!);
+  expect(reported(earlier!)).toEqual(earlier!);
+  expect(reported({ waiting: {} }, own)).toBeUndefined();
+  expect(reported({ terminated: { exitCode: 137 } })).toBeUndefined();
 });
 
-test("a pod that was initialized stays so, whatever becomes of its init containers; who begins anew believes the API server", () => {
+test("an initialized pod stays initialized; a new agent takes that from the reported status", () => {
   const initContainers = [{ name: "first", image: "busybox:1" }];
-  const wanted: Pod = { ...pod, spec: { ...pod.spec, initContainers } };
+  const expected: Pod = { ...pod, spec: { ...pod.spec, initContainers } };
   const initialized = (of: Pod, memory: PodMemory = emptyMemory) => {
     const nothing = { ...observed, containers: [] };
     const { status } = decidePod({ ...desired, pod: of }, nothing, memory, settings, at("10:00:09"));
     return status.conditions?.find(({ type }) => type === "Initialized")?.status;
   };
   const conditions = new Map([["Initialized", { status: "True", since: 0 }]]);
-  const told = { conditions: [{ type: "Initialized", status: "True" as const }] };
-  expect([initialized(wanted), initialized(wanted, { ...emptyMemory, conditions })]).toEqual(["False", "True"]);
-  expect(initialized({ ...wanted, status: told })).toBe("True");
+  const reported = { conditions: [{ type: "Initialized", status: "True" as const }] };
+  expect([initialized(expected), initialized(expected, { ...emptyMemory, conditions })]).toEqual(["False", "True"]);
+  expect(initialized({ ...expected, status: reported })).toBe("True");
 });
 
-test("the signal that a container is stopped with is told as the runtime tells it, where the gate for it is on", () => {
+test("the stop signal is reported as the runtime reports it, if the gate is on", () => {
   const stopSignal = "SIGUSR1" as const;
   const containers = observed.containers.map((each, index) => (index === 0 ? { ...each, stopSignal } : each));
-  const told = (more: object) =>
+  const reported = (more: object) =>
     decidePod(
       desired,
       { ...observed, containers },
@@ -537,6 +551,6 @@ test("the signal that a container is stopped with is told as the runtime tells i
       { ...settings, ...more },
       at("10:00:09"),
     ).status.containerStatuses?.map(({ name, stopSignal }) => `${name} ${stopSignal}`);
-  expect(told({ tellsStopSignals: true })).toEqual(["a SIGUSR1", "b undefined"]);
-  expect(told({})).toEqual(["a undefined", "b undefined"]);
+  expect(reported({ containerStopSignals: true })).toEqual(["a SIGUSR1", "b undefined"]);
+  expect(reported({})).toEqual(["a undefined", "b undefined"]);
 });

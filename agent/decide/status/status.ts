@@ -1,41 +1,40 @@
 import type { Container, ContainerStatus, PodPhase, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../../proto/kubernetes/time.ts";
 import { isInitialized } from "../container/initialization.ts";
-import { isCleared } from "../container/removed-for-restart.ts";
-import { generationOf } from "../generation.ts";
-import { type DesiredNow, startTimeOf } from "../pod/desired.ts";
+import { isRemovedForRestart } from "../container/removed-for-restart.ts";
+import { type DesiredPodView, startTimeOf } from "../pod/desired.ts";
 import type { PodMemory } from "../pod/memory.ts";
-import { awaitsHook } from "../pod/observed.ts";
-import { isFinal, outcomeIn } from "../pod/stage.ts";
-import { podConditions } from "./conditions.ts";
+import { awaitsPostStart } from "../pod/observed.ts";
+import { haveContainersStopped, outcomeOfStage } from "../pod/stage.ts";
+import { observedGenerationOf, podConditions } from "./conditions.ts";
 import { containerStatus } from "./container-status.ts";
 import { addressesOf } from "./pod-ips.ts";
 import { qosClassOf } from "./qos.ts";
-import type { StatusScene } from "./status-input.ts";
+import type { StatusInput } from "./status-input.ts";
 
-/** The pod's status as the API documents it, and the memory of its conditions that goes with it. */
-export function podStatus(scene: StatusScene): {
+/** The pod's status as the API documents it, and the updated memory of its conditions. */
+export function podStatus(input: StatusInput): {
   readonly status: PodStatus;
   readonly conditions: PodMemory["conditions"];
 } {
-  const { desired, observed, settings, stage } = scene;
+  const { desired, observed, settings, stage } = input;
   const { pod } = desired;
-  const isRejected = outcomeIn(stage)?.isRejection === true;
-  if (isRejected && isFinal(stage)) return rejectedStatus(scene);
+  const isRejected = outcomeOfStage(stage)?.isRejection === true;
+  if (isRejected && haveContainersStopped(stage)) return rejectedStatus(input);
   const statusesOf = (containers: readonly Container[] = []) =>
-    isRejected ? [] : containers.map((container) => containerStatus(scene, container));
+    isRejected ? [] : containers.map((container) => containerStatus(input, container));
   const statuses = statusesOf(pod.spec.containers).toSorted(byName);
-  const ofInit = statusesOf(pod.spec.initContainers);
-  const ofEphemeral = statusesOf(pod.spec.ephemeralContainers).toSorted(byName);
-  const phase = podPhase(scene, statuses);
-  const isCut = isCutShort(scene, statuses);
-  const { list, conditions } = podConditions(scene, phase, { init: ofInit, app: statuses }, isCut);
+  const initStatuses = statusesOf(pod.spec.initContainers);
+  const ephemeralStatuses = statusesOf(pod.spec.ephemeralContainers).toSorted(byName);
+  const phase = podPhase(input, statuses);
+  const wasCutShort = wasRemovedBeforeRun(input, statuses);
+  const { list, conditions } = podConditions(input, phase, { init: initStatuses, app: statuses }, wasCutShort);
   const { hostIPs } = settings;
   const podIPs = addressesOf(pod, observed, hostIPs);
   const [hostIP] = hostIPs;
   const [podIP] = podIPs;
-  // Reason and message belong to the end of the pod; until its containers have stopped it still is what it was.
-  const outcome = isFinal(stage) ? outcomeIn(stage) : undefined;
+  // Reason and message describe the outcome: they are reported only after all containers have stopped.
+  const outcome = haveContainersStopped(stage) ? outcomeOfStage(stage) : undefined;
   const status: PodStatus = {
     phase,
     ...(outcome?.reason === undefined ? {} : { reason: outcome.reason }),
@@ -44,20 +43,20 @@ export function podStatus(scene: StatusScene): {
     ...(hostIP === undefined ? {} : { hostIP, hostIPs: hostIPs.map((ip) => ({ ip })) }),
     ...(podIP === undefined ? {} : { podIP, podIPs: podIPs.map((ip) => ({ ip })) }),
     startTime: formatTime(startTimeOf(desired)),
-    ...(ofInit.length === 0 ? {} : { initContainerStatuses: ofInit }),
+    ...(initStatuses.length === 0 ? {} : { initContainerStatuses: initStatuses }),
     ...(statuses.length === 0 ? {} : { containerStatuses: statuses }),
-    ...(ofEphemeral.length === 0 ? {} : { ephemeralContainerStatuses: ofEphemeral }),
+    ...(ephemeralStatuses.length === 0 ? {} : { ephemeralContainerStatuses: ephemeralStatuses }),
     qosClass: qosClassOf(pod),
-    ...generationOf(desired),
+    ...observedGenerationOf(desired),
   };
   return { status, conditions };
 }
 
 const byName = (a: ContainerStatus, b: ContainerStatus) => (a.name < b.name ? -1 : 1);
 
-/** As the kubelet says it, with not one word of containers and conditions: nothing has begun of which they could tell. */
-function rejectedStatus({ desired, memory: { conditions }, stage }: StatusScene): ReturnType<typeof podStatus> {
-  const { reason, message } = outcomeIn(stage) ?? {};
+/** The kubelet's status of a rejected pod: no container statuses and no conditions, since nothing was started. */
+function rejectedStatus({ desired, memory: { conditions }, stage }: StatusInput): ReturnType<typeof podStatus> {
+  const { reason, message } = outcomeOfStage(stage) ?? {};
   const status: PodStatus = {
     phase: "Failed",
     ...(reason === undefined ? {} : { reason }),
@@ -65,31 +64,33 @@ function rejectedStatus({ desired, memory: { conditions }, stage }: StatusScene)
     conditions: [],
     startTime: formatTime(startTimeOf(desired)),
     qosClass: qosClassOf(desired.pod),
-    ...generationOf(desired),
+    ...observedGenerationOf(desired),
   };
   return { status, conditions };
 }
 
-/** True for a pod that was taken away before all of it has run once. */
-function isCutShort({ stage }: StatusScene, statuses: readonly ContainerStatus[]): boolean {
+/** True for a pod that was removed before each of its containers has run once. */
+function wasRemovedBeforeRun({ stage }: StatusInput, statuses: readonly ContainerStatus[]): boolean {
   const hasNeverRun = ({ restartCount, containerID, state }: ContainerStatus) =>
     restartCount === 0 &&
     containerID === undefined &&
     (state?.waiting !== undefined || state?.terminated?.reason === "ContainerStatusUnknown");
-  return isFinal(stage) && outcomeIn(stage) === undefined && statuses.some(hasNeverRun);
+  return haveContainersStopped(stage) && outcomeOfStage(stage) === undefined && statuses.some(hasNeverRun);
 }
 
-/** True for what `unseenStatus` says: it is for the people at this node, and never told to an API server that may know more. */
-export function isUnseen(status: PodStatus): boolean {
+/**
+ * True for a status made by `unobservedStatus`: it is for local users only and never sent to the API server, which may
+ * know more.
+ */
+export function isUnobservedStatus(status: PodStatus): boolean {
   return status.conditions === undefined;
 }
 
 /**
- * What can be said of a pod that nobody could look at yet, or that the node has not taken yet: that it is wanted. As the kubelet does
- * while its runtime is away, nothing is said of its containers: they may run since the days of an earlier agent. The kubelet leaves out
- * `why`.
+ * The local status of a pod that was not observed or not admitted yet. Like the kubelet during an outage of the
+ * runtime, it reports no containers: they may run since an earlier agent. The kubelet has no message here.
  */
-export function unseenStatus(desired: DesiredNow, why: string): PodStatus {
+export function unobservedStatus(desired: DesiredPodView, why: string): PodStatus {
   return {
     phase: "Pending",
     message: why,
@@ -99,20 +100,23 @@ export function unseenStatus(desired: DesiredNow, why: string): PodStatus {
 }
 
 /**
- * The phase, from the containers: Pending until the pod is initialized and each has run once, then Running. Succeeded and Failed are for a pod that has come to
- * its end by itself, and are said only when nothing of it runs any more. A pod of the API that is deleted has come to its end then,
- * whether all of it succeeded or not; a static pod that is taken away stays what it was.
+ * The phase, computed from the containers: Pending until the pod is initialized and each container has run once, then
+ * Running. Succeeded and Failed are for a completed pod, and only after all its containers have stopped. A deleted pod
+ * of the API is then complete as well; a static pod whose manifest is removed keeps its phase.
  */
-function podPhase({ desired, observed, stage }: StatusScene, statuses: readonly ContainerStatus[]): PodPhase {
-  const outcome = outcomeIn(stage);
-  if (isFinal(stage) && outcome !== undefined) return outcome.phase;
-  if (isFinal(stage) && desired.source.kind === "api")
+function podPhase({ desired, observed, stage }: StatusInput, statuses: readonly ContainerStatus[]): PodPhase {
+  const outcome = outcomeOfStage(stage);
+  if (haveContainersStopped(stage) && outcome !== undefined) return outcome.phase;
+  if (haveContainersStopped(stage) && desired.source.kind === "api")
     return statuses.every(({ state }) => state?.terminated?.exitCode === 0) ? "Succeeded" : "Failed";
   const hasRun = (name: string) =>
-    observed.clearedAttempts.has(name) ||
-    observed.containers.some((each) => each.name === name && each.state !== "created" && !awaitsHook(observed, each));
+    observed.removedAttempts.has(name) ||
+    observed.containers.some(
+      (each) => each.name === name && each.state !== "created" && !awaitsPostStart(observed, each),
+    );
   const { pod } = desired;
   const [sandbox] = observed.sandboxes;
-  const begins = sandbox?.ready === true && !isCleared(pod, observed) && !isInitialized(pod, observed, sandbox.id);
-  return !begins && pod.spec.containers.every(({ name }) => hasRun(name)) ? "Running" : "Pending";
+  const isInitializing =
+    sandbox?.ready === true && !isRemovedForRestart(pod, observed) && !isInitialized(pod, observed, sandbox.id);
+  return !isInitializing && pod.spec.containers.every(({ name }) => hasRun(name)) ? "Running" : "Pending";
 }

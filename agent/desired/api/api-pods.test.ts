@@ -1,146 +1,148 @@
 import { describe, expect, test } from "bun:test";
 import { KubeError } from "../../../kube/error.ts";
 import { pods } from "../../../kube/resource.ts";
-import type { FollowListener } from "../../../kube/watch/reflector.ts";
+import type { ReflectorListener } from "../../../kube/watch/reflector.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { FakeClock, rest } from "../../../test/fakes/clock.ts";
+import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
 import { FakeKube } from "../../../test/fakes/kube.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
-import { followApiPods } from "./api-pods.ts";
+import { watchApiPods } from "./api-pods.ts";
 
-/** A node `n`, and what it hears of its pods: `what should run` on the left, `who tells of it` in brackets. */
-async function createScene({ isFollowing = true } = {}) {
+/** Watches the pods of node `n`. Returns the updates of desired pods, and the listener's calls in brackets. */
+async function createFixture({ isFollowing = true } = {}) {
   const clock = new FakeClock();
   const log = new FakeLog();
   const kube = new FakeKube({ clock });
-  const heard: string[] = [];
-  const told: Pod[] = [];
+  const calls: string[] = [];
+  const reported: Pod[] = [];
   const end = new AbortController();
   const nameOf = ({ metadata }: Pod) =>
     `${metadata.name}${metadata.deletionTimestamp === undefined ? "" : " (deleted)"}`;
-  const settings = {
+  const options = {
     kube,
     nodeName: "n",
     log,
-    async hear(news: Parameters<Parameters<typeof followApiPods>[0]["hear"]>[0]) {
-      if (news.kind === "complete")
-        heard.push(`all: ${[...news.pods.map(nameOf), ...(news.unreadable ?? []).map((uid) => `${uid}?`)].join(" ")}`);
-      else if (news.kind === "changed") heard.push(`changed: ${nameOf(news.pod)}`);
-      else heard.push("gone");
+    async applyUpdate(update: Parameters<Parameters<typeof watchApiPods>[0]["applyUpdate"]>[0]) {
+      if (update.kind === "complete")
+        calls.push(
+          `all: ${[...update.pods.map(nameOf), ...(update.unreadable ?? []).map((uid) => `${uid}?`)].join(" ")}`,
+        );
+      else if (update.kind === "changed") calls.push(`changed: ${nameOf(update.pod)}`);
+      else calls.push("gone");
     },
     listener: {
-      seen(pod: Pod) {
-        told.push(pod);
-        heard.push(`[${nameOf(pod)}]`);
+      onObserved(pod: Pod) {
+        reported.push(pod);
+        calls.push(`[${nameOf(pod)}]`);
       },
-      gone: (pod: Pod) => heard.push(`[${nameOf(pod)} is gone]`),
-      unreadable: (pod: Pod, problem: string) => heard.push(`[${nameOf(pod)}: ${problem}]`),
-      complete: () => heard.push("[all]"),
-      away: () => heard.push("[away]"),
-      back: () => heard.push("[back]"),
+      onDeleted: (pod: Pod) => calls.push(`[${nameOf(pod)} is gone]`),
+      onUnreadable: (pod: Pod, problem: string) => calls.push(`[${nameOf(pod)}: ${problem}]`),
+      onListed: () => calls.push("[all]"),
+      onDisconnected: () => calls.push("[away]"),
+      onRecovery: () => calls.push("[back]"),
     },
   };
-  const follow = () => followApiPods(settings, end.signal);
+  const follow = () => watchApiPods(options, end.signal);
   if (isFollowing) void follow();
-  await rest();
+  await settlePromises();
   const make = async (name: string, metadata: Partial<Pod["metadata"]> = {}, nodeName = "n") => {
     const spec = { containers: [{ name: "a", image: "busybox:1" }], nodeName };
     await kube.user.create(pods("shop"), { metadata: { name, namespace: "shop", ...metadata }, spec });
-    await rest();
+    await settlePromises();
   };
-  return { clock, log, kube, told, make, follow, stop: () => end.abort(), heard: () => heard.splice(0) };
+  return { clock, log, kube, reported, make, follow, stop: () => end.abort(), received: () => calls.splice(0) };
 }
 const mirror = { annotations: { "kubernetes.io/config.mirror": "0a" } };
 
-test("everything is heard first, then every change; who tells of a pod sees it before", async () => {
-  const scene = await createScene({ isFollowing: false });
-  await scene.make("web");
-  void scene.follow();
-  await rest();
-  expect(scene.heard()).toEqual(["[web]", "[all]", "all: web"]);
-  await scene.make("db");
-  await scene.kube.user.delete(pods("shop"), "db", { gracePeriodSeconds: 9 });
-  await rest();
-  expect(scene.heard()).toEqual(["[db]", "changed: db", "[db (deleted)]", "changed: db (deleted)"]);
-  await scene.kube.user.delete(pods("shop"), "db", { gracePeriodSeconds: 0 });
-  await rest();
-  expect(scene.heard().slice(-2)).toEqual(["[db (deleted) is gone]", "gone"]);
+test("the first update is the complete list, then come changes; the listener receives each pod before the update", async () => {
+  const fixture = await createFixture({ isFollowing: false });
+  await fixture.make("web");
+  void fixture.follow();
+  await settlePromises();
+  expect(fixture.received()).toEqual(["[web]", "[all]", "all: web"]);
+  await fixture.make("db");
+  await fixture.kube.user.delete(pods("shop"), "db", { gracePeriodSeconds: 9 });
+  await settlePromises();
+  expect(fixture.received()).toEqual(["[db]", "changed: db", "[db (deleted)]", "changed: db (deleted)"]);
+  await fixture.kube.user.delete(pods("shop"), "db", { gracePeriodSeconds: 0 });
+  await settlePromises();
+  expect(fixture.received().slice(-2)).toEqual(["[db (deleted) is gone]", "gone"]);
 });
 
-test("a pod that is bound to this node has come; those of other nodes are not heard of", async () => {
-  const scene = await createScene();
-  scene.heard();
-  await scene.make("web", {}, "other");
-  expect(scene.heard()).toEqual([]);
+test("a pod that is bound to this node is added, and pods of other nodes are not received", async () => {
+  const fixture = await createFixture();
+  fixture.received();
+  await fixture.make("web", {}, "other");
+  expect(fixture.received()).toEqual([]);
 });
 
-test("a mirror pod is not what should run, and only told of", async () => {
-  const scene = await createScene();
-  scene.heard();
-  await scene.make("static", mirror);
-  await scene.kube.user.delete(pods("shop"), "static", { gracePeriodSeconds: 0 });
-  await rest();
-  expect(scene.heard()).toEqual(["[static]", "[static (deleted)]", "[static (deleted) is gone]"]);
+test("a mirror pod reaches the listener, but is not desired", async () => {
+  const fixture = await createFixture();
+  fixture.received();
+  await fixture.make("static", mirror);
+  await fixture.kube.user.delete(pods("shop"), "static", { gracePeriodSeconds: 0 });
+  await settlePromises();
+  expect(fixture.received()).toEqual(["[static]", "[static (deleted)]", "[static (deleted) is gone]"]);
 });
 
-test("while the API server is away nothing changes, which is for the connection to say; what was missed is heard when it is back", async () => {
-  const scene = await createScene();
-  await scene.make("web");
-  scene.heard();
-  scene.kube.goDown();
-  await scene.clock.advance(60_000);
-  expect(scene.heard()).toEqual(["[away]"]);
-  scene.kube.comeBack();
-  await scene.clock.advance(60_000);
-  expect(scene.heard()).toContain("[back]");
-  expect(scene.log.told()).toEqual([]);
+test("an outage changes nothing and is logged by the connection only; missed changes arrive after it", async () => {
+  const fixture = await createFixture();
+  await fixture.make("web");
+  fixture.received();
+  fixture.kube.goDown();
+  await fixture.clock.advance(60_000);
+  expect(fixture.received()).toEqual(["[away]"]);
+  fixture.kube.comeBack();
+  await fixture.clock.advance(60_000);
+  expect(fixture.received()).toContain("[back]");
+  expect(fixture.log.takeLines()).toEqual([]);
 });
 
-test("a server that refuses to tell of pods is told of once, and so is the end of that, also where it was away before", async () => {
-  const scene = await createScene();
+test("a server that forbids the watch of pods is logged once, and so is its recovery, also after an outage", async () => {
+  const fixture = await createFixture();
   const forbidden = Array.from({ length: 5 }, () => new KubeError("FORBIDDEN", "pods is forbidden", { status: 403 }));
-  scene.kube.goDown();
-  await scene.clock.advance(5_000);
-  scene.kube.failures = { watch: forbidden };
-  scene.kube.comeBack();
-  await scene.clock.advance(120_000);
-  expect(scene.log.told()).toEqual([
-    "error: pods cannot be heard of from the API server: pods is forbidden; those known stay as they are",
-    "info: pods are heard of from the API server again",
+  fixture.kube.goDown();
+  await fixture.clock.advance(5_000);
+  fixture.kube.failures = { watch: forbidden };
+  fixture.kube.comeBack();
+  await fixture.clock.advance(120_000);
+  expect(fixture.log.takeLines()).toEqual([
+    "error: cannot receive pods from the API server: pods is forbidden; the known pods stay as they are",
+    "info: pods are received from the API server again",
   ]);
 });
 
-test("a pod that went while the past was forgotten is gone", async () => {
-  const scene = await createScene();
-  await scene.make("web");
-  await scene.make("db");
-  scene.heard();
-  scene.kube.goDown();
-  await rest();
-  await scene.kube.user.delete(pods("shop"), "db", { gracePeriodSeconds: 0 });
-  scene.kube.compact();
-  scene.kube.comeBack();
-  await scene.clock.advance(60_000);
-  const heard = scene.heard();
-  expect(heard).toContain("[db is gone]");
-  expect(heard).toContain("all: web");
+test("a pod that was deleted before a new list is removed", async () => {
+  const fixture = await createFixture();
+  await fixture.make("web");
+  await fixture.make("db");
+  fixture.received();
+  fixture.kube.goDown();
+  await settlePromises();
+  await fixture.kube.user.delete(pods("shop"), "db", { gracePeriodSeconds: 0 });
+  fixture.kube.compact();
+  fixture.kube.comeBack();
+  await fixture.clock.advance(60_000);
+  const calls = fixture.received();
+  expect(calls).toContain("[db is gone]");
+  expect(calls).toContain("all: web");
 });
 
-test("what is no pod is left aside, and one that was known before stays as it was", async () => {
-  const scene = await createScene({ isFollowing: false });
+test("a pod that cannot be decoded is ignored, and its last valid version stays", async () => {
+  const fixture = await createFixture({ isFollowing: false });
   const good = (name: string): Pod => ({
     metadata: { uid: `${name}-1`, name, namespace: "shop" },
     spec: { containers: [] },
   });
   const bad = (name: string) => ({ metadata: { uid: `${name}-1`, name, namespace: "shop" } }) as unknown as Pod;
-  scene.kube.follow = async (_resource, _selector, listener) => {
-    const { replaced, changed } = listener as unknown as FollowListener<Pod>;
-    replaced([good("web"), bad("db")], "1", false);
-    changed("modified", bad("web"));
-    replaced([bad("web")], "2", false);
+  fixture.kube.listAndWatch = async (_resource, _selector, listener) => {
+    const { onReplaced, onChanged } = listener as unknown as ReflectorListener<Pod>;
+    onReplaced([good("web"), bad("db")], "1", false);
+    onChanged("modified", bad("web"));
+    onReplaced([bad("web")], "2", false);
   };
-  await scene.follow();
-  expect(scene.heard()).toEqual([
+  await fixture.follow();
+  expect(fixture.received()).toEqual([
     "[db: spec.containers: Required value]",
     "[web]",
     "[all]",
@@ -152,11 +154,11 @@ test("what is no pod is left aside, and one that was known before stays as it wa
     "[all]",
     "all: web",
   ]);
-  const left = "what the API server says of a pod cannot be read, and is left aside: spec.containers: Required value";
-  expect(scene.log.told()).toEqual([`warn: ${left}`, `warn: ${left}`]);
+  const left = "ignoring a pod from the API server that cannot be decoded: spec.containers: Required value";
+  expect(fixture.log.takeLines()).toEqual([`warn: ${left}`, `warn: ${left}`]);
 });
 
-describe("of what is no pod it is said where and why, and the others are heard of", () => {
+describe("a pod that cannot be decoded is reported with field and reason, and the others are received", () => {
   const container = { name: "a" };
   const rows: readonly (readonly [odd: object, problem: string])[] = [
     [{ containers: [null] }, "spec.containers[0]: Invalid type: got null, expected object"],
@@ -178,51 +180,58 @@ describe("of what is no pod it is said where and why, and the others are heard o
   ];
   for (const [spec, problem] of rows)
     test(problem, async () => {
-      const scene = await createScene({ isFollowing: false });
+      const fixture = await createFixture({ isFollowing: false });
       const podOf = (name: string, of: object) =>
         ({ metadata: { uid: name, name, namespace: "shop" }, spec: of }) as Pod;
-      scene.kube.follow = async (_resource, _selector, listener) => {
-        const { replaced, changed } = listener as unknown as FollowListener<Pod>;
-        replaced([podOf("odd", spec), podOf("web", { containers: [container] })], "1", false);
-        changed("modified", podOf("odd", spec));
-        changed("deleted", podOf("odd", spec));
+      fixture.kube.listAndWatch = async (_resource, _selector, listener) => {
+        const { onReplaced, onChanged } = listener as unknown as ReflectorListener<Pod>;
+        onReplaced([podOf("odd", spec), podOf("web", { containers: [container] })], "1", false);
+        onChanged("modified", podOf("odd", spec));
+        onChanged("deleted", podOf("odd", spec));
       };
-      await scene.follow();
-      expect(scene.heard()).toEqual([`[odd: ${problem}]`, "[web]", "[all]", "all: web odd?", "[odd is gone]", "gone"]);
+      await fixture.follow();
+      expect(fixture.received()).toEqual([
+        `[odd: ${problem}]`,
+        "[web]",
+        "[all]",
+        "all: web odd?",
+        "[odd is gone]",
+        "gone",
+      ]);
     });
 });
 
-test("a field that is null is not given", async () => {
-  const scene = await createScene({ isFollowing: false });
+test("a field that is null is left out", async () => {
+  const fixture = await createFixture({ isFollowing: false });
   const metadata = { uid: "web", name: "web", namespace: "shop", deletionTimestamp: null };
   const spec = { containers: [{ name: "a", ports: null }], initContainers: null, volumes: null };
-  scene.kube.follow = async (_resource, _selector, listener) =>
-    (listener as unknown as FollowListener<Pod>).replaced([{ metadata, spec } as unknown as Pod], "1", false);
-  await scene.follow();
-  expect(scene.heard()).toEqual(["[web]", "[all]", "all: web"]);
-  expect(scene.told.map((pod) => pod.spec as unknown)).toEqual([{ containers: [{ name: "a" }] }]);
+  fixture.kube.listAndWatch = async (_resource, _selector, listener) =>
+    (listener as unknown as ReflectorListener<Pod>).onReplaced([{ metadata, spec } as unknown as Pod], "1", false);
+  await fixture.follow();
+  expect(fixture.received()).toEqual(["[web]", "[all]", "all: web"]);
+  expect(fixture.reported.map((pod) => pod.spec as unknown)).toEqual([{ containers: [{ name: "a" }] }]);
 });
 
-test("who manages which field is not kept", async () => {
-  const scene = await createScene();
-  await scene.make("web", { managedFields: [{ manager: "kubectl", operation: "Update" }] });
-  expect(scene.told.map(({ metadata }) => metadata.managedFields)).toEqual([undefined]);
+test("managedFields are dropped", async () => {
+  const fixture = await createFixture();
+  await fixture.make("web", { managedFields: [{ manager: "kubectl", operation: "Update" }] });
+  expect(fixture.reported.map(({ metadata }) => metadata.managedFields)).toEqual([undefined]);
 });
 
-test("it ends when it is told to", async () => {
-  const scene = await createScene({ isFollowing: false });
-  const done = scene.follow();
-  await rest();
-  scene.stop();
+test("the watch ends when the signal aborts", async () => {
+  const fixture = await createFixture({ isFollowing: false });
+  const done = fixture.follow();
+  await settlePromises();
+  fixture.stop();
   await done;
-  expect(scene.kube.watches).toBe(0);
+  expect(fixture.kube.openWatches).toBe(0);
 });
 
-test("a server that cannot be listed from is no reason to end", async () => {
-  const scene = await createScene({ isFollowing: false });
+test("the watch continues when the list fails", async () => {
+  const fixture = await createFixture({ isFollowing: false });
   const error = () => new KubeError("FORBIDDEN", "no", { status: 403 });
-  scene.kube.failures = { watch: [error()], list: [error()] };
-  void scene.follow();
-  await scene.clock.advance(60_000);
-  expect(scene.heard()).toContain("all: ");
+  fixture.kube.failures = { watch: [error()], list: [error()] };
+  void fixture.follow();
+  await fixture.clock.advance(60_000);
+  expect(fixture.received()).toContain("all: ");
 });

@@ -1,131 +1,132 @@
+import { createKeyedLogOnChange } from "../../../host/async/log-once.ts";
 import type { Log } from "../../../host/log.ts";
-import type { Kube } from "../../../kube/client.ts";
-import { isToldByConnection, type KubeError } from "../../../kube/error.ts";
+import type { KubeClient } from "../../../kube/client.ts";
+import { isLoggedBySessionPool, type KubeError } from "../../../kube/error.ts";
 import { pods } from "../../../kube/resource.ts";
 import type { PodUid } from "../../../proto/ids.ts";
-import { readToldPod } from "../../../proto/kubernetes/decode/api-pod.ts";
+import { decodeApiPod } from "../../../proto/kubernetes/decode/api-pod.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { describeFieldError } from "../../../proto/kubernetes/validation/field-error.ts";
 import { fullNameOf } from "../../decide/pod/desired.ts";
-import { type AsOf, mirroredUid } from "../../decide/sources/api-pod.ts";
-import type { ApiNews } from "../../decide/sources/merge-api.ts";
-import { createTrouble } from "../outage-log.ts";
+import type { ListSnapshot } from "../../decide/sources/api-object.ts";
+import { mirroredUid } from "../../decide/sources/api-pod.ts";
+import type { ApiPodUpdate } from "../../decide/sources/merge-api.ts";
+import { createOutageLog } from "../outage-log.ts";
 
-/** Who wants to hear of every pod of this node as the API server has it, mirror pods among them. None of these may throw. */
+/** Receives every pod of this node as the API server has it, including mirror pods. The callbacks may not throw. */
 export interface ApiPodListener {
-  /** `asOf`: the complete list that the pod was in. */
-  seen(pod: Pod, asOf?: AsOf): void;
-  gone(pod: Pod): void;
-  /** What is said of it cannot be read; told once for each problem. Its `metadata` has a name, a namespace and a uid. */
-  unreadable(pod: Pod, problem: string): void;
-  /** Everything there is has been seen. */
-  complete(): void;
-  /** The API server cannot be heard; what was seen stays as it was. */
-  away(error: KubeError): void;
-  back(): void;
+  /** `asOf` is set if the pod came with a complete list. */
+  onObserved(pod: Pod, snapshot?: ListSnapshot): void;
+  onDeleted(pod: Pod): void;
+  /** The pod cannot be decoded; called once per problem. Its `metadata` has a name, a namespace and a uid. */
+  onUnreadable(pod: Pod, problem: string): void;
+  /** A complete list was processed. */
+  onListed(): void;
+  /** The watch has failed; the known pods stay as they are. */
+  onDisconnected(error: KubeError): void;
+  onRecovery(): void;
 }
 
-export interface ApiPodsSettings {
-  readonly kube: Pick<Kube, "follow">;
+export interface ApiPodsOptions {
+  readonly kube: Pick<KubeClient, "listAndWatch">;
   readonly nodeName: string;
   readonly log: Log;
-  /** Takes the word on what should run here. */
-  readonly hear: (news: ApiNews) => Promise<void>;
+  /** Applies an update of the desired pods. */
+  readonly applyUpdate: (update: ApiPodUpdate) => Promise<void>;
   readonly listener: ApiPodListener;
 }
 
 /**
- * Follows the pods that are bound to this node until the signal aborts; never rejects. Nothing else is waited for. While the API
- * server is away what is wanted stays as it is.
+ * Watches the pods that are bound to this node until the signal aborts; never rejects. It does not wait for updates to
+ * be applied. During an outage of the API server the desired pods stay as they are.
  */
-export async function followApiPods(settings: ApiPodsSettings, signal: AbortSignal): Promise<void> {
-  const { kube, nodeName, log, listener } = settings;
+export async function watchApiPods(options: ApiPodsOptions, signal: AbortSignal): Promise<void> {
+  const { kube, nodeName, log, listener } = options;
   const known = new Map<string, Pod>();
-  const trouble = createTrouble(log, {}, "pods are heard of from the API server again");
+  const outageLog = createOutageLog(log, {}, "pods are received from the API server again");
 
-  function hear(news: ApiNews): void {
-    settings.hear(news).catch((error: unknown) => {
-      log.error({ err: error }, "what the API server says of pods cannot be taken");
+  function apply(update: ApiPodUpdate): void {
+    options.applyUpdate(update).catch((error: unknown) => {
+      log.error({ err: error }, "cannot apply an update of pods from the API server");
     });
   }
 
-  const odd = createOddPods(log, listener);
+  const unreadablePods = createUnreadablePods(log, listener);
 
-  /** What is no pod as we know them changes nothing: one that runs stays as it was. */
-  function readable(told: Pod): readonly Pod[] {
-    const { object: pod, problem } = readToldPod(told);
+  /** Decodes a pod. If it cannot be decoded, its last valid version stays. */
+  function decode(received: Pod): readonly Pod[] {
+    const { object: pod, problem } = decodeApiPod(received);
     if (problem === undefined) {
-      odd.forget(pod);
+      unreadablePods.forget(pod);
       return [pod];
     }
-    odd.met(told, describeFieldError(problem));
-    const before = known.get(told.metadata.uid ?? "");
-    return before === undefined ? [] : [before];
+    unreadablePods.report(received, describeFieldError(problem));
+    const lastValid = known.get(received.metadata.uid ?? "");
+    return lastValid === undefined ? [] : [lastValid];
   }
 
-  const own = (pod: Pod) => mirroredUid(pod) === undefined;
-  const see = (pod: Pod, asOf?: AsOf) => {
+  const isNotMirror = (pod: Pod) => mirroredUid(pod) === undefined;
+  const store = (pod: Pod, snapshot?: ListSnapshot) => {
     known.set(pod.metadata.uid ?? "", pod);
-    listener.seen(pod, asOf);
+    listener.onObserved(pod, snapshot);
   };
-  const lose = (pod: Pod) => {
+  const remove = (pod: Pod) => {
     known.delete(pod.metadata.uid ?? "");
-    listener.gone(pod);
+    listener.onDeleted(pod);
   };
 
-  // A status can only be told once it is known of whom: those who tell it hear of a pod first.
-  const follow = {
-    replaced(told: readonly Pod[], resourceVersion: string, hasGoneBack: boolean) {
-      const all = told.flatMap(readable);
+  // The listener comes first: the status reporter must know a pod before the loop reports its status.
+  const reflectorListener = {
+    onReplaced(listed: readonly Pod[], resourceVersion: string, isRolledBack: boolean) {
+      const all = listed.flatMap(decode);
       const uids = new Set(all.map(({ metadata }) => metadata.uid));
-      for (const pod of [...known.values()]) if (!uids.has(pod.metadata.uid)) lose(pod);
-      for (const pod of all) see(pod, { resourceVersion, hasGoneBack });
-      listener.complete();
-      // Those of an earlier agent run on, too.
-      const unreadable = told.flatMap(({ metadata: { uid } }) =>
+      for (const pod of [...known.values()]) if (!uids.has(pod.metadata.uid)) remove(pod);
+      for (const pod of all) store(pod, { resourceVersion, isRolledBack });
+      listener.onListed();
+      // Pods of an earlier agent that cannot be decoded keep running, too.
+      const unreadable = listed.flatMap(({ metadata: { uid } }) =>
         uid === undefined || uids.has(uid) ? [] : (uid as PodUid),
       );
-      hear({ kind: "complete", pods: all.filter(own), ...(unreadable.length > 0 && { unreadable }) });
+      apply({ kind: "complete", pods: all.filter(isNotMirror), ...(unreadable.length > 0 && { unreadable }) });
     },
-    changed(kind: "added" | "modified" | "deleted", told: Pod) {
+    onChanged(kind: "added" | "modified" | "deleted", receivedPod: Pod) {
       if (kind === "deleted") {
-        const pod = known.get(told.metadata.uid ?? "") ?? told;
-        odd.forget(told);
-        lose(pod);
-        if (own(pod)) hear({ kind: "gone", uid: pod.metadata.uid as PodUid });
+        const pod = known.get(receivedPod.metadata.uid ?? "") ?? receivedPod;
+        unreadablePods.forget(receivedPod);
+        remove(pod);
+        if (isNotMirror(pod)) apply({ kind: "gone", uid: pod.metadata.uid as PodUid });
         return;
       }
-      for (const pod of readable(told)) {
-        see(pod);
-        if (own(pod)) hear({ kind: "changed", pod });
+      for (const pod of decode(receivedPod)) {
+        store(pod);
+        if (isNotMirror(pod)) apply({ kind: "changed", pod });
       }
     },
-    away(error: KubeError) {
-      if (!isToldByConnection(error))
-        trouble.met(`pods cannot be heard of from the API server: ${error.message}; those known stay as they are`);
-      listener.away(error);
+    onOutage(error: KubeError) {
+      if (!isLoggedBySessionPool(error))
+        outageLog.report(`cannot receive pods from the API server: ${error.message}; the known pods stay as they are`);
+      listener.onDisconnected(error);
     },
-    back() {
-      trouble.over();
-      listener.back();
+    onRecovered() {
+      outageLog.clear();
+      listener.onRecovery();
     },
   };
-  await kube.follow(pods(), { fieldSelector: `spec.nodeName=${nodeName}` }, follow, signal);
+  await kube.listAndWatch(pods(), { fieldSelector: `spec.nodeName=${nodeName}` }, reflectorListener, signal);
 }
 
-/** Tells of each pod that cannot be read, once for each thing that is wrong with it. */
-function createOddPods(log: Log, listener: Pick<ApiPodListener, "unreadable">) {
-  const told = new Map<unknown, string>();
+/** Logs and reports each pod that cannot be decoded, once per problem. */
+function createUnreadablePods(log: Log, listener: Pick<ApiPodListener, "onUnreadable">) {
+  const reported = createKeyedLogOnChange<unknown>();
   return {
-    met(pod: Pod, problem: string): void {
+    report(pod: Pod, problem: string): void {
       const { uid, name, namespace } = pod.metadata;
-      if (told.get(uid) === problem) return;
-      told.set(uid, problem);
+      if (!reported.shouldLog(uid, problem)) return;
       const isNamed = [uid, name, namespace].every((each) => typeof each === "string" && each !== "");
-      const whose = isNamed ? fullNameOf(pod) : name;
-      log.warn({ pod: whose, uid }, `what the API server says of a pod cannot be read, and is left aside: ${problem}`);
-      if (isNamed) listener.unreadable(pod, problem);
+      const podName = isNamed ? fullNameOf(pod) : name;
+      log.warn({ pod: podName, uid }, `ignoring a pod from the API server that cannot be decoded: ${problem}`);
+      if (isNamed) listener.onUnreadable(pod, problem);
     },
-    forget: ({ metadata }: Pod) => void told.delete(metadata.uid),
+    forget: ({ metadata }: Pod) => reported.clear(metadata.uid),
   };
 }

@@ -1,45 +1,45 @@
 import { expect, test } from "bun:test";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { ObjectMeta, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { roomForAll } from "../../../test/fakes/admission.ts";
-import { FakeClock, rest } from "../../../test/fakes/clock.ts";
+import { unconstrainedAdmission } from "../../../test/fakes/admission.ts";
+import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import type { SourceKind } from "../../decide/pod/desired.ts";
-import { createPodRecords } from "../pod-checkpoints.ts";
+import { createPodCheckpoints } from "../pod-checkpoints.ts";
 import { createDesiredPods } from "../pods.ts";
 
-/** A node that is told of its pods by the API server; `restart` is a new agent on the same disk. */
-function createScene(disk = new FakeDisk(() => 0), kinds: readonly SourceKind[] = ["api"]) {
+/** A node with pods from the API server; `restart` is a new agent on the same disk. */
+function createApiNode(disk = new FakeDisk(() => 0), sourceKinds: readonly SourceKind[] = ["api"]) {
   const clock = new FakeClock();
   const log = new FakeLog();
-  const heard: string[] = [];
+  const calls: string[] = [];
   const desired = createDesiredPods({
-    records: createPodRecords(disk.at("/root"), log),
+    checkpoints: createPodCheckpoints(disk.at("/root"), log),
     clock,
     log,
-    kinds,
-    hasSilentSource: false,
-    admission: roomForAll,
-    refused: () => {},
-    wake: (uid) => heard.push(`wake ${uid}`),
-    interrupt: (uid) => heard.push(`interrupt ${uid}`),
-    complete: () => heard.push("complete"),
+    sourceKinds,
+    hasUnavailableSource: false,
+    admission: unconstrainedAdmission,
+    onManifestErrors: () => {},
+    wake: (uid) => calls.push(`wake ${uid}`),
+    interrupt: (uid) => calls.push(`interrupt ${uid}`),
+    onAllSourcesReady: () => calls.push("complete"),
   });
   return {
     clock,
     log,
     disk,
     desired,
-    told: () => heard.splice(0),
-    complete: (...pods: readonly Pod[]) => desired.hear({ kind: "complete", pods }),
-    changed: (pod: Pod) => desired.hear({ kind: "changed", pod }),
-    gone: (uid: PodUid) => desired.hear({ kind: "gone", uid }),
+    takeCalls: () => calls.splice(0),
+    complete: (...pods: readonly Pod[]) => desired.applyApiUpdate({ kind: "complete", pods }),
+    changed: (pod: Pod) => desired.applyApiUpdate({ kind: "changed", pod }),
+    gone: (uid: PodUid) => desired.applyApiUpdate({ kind: "gone", uid }),
     records: () => disk.paths().filter((path) => path.endsWith(".json")),
-    restart: () => createScene(disk, kinds),
-    wanted: (uid: PodUid) => {
+    restart: () => createApiNode(disk, sourceKinds),
+    getPod: (uid: PodUid) => {
       const pod = desired.get(uid);
-      if (pod === undefined || pod === "unknown") throw new Error(`nobody wants it: ${pod}`);
+      if (pod === undefined || pod === "unknown") throw new Error(`it is not desired: ${pod}`);
       return pod;
     },
   };
@@ -52,186 +52,186 @@ const podOf = (uid: string, metadata: Partial<ObjectMeta> = {}): Pod => ({
 });
 const deletedPod = podOf("web", { deletionTimestamp: "2026-01-01T00:00:20Z", deletionGracePeriodSeconds: 20 });
 
-test("until the API server has said all that there is, what is not known is unknown", async () => {
-  const scene = createScene();
-  await scene.desired.restore();
-  await scene.changed(podOf("web"));
-  expect(scene.desired.get("db" as PodUid)).toBe("unknown");
-  await scene.complete(podOf("web"));
-  expect(scene.desired.get("db" as PodUid)).toBeUndefined();
-  expect(scene.told()).toEqual(["wake web", "complete"]);
+test("until the first complete list a pod that is not listed is unknown", async () => {
+  const node = createApiNode();
+  await node.desired.restore();
+  await node.changed(podOf("web"));
+  expect(node.desired.get("db" as PodUid)).toBe("unknown");
+  await node.complete(podOf("web"));
+  expect(node.desired.get("db" as PodUid)).toBeUndefined();
+  expect(node.takeCalls()).toEqual(["wake web", "complete"]);
 });
 
-test("a pod of an earlier agent is unheard until the API server has spoken, and goes on then, whatever other sources do", async () => {
-  const first = createScene();
+test("a pod of an earlier agent is unconfirmed until the API server's first list, and continues then, whatever other sources do", async () => {
+  const first = createApiNode();
   await first.desired.restore();
   await first.complete(podOf("web"));
-  expect(first.wanted(web).isUnheard).toBeUndefined();
-  const next = createScene(first.disk, ["api", "http"]);
+  expect(first.getPod(web).isUnconfirmed).toBeUndefined();
+  const next = createApiNode(first.disk, ["api", "http"]);
   await next.desired.restore();
-  expect(next.wanted(web).isUnheard).toBe(true);
-  expect(next.told()).toEqual([]);
+  expect(next.getPod(web).isUnconfirmed).toBe(true);
+  expect(next.takeCalls()).toEqual([]);
   await next.complete(podOf("web"));
-  expect(next.wanted(web).isUnheard).toBeUndefined();
-  expect(next.told()).toEqual(["wake web"]);
+  expect(next.getPod(web).isUnconfirmed).toBeUndefined();
+  expect(next.takeCalls()).toEqual(["wake web"]);
 });
 
-test("a hundred pods that come one by one begin at once, and do not wait for each other's records", async () => {
-  const scene = createScene();
-  await scene.desired.restore();
+test("a hundred pods that arrive one by one start at once and do not wait for each other's checkpoints", async () => {
+  const node = createApiNode();
+  await node.desired.restore();
   const written = Promise.withResolvers<void>();
-  scene.disk.after = (verb) => (verb === "write" ? written.promise : undefined);
+  node.disk.after = (verb) => (verb === "write" ? written.promise : undefined);
   const pods = Array.from({ length: 100 }, (_, i) => podOf(`p${i}`));
-  const recorded = Promise.all(pods.map(scene.changed));
-  await rest();
-  expect(scene.told()).toEqual(pods.map(({ metadata }) => `wake ${metadata.uid}`));
+  const recorded = Promise.all(pods.map(node.changed));
+  await settlePromises();
+  expect(node.takeCalls()).toEqual(pods.map(({ metadata }) => `wake ${metadata.uid}`));
   written.resolve();
   await recorded;
-  expect(scene.records()).toHaveLength(100);
+  expect(node.records()).toHaveLength(100);
 });
 
-test("an end is recorded before anybody hears of it", async () => {
-  const scene = createScene();
-  await scene.desired.restore();
-  await scene.complete(podOf("web"));
-  scene.told();
+test("a termination is saved before the loop is notified", async () => {
+  const node = createApiNode();
+  await node.desired.restore();
+  await node.complete(podOf("web"));
+  node.takeCalls();
   const written = Promise.withResolvers<void>();
-  scene.disk.after = (verb) => (verb === "write" ? written.promise : undefined);
-  const ended = scene.changed(deletedPod);
-  await rest();
-  expect(scene.told()).toEqual([]);
+  node.disk.after = (verb) => (verb === "write" ? written.promise : undefined);
+  const ended = node.changed(deletedPod);
+  await settlePromises();
+  expect(node.takeCalls()).toEqual([]);
   written.resolve();
   await ended;
-  expect(scene.told()).toEqual(["interrupt web"]);
-  const next = scene.restart();
+  expect(node.takeCalls()).toEqual(["interrupt web"]);
+  const next = node.restart();
   await next.desired.restore();
-  expect(next.wanted(web).termination?.gracePeriodSeconds).toBe(20);
+  expect(next.getPod(web).termination?.gracePeriodSeconds).toBe(20);
 });
 
-test("a label set on a pod that ends is heard of, and gives up nothing that is under way; a shorter grace does", async () => {
-  const scene = createScene();
-  await scene.desired.restore();
-  await scene.complete(podOf("web"));
-  await scene.changed(deletedPod);
-  scene.told();
-  await scene.changed({ ...deletedPod, metadata: { ...deletedPod.metadata, labels: { tier: "front" } } });
-  expect(scene.told()).toEqual(["wake web"]);
-  await scene.changed(podOf("web", { ...deletedPod.metadata, deletionGracePeriodSeconds: 2 }));
-  expect(scene.told()).toEqual(["interrupt web"]);
+test("a new label on a terminating pod wakes it without an interruption; a shorter grace period interrupts it", async () => {
+  const node = createApiNode();
+  await node.desired.restore();
+  await node.complete(podOf("web"));
+  await node.changed(deletedPod);
+  node.takeCalls();
+  await node.changed({ ...deletedPod, metadata: { ...deletedPod.metadata, labels: { tier: "front" } } });
+  expect(node.takeCalls()).toEqual(["wake web"]);
+  await node.changed(podOf("web", { ...deletedPod.metadata, deletionGracePeriodSeconds: 2 }));
+  expect(node.takeCalls()).toEqual(["interrupt web"]);
 });
 
-test("the status that we told comes back, and nothing is written or woken by it", async () => {
-  const scene = createScene();
-  await scene.desired.restore();
-  await scene.complete(podOf("web"));
-  scene.told();
-  scene.disk.before = (verb) => {
+test("an update that contains only our own status writes nothing and wakes no pod", async () => {
+  const node = createApiNode();
+  await node.desired.restore();
+  await node.complete(podOf("web"));
+  node.takeCalls();
+  node.disk.before = (verb) => {
     if (verb === "write") throw new Error("nothing is to be written");
   };
-  await scene.changed({ ...podOf("web", { resourceVersion: "2" }), status: { phase: "Running" } });
-  expect(scene.told()).toEqual([]);
-  expect(scene.wanted(web).pod.status?.phase).toBe("Running");
-  expect(scene.log.told()).toEqual([]);
+  await node.changed({ ...podOf("web", { resourceVersion: "2" }), status: { phase: "Running" } });
+  expect(node.takeCalls()).toEqual([]);
+  expect(node.getPod(web).pod.status?.phase).toBe("Running");
+  expect(node.log.takeLines()).toEqual([]);
 });
 
-test("a pod that is gone from the node stays known as long as the API server has it", async () => {
-  const scene = createScene();
-  await scene.desired.restore();
-  await scene.complete(podOf("web"));
-  await scene.changed(deletedPod);
-  scene.told();
-  await scene.desired.finished(web);
-  await scene.changed({ ...deletedPod, status: { phase: "Failed" } });
-  await scene.changed(podOf("web", { ...deletedPod.metadata, deletionGracePeriodSeconds: 0 }));
-  expect(scene.wanted(web).termination).toBeDefined();
-  expect(scene.desired.all()).toEqual([]);
-  await scene.gone(web);
-  // Nobody looks at it any more: there is nothing to be seen.
-  expect(scene.told()).toEqual([]);
-  expect(scene.desired.get(web)).toBeUndefined();
-  expect(scene.records()).toEqual([]);
+test("a finished pod stays known while the API server has it", async () => {
+  const node = createApiNode();
+  await node.desired.restore();
+  await node.complete(podOf("web"));
+  await node.changed(deletedPod);
+  node.takeCalls();
+  await node.desired.onPodFinished(web);
+  await node.changed({ ...deletedPod, status: { phase: "Failed" } });
+  await node.changed(podOf("web", { ...deletedPod.metadata, deletionGracePeriodSeconds: 0 }));
+  expect(node.getPod(web).termination).toBeDefined();
+  expect(node.desired.all()).toEqual([]);
+  await node.gone(web);
+  // The loop does not sync it any more.
+  expect(node.takeCalls()).toEqual([]);
+  expect(node.desired.get(web)).toBeUndefined();
+  expect(node.records()).toEqual([]);
 });
 
-test("so it does while the API server has not spoken to a new agent yet", async () => {
-  const first = createScene();
+test("a finished pod stays known until the API server's first list to a new agent", async () => {
+  const first = createApiNode();
   await first.desired.restore();
   await first.complete(podOf("web"));
   await first.changed(deletedPod);
   const next = first.restart();
   await next.desired.restore();
-  await next.desired.finished(web);
-  expect(next.wanted(web).termination).toBeDefined();
+  await next.desired.onPodFinished(web);
+  expect(next.getPod(web).termination).toBeDefined();
   await next.complete();
-  expect(next.told()).toEqual(["complete"]);
+  expect(next.takeCalls()).toEqual(["complete"]);
   expect(next.records()).toEqual([]);
 });
 
-test("a node that starts without its API server knows its pods, and ends none", async () => {
-  const first = createScene();
+test("a node that starts without its API server restores its pods and terminates none", async () => {
+  const first = createApiNode();
   await first.desired.restore();
   await first.complete(podOf("web"));
   const next = first.restart();
   await next.desired.restore();
-  expect(next.wanted(web).termination).toBeUndefined();
-  expect(next.told()).toEqual([]);
+  expect(next.getPod(web).termination).toBeUndefined();
+  expect(next.takeCalls()).toEqual([]);
   await next.complete();
-  expect(next.wanted(web).termination?.why).toBe("the API server does not have it any more");
+  expect(next.getPod(web).termination?.why).toBe("the API server does not have it any more");
 });
 
-test("a pod of the last agent that the API server has, in words that cannot be read, runs on", async () => {
-  const first = createScene();
+test("a pod of the last agent whose API object cannot be decoded keeps running", async () => {
+  const first = createApiNode();
   await first.desired.restore();
   await first.complete(podOf("web"));
   const next = first.restart();
   await next.desired.restore();
-  await next.desired.hear({ kind: "complete", pods: [], unreadable: [web] });
-  expect(next.wanted(web).termination).toBeUndefined();
+  await next.desired.applyApiUpdate({ kind: "complete", pods: [], unreadable: [web] });
+  expect(next.getPod(web).termination).toBeUndefined();
 });
 
-test("a pod that nobody can judge, by a mistake of ours, waits, and the others begin", async () => {
-  const scene = createScene();
-  await scene.desired.restore();
+test("a pod whose admission throws stays pending, and the others start", async () => {
+  const node = createApiNode();
+  await node.desired.restore();
   const tripping = podOf("web");
   Object.defineProperty(tripping.spec, "nodeSelector", {
     get() {
       throw new Error("a mistake");
     },
   });
-  await scene.complete(tripping, podOf("db"));
-  scene.desired.judge();
-  await rest();
-  expect(scene.wanted(web).admission).toEqual({ kind: "awaited" });
-  expect(scene.wanted("db" as PodUid).admission).toBeUndefined();
-  const line = "error: the pod cannot be judged, and waits";
-  expect(scene.log.told()).toEqual([line, line]);
+  await node.complete(tripping, podOf("db"));
+  node.desired.admitPending();
+  await settlePromises();
+  expect(node.getPod(web).admission).toEqual({ kind: "awaited" });
+  expect(node.getPod("db" as PodUid).admission).toBeUndefined();
+  const line = "error: pod admission failed; the pod stays pending";
+  expect(node.log.takeLines()).toEqual([line, line]);
 });
 
-test("a node that has left its cluster ends the pods of it", async () => {
-  const first = createScene();
+test("a node that has left its cluster terminates the cluster's pods", async () => {
+  const first = createApiNode();
   await first.desired.restore();
   await first.complete(podOf("web"));
-  const next = createScene(first.disk, []);
+  const next = createApiNode(first.disk, []);
   await next.desired.restore();
-  expect(next.told()).toEqual(["interrupt web", "complete"]);
+  expect(next.takeCalls()).toEqual(["interrupt web", "complete"]);
 });
 
-test("a pod of the API does not wait for the one of its name that was deleted by force", async () => {
-  const scene = createScene();
-  await scene.desired.restore();
-  await scene.complete(podOf("web"));
-  await scene.gone(web);
-  await scene.changed(podOf("web-2", { name: "web" }));
-  expect(scene.wanted("web-2" as PodUid).waitsFor).toBeUndefined();
+test("a pod does not wait for a force-deleted pod of the same name", async () => {
+  const node = createApiNode();
+  await node.desired.restore();
+  await node.complete(podOf("web"));
+  await node.gone(web);
+  await node.changed(podOf("web-2", { name: "web" }));
+  expect(node.getPod("web-2" as PodUid).predecessorUid).toBeUndefined();
 });
 
-test("a last word that is kept is there for the next agent, and the first one that is kept stays", async () => {
-  const first = createScene();
+test("a saved final status is restored by the next agent, and is never replaced", async () => {
+  const first = createApiNode();
   await first.desired.restore();
   await first.complete(podOf("web"));
   await first.changed(deletedPod);
-  await first.desired.keepLast(web, { phase: "Succeeded" });
-  await first.desired.keepLast(web, { phase: "Failed" });
+  await first.desired.saveFinalStatus(web, { phase: "Succeeded" });
+  await first.desired.saveFinalStatus(web, { phase: "Failed" });
   const next = first.restart();
   await next.desired.restore();
-  expect(next.wanted(web).lastStatus).toEqual({ phase: "Succeeded" });
+  expect(next.getPod(web).lastStatus).toEqual({ phase: "Succeeded" });
 });

@@ -1,34 +1,35 @@
+import { createKeyedSerialQueue } from "../../../host/async/serial-queue.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { entered } from "../../decide/admission/admission.ts";
+import { withInitialAdmission } from "../../decide/admission/admission.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
-import { type ApiNews, mergeApi } from "../../decide/sources/merge-api.ts";
+import { type ApiPodUpdate, mergeApi } from "../../decide/sources/merge-api.ts";
 import type { PodIndex } from "../pod-index.ts";
 
-/** The part of what should run here that the API server asks for. */
-export interface ApiWord {
-  /** Merged before it returns; resolves when it is recorded, and whom it ends has heard of it. */
-  hear(news: ApiNews): Promise<void>;
+/** The API server as a source of desired pods. */
+export interface ApiPodSource {
+  /** Applies an update synchronously. Resolves when it is saved and the pods it terminates are interrupted. */
+  apply(update: ApiPodUpdate): Promise<void>;
   /**
-   * Nothing is left of the pod on the node. As long as the API server has it, or may have it because it has not said yet, it stays
-   * known, or the next word would begin it anew; but nobody looks at it any more.
+   * Nothing is left of the pod on the node. While the API server has it, or may have it because there was no list yet,
+   * the pod stays known, so that the next update does not start it again; it is not synced any more.
    */
-  finished(pod: DesiredPod): Promise<void>;
-  /** True for a pod that is known only because the API server has it. */
-  isOver(uid: PodUid): boolean;
-  /** Records the last word on a pod that has ended. */
-  keepLast(uid: PodUid, status: PodStatus): Promise<void>;
-  /** Records the pod as it is now, in its turn. */
+  onPodFinished(pod: DesiredPod): Promise<void>;
+  /** True for a finished pod that is known only because the API server still has it. */
+  isFinished(uid: PodUid): boolean;
+  /** Saves the final status of a pod until the API server has accepted it. */
+  saveFinalStatus(uid: PodUid, status: PodStatus): Promise<void>;
+  /** Saves the pod's checkpoint, after earlier writes for the same pod. */
   save(pod: DesiredPod): Promise<void>;
 }
 
-export interface ApiWordSettings {
+export interface ApiPodSourceOptions {
   readonly pods: PodIndex;
-  /** Answers what can be answered of new pods; begins and records them. */
-  readonly begin: (added: readonly DesiredPod[]) => Promise<void>;
+  /** Admits new pods, starts and saves them. */
+  readonly admit: (added: readonly DesiredPod[]) => Promise<void>;
   readonly clock: Clock;
-  /** Neither rejects: a record that cannot be written keeps no pod from running. */
+  /** `save` and `remove` never reject: a pod runs even if its checkpoint cannot be written. */
   readonly save: (pod: DesiredPod) => Promise<void>;
   readonly remove: (uid: PodUid) => Promise<void>;
   readonly wake: (uid: PodUid) => void;
@@ -36,99 +37,92 @@ export interface ApiWordSettings {
 }
 
 /**
- * Each word is merged at once: a hundred pods that come one by one do not wait for each other's records. Records of one pod are
- * written and removed in the order of decisions.
+ * Each update is merged at once: a hundred pods that arrive one by one do not wait for each other's checkpoints. The
+ * writes for one pod happen in the order of the updates.
  */
-export function createApiWord(settings: ApiWordSettings): ApiWord {
-  const { pods, clock, begin, remove, wake, interrupt } = settings;
+export function createApiPodSource(options: ApiPodSourceOptions): ApiPodSource {
+  const { pods, clock, admit, remove, wake, interrupt } = options;
   const present = new Set<string | undefined>();
-  const over = new Set<PodUid>();
-  const writing = new Map<PodUid, Promise<void>>();
-  let hasSpoken = false;
+  const finishedPods = new Set<PodUid>();
+  const enqueueWrite = createKeyedSerialQueue<PodUid>();
+  let hasListed = false;
 
-  function inTurn(uid: PodUid, work: () => Promise<void>): Promise<void> {
-    const done = (writing.get(uid) ?? Promise.resolve()).then(work).finally(() => {
-      if (writing.get(uid) === done) writing.delete(uid);
-    });
-    writing.set(uid, done);
-    return done;
-  }
+  const save = (pod: DesiredPod) => enqueueWrite(pod.uid, () => options.save(pod));
 
-  const save = (pod: DesiredPod) => inTurn(pod.uid, () => settings.save(pod));
-
-  /** Those that the API server has no more. */
-  function lostBy(news: ApiNews): readonly DesiredPod[] {
-    if (news.kind === "changed") return [];
-    const all = news.kind === "gone" ? [pods.get(news.uid) ?? []].flat() : pods.all();
+  /** The pods that the API server does not have any more. */
+  function missingAfter(update: ApiPodUpdate): readonly DesiredPod[] {
+    if (update.kind === "changed") return [];
+    const all = update.kind === "gone" ? [pods.get(update.uid) ?? []].flat() : pods.all();
     return all.filter(({ uid, source }) => source.kind === "api" && !present.has(uid));
   }
 
-  async function drop(pod: DesiredPod): Promise<void> {
-    over.delete(pod.uid);
+  async function removePod(pod: DesiredPod): Promise<void> {
+    finishedPods.delete(pod.uid);
     pods.drop(pod);
-    await inTurn(pod.uid, async () => {
+    await enqueueWrite(pod.uid, async () => {
       if (pods.get(pod.uid) === undefined) await remove(pod.uid);
     });
   }
 
-  /** What an end or a change goes by, such as when it was asked for, has to be known to the next agent too. */
-  async function tell(pod: DesiredPod, whom: (uid: PodUid) => void): Promise<void> {
-    if (over.has(pod.uid)) return;
+  /** Saves before it notifies: the next agent must know, for instance, when the termination was requested. */
+  async function saveAndNotify(pod: DesiredPod, notify: (uid: PodUid) => void): Promise<void> {
+    if (finishedPods.has(pod.uid)) return;
     await save(pod);
-    whom(pod.uid);
+    notify(pod.uid);
   }
 
   return {
-    async hear(news) {
-      const isFirst = !hasSpoken && news.kind === "complete";
-      hasSpoken ||= isFirst;
-      note(present, news);
-      const { changed, ended, refreshed, woken, ...merged } = mergeApi(pods.get, pods.all, news, clock.now());
-      const added = merged.added.map(entered);
-      // What is only refreshed is with the API server at the next start too: it is not written down.
+    async apply(update) {
+      const isFirst = !hasListed && update.kind === "complete";
+      hasListed ||= isFirst;
+      updatePresent(present, update);
+      const { changed, ended, refreshed, woken, ...merged } = mergeApi(pods.get, pods.all, update, clock.now());
+      const added = merged.added.map(withInitialAdmission);
+      // `refreshed` pods are not saved: the next agent gets the same from the API server.
       for (const pod of [...added, ...changed, ...ended, ...refreshed]) pods.put(pod);
-      for (const pod of lostBy(news)) pods.put({ ...pod, isPlaceFree: true });
-      for (const uid of woken) if (!over.has(uid)) wake(uid);
-      // Of what was over before the API server was heard it has not been told: it is looked at once more.
-      if (isFirst) for (const uid of over) if (present.has(uid)) wake(uid);
-      const gone = [...over].filter((uid) => !present.has(uid)).flatMap((uid) => pods.get(uid) ?? []);
+      for (const pod of missingAfter(update)) pods.put({ ...pod, hasReleasedResources: true });
+      for (const uid of woken) if (!finishedPods.has(uid)) wake(uid);
+      // Pods that finished before the first list have not been reported yet: wake them once.
+      if (isFirst) for (const uid of finishedPods) if (present.has(uid)) wake(uid);
+      const gone = [...finishedPods].filter((uid) => !present.has(uid)).flatMap((uid) => pods.get(uid) ?? []);
       await Promise.all([
-        ...gone.map(drop),
-        begin(added),
-        // Only an end, or a shorter grace, gives up what is under way: whatever else changes disturbs no hook of a pod that ends.
-        ...ended.map((pod) => tell(pod, interrupt)),
-        ...changed.map((pod) => tell(pod, wake)),
+        ...gone.map(removePod),
+        admit(added),
+        // Only a termination or a shorter grace period interrupts calls; other changes must not abort a running preStop
+        // hook.
+        ...ended.map((pod) => saveAndNotify(pod, interrupt)),
+        ...changed.map((pod) => saveAndNotify(pod, wake)),
       ]);
     },
-    async finished(pod) {
-      if (!hasSpoken || present.has(pod.uid)) over.add(pod.uid);
-      else await drop(pod);
+    async onPodFinished(pod) {
+      if (!hasListed || present.has(pod.uid)) finishedPods.add(pod.uid);
+      else await removePod(pod);
     },
-    isOver: (uid) => over.has(uid),
-    async keepLast(uid, lastStatus) {
+    isFinished: (uid) => finishedPods.has(uid),
+    async saveFinalStatus(uid, lastStatus) {
       const pod = pods.get(uid);
       if (pod === undefined || pod.source.kind !== "api" || pod.lastStatus !== undefined) return;
-      // Nobody asks for the end of what was deleted by force.
-      if (hasSpoken && !present.has(uid)) return;
-      const kept = { ...pod, lastStatus };
-      pods.put(kept);
-      await save(kept);
+      // The API server does not need the final status of a pod that was force-deleted.
+      if (hasListed && !present.has(uid)) return;
+      const saved = { ...pod, lastStatus };
+      pods.put(saved);
+      await save(saved);
     },
     save,
   };
 }
 
-function note(present: Set<string | undefined>, news: ApiNews): void {
-  switch (news.kind) {
+function updatePresent(present: Set<string | undefined>, update: ApiPodUpdate): void {
+  switch (update.kind) {
     case "complete":
       present.clear();
-      for (const { metadata } of news.pods) present.add(metadata.uid);
-      for (const uid of news.unreadable ?? []) present.add(uid);
+      for (const { metadata } of update.pods) present.add(metadata.uid);
+      for (const uid of update.unreadable ?? []) present.add(uid);
       return;
     case "changed":
-      present.add(news.pod.metadata.uid);
+      present.add(update.pod.metadata.uid);
       return;
     case "gone":
-      present.delete(news.uid);
+      present.delete(update.uid);
   }
 }

@@ -1,76 +1,76 @@
 import type { Log } from "../../../host/log.ts";
-import type { Kube } from "../../../kube/client.ts";
-import { isToldByConnection, type KubeError } from "../../../kube/error.ts";
+import type { KubeClient } from "../../../kube/client.ts";
+import { isLoggedBySessionPool, type KubeError } from "../../../kube/error.ts";
 import type { KubeObject, Resource, Selector } from "../../../kube/resource.ts";
-import type { FollowListener } from "../../../kube/watch/reflector.ts";
-import { createTrouble } from "../outage-log.ts";
+import type { ReflectorListener } from "../../../kube/watch/reflector.ts";
+import { createOutageLog } from "../outage-log.ts";
 
-/** Objects of the cluster as they were heard last, each cut down to what is used of it. */
-export interface Collection<T> {
-  /** Undefined until all of them were read once; the same array until something changes. */
+/** A list of API objects that a watch keeps up to date, each reduced to the fields in use. */
+export interface Informer<T> {
+  /** Undefined until the first list; the same array until something changes. */
   latest(): readonly T[] | undefined;
-  /** Follows them until the signal aborts; never rejects. An outage changes nothing of what was heard. */
-  follow(signal: AbortSignal): Promise<void>;
+  /** Runs the watch until the signal aborts; never rejects. During an outage the objects stay as they are. */
+  run(signal: AbortSignal): Promise<void>;
 }
 
-export interface CollectionSettings<T extends KubeObject> {
-  readonly kube: Pick<Kube, "follow">;
+export interface InformerOptions<T extends KubeObject> {
+  readonly kube: Pick<KubeClient, "listAndWatch">;
   readonly log: Log;
   readonly resource: Resource<T>;
   readonly selector: Selector;
-  /** What is used of an object; undefined for one that is of no use. Whatever a server may send comes here. */
-  readonly kept: (object: T) => T | undefined;
-  /** They were read, or are others now. May not throw. */
-  readonly changed: () => void;
+  /** Reduces an object to the fields in use; undefined to leave it out. The object may be malformed. */
+  readonly transform: (object: T) => T | undefined;
+  /** Called after the first list and after every change. May not throw. */
+  readonly onChange: () => void;
 }
 
-export function createCollection<T extends KubeObject>(settings: CollectionSettings<T>): Collection<T> {
-  const { kube, log, resource, selector, kept, changed } = settings;
+export function createInformer<T extends KubeObject>(options: InformerOptions<T>): Informer<T> {
+  const { kube, log, resource, selector, transform, onChange } = options;
   const { plural } = resource;
   const byName = new Map<string, T>();
-  const trouble = createTrouble(log, {}, `${plural} are read from the API server`);
-  let isRead = false;
+  const outageLog = createOutageLog(log, {}, `${plural} are read from the API server`);
+  let hasSynced = false;
   let latest: readonly T[] | undefined;
 
-  function put(told: T): void {
-    const object = kept(told);
-    if (object === undefined) byName.delete(keyOf(told));
-    else byName.set(keyOf(told), object);
+  function put(received: T): void {
+    const object = transform(received);
+    if (object === undefined) byName.delete(keyOf(received));
+    else byName.set(keyOf(received), object);
   }
 
-  function settle(): void {
+  function notify(): void {
     latest = undefined;
-    changed();
+    onChange();
   }
 
-  const listener: FollowListener<T> = {
-    replaced(objects) {
+  const listener: ReflectorListener<T> = {
+    onReplaced(objects) {
       byName.clear();
       for (const object of objects) put(object);
-      isRead = true;
-      trouble.over();
-      settle();
+      hasSynced = true;
+      outageLog.clear();
+      notify();
     },
-    changed(kind, object) {
+    onChanged(kind, object) {
       if (kind === "deleted") byName.delete(keyOf(object));
       else put(object);
-      settle();
+      notify();
     },
-    away(error: KubeError) {
-      // Later on what was read is good enough, and whoever follows the pods tells of what is wrong.
-      if (!isRead && !isToldByConnection(error))
-        trouble.met(`${plural} cannot be read from the API server: ${error.message}`);
+    onOutage(error: KubeError) {
+      // After the first list the objects suffice, and the watch of pods logs outages.
+      if (!hasSynced && !isLoggedBySessionPool(error))
+        outageLog.report(`${plural} cannot be read from the API server: ${error.message}`);
     },
-    back() {
-      // What was missed is told as changes, or anew.
+    onRecovered() {
+      // The watch delivers missed changes, or a new list.
     },
   };
   return {
     latest() {
-      if (isRead) latest ??= [...byName.values()];
+      if (hasSynced) latest ??= [...byName.values()];
       return latest;
     },
-    follow: (signal) => kube.follow(resource, selector, listener, signal),
+    run: (signal) => kube.listAndWatch(resource, selector, listener, signal),
   };
 }
 

@@ -1,93 +1,95 @@
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
-import type { Kube } from "../../../kube/client.ts";
-import { isToldByConnection, type KubeError } from "../../../kube/error.ts";
+import type { KubeClient } from "../../../kube/client.ts";
+import { isLoggedBySessionPool, type KubeError } from "../../../kube/error.ts";
 import { configMaps, type Resource, secrets } from "../../../kube/resource.ts";
 import type { ConfigMap, Secret } from "../../../proto/kubernetes/gen/types.ts";
-import type { Reference, Referent } from "../../../proto/kubernetes/references.ts";
-import { createTrouble } from "../outage-log.ts";
+import type { Reference, ReferencedObject } from "../../../proto/kubernetes/references.ts";
+import { createOutageLog } from "../outage-log.ts";
 
-/** One Secret or ConfigMap, in memory alone. */
-export interface FollowedObject {
-  /** Follows it until `end`, or until it is seen to be immutable; never rejects. Called once. */
-  follow(): Promise<void>;
-  /** Nobody needs it any more; nothing is told from now on. */
-  end(): void;
+/** Watches one Secret or ConfigMap, which is kept in memory only. */
+export interface ObjectWatch {
+  /** Runs the watch until `stop`, or until the object turns out to be immutable; never rejects. Called once. */
+  run(): Promise<void>;
+  /** Ends the watch; no callback is called afterwards. */
+  stop(): void;
 }
 
-export interface FollowedObjectSettings {
-  readonly kube: Pick<Kube, "follow">;
+export interface ObjectWatchOptions {
+  readonly kube: Pick<KubeClient, "listAndWatch">;
   readonly clock: Clock;
   readonly log: Log;
   readonly reference: Reference;
-  /** It was read, or is another one now. May not throw, as the other. */
-  readonly told: (object: Referent | "absent") => void;
-  /** It could not be read for so long that nobody is to wait for it. */
-  readonly late: () => void;
+  /** The object was read or has changed. The callbacks may not throw. */
+  readonly onObject: (object: ReferencedObject | "absent") => void;
+  /** The first read took too long: pods must not wait for the object any longer. */
+  readonly onTimeout: () => void;
 }
 
-/** The kubelet's. */
-const PATIENCE_MS = 1_000;
+/** The kubelet's value. */
+const WAIT_FOR_FIRST_READ_MS = 1_000;
 
-/** By a watch of its own: the API server lets a node see single objects, and of those only what its pods refer to. */
-export function createFollowedObject(settings: FollowedObjectSettings): FollowedObject {
-  const { kube, clock, log, reference, told, late } = settings;
+/**
+ * Uses one watch per object: the node authorizer lets a node read single objects only, those that its pods refer to.
+ */
+export function createObjectWatch(options: ObjectWatchOptions): ObjectWatch {
+  const { kube, clock, log, reference, onObject, onTimeout } = options;
   const { namespace, name } = reference;
-  const what = `the ${reference.kind} ${namespace}/${name}`;
-  const trouble = createTrouble(log, {}, `${what} is read from the API server`);
-  const ending = new AbortController();
-  /** What was told last. */
-  let version: string | undefined;
-  let isLate = false;
-  let away: KubeError | undefined;
-  const cancelPatience = clock.wakeAt(clock.now() + PATIENCE_MS, () => {
-    isLate = true;
-    complain();
-    late();
+  const label = `the ${reference.kind} ${namespace}/${name}`;
+  const outageLog = createOutageLog(log, {}, `${label} is read from the API server`);
+  const stopping = new AbortController();
+  /** The version that the users were notified of last. */
+  let lastVersion: string | undefined;
+  let isTimedOut = false;
+  let lastError: KubeError | undefined;
+  const cancelTimeout = clock.wakeAt(clock.now() + WAIT_FOR_FIRST_READ_MS, () => {
+    isTimedOut = true;
+    logOutage();
+    onTimeout();
   });
 
-  /** Later on what was read is good enough, and what is wrong with the connection is told once for all that is asked over it. */
-  function complain(): void {
-    if (!isLate || version !== undefined || away === undefined || isToldByConnection(away)) return;
-    trouble.met(`${what} cannot be read from the API server: ${away.message}`);
+  /** After the first read the object suffices, and the connection logs its own outages. */
+  function logOutage(): void {
+    if (!isTimedOut || lastVersion !== undefined || lastError === undefined || isLoggedBySessionPool(lastError)) return;
+    outageLog.report(`${label} cannot be read from the API server: ${lastError.message}`);
   }
 
-  function tell(object: Secret | ConfigMap | undefined): void {
+  function handleObject(object: Secret | ConfigMap | undefined): void {
     const now = object === undefined ? "absent" : `version ${object.metadata.resourceVersion}`;
-    if (now === version) return;
-    version = now;
-    cancelPatience();
-    trouble.over();
-    // It stays as it is for as long as there is one of its name.
-    if (object?.immutable === true) ending.abort();
-    told(object === undefined ? "absent" : kept(object));
+    if (now === lastVersion) return;
+    lastVersion = now;
+    cancelTimeout();
+    outageLog.clear();
+    // An immutable object needs no watch.
+    if (object?.immutable === true) stopping.abort();
+    onObject(object === undefined ? "absent" : toReferencedObject(object));
   }
 
-  const isOurs = ({ metadata }: Secret | ConfigMap) => metadata.namespace === namespace && metadata.name === name;
+  const isReferenced = ({ metadata }: Secret | ConfigMap) => metadata.namespace === namespace && metadata.name === name;
   return {
-    follow: () =>
-      kube.follow(
+    run: () =>
+      kube.listAndWatch(
         resourceOf(reference),
         { fieldSelector: `metadata.name=${name}` },
         {
-          replaced: (objects) => tell(objects.find(isOurs)),
-          changed(kind, object) {
-            if (isOurs(object)) tell(kind === "deleted" ? undefined : object);
+          onReplaced: (objects) => handleObject(objects.find(isReferenced)),
+          onChanged(kind, object) {
+            if (isReferenced(object)) handleObject(kind === "deleted" ? undefined : object);
           },
-          away(error) {
-            away = error;
-            complain();
+          onOutage(error) {
+            lastError = error;
+            logOutage();
           },
-          back() {
-            // What was missed is told as changes, or anew.
-            away = undefined;
+          onRecovered() {
+            // The watch delivers missed changes, or a new list.
+            lastError = undefined;
           },
         },
-        ending.signal,
+        stopping.signal,
       ),
-    end() {
-      cancelPatience();
-      ending.abort();
+    stop() {
+      cancelTimeout();
+      stopping.abort();
     },
   };
 }
@@ -96,8 +98,8 @@ function resourceOf({ kind, namespace }: Reference): Resource<Secret | ConfigMap
   return kind === "secret" ? secrets(namespace) : configMaps(namespace);
 }
 
-/** As much of it as pods are told. Whatever a server may send comes here. */
-function kept(object: Secret | ConfigMap): Referent {
+/** Reduces an object to what pods use. The object may be malformed. */
+function toReferencedObject(object: Secret | ConfigMap): ReferencedObject {
   const values = Object.entries(object.data ?? {}).filter(([, value]) => typeof value === "string");
   const type = "type" in object && typeof object.type === "string" ? object.type : "";
   return { uid: object.metadata.uid ?? "", type, data: Object.fromEntries(values) };

@@ -1,61 +1,61 @@
 import { expect, test } from "bun:test";
 import { runtimeClasses } from "../../../kube/resource.ts";
-import { FakeClock, rest } from "../../../test/fakes/clock.ts";
+import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
 import { FakeKube } from "../../../test/fakes/kube.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import { createRuntimeClasses } from "./runtime-classes.ts";
 
-function createScene() {
+function createFixture() {
   const clock = new FakeClock();
   const kube = new FakeKube({ clock });
   const log = new FakeLog();
   const end = new AbortController();
-  const scene = { reads: 0, isOver: false };
+  const fixture = { reads: 0, isOver: false };
   const classes = createRuntimeClasses({
     kube,
     log,
-    read: () => {
-      scene.reads += 1;
+    onSynced: () => {
+      fixture.reads += 1;
     },
   });
-  void classes.follow(end.signal).then(() => {
-    scene.isOver = true;
+  void classes.run(end.signal).then(() => {
+    fixture.isOver = true;
   });
   const make = async (name: string, handler: string) => {
     await kube.user.create(runtimeClasses, { metadata: { name }, handler });
-    await rest();
+    await settlePromises();
   };
   const handlers = () => {
     const all = classes.handlers();
     return all === undefined ? undefined : [...all];
   };
-  return { kube, scene, classes, make, handlers, stop: () => end.abort() };
+  return { kube, fixture, classes, make, handlers, stop: () => end.abort() };
 }
 
-test("nobody asks for classes until a pod names one; then they are known, and every change", async () => {
-  const { kube, scene, classes, make, handlers } = createScene();
+test("the watch of RuntimeClasses starts when a pod names one, and follows every change", async () => {
+  const { kube, fixture, classes, make, handlers } = createFixture();
   await make("gvisor", "runsc");
   expect([kube.calls, handlers()]).toEqual([[], undefined]);
-  classes.want();
-  classes.want();
-  await rest();
-  expect([handlers(), scene.reads, kube.watches]).toEqual([[["gvisor", "runsc"]], 1, 1]);
+  classes.startWatch();
+  classes.startWatch();
+  await settlePromises();
+  expect([handlers(), fixture.reads, kube.openWatches]).toEqual([[["gvisor", "runsc"]], 1, 1]);
   await make("kata", "kata-qemu");
   await kube.user.delete(runtimeClasses, "gvisor");
-  await rest();
-  expect([handlers(), scene.reads]).toEqual([[["kata", "kata-qemu"]], 1]);
+  await settlePromises();
+  expect([handlers(), fixture.reads]).toEqual([[["kata", "kata-qemu"]], 1]);
 });
 
-test("a cluster without any class is known to have none", async () => {
-  const { scene, classes, handlers } = createScene();
-  classes.want();
-  await rest();
-  expect([handlers(), scene.reads]).toEqual([[], 1]);
+test("a cluster without RuntimeClasses has an empty list", async () => {
+  const { fixture, classes, handlers } = createFixture();
+  classes.startWatch();
+  await settlePromises();
+  expect([handlers(), fixture.reads]).toEqual([[], 1]);
 });
 
-test("who follows what nobody wanted ends with the agent", async () => {
-  const { kube, scene, stop } = createScene();
+test("run ends with the signal even if no pod has named a RuntimeClass", async () => {
+  const { kube, fixture, stop } = createFixture();
   stop();
-  await rest();
-  expect([scene.isOver, kube.calls]).toEqual([true, []]);
+  await settlePromises();
+  expect([fixture.isOver, kube.calls]).toEqual([true, []]);
 });

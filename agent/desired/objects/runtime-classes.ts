@@ -1,50 +1,51 @@
+import { onAbort } from "../../../host/async/abort.ts";
 import type { Log } from "../../../host/log.ts";
-import type { Kube } from "../../../kube/client.ts";
+import type { KubeClient } from "../../../kube/client.ts";
 import { runtimeClasses } from "../../../kube/resource.ts";
 import type { RuntimeClass } from "../../../proto/kubernetes/gen/types.ts";
-import { createCollection } from "./informer.ts";
+import { createInformer } from "./informer.ts";
 
 /** The RuntimeClasses of the cluster. */
 export interface RuntimeClasses {
-  /** Some pod names one: they are followed from now on. */
-  want(): void;
-  /** Handlers by the names of their classes; undefined until they were read. */
+  /** A pod names a RuntimeClass: starts the watch. */
+  startWatch(): void;
+  /** The runtime handlers by class name; undefined until the first list. */
   handlers(): ReadonlyMap<string, string> | undefined;
   /** Resolves when the signal has aborted; never rejects. */
-  follow(signal: AbortSignal): Promise<void>;
+  run(signal: AbortSignal): Promise<void>;
 }
 
-export interface RuntimeClassesSettings {
-  readonly kube: Pick<Kube, "follow">;
+export interface RuntimeClassesOptions {
+  readonly kube: Pick<KubeClient, "listAndWatch">;
   readonly log: Log;
-  /** They were read for the first time. */
-  readonly read: () => void;
+  /** Called after the first list. */
+  readonly onSynced: () => void;
 }
 
-/** Most nodes never run a pod that names a class, and have no need of a watch that stays open. */
-export function createRuntimeClasses({ kube, log, read }: RuntimeClassesSettings): RuntimeClasses {
-  const wanted = Promise.withResolvers<void>();
+/** Most nodes never run a pod with a RuntimeClass, so the watch starts with the first such pod. */
+export function createRuntimeClasses({ kube, log, onSynced }: RuntimeClassesOptions): RuntimeClasses {
+  const requested = Promise.withResolvers<void>();
   let handlers: ReadonlyMap<string, string> | undefined;
-  const classes = createCollection({ kube, log, resource: runtimeClasses, selector: {}, kept, changed });
+  const informer = createInformer({ kube, log, resource: runtimeClasses, selector: {}, transform, onChange });
 
-  function changed(): void {
+  function onChange(): void {
     const isFirst = handlers === undefined;
-    handlers = new Map((classes.latest() ?? []).map(({ metadata, handler }) => [metadata.name ?? "", handler]));
-    if (isFirst) read();
+    handlers = new Map((informer.latest() ?? []).map(({ metadata, handler }) => [metadata.name ?? "", handler]));
+    if (isFirst) onSynced();
   }
 
   return {
-    want: wanted.resolve,
+    startWatch: requested.resolve,
     handlers: () => handlers,
-    async follow(signal) {
-      signal.addEventListener("abort", () => wanted.resolve(), { once: true });
-      if (!signal.aborted) await wanted.promise;
-      if (!signal.aborted) await classes.follow(signal);
+    async run(signal) {
+      onAbort(signal, requested.resolve);
+      await requested.promise;
+      if (!signal.aborted) await informer.run(signal);
     },
   };
 }
 
-function kept({ metadata: { name }, handler }: RuntimeClass): RuntimeClass | undefined {
+function transform({ metadata: { name }, handler }: RuntimeClass): RuntimeClass | undefined {
   if (name === undefined || typeof handler !== "string") return undefined;
   return { metadata: { name }, handler };
 }

@@ -3,14 +3,14 @@ import { KubeError } from "../../../kube/error.ts";
 import { configMaps, secrets } from "../../../kube/resource.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
-import { FakeClock, rest } from "../../../test/fakes/clock.ts";
+import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
 import { FakeKube } from "../../../test/fakes/kube.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
-import { createReferences } from "./secrets-and-configmaps.ts";
+import { createReferencedObjectCache } from "./secrets-and-configmaps.ts";
 
 const uid = (name: string) => name as PodUid;
 
-/** A pod whose environment is made of these Secrets and ConfigMaps: `s/login`, `c/site`. */
+/** A pod whose environment refers to these Secrets and ConfigMaps: `s/login`, `c/site`. */
 function podOf(...names: readonly string[]): Pod {
   const envFrom = names.map((each) => {
     const [kind, name = ""] = each.split("/");
@@ -20,14 +20,19 @@ function podOf(...names: readonly string[]): Pod {
   return { metadata: { name: "web", namespace: "shop" }, spec };
 }
 
-function createScene() {
+function createFixture() {
   const clock = new FakeClock();
   const kube = new FakeKube({ clock });
   const log = new FakeLog();
-  const told: string[] = [];
-  const references = createReferences({ kube, clock, log, news: (pod, key) => told.push(`${pod}: ${key}`) });
+  const reported: string[] = [];
+  const references = createReferencedObjectCache({
+    kube,
+    clock,
+    log,
+    onChange: (pod, key) => reported.push(`${pod}: ${key}`),
+  });
   const end = new AbortController();
-  const followed = references.follow(end.signal);
+  const followed = references.run(end.signal);
   const stop = async () => {
     end.abort();
     await followed;
@@ -35,109 +40,109 @@ function createScene() {
   const make = async (name: string, more: object = {}) => {
     const metadata = { name, namespace: "shop" };
     await kube.user.create(secrets("shop"), { metadata, data: { k: "dg==" }, ...more });
-    await rest();
+    await settlePromises();
   };
-  const news = async () => {
-    await rest();
-    return told.splice(0);
+  const update = async () => {
+    await settlePromises();
+    return reported.splice(0);
   };
   const known = () =>
     [...references.latest()].map(
       ([key, object]) => `${key}: ${object === "absent" ? object : JSON.stringify(object.data)}`,
     );
-  return { clock, kube, log, references, make, news, known, stop };
+  return { clock, kube, log, references, make, update, known, stop };
 }
 
-test("what a pod refers to is read with its first pod, each by a watch of its own, and every change is told", async () => {
-  const { kube, references, make, news, known } = createScene();
+test("each object is watched from its first pod on, and every change is reported", async () => {
+  const { kube, references, make, update, known } = createFixture();
   await make("login");
   await make("others");
-  references.wanted(uid("a"), podOf("s/login", "c/site"));
-  expect(await news()).toEqual(["a: secret shop/login", "a: configmap shop/site"]);
+  references.retain(uid("a"), podOf("s/login", "c/site"));
+  expect(await update()).toEqual(["a: secret shop/login", "a: configmap shop/site"]);
   expect(known()).toEqual(['secret shop/login: {"k":"dg=="}', "configmap shop/site: absent"]);
   expect(kube.calls).toEqual(["watch secrets/shop", "watch configmaps/shop"]);
   await kube.user.create(configMaps("shop"), {
     metadata: { name: "site", namespace: "shop" },
     data: { colour: "blue" },
   });
-  expect(await news()).toEqual(["a: configmap shop/site"]);
+  expect(await update()).toEqual(["a: configmap shop/site"]);
   await kube.user.delete(secrets("shop"), "login");
-  expect(await news()).toEqual(["a: secret shop/login"]);
+  expect(await update()).toEqual(["a: secret shop/login"]);
   expect(known()).toEqual(["secret shop/login: absent", 'configmap shop/site: {"colour":"blue"}']);
 });
 
-test("pods share a watch, which ends with the last of them, and nothing is kept", async () => {
-  const { kube, references, make, news, known } = createScene();
+test("pods share a watch, which ends with the last of them, and the object is dropped", async () => {
+  const { kube, references, make, update, known } = createFixture();
   await make("login");
-  for (const pod of ["a", "b"]) references.wanted(uid(pod), podOf("s/login"));
-  expect(await news()).toEqual(["a: secret shop/login", "b: secret shop/login"]);
-  references.wanted(uid("b"), podOf("s/login"));
-  references.released(uid("a"));
-  references.released(uid("a"));
-  await rest();
-  expect([kube.calls, kube.watches, known().length]).toEqual([["watch secrets/shop"], 1, 1]);
-  references.released(uid("b"));
-  await rest();
-  expect([kube.watches, known(), references.answered().size]).toEqual([0, [], 0]);
-  references.wanted(uid("c"), podOf("s/login"));
-  expect(await news()).toEqual(["c: secret shop/login"]);
+  for (const pod of ["a", "b"]) references.retain(uid(pod), podOf("s/login"));
+  expect(await update()).toEqual(["a: secret shop/login", "b: secret shop/login"]);
+  references.retain(uid("b"), podOf("s/login"));
+  references.release(uid("a"));
+  references.release(uid("a"));
+  await settlePromises();
+  expect([kube.calls, kube.openWatches, known().length]).toEqual([["watch secrets/shop"], 1, 1]);
+  references.release(uid("b"));
+  await settlePromises();
+  expect([kube.openWatches, known(), references.settledKeys().size]).toEqual([0, [], 0]);
+  references.retain(uid("c"), podOf("s/login"));
+  expect(await update()).toEqual(["c: secret shop/login"]);
 });
 
-test("a pod that becomes another one refers to what it says now", async () => {
-  const { kube, references, make, news, known } = createScene();
+test("a changed pod holds only the objects that it refers to now", async () => {
+  const { kube, references, make, update, known } = createFixture();
   await make("old");
   await make("new");
-  references.wanted(uid("a"), podOf("s/old"));
-  await news();
-  references.wanted(uid("a"), podOf("s/new"));
-  expect(await news()).toEqual(["a: secret shop/new"]);
-  expect([kube.watches, known().length]).toEqual([1, 1]);
+  references.retain(uid("a"), podOf("s/old"));
+  await update();
+  references.retain(uid("a"), podOf("s/new"));
+  expect(await update()).toEqual(["a: secret shop/new"]);
+  expect([kube.openWatches, known().length]).toEqual([1, 1]);
 });
 
-test("what is immutable is read once, and is watched no more", async () => {
-  const { kube, references, make, news, known } = createScene();
+test("an immutable object is read once and not watched", async () => {
+  const { kube, references, make, update, known } = createFixture();
   await make("login", { immutable: true });
-  references.wanted(uid("a"), podOf("s/login"));
-  expect(await news()).toEqual(["a: secret shop/login"]);
-  expect([kube.watches, known().length]).toEqual([0, 1]);
+  references.retain(uid("a"), podOf("s/login"));
+  expect(await update()).toEqual(["a: secret shop/login"]);
+  expect([kube.openWatches, known().length]).toEqual([0, 1]);
 });
 
-test("what was read is known while the API server is away, and is no news when it is back", async () => {
-  const { clock, kube, references, make, news, known, log } = createScene();
+test("objects stay known during an outage, and an unchanged object is not reported after it", async () => {
+  const { clock, kube, references, make, update, known, log } = createFixture();
   await make("login");
-  references.wanted(uid("a"), podOf("s/login"));
-  await news();
+  references.retain(uid("a"), podOf("s/login"));
+  await update();
   kube.goDown();
   await clock.advance(60_000);
   expect(known()).toEqual(['secret shop/login: {"k":"dg=="}']);
   kube.comeBack();
   await clock.advance(60_000);
-  expect([await news(), log.lines]).toEqual([[], []]);
+  expect([await update(), log.lines]).toEqual([[], []]);
 });
 
-test("what cannot be read is waited for a second, and is told when it is there", async () => {
-  const { clock, kube, references, make, news } = createScene();
+test("pods wait a second for an object that cannot be read, and it is reported when it is read", async () => {
+  const { clock, kube, references, make, update } = createFixture();
   await make("login");
   kube.goDown();
-  references.wanted(uid("a"), podOf("s/login"));
+  references.retain(uid("a"), podOf("s/login"));
   await clock.advance(999);
-  expect([await news(), references.answered().size]).toEqual([[], 0]);
+  expect([await update(), references.settledKeys().size]).toEqual([[], 0]);
   await clock.advance(1);
-  expect([await news(), references.answered().size, references.latest().size]).toEqual([
+  expect([await update(), references.settledKeys().size, references.latest().size]).toEqual([
     ["a: secret shop/login"],
     1,
     0,
   ]);
   kube.comeBack();
   await clock.advance(2_000);
-  expect([await news(), references.latest().size]).toEqual([["a: secret shop/login"], 1]);
+  expect([await update(), references.latest().size]).toEqual([["a: secret shop/login"], 1]);
 });
 
-test("an object that we may not read is told in the log, once, without what is in it", async () => {
-  const { clock, kube, references, make, log } = createScene();
+test("a forbidden object is logged once, without its content", async () => {
+  const { clock, kube, references, make, log } = createFixture();
   await make("login");
-  const heal = kube.refuse(() => new KubeError("FORBIDDEN", "secrets are forbidden", { status: 403 }));
-  references.wanted(uid("a"), podOf("s/login"));
+  const heal = kube.failAll(() => new KubeError("FORBIDDEN", "secrets are forbidden", { status: 403 }));
+  references.retain(uid("a"), podOf("s/login"));
   await clock.advance(120_000);
   heal();
   await clock.advance(60_000);
@@ -147,13 +152,13 @@ test("an object that we may not read is told in the log, once, without what is i
   ]);
 });
 
-test("nothing is asked before it is followed, nor after its end", async () => {
-  const { kube, references, stop, news } = createScene();
-  references.wanted(uid("a"), podOf("s/login"));
-  await news();
+test("no request is sent before run, or after its end", async () => {
+  const { kube, references, stop, update } = createFixture();
+  references.retain(uid("a"), podOf("s/login"));
+  await update();
   await stop();
-  expect(kube.watches).toBe(0);
-  references.wanted(uid("b"), podOf("s/other"));
-  await rest();
+  expect(kube.openWatches).toBe(0);
+  references.retain(uid("b"), podOf("s/other"));
+  await settlePromises();
   expect(kube.calls).toEqual(["watch secrets/shop"]);
 });

@@ -1,105 +1,107 @@
+import { aborted } from "../../../host/async/abort.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { type Reference, type Referent, type Referents, referencesOf } from "../../../proto/kubernetes/references.ts";
-import { createFollowedObject, type FollowedObject, type FollowedObjectSettings } from "./object-watch.ts";
+import {
+  type Reference,
+  type ReferencedObject,
+  type ReferencedObjects,
+  referencesOf,
+} from "../../../proto/kubernetes/references.ts";
+import { createObjectWatch, type ObjectWatch, type ObjectWatchOptions } from "./object-watch.ts";
 
-/** The Secrets and ConfigMaps that pods of this node refer to, as the kubelet's strategy `Watch` has them. */
-export interface References {
-  /** As they were read last, also while the API server is away. */
-  latest(): Referents;
-  /** The keys of what was read, and of what could not be read for so long that nobody is to wait for it. */
-  answered(): ReadonlySet<string>;
-  /** The pod is to run here: what it refers to is followed from now on. */
-  wanted(uid: PodUid, pod: Pod): void;
-  /** The pod starts nothing any more: what no other one refers to is forgotten. */
-  released(uid: PodUid): void;
-  /** Until the signal aborts; never rejects. */
-  follow(signal: AbortSignal): Promise<void>;
+/** Caches the Secrets and ConfigMaps that pods of this node refer to, like the kubelet's strategy `Watch`. */
+export interface ReferencedObjectCache {
+  /** The objects as last read, also during an outage of the API server. */
+  latest(): ReferencedObjects;
+  /** The keys of the objects that were read, or whose first read has timed out so that pods do not wait for them. */
+  settledKeys(): ReadonlySet<string>;
+  /** Watches what the pod refers to from now on. */
+  retain(uid: PodUid, pod: Pod): void;
+  /** The pod starts no more containers: drops the objects that no other pod refers to. */
+  release(uid: PodUid): void;
+  /** Runs the watches until the signal aborts; never rejects. */
+  run(signal: AbortSignal): Promise<void>;
 }
 
-export interface ReferencesSettings extends Pick<FollowedObjectSettings, "kube" | "clock" | "log"> {
-  /** An object that the pod refers to was read, is another one now, or is not waited for any more. May not throw. */
-  readonly news: (uid: PodUid, key: string) => void;
+export interface ReferencedObjectCacheOptions extends Pick<ObjectWatchOptions, "kube" | "clock" | "log"> {
+  /** An object that the pod refers to was read, has changed, or has timed out. May not throw. */
+  readonly onChange: (uid: PodUid, key: string) => void;
 }
 
-interface User {
+interface PodReferences {
   readonly pod: Pod;
   readonly references: ReadonlyMap<string, Reference>;
 }
 
-interface Used {
-  readonly object: FollowedObject;
+interface WatchedObject {
+  readonly object: ObjectWatch;
   readonly users: Set<PodUid>;
 }
 
-export function createReferences({ news, ...adapters }: ReferencesSettings): References {
-  const users = new Map<PodUid, User>();
-  const used = new Map<string, Used>();
-  const latest = new Map<string, Referent | "absent">();
-  const answered = new Set<string>();
-  const following = new Set<Promise<void>>();
-  let isFollowing = false;
+export function createReferencedObjectCache({
+  onChange,
+  ...adapters
+}: ReferencedObjectCacheOptions): ReferencedObjectCache {
+  const users = new Map<PodUid, PodReferences>();
+  const watched = new Map<string, WatchedObject>();
+  const latest = new Map<string, ReferencedObject | "absent">();
+  const settledKeys = new Set<string>();
+  const running = new Set<Promise<void>>();
+  let isRunning = false;
 
-  function begin(key: string, reference: Reference): Used {
-    const tellUsers = () => {
-      answered.add(key);
-      for (const uid of own.users) news(uid, key);
+  function startWatch(key: string, reference: Reference): WatchedObject {
+    const notifyUsers = () => {
+      settledKeys.add(key);
+      for (const uid of entry.users) onChange(uid, key);
     };
-    const told = (object: Referent | "absent") => {
+    const onObject = (object: ReferencedObject | "absent") => {
       latest.set(key, object);
-      tellUsers();
+      notifyUsers();
     };
-    const object = createFollowedObject({ ...adapters, reference, told, late: tellUsers });
-    const own = { object, users: new Set<PodUid>() };
-    used.set(key, own);
-    if (isFollowing) follow(own);
-    return own;
+    const object = createObjectWatch({ ...adapters, reference, onObject, onTimeout: notifyUsers });
+    const entry = { object, users: new Set<PodUid>() };
+    watched.set(key, entry);
+    if (isRunning) runWatch(entry);
+    return entry;
   }
 
-  function follow({ object }: Used): void {
-    const followed = object.follow().finally(() => following.delete(followed));
-    following.add(followed);
+  function runWatch({ object }: WatchedObject): void {
+    const watchRun = object.run().finally(() => running.delete(watchRun));
+    running.add(watchRun);
   }
 
-  function leave(uid: PodUid, key: string): void {
-    const own = used.get(key);
-    own?.users.delete(uid);
-    if (own === undefined || own.users.size > 0) return;
-    own.object.end();
-    used.delete(key);
+  function releaseKey(uid: PodUid, key: string): void {
+    const entry = watched.get(key);
+    entry?.users.delete(uid);
+    if (entry === undefined || entry.users.size > 0) return;
+    entry.object.stop();
+    watched.delete(key);
     latest.delete(key);
-    answered.delete(key);
+    settledKeys.delete(key);
   }
 
   return {
     latest: () => latest,
-    answered: () => answered,
-    wanted(uid, pod) {
+    settledKeys: () => settledKeys,
+    retain(uid, pod) {
       const before = users.get(uid);
       if (before?.pod === pod) return;
       const references = referencesOf(pod);
       users.set(uid, { pod, references });
-      for (const [key, reference] of references) (used.get(key) ?? begin(key, reference)).users.add(uid);
-      for (const key of before?.references.keys() ?? []) if (!references.has(key)) leave(uid, key);
+      for (const [key, reference] of references) (watched.get(key) ?? startWatch(key, reference)).users.add(uid);
+      for (const key of before?.references.keys() ?? []) if (!references.has(key)) releaseKey(uid, key);
     },
-    released(uid) {
-      for (const key of users.get(uid)?.references.keys() ?? []) leave(uid, key);
+    release(uid) {
+      for (const key of users.get(uid)?.references.keys() ?? []) releaseKey(uid, key);
       users.delete(uid);
     },
-    async follow(signal) {
-      isFollowing = true;
-      for (const own of used.values()) follow(own);
+    async run(signal) {
+      isRunning = true;
+      for (const entry of watched.values()) runWatch(entry);
       await aborted(signal);
-      isFollowing = false;
-      for (const { object } of used.values()) object.end();
-      await Promise.all(following);
+      isRunning = false;
+      for (const { object } of watched.values()) object.stop();
+      await Promise.all(running);
     },
   };
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

@@ -28,7 +28,7 @@ async function cluster() {
 }
 const tokenCalls = ({ calls }: FakeKube) => calls.filter((call) => call.endsWith("/token"));
 
-test("of an account as much is told as somebody asks for", async () => {
+test("an account contains only the requested annotations", async () => {
   const { accounts } = await cluster();
   expect(await accounts.accountOf(podOf("web"), attributes)).toMatchObject({
     namespace: "shop",
@@ -38,13 +38,13 @@ test("of an account as much is told as somebody asks for", async () => {
   });
 });
 
-test("an account without an annotation that has to be there is none", async () => {
+test("an account without a required annotation is undefined", async () => {
   const { accounts } = await cluster();
   const strict = { ...attributes, requiredServiceAccountAnnotationKeys: ["missing"] };
   expect(await accounts.accountOf(podOf("web"), strict)).toBeUndefined();
 });
 
-test("a token is asked for once for most of its lifetime, and for each pod and audience", async () => {
+test("a token is requested once per pod and audience for most of its lifetime", async () => {
   const { clock, kube, accounts } = await cluster();
   const account = (await accounts.accountOf(podOf("web"), attributes))!;
   const [first, same] = await Promise.all([0, 1].map(() => accounts.tokenOf(podOf("web"), account, "registry")));
@@ -60,7 +60,7 @@ test("a token is asked for once for most of its lifetime, and for each pod and a
   expect(await accounts.tokenOf(podOf("web"), account, "registry")).not.toBe(first!);
 });
 
-test("a request that fails is made again the next time, and another account of that name is refused", async () => {
+test("a failed request is repeated at the next call, and another account of the same name is refused", async () => {
   const { kube, accounts } = await cluster();
   const account = (await accounts.accountOf(podOf("web"), attributes))!;
   kube.failures.create = [new KubeError("FORBIDDEN", "no")];
@@ -73,7 +73,7 @@ test("a request that fails is made again the next time, and another account of t
 
 const accountCalls = ({ calls }: FakeKube) => calls.filter((call) => call.startsWith("get "));
 
-test("an account is asked for by one request, and kept for a while", async () => {
+test("concurrent reads of an account share one request, and the response is cached for a while", async () => {
   const { clock, kube, accounts } = await cluster();
   const ask = () => accounts.accountOf(podOf("web"), attributes);
   await Promise.all([ask(), ask()]);
@@ -85,7 +85,7 @@ test("an account is asked for by one request, and kept for a while", async () =>
   expect(accountCalls(kube)).toHaveLength(2);
 });
 
-test("an API server that fails is left alone for a moment", async () => {
+test("a failed read is not repeated for a moment", async () => {
   const { clock, kube, accounts } = await cluster();
   kube.failures.get = [new KubeError("TIMEOUT", "no answer")];
   const ask = () => accounts.accountOf(podOf("web"), attributes).catch((error: unknown) => error);
@@ -97,7 +97,7 @@ test("an API server that fails is left alone for a moment", async () => {
   expect(await ask()).toMatchObject({ name: "robot" });
 });
 
-test("a clock that was set back makes no token hold for longer", async () => {
+test("a clock that was set back does not extend the validity of a token", async () => {
   const { kube } = await cluster();
   let now = Date.parse("2026-01-02T00:00:00Z");
   const accounts = createServiceAccounts({ kube, clock: { now: () => now } });

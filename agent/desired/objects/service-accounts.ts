@@ -1,69 +1,60 @@
+import { createTtlCache } from "../../../host/async/ttl-cache.ts";
 import type { Clock } from "../../../host/clock.ts";
-import { createBoundedMap } from "../../../host/lru-map.ts";
-import type { Kube } from "../../../kube/client.ts";
+import type { KubeClient } from "../../../kube/client.ts";
 import { KubeError } from "../../../kube/error.ts";
 import { serviceAccounts } from "../../../kube/resource.ts";
 import type { ProviderAccount, TokenAttributes } from "../../../proto/kubelet/credential-provider.ts";
 import type { Pod, ServiceAccount, TokenRequest } from "../../../proto/kubernetes/gen/types.ts";
 import { parseTime } from "../../../proto/kubernetes/time.ts";
 
-/** The service accounts of this node's pods, asked for when somebody needs one. Each rejects with `KubeError`. */
+/**
+ * Reads the service accounts of this node's pods, and requests tokens for them, on demand. Both reject with
+ * `KubeError`.
+ */
 export interface ServiceAccounts {
-  /** Undefined where the account lacks an annotation that has to be there. */
+  /** Undefined if the account lacks a required annotation. */
   accountOf(pod: Pod, attributes: TokenAttributes): Promise<ProviderAccount | undefined>;
-  /** A token of it that is bound to the pod; the same one for most of its lifetime, as by the kubelet. */
+  /**
+   * A token of the account that is bound to the pod. Like the kubelet, returns the same token for most of its lifetime.
+   */
   tokenOf(pod: Pod, account: ProviderAccount, audience: string): Promise<string>;
 }
 
-export interface ServiceAccountsSettings {
-  readonly kube: Pick<Kube, "get" | "requestToken">;
+export interface ServiceAccountsOptions {
+  readonly kube: Pick<KubeClient, "get" | "requestToken">;
   readonly clock: Pick<Clock, "now">;
 }
 
-/** Pods come and go; what was not asked for in the longest time goes first. */
-const MOST_KEPT = 1_000;
-/** A new one is asked for when so much of the old one's lifetime has passed, and after a day in any case. */
-const USED_UP = 0.8;
-const LONGEST_MS = 24 * 3_600_000;
-/** An account changes seldom, and each look at a pod may ask for it. */
-const ACCOUNT_MS = 30_000;
-/** An API server that hangs, and one that fails, is not waited for by each look. */
-const FAILURE_MS = 5_000;
-const ANSWER_WITHIN_MS = 5_000;
+/** Pods change over time: the least recently used entry is dropped first. */
+const MAX_CACHED = 1_000;
+/** A new token is requested after this fraction of the old one's lifetime, and after a day in any case. */
+const REFRESH_AT_FRACTION = 0.8;
+const MAX_TOKEN_AGE_MS = 24 * 3_600_000;
+/** Accounts rarely change, and each observation of a pod may need one. */
+const ACCOUNT_TTL_MS = 30_000;
+/** Failures are cached, too, so that not every observation waits for an API server that hangs or fails. */
+const FAILURE_TTL_MS = 5_000;
+const REQUEST_TIMEOUT_MS = 5_000;
 
-/** What was asked for, from when until when it holds. */
-interface Answer<T> {
-  readonly asked: Promise<T>;
-  readonly since: number;
-  until: number;
-}
+/** Reads each account at most twice a minute, by one request at a time. */
+export function createServiceAccounts({ kube, clock }: ServiceAccountsOptions): ServiceAccounts {
+  // A request under way is shared until it ends; from then on its response has a lifetime.
+  const tokens = createTtlCache<Promise<string>>({ maxEntries: MAX_CACHED, clock });
+  const accounts = createTtlCache<Promise<ServiceAccount>>({ maxEntries: MAX_CACHED, clock });
 
-/** Asks `kube`; an account is asked for twice a minute at most, by one request. */
-export function createServiceAccounts({ kube, clock }: ServiceAccountsSettings): ServiceAccounts {
-  const tokens = createBoundedMap<Answer<string>>(MOST_KEPT);
-  const known = createBoundedMap<Answer<ServiceAccount>>(MOST_KEPT);
-
-  /** A clock that was set back makes nothing hold for longer. */
-  function good<T>(answer: Answer<T> | undefined): Promise<T> | undefined {
-    const now = clock.now();
-    return answer !== undefined && answer.since <= now && now < answer.until ? answer.asked : undefined;
-  }
-
-  function account(namespace: string, name: string): Promise<ServiceAccount> {
+  function getAccount(namespace: string, name: string): Promise<ServiceAccount> {
     const key = JSON.stringify([namespace, name]);
-    const since = clock.now();
-    const ask = () => {
-      const asked = kube.get(serviceAccounts(namespace), name, { deadlineMs: ANSWER_WITHIN_MS });
-      const answer: Answer<ServiceAccount> = { asked, since, until: Number.POSITIVE_INFINITY };
-      known.set(key, answer);
-      const holdsFor = (lifetimeMs: number) => () => {
-        answer.until = clock.now() + lifetimeMs;
+    const fetchAccount = () => {
+      const response = kube.get(serviceAccounts(namespace), name, { deadlineMs: REQUEST_TIMEOUT_MS });
+      accounts.set(key, response, Number.POSITIVE_INFINITY);
+      const expireAfter = (lifetimeMs: number) => () => {
+        if (accounts.get(key) === response) accounts.set(key, response, lifetimeMs);
       };
-      // Whoever has asked for it hears of a failure.
-      asked.then(holdsFor(ACCOUNT_MS), holdsFor(FAILURE_MS));
-      return asked;
+      // The caller receives the failure.
+      response.then(expireAfter(ACCOUNT_TTL_MS), expireAfter(FAILURE_TTL_MS));
+      return response;
     };
-    return good(known.get(key)) ?? ask();
+    return accounts.get(key) ?? fetchAccount();
   }
 
   async function request(pod: Pod, account: ProviderAccount, audience: string): Promise<TokenRequest> {
@@ -74,20 +65,26 @@ export function createServiceAccounts({ kube, clock }: ServiceAccountsSettings):
     });
   }
 
-  function ask(key: string, { namespace, name }: ProviderAccount, asked: Promise<TokenRequest>): Promise<string> {
-    const since = clock.now();
-    const answer: Answer<string> = { asked: asked.then(tokenIn), since, until: Number.POSITIVE_INFINITY };
-    tokens.set(key, answer);
-    asked
+  function fetchToken(
+    key: string,
+    { namespace, name }: ProviderAccount,
+    request: Promise<TokenRequest>,
+  ): Promise<string> {
+    const requestedAt = clock.now();
+    const token = request.then(tokenOfResponse);
+    tokens.set(key, token, Number.POSITIVE_INFINITY);
+    request
       .then(({ status }) => {
-        answer.until = since + Math.min(LONGEST_MS, (parseTime(status?.expirationTimestamp ?? "") - since) * USED_UP);
+        const lifetimeMs = parseTime(status?.expirationTimestamp ?? "") - requestedAt;
+        const refreshAt = requestedAt + Math.min(MAX_TOKEN_AGE_MS, lifetimeMs * REFRESH_AT_FRACTION);
+        if (tokens.get(key) === token) tokens.set(key, token, refreshAt - clock.now());
       })
       .catch(() => {
-        // Whoever has asked for it hears of it. The account may be another one by now.
-        if (tokens.get(key) === answer) tokens.delete(key);
-        known.delete(JSON.stringify([namespace, name]));
+        // The caller receives the failure. The account may have been recreated: read it again.
+        if (tokens.get(key) === token) tokens.delete(key);
+        accounts.delete(JSON.stringify([namespace, name]));
       });
-    return answer.asked;
+    return token;
   }
 
   return {
@@ -97,23 +94,23 @@ export function createServiceAccounts({ kube, clock }: ServiceAccountsSettings):
     ) {
       const { namespace = "default" } = metadata;
       const name = spec.serviceAccountName ?? "";
-      const { metadata: found } = await account(namespace, name);
+      const { metadata: found } = await getAccount(namespace, name);
       const all = found.annotations ?? {};
       if (required.some((key) => !Object.hasOwn(all, key))) return undefined;
-      const told = [...required, ...optional].flatMap((key) => {
+      const annotations = [...required, ...optional].flatMap((key) => {
         const value = Object.hasOwn(all, key) ? all[key] : undefined;
         return value === undefined ? [] : [[key, value] as const];
       });
-      return { uid: found.uid ?? "", namespace, name, annotations: Object.fromEntries(told) };
+      return { uid: found.uid ?? "", namespace, name, annotations: Object.fromEntries(annotations) };
     },
     tokenOf(pod, account, audience) {
       const key = JSON.stringify([account.namespace, account.name, account.uid, audience, pod.metadata.uid]);
-      return good(tokens.get(key)) ?? ask(key, account, request(pod, account, audience));
+      return tokens.get(key) ?? fetchToken(key, account, request(pod, account, audience));
     },
   };
 }
 
-function tokenIn({ status }: TokenRequest): string {
+function tokenOfResponse({ status }: TokenRequest): string {
   if (typeof status?.token === "string" && status.token !== "") return status.token;
-  throw new KubeError("SERVER", "the API server gave a TokenRequest without a token");
+  throw new KubeError("SERVER", "the API server returned a TokenRequest without a token");
 }

@@ -1,101 +1,105 @@
+import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log.ts";
-import type { Kube } from "../../../kube/client.ts";
+import type { KubeClient } from "../../../kube/client.ts";
 import { services } from "../../../kube/resource.ts";
 import type { Service, ServicePort } from "../../../proto/kubernetes/gen/types.ts";
 import { messageOf } from "../outage-log.ts";
-import { createCollection } from "./informer.ts";
+import { createInformer } from "./informer.ts";
 
-/** The Services that containers are told of. */
+/** The Services for the environment variables of containers. */
 export interface Services {
   /**
-   * Those of all namespaces that have an address of their own; until they are heard, those that the last agent's pods were told of.
-   * Undefined where nobody has read any.
+   * The Services of all namespaces that have a cluster IP. Before the first list, those of the last agent's checkpoint;
+   * undefined without one.
    */
   latest(): readonly Service[] | undefined;
-  /** Whether they are good enough for a pod of the API: what it is told of them it keeps. */
-  areRead(): boolean;
-  /** A container is made that is told of them: the next agent has to know them too. */
-  used(): void;
-  /** Follows them until the signal aborts; never rejects. */
-  follow(signal: AbortSignal): Promise<void>;
+  /** Whether they suffice to start a pod of the API server: its containers keep their variables for life. */
+  hasSynced(): boolean;
+  /** A container is created with these variables: saves the Services for the next agent. */
+  markUsed(): void;
+  /** Runs the watch until the signal aborts; never rejects. */
+  run(signal: AbortSignal): Promise<void>;
   /** Resolves when nothing is being written. */
   settled(): Promise<void>;
 }
 
-export interface ServicesSettings {
-  readonly kube: Pick<Kube, "follow">;
+export interface ServicesOptions {
+  readonly kube: Pick<KubeClient, "listAndWatch">;
   readonly log: Log;
   /** The agent's root directory. */
   readonly root: Files;
-  /** Of the pods of this node. */
+  /** The namespaces of this node's pods. */
   readonly namespaces: () => ReadonlySet<string>;
-  /** The API server was heard by this agent: then it is waited for its Services too. */
-  readonly isApiHeard: () => boolean;
-  /** There is an answer where there was none. */
-  readonly read: () => void;
+  /** Whether the API server has responded to this agent. Pods wait for its Services then. */
+  readonly isApiSynced: () => boolean;
+  /** Called when `latest` becomes available, from the checkpoint or from the first list. */
+  readonly onAvailable: () => void;
 }
 
-/** The same for every pod of the cluster. */
-const EVERYBODYS = "default/kubernetes";
+/** The Service that every pod of the cluster gets variables for. */
+const KUBERNETES_SERVICE = "default/kubernetes";
 
 /**
- * Follows the Services, but for headless ones, which no variable tells of. A copy stays on the disk: a node that starts while its API
- * server is away restarts its pods, and what they are told of Services then they keep.
+ * Watches the Services except headless ones, which have no variables. A checkpoint stays on the disk: a node that
+ * starts during an outage of its API server restarts its pods with the same variables, which they keep.
  */
-export function createServices(settings: ServicesSettings): Services {
-  const { kube, log, namespaces, isApiHeard, read } = settings;
+export function createServices(options: ServicesOptions): Services {
+  const { kube, log, namespaces, isApiSynced, onAvailable } = options;
   const selector = { fieldSelector: "spec.clusterIP!=None" };
-  const heard = createCollection({ kube, log, resource: services(), selector, kept, changed });
-  const copy = createServiceCopy(settings);
-  let isHeard = false;
-  let copied: { readonly of: readonly Service[]; readonly spaces: string } | undefined;
+  const informer = createInformer({ kube, log, resource: services(), selector, transform, onChange });
+  const checkpoint = createServiceCheckpoint(options);
+  let isListed = false;
+  let lastSaved: { readonly of: readonly Service[]; readonly spaces: string } | undefined;
 
-  function changed(): void {
-    const isFirst = !isHeard;
-    isHeard = true;
-    used();
-    if (isFirst) read();
+  function onChange(): void {
+    const isFirst = !isListed;
+    isListed = true;
+    markUsed();
+    if (isFirst) onAvailable();
   }
 
-  function used(): void {
-    const all = heard.latest();
+  function markUsed(): void {
+    const all = informer.latest();
     const spaces = namespaces();
     if (all === undefined || spaces.size === 0) return;
     const key = [...spaces].toSorted().join();
-    // A hundred containers at once are made with the same Services.
-    if (copied?.of === all && copied.spaces === key) return;
-    copied = { of: all, spaces: key };
+    // Often nothing has changed: a hundred containers that start at once use the same Services.
+    if (lastSaved?.of === all && lastSaved.spaces === key) return;
+    lastSaved = { of: all, spaces: key };
     const isOurs = ({ metadata: { namespace = "", name } }: Service) =>
-      spaces.has(namespace) || `${namespace}/${name}` === EVERYBODYS;
-    copy.write(all.filter(isOurs));
+      spaces.has(namespace) || `${namespace}/${name}` === KUBERNETES_SERVICE;
+    checkpoint.write(all.filter(isOurs));
   }
 
   return {
-    latest: () => heard.latest() ?? copy.found(),
-    areRead: () => isHeard || (copy.found() !== undefined && !isApiHeard()),
-    used,
-    async follow(signal) {
-      await copy.load();
-      if (copy.found() !== undefined) read();
-      await heard.follow(signal);
-      await copy.settled();
+    latest: () => informer.latest() ?? checkpoint.found(),
+    hasSynced: () => isListed || (checkpoint.found() !== undefined && !isApiSynced()),
+    markUsed,
+    async run(signal) {
+      await checkpoint.load();
+      if (checkpoint.found() !== undefined) onAvailable();
+      await informer.run(signal);
+      await checkpoint.settled();
     },
-    settled: copy.settled,
+    settled: checkpoint.settled,
   };
 }
 
-/** As much of it as containers are told; undefined where that is nothing, or what no Service is like. */
-function kept({ metadata: { namespace, name }, spec }: Service): Service | undefined {
+/** Reduces a Service to what the variables need; undefined if it has none, or if it is malformed. */
+function transform({ metadata: { namespace, name }, spec }: Service): Service | undefined {
   const { clusterIP, ports } = spec ?? {};
   if (!isText(namespace) || !isText(name) || !isText(clusterIP) || clusterIP === "None") return undefined;
   if (!Array.isArray(ports)) return undefined;
-  return { metadata: { namespace, name }, spec: { clusterIP, ports: ports.flatMap((port) => keptPort(port) ?? []) } };
+  return {
+    metadata: { namespace, name },
+    spec: { clusterIP, ports: ports.flatMap((port) => transformPort(port) ?? []) },
+  };
 }
 
-/** Undefined where it cannot be told of: each pod of the namespace would trip over it. */
-function keptPort(told: ServicePort | null): ServicePort | undefined {
-  const { name, port, protocol } = told ?? {};
+/** Undefined if the port is malformed: it would break every pod of the namespace. */
+function transformPort(received: ServicePort | null): ServicePort | undefined {
+  const { name, port, protocol } = received ?? {};
   if (!Number.isInteger(port)) return undefined;
   return { port: Number(port), ...(isText(name) && { name }), ...(isText(protocol) && { protocol }) };
 }
@@ -106,65 +110,57 @@ const FOLDER = "berth";
 const NAME = "services.json";
 const FILE = `${FOLDER}/${NAME}`;
 const VERSION = 1;
-const MOST_BYTES = 8 << 20;
+const MAX_BYTES = 8 << 20;
 
-function createServiceCopy({ root, log }: Pick<ServicesSettings, "root" | "log">) {
-  let found: readonly Service[] | undefined;
-  let wanted: string | undefined;
+function createServiceCheckpoint({ root, log }: Pick<ServicesOptions, "root" | "log">) {
+  let restored: readonly Service[] | undefined;
+  let pending: string | undefined;
   let written: string | undefined;
-  let writing: Promise<void> | undefined;
+  const writer = createCoalescingWorker(writePending);
 
-  async function writeAll(): Promise<void> {
-    while (wanted !== undefined && written !== wanted) {
-      // The next change is the next try: a disk that is full now is full a moment later.
-      written = wanted;
-      await root.write(FILE, wanted, 0o600).catch((error: unknown) => {
-        log.warn({ err: error }, "the Services cannot be kept: a start without the API server would not know them");
-      });
-    }
-  }
-
-  function begin(): void {
-    writing = writeAll().finally(() => {
-      writing = undefined;
-      // What has come after the last look and before this line found somebody writing, and left it to them.
-      if (wanted !== written) begin();
+  async function writePending(): Promise<void> {
+    if (pending === undefined || written === pending) return;
+    // Retry with the next change only: a full disk is likely to be full a moment later.
+    written = pending;
+    await root.write(FILE, pending, 0o600).catch((error: unknown) => {
+      log.warn(
+        { err: error },
+        "cannot save the Services; an agent that starts without the API server would not know them",
+      );
     });
   }
 
   return {
-    found: () => found,
-    /** Never rejects: without a copy the pods wait for the API server. */
+    found: () => restored,
+    /** Never rejects: without a checkpoint the pods wait for the API server. */
     async load(): Promise<void> {
       try {
         await removeLeftovers(root);
         if ((await root.stat(FILE)) === undefined) return;
-        const text = await root.read(FILE, MOST_BYTES);
-        found = decode(text);
+        const text = await root.read(FILE, MAX_BYTES);
+        restored = decode(text);
         written ??= text;
       } catch (error) {
-        log.warn({ file: root.path(FILE) }, `the copy of the Services cannot be used: ${messageOf(error)}`);
+        log.warn({ file: root.path(FILE) }, `cannot use the saved Services: ${messageOf(error)}`);
       }
     },
     write(all: readonly Service[]): void {
-      wanted = `${JSON.stringify({ version: VERSION, services: all })}\n`;
-      if (writing === undefined) begin();
+      pending = `${JSON.stringify({ version: VERSION, services: all })}\n`;
+      writer.wake();
     },
-    async settled(): Promise<void> {
-      await writing;
-    },
+    settled: () => writer.settled(),
   };
 }
 
-/** What an agent that died while it wrote has left. */
+/** Removes temporary files of an agent that died during a write. */
 async function removeLeftovers(root: Files): Promise<void> {
   for (const { name } of (await root.list(FOLDER)) ?? [])
     if (name.startsWith(`.${NAME}.`) && name.endsWith(".tmp")) await root.remove(`${FOLDER}/${name}`);
 }
 
-/** Throws an error for what is no copy of this release. */
+/** Throws an error if the file was not written by this release. */
 function decode(text: string): readonly Service[] {
   const { version, services: all } = JSON.parse(text) as { readonly version?: unknown; readonly services?: unknown };
-  if (version !== VERSION || !Array.isArray(all)) throw new Error("it is none of this release");
-  return (all as readonly Service[]).flatMap((service) => kept(service) ?? []);
+  if (version !== VERSION || !Array.isArray(all)) throw new Error("this release cannot read its format");
+  return (all as readonly Service[]).flatMap((service) => transform(service) ?? []);
 }

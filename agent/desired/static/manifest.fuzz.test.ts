@@ -40,7 +40,7 @@ function replaced(value: unknown, [key, ...rest]: Path, by: unknown): unknown {
   return { ...(value as object), [key]: replaced((value as Record<string, unknown>)[key], rest, by) };
 }
 
-/** A good manifest in which one value, anywhere, is another one. */
+/** A valid manifest with one value, anywhere, replaced. */
 const almostGood = fc
   .tuple(fc.constantFrom(...pathsOf(good)), fc.oneof(fc.jsonValue(), fc.string({ unit: "binary" }), fc.integer()))
   .map(([path, by]) => JSON.stringify(replaced(good, path, by)));
@@ -51,12 +51,12 @@ const anyText = fc.oneof(
   fc.json(),
 );
 
-test("the good manifest is good", async () => {
+test("the valid manifest is accepted", async () => {
   expect((await readPodManifest(JSON.stringify(good), place)).problem).toBeUndefined();
 });
 
 test(
-  "any text is a pod of this node, or one line that says why not",
+  "any text yields a pod of this node, or a one-line error",
   async () => {
     const property = fc.asyncProperty(anyText, async (text) => {
       const { pod, problem } = await readPodManifest(text, place);
@@ -75,7 +75,7 @@ test(
 );
 
 test(
-  "any answer of a URL is a list of pods, or one line that says why not",
+  "any response of a URL yields a list of pods, or a one-line error",
   async () => {
     const url = "http://pods.example/";
     const list = fc
@@ -92,11 +92,11 @@ test(
 );
 
 test(
-  "JSON is read by the quick way as it is by the one that knows lines",
+  "the fast JSON reader returns the same as the YAML parser",
   async () => {
     await fc.assert(
       fc.asyncProperty(almostGood, async (text) => {
-        // With a comment behind it, it is YAML.
+        // With a trailing comment it is YAML.
         expect(await readPodManifest(text, place)).toEqual(await readPodManifest(`${text} # as YAML`, place));
       }),
       { numRuns: numRuns / 5 },

@@ -11,17 +11,17 @@ const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: y}\n
 
 const rows: readonly [sentence: string, text: string, problem: string][] = [
   [
-    "a Deployment is refused for what it is, not field by field",
+    "a Deployment is refused for its kind, not for each field",
     deployment,
     '/m:2: kind: "Deployment": static pods are Pods only',
   ],
   [
-    "so it is as JSON",
+    "a Deployment in JSON is refused for its kind",
     JSON.stringify({ apiVersion: "apps/v1", kind: "Deployment", spec: { replicas: 1 } }),
     '/m:1: kind: "Deployment": static pods are Pods only',
   ],
   [
-    "a kind that is missing is asked for",
+    "a missing kind is reported",
     pod("web").replace("kind: Pod", 'kind: ""'),
     '/m:2: kind: Unsupported value: "": supported values: "Pod"',
   ],
@@ -42,7 +42,7 @@ for (const [sentence, text, problem] of rows)
     expect((await readPodManifest(text, { path: "/m", nodeName: "node" })).problem).toBe(problem);
   });
 
-test("of a URL's list too only Pods are taken", async () => {
+test("a list from a URL may contain only Pods", async () => {
   const list = `apiVersion: v1\nkind: PodList\nitems:\n- kind: Job\n  spec: {}\n`;
   const { problem } = await readPodListManifest(list, { url: "http://pods.example/", nodeName: "node" });
   expect(problem).toBe('the answer:4: kind: "Job": static pods are Pods only');

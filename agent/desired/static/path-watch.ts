@@ -1,39 +1,40 @@
 import { basename, dirname } from "node:path/posix";
-import type { FileChanged, FileStat, Files } from "../../../host/fs/files.ts";
+import type { FileStat, Files, OnFileChanged } from "../../../host/fs/files.ts";
 
-interface Folder {
+interface WatchedDirectory {
   readonly path: string;
   readonly inode: number;
 }
 
-export interface PathWatchSettings {
+export interface PathWatchOptions {
   /** Rooted at `/`. */
   readonly files: Files;
   readonly path: string;
-  /** Something may have changed at the path, or below it where it is a folder. */
-  readonly ring: () => void;
-  /** A file was written to, or has come whole, or is gone. */
-  readonly heard: (path: string, isInPlace: boolean) => void;
+  /** Something may have changed at the path, or in it if it is a directory. */
+  readonly onChange: () => void;
+  /** A file was written in place (`isInPlace`), renamed into place, or removed. */
+  readonly onFileEvent: (path: string, isInPlace: boolean) => void;
 }
 
 /**
- * Watches what is at a path, be it a folder, a file or nothing yet: the folder, and the nearest folder above the path that is
- * there, so that what appears, goes or is replaced is told too. What is to be watched changes with that: the caller arms before
- * each look. Arming rejects with what keeps a folder from being looked at or watched. The signal ends all.
+ * Watches a path that may be a directory, a file or missing: the directory itself, and the nearest existing directory
+ * above the path, so that appearing, disappearing and replaced files are reported, too. The directories to watch change
+ * with that, so the caller calls the returned function before each read; it rejects if a directory cannot be read or
+ * watched. The signal ends it.
  */
-export function createPathWatch(settings: PathWatchSettings, signal: AbortSignal): () => Promise<void> {
-  const { files, path } = settings;
-  /** The one name above that counts; undefined for any. */
-  let heeded: string | undefined;
-  const above = createFolderWatch(settings, signal, (name) => heeded === undefined || name === heeded);
-  const inside = createFolderWatch(settings, signal, () => true);
+export function createPathWatch(options: PathWatchOptions, signal: AbortSignal): () => Promise<void> {
+  const { files, path } = options;
+  /** The only relevant name in the directory above; undefined if every name is relevant. */
+  let relevantName: string | undefined;
+  const above = createDirectoryWatch(options, signal, (name) => relevantName === undefined || name === relevantName);
+  const inside = createDirectoryWatch(options, signal, () => true);
 
-  return async function arm(): Promise<void> {
-    const { folder, below } = await nearestFolder(files, path);
+  return async function rearm(): Promise<void> {
+    const { folder, below } = await nearestDirectory(files, path);
     above(folder);
     const found = await files.stat(path);
-    // A manifest may be a link into a neighbour, as volumes of ConfigMaps make them: it changes when that does.
-    heeded = isManifest(found) ? undefined : below;
+    // A manifest may be a symlink into a sibling, as in ConfigMap volumes: it changes when the sibling does.
+    relevantName = isManifest(found) ? undefined : below;
     inside(found?.kind === "directory" ? { path, inode: found.inode } : undefined);
   };
 }
@@ -42,25 +43,30 @@ function isManifest(found: FileStat | undefined): boolean {
   return found !== undefined && found.kind !== "directory";
 }
 
-/** The nearest folder above a path, and the name in it that leads towards the path. */
-async function nearestFolder(files: Files, path: string): Promise<{ readonly folder: Folder; readonly below: string }> {
+/** The nearest existing directory above a path, and the name in it that leads to the path. */
+async function nearestDirectory(
+  files: Files,
+  path: string,
+): Promise<{ readonly folder: WatchedDirectory; readonly below: string }> {
   const parent = dirname(path);
   const found = await files.stat(parent);
   if (found?.kind === "directory" || parent === path)
     return { folder: { path: parent, inode: found?.inode ?? 0 }, below: basename(path) };
-  return nearestFolder(files, parent);
+  return nearestDirectory(files, parent);
 }
 
-/** One watch, which moves to another folder when it is told so; a folder of the same path may be another one by now. */
-function createFolderWatch(
-  { files, ring, heard }: PathWatchSettings,
+/**
+ * One watch that can move to another directory. A directory at the same path may be a new one, so inodes are compared.
+ */
+function createDirectoryWatch(
+  { files, onChange, onFileEvent }: PathWatchOptions,
   signal: AbortSignal,
-  counts: (name: string) => boolean,
-): (folder: Folder | undefined) => void {
-  let watched: (Folder & { readonly own: AbortController }) | undefined;
+  isRelevant: (name: string) => boolean,
+): (folder: WatchedDirectory | undefined) => void {
+  let watched: (WatchedDirectory & { readonly abort: AbortController }) | undefined;
 
   function release(): void {
-    watched?.own.abort();
+    watched?.abort.abort();
     watched = undefined;
   }
 
@@ -68,19 +74,19 @@ function createFolderWatch(
     if (watched?.path === folder?.path && watched?.inode === folder?.inode) return;
     release();
     if (folder === undefined) return;
-    const own = new AbortController();
-    const changed: FileChanged = (name, isInPlace) => {
-      if (name !== undefined && !counts(name)) return;
-      if (name !== undefined) heard(files.path(folder.path, name), isInPlace);
-      ring();
+    const abort = new AbortController();
+    const handleChange: OnFileChanged = (name, isInPlace) => {
+      if (name !== undefined && !isRelevant(name)) return;
+      if (name !== undefined) onFileEvent(files.path(folder.path, name), isInPlace);
+      onChange();
     };
-    const gone = () => {
-      if (watched?.own === own) release();
-      ring();
+    const handleGone = () => {
+      if (watched?.abort === abort) release();
+      onChange();
     };
-    files.watch(folder.path, changed, gone, AbortSignal.any([own.signal, signal]));
-    watched = { ...folder, own };
-    // Nobody has told what changed between the look that led here and this moment.
-    ring();
+    files.watch(folder.path, handleChange, handleGone, AbortSignal.any([abort.signal, signal]));
+    watched = { ...folder, abort };
+    // Changes between the caller's read and the start of this watch were not reported.
+    onChange();
   };
 }

@@ -7,17 +7,17 @@ import { createExec } from "../../../host/exec.ts";
 import { createFiles } from "../../../host/fs/files.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { until } from "../../../test/bed/poll-until.ts";
+import { pollUntil } from "../../../test/bed/poll-until.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
-import type { OfferedPod } from "../../decide/sources/merge-static.ts";
-import { followStaticPath } from "./static-files.ts";
+import type { ManifestPod } from "../../decide/sources/merge-static.ts";
+import { watchStaticPath } from "./static-files.ts";
 
-/* How often things are told is in static-files.test.ts; this is what only a real disk and its events can show. */
+/* What only a real disk and its events can show; static-files.test.ts tests the rest. */
 
 let folder: string;
 let log: FakeLog;
-let offered: readonly OfferedPod[] | undefined;
+let offered: readonly ManifestPod[] | undefined;
 let ending: AbortController;
 let followed: Promise<void>;
 let namesakes: readonly string[] = [];
@@ -38,37 +38,37 @@ afterEach(async () => {
 const manifest = (name: string, image = "busybox:1") =>
   `apiVersion: v1\nkind: Pod\nmetadata: {name: ${name}}\nspec: {containers: [{name: a, image: "${image}"}]}\n`;
 
-/** Follows; an audit is a minute away, so that what comes sooner came by an event. */
-function follow(path = folder, { known = [] as readonly DesiredPod[], checkEveryMs = 60_000 } = {}): void {
+/** Starts the watch. The periodic check is a minute away, so anything sooner comes from an event. */
+function startWatch(path = folder, { known = [] as readonly DesiredPod[], checkEveryMs = 60_000 } = {}): void {
   const desired = {
     all: () => known,
-    offer: async (_: string, pods: readonly OfferedPod[]) => {
+    replaceManifests: async (_: string, pods: readonly ManifestPod[]) => {
       offered = pods;
     },
-    refuse: (_: string, __: readonly unknown[], doubled: readonly Pod[] = []) => {
+    setManifestErrors: (_: string, __: readonly unknown[], doubled: readonly Pod[] = []) => {
       namesakes = doubled.map(
         ({ metadata }) => `${metadata.name} ${metadata.annotations?.["kubernetes.io/config.source"]}`,
       );
     },
   };
   const settings = { path, nodeName: "node", checkEveryMs, filesAt: createFiles, clock: createClock(), log, desired };
-  followed = followStaticPath(settings, ending.signal);
+  followed = watchStaticPath(settings, ending.signal);
 }
 
-/** Puts a manifest into the folder as careful programs do. */
+/** Renames a complete manifest into the directory. */
 async function put(name: string, text: string): Promise<void> {
   await writeFile(join(folder, `.${name}`), text);
   await rename(join(folder, `.${name}`), join(folder, name));
 }
 
 const shown = () => offered?.map(({ pod }) => `${pod.metadata.name} ${pod.spec.containers[0]?.image}`).join(", ");
-const show = (expected: string) => until(`"${expected}", after ${shown()}`, 4000, () => shown() === expected);
+const show = (expected: string) => pollUntil(`"${expected}", after ${shown()}`, 4000, () => shown() === expected);
 const refusals = () =>
   log.lines.filter(({ level }) => level === "error").map(({ message }) => message.replaceAll(folder, ""));
 
-test("manifests that come, change, move and go are seen by events, in the order of their names", async () => {
+test("events report manifests that are added, changed, renamed and removed, in order of their names", async () => {
   await put("b.yaml", manifest("b"));
-  follow();
+  startWatch();
   await show("b-node busybox:1");
   await put("a.yaml", manifest("a"));
   await show("a-node busybox:1, b-node busybox:1");
@@ -82,17 +82,17 @@ test("manifests that come, change, move and go are seen by events, in the order 
   expect(offered?.[0]?.source).toEqual({ kind: "file", path: join(folder, "c.yaml") });
 });
 
-test("files that hide, folders, and what is in them are no manifests", async () => {
+test("hidden files and subdirectories are ignored", async () => {
   await writeFile(join(folder, ".hidden.yaml"), manifest("hidden"));
   await mkdir(join(folder, "folder.yaml"));
   await writeFile(join(folder, "folder.yaml/a.yaml"), manifest("inside"));
   await put("web.yaml", manifest("web"));
-  follow();
+  startWatch();
   await show("web-node busybox:1");
   expect(refusals()).toEqual([]);
 });
 
-test("what is no manifest is refused with its file and why, and holds up no other", async () => {
+test("an invalid manifest is refused with file and reason, and does not block others", async () => {
   await createExec().run(["mkfifo", join(folder, "fifo.yaml")], { timeoutMs: 10_000 });
   await symlink("loop.yaml", join(folder, "loop.yaml"));
   await symlink("nowhere", join(folder, "dangling.yaml"));
@@ -102,15 +102,15 @@ test("what is no manifest is refused with its file and why, and holds up no othe
   await put("empty.yaml", "# nothing but a comment\n");
   await put("list.yaml", "apiVersion: v1\nkind: List\nitems: []\n");
   await put("web.yaml", manifest("web"));
-  follow();
+  startWatch();
   await show("web-node busybox:1");
-  await until("all to be refused", 4000, () => refusals().length === 8);
+  await pollUntil("all to be refused", 4000, () => refusals().length === 8);
   const found = refusals().toSorted();
   const expected = [
     /^manifest refused: \/big\.yaml is larger than \d+ bytes$/,
     /^manifest refused: \/broken\.yaml:\d+: /,
     /^manifest refused: \/bytes\.yaml:\d+: /,
-    /^manifest refused: \/dangling\.yaml is a link that leads nowhere$/,
+    /^manifest refused: \/dangling\.yaml is a dangling symlink$/,
     /^manifest refused: \/empty\.yaml: it is empty; a manifest holds one Pod$/,
     /^manifest refused: \/fifo\.yaml is a fifo, not a regular file$/,
     /^manifest refused: \/list\.yaml: it is a List; /,
@@ -119,13 +119,13 @@ test("what is no manifest is refused with its file and why, and holds up no othe
   for (const [index, pattern] of expected.entries()) expect(found[index]).toMatch(pattern);
 });
 
-test("a manifest that breaks is refused, its last good version stays, and once repaired it counts again", async () => {
+test("a broken manifest is refused and its last good version stays until it is repaired", async () => {
   await put("web.yaml", manifest("web"));
   await put("db.yaml", manifest("db"));
-  follow();
+  startWatch();
   await show("db-node busybox:1, web-node busybox:1");
   await put("web.yaml", "kind: Pod\nspec: [");
-  await until("a refusal", 4000, () => refusals().length === 1);
+  await pollUntil("a refusal", 4000, () => refusals().length === 1);
   expect(refusals()[0]).toMatch(/^manifest refused: \/web\.yaml:\d+: .*; default\/web-node stays as it was$/);
   await put("db.yaml", manifest("db", "busybox:2"));
   await show("db-node busybox:2, web-node busybox:1");
@@ -134,10 +134,10 @@ test("a manifest that breaks is refused, its last good version stays, and once r
   expect(refusals()).toHaveLength(1);
 });
 
-test("the last good version of a broken manifest stays across agents, and that of one that is gone does not", async () => {
+test("the last good version of a broken manifest survives a restart of the agent, and that of a removed one does not", async () => {
   await put("web.yaml", manifest("web"));
   await put("gone.yaml", manifest("gone"));
-  follow();
+  startWatch();
   await show("gone-node busybox:1, web-node busybox:1");
   const known = offered!.map(
     (offer): DesiredPod => ({ ...offer, uid: offer.pod.metadata.uid as PodUid, acceptedAt: 0, revision: 0 }),
@@ -147,39 +147,39 @@ test("the last good version of a broken manifest stays across agents, and that o
   await put("web.yaml", "kind: Pod\nspec: [");
   await rm(join(folder, "gone.yaml"));
   ending = new AbortController();
-  follow(folder, { known });
+  startWatch(folder, { known });
   await show("web-node busybox:1");
-  await until("a refusal", 4000, () => refusals().length === 1);
+  await pollUntil("a refusal", 4000, () => refusals().length === 1);
   expect(refusals()[0]).toEndWith("; default/web-node stays as it was");
 });
 
-test("of two files for one pod the first in the order of names has it, and the second gets it when the first is gone", async () => {
+test("of two files with the same pod the first by name owns it, and the second gets it when the first is removed", async () => {
   await put("a.yaml", manifest("web", "busybox:1"));
   await put("b.yaml", manifest("web", "busybox:2"));
-  follow();
+  startWatch();
   await show("web-node busybox:1");
-  // What is refused is told right after what is offered.
-  await until("a refusal", 4000, () => refusals().length > 0);
+  // Errors are reported right after the pods are applied.
+  await pollUntil("a refusal", 4000, () => refusals().length > 0);
   expect(refusals()).toEqual([
     "manifest refused: pod default/web-node is already defined by /a.yaml; default/web-node stays as it was",
   ]);
-  await until("the second to be told of", 4000, () => namesakes.join() === "web-node file");
+  await pollUntil("the second to be reported", 4000, () => namesakes.join() === "web-node file");
   await rm(join(folder, "a.yaml"));
   await show("web-node busybox:2");
-  await until("nothing to be told of", 4000, () => namesakes.length === 0);
+  await pollUntil("nothing to be reported", 4000, () => namesakes.length === 0);
 });
 
-test("a manifest may be a link, as volumes of ConfigMaps make them", async () => {
+test("a manifest may be a symlink, as in ConfigMap volumes", async () => {
   await mkdir(join(folder, ".data"));
   await writeFile(join(folder, ".data/web.yaml"), manifest("web"));
   await symlink(".data/web.yaml", join(folder, "web.yaml"));
-  follow();
+  startWatch();
   await show("web-node busybox:1");
 });
 
-test("a folder that is not there is empty; it may come, go, and come again", async () => {
+test("a missing directory has no pods; it may be created, removed and created again", async () => {
   const path = join(folder, "manifests");
-  follow(path);
+  startWatch(path);
   await show("");
   for (const image of ["busybox:1", "busybox:2"]) {
     await mkdir(path);
@@ -190,9 +190,9 @@ test("a folder that is not there is empty; it may come, go, and come again", asy
   }
 });
 
-test("what is at the path may be a file or a folder, from one moment to the next", async () => {
+test("the path may change between a file and a directory", async () => {
   const path = join(folder, "pods");
-  follow(path);
+  startWatch(path);
   await show("");
   await put("pods", manifest("web"));
   await show("web-node busybox:1");
@@ -208,9 +208,9 @@ test("what is at the path may be a file or a folder, from one moment to the next
   expect(refusals()).toEqual([]);
 });
 
-test("the folders above the path may come later too, and go", async () => {
+test("the parent directories may be created and removed, too", async () => {
   const above = join(folder, "etc/kubernetes");
-  follow(join(above, "manifests"));
+  startWatch(join(above, "manifests"));
   await show("");
   for (const image of ["busybox:1", "busybox:2"]) {
     await mkdir(join(folder, "etc"));
@@ -223,14 +223,14 @@ test("the folders above the path may come later too, and go", async () => {
   }
 });
 
-test("the path may be a link to a folder, which may lead elsewhere one day", async () => {
+test("the path may be a symlink to a directory, and its target may change", async () => {
   for (const name of ["one", "two"]) {
     await mkdir(join(folder, name));
     await writeFile(join(folder, name, "web.yaml"), manifest(name));
   }
   const path = join(folder, "manifests");
   await symlink("one", path);
-  follow(path);
+  startWatch(path);
   await show("one-node busybox:1");
   await writeFile(join(folder, "one/web.yaml"), manifest("one", "busybox:2"));
   await show("one-node busybox:2");
@@ -247,24 +247,24 @@ test("the path may be a link to a folder, which may lead elsewhere one day", asy
   expect(refusals()).toEqual([]);
 });
 
-test("one manifest may be a link into a volume, which is changed behind it", async () => {
+test("a single manifest may be a symlink into a volume whose content changes", async () => {
   for (const image of ["busybox:1", "busybox:2"]) {
     await mkdir(join(folder, image));
     await writeFile(join(folder, image, "web.yaml"), manifest("web", image));
   }
   await symlink("busybox:1", join(folder, "..data"));
   await symlink("..data/web.yaml", join(folder, "web.yaml"));
-  follow(join(folder, "web.yaml"));
+  startWatch(join(folder, "web.yaml"));
   await show("web-node busybox:1");
   await symlink("busybox:2", join(folder, "..next"));
   await rename(join(folder, "..next"), join(folder, "..data"));
   await show("web-node busybox:2");
 });
 
-test("the path may be one manifest: its neighbours do not count", async () => {
+test("the path may be a single manifest, and files beside it are ignored", async () => {
   await put("web.yaml", manifest("web"));
   await put("other.yaml", manifest("other"));
-  follow(join(folder, "web.yaml"));
+  startWatch(join(folder, "web.yaml"));
   await show("web-node busybox:1");
   await put("web.yaml", manifest("web", "busybox:2"));
   await show("web-node busybox:2");

@@ -1,16 +1,16 @@
 import { afterEach, expect, test } from "bun:test";
-import { type FileChanged, type Files, FilesError } from "../../../host/fs/files.ts";
-// Loaded when the first manifest is read; here at once, so that it costs no turn of the event loop.
+import { type Files, FilesError, type OnFileChanged } from "../../../host/fs/files.ts";
+// Loaded lazily by the product; loaded here so that it takes no turn of the event loop during a test.
 import "../../../proto/yaml/parse.ts";
 import type { PodUid } from "../../../proto/ids.ts";
-import { FakeClock, rest } from "../../../test/fakes/clock.ts";
+import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
-import type { Refusal } from "../../decide/node/local-node-report.ts";
+import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
 import { type DesiredPod, fullNameOf } from "../../decide/pod/desired.ts";
-import type { OfferedPod } from "../../decide/sources/merge-static.ts";
+import type { ManifestPod } from "../../decide/sources/merge-static.ts";
 import { readPodManifest } from "./manifest.ts";
-import { followStaticPath } from "./static-files.ts";
+import { readableAt, watchStaticPath } from "./static-files.ts";
 
 const manifest = (name: string, image = "busybox:1", uid?: string) =>
   JSON.stringify({
@@ -23,8 +23,8 @@ const manifest = (name: string, image = "busybox:1", uid?: string) =>
 let ending = new AbortController();
 afterEach(() => ending.abort());
 
-/** A folder of manifests that is followed; `files` puts something between the follower and the disk. */
-async function follow(
+/** Watches a directory of manifests; `files` may wrap the disk. */
+async function startWatch(
   contents: Readonly<Record<string, string>>,
   files: (files: Files) => Files = (same) => same,
   known: readonly DesiredPod[] = [],
@@ -36,87 +36,87 @@ async function follow(
   for (const [name, text] of Object.entries(contents)) await folder.write(name, text, 0o644);
   await clock.advance(1000);
   const log = new FakeLog();
-  const offers: string[] = [];
-  const refused: string[] = [];
+  const appliedPods: string[] = [];
+  const errors: string[] = [];
   const desired = {
     all: () => known,
-    offer: async (_: string, pods: readonly OfferedPod[]) => {
-      desired.beforeOffer();
-      offers.push(pods.map(({ pod }) => `${fullNameOf(pod)} ${pod.spec.containers[0]?.image}`).join(", "));
+    replaceManifests: async (_: string, pods: readonly ManifestPod[]) => {
+      desired.beforeReplace();
+      appliedPods.push(pods.map(({ pod }) => `${fullNameOf(pod)} ${pod.spec.containers[0]?.image}`).join(", "));
     },
-    beforeOffer: () => {},
-    refuse: (_: string, all: readonly Refusal[]) => {
-      refused.splice(0, refused.length, ...all.map(({ file, problem }) => `${file}: ${problem}`));
+    beforeReplace: () => {},
+    setManifestErrors: (_: string, all: readonly RejectedManifest[]) => {
+      errors.splice(0, errors.length, ...all.map(({ file, problem }) => `${file}: ${problem}`));
     },
   };
   ending = new AbortController();
   const settings = { path: "/m", nodeName: "node", checkEveryMs: 20_000, clock, log, desired };
   const start = async () => {
-    void followStaticPath({ ...settings, filesAt: (root) => files(disk.at(root)) }, ending.signal);
-    await rest();
+    void watchStaticPath({ ...settings, filesAt: (root) => files(disk.at(root)) }, ending.signal);
+    await settlePromises();
   };
-  return { clock, disk, folder, log, offers, refused, desired, start };
+  return { clock, disk, folder, log, offers: appliedPods, refused: errors, desired, start };
 }
 
 const fail = (message: string) => () => {
   throw new Error(message);
 };
 
-test("a folder that cannot be read is said once, and once when it can be again; its pods stay wanted meanwhile", async () => {
-  const { clock, disk, log, offers, refused, start } = await follow({ "web.yaml": manifest("web") });
+test("an unreadable directory is logged once, and so is its recovery; its pods stay desired", async () => {
+  const { clock, disk, log, offers: appliedPods, refused, start } = await startWatch({ "web.yaml": manifest("web") });
   await start();
   disk.before = (verb, path) => {
     if (verb === "list") throw new FilesError("EIO", path, `${path} failed: input/output error`);
   };
   await clock.advance(60_000);
-  expect(log.told()).toEqual([
-    "error: the folder of manifests cannot be read: /m failed: input/output error; its pods stay as they are",
+  expect(log.takeLines()).toEqual([
+    "error: cannot read the directory of manifests: /m failed: input/output error; its pods stay as they are",
   ]);
   expect(refused).toEqual([
-    "/m: the folder of manifests cannot be read: /m failed: input/output error; its pods stay as they are",
+    "/m: cannot read the directory of manifests: /m failed: input/output error; its pods stay as they are",
   ]);
   disk.before = () => {};
   await clock.advance(1000);
-  expect(log.told()).toEqual(["info: the folder of manifests is read again"]);
+  expect(log.takeLines()).toEqual(["info: the directory of manifests can be read again"]);
   expect(refused).toEqual([]);
-  expect(offers).toEqual(["default/web-node busybox:1"]);
+  expect(appliedPods).toEqual(["default/web-node busybox:1"]);
 });
 
-test("another reason is another sentence", async () => {
-  const { clock, disk, log, start } = await follow({});
+test("a different reason is logged again", async () => {
+  const { clock, disk, log, start } = await startWatch({});
   disk.before = fail("the first");
   await start();
   await clock.advance(5000);
   disk.before = fail("the second");
   await clock.advance(5000);
-  expect(log.told().map((line) => /the (first|second)/.exec(line)?.[0])).toEqual(["the first", "the second"]);
+  expect(log.takeLines().map((line) => /the (first|second)/.exec(line)?.[0])).toEqual(["the first", "the second"]);
 });
 
-test("pods that cannot be taken are said once, not blamed on the folder, and offered until they are taken", async () => {
-  const { clock, log, offers, desired, start } = await follow({ "web.yaml": manifest("web") });
-  desired.beforeOffer = fail("no room");
+test("pods that cannot be applied are logged once and retried until they are applied", async () => {
+  const { clock, log, offers: appliedPods, desired, start } = await startWatch({ "web.yaml": manifest("web") });
+  desired.beforeReplace = fail("no room");
   await start();
   await clock.advance(30_000);
-  expect(log.told()).toEqual([
-    "error: the pods of the manifests cannot be taken: no room; those known stay as they are",
+  expect(log.takeLines()).toEqual([
+    "error: cannot apply the pods of the manifests: no room; the known pods stay as they are",
   ]);
-  desired.beforeOffer = () => {};
+  desired.beforeReplace = () => {};
   await clock.advance(1000);
-  expect(log.told()).toEqual(["info: the pods of the manifests are taken again"]);
-  expect(offers).toEqual(["default/web-node busybox:1"]);
+  expect(log.takeLines()).toEqual(["info: the pods of the manifests can be applied again"]);
+  expect(appliedPods).toEqual(["default/web-node busybox:1"]);
 });
 
-test("a folder that cannot be looked at when the agent starts is followed as soon as it can be", async () => {
-  const { clock, disk, log, offers, start } = await follow({ "web.yaml": manifest("web") });
+test("a directory that is unreadable when the agent starts is watched as soon as it is readable", async () => {
+  const { clock, disk, log, offers: appliedPods, start } = await startWatch({ "web.yaml": manifest("web") });
   disk.before = fail("not yet");
   await start();
   disk.before = () => {};
   await clock.advance(1000);
-  expect(log.told()).toHaveLength(2);
-  expect(offers).toEqual(["default/web-node busybox:1"]);
+  expect(log.takeLines()).toHaveLength(2);
+  expect(appliedPods).toEqual(["default/web-node busybox:1"]);
 });
 
-/** The folder still shows `ghost.yaml`, which is gone by the time that somebody looks at it. */
+/** The directory still lists `ghost.yaml`, which is removed before it is read. */
 const withGhost =
   (kind: "file" | "symlink") =>
   (files: Files): Files => ({
@@ -124,10 +124,10 @@ const withGhost =
     list: async (path) => [...((await files.list(path)) ?? []), { name: "ghost.yaml", kind }],
   });
 
-const ghosts: readonly (readonly [sentence: string, files: (files: Files) => Files, told: readonly string[]])[] = [
-  ["a file that is removed while the folder is read is no mistake", withGhost("file"), []],
+const ghosts: readonly (readonly [sentence: string, files: (files: Files) => Files, reported: readonly string[]])[] = [
+  ["a file that is removed while the directory is read is no error", withGhost("file"), []],
   [
-    "a file that is removed before it is read is no mistake",
+    "a file that is removed before it is read is no error",
     (files) => {
       const { list, read } = withGhost("file")(files);
       return { ...files, list, read, stat: (path) => files.stat(path.replace("ghost", "web")) };
@@ -135,38 +135,44 @@ const ghosts: readonly (readonly [sentence: string, files: (files: Files) => Fil
     [],
   ],
   [
-    "a link that leads nowhere is one",
+    "a dangling symlink is an error",
     withGhost("symlink"),
-    ["error: manifest refused: /m/ghost.yaml is a link that leads nowhere"],
+    ["error: manifest refused: /m/ghost.yaml is a dangling symlink"],
   ],
 ];
-for (const [sentence, files, told] of ghosts)
+for (const [sentence, files, reported] of ghosts)
   test(sentence, async () => {
-    const { clock, log, offers, start } = await follow({ "web.yaml": manifest("web") }, files);
+    const { clock, log, offers: appliedPods, start } = await startWatch({ "web.yaml": manifest("web") }, files);
     await start();
     await clock.advance(60_000);
-    expect(log.told()).toEqual([...told]);
-    expect(offers).toEqual(["default/web-node busybox:1"]);
+    expect(log.takeLines()).toEqual([...reported]);
+    expect(appliedPods).toEqual(["default/web-node busybox:1"]);
   });
 
-test("two files for one pod are told each time that it happens, not as long as it lasts", async () => {
-  const { clock, folder, log, offers, start } = await follow({ "a.yaml": manifest("web") });
+test("two files with the same pod are logged once per occurrence", async () => {
+  const { clock, folder, log, offers: appliedPods, start } = await startWatch({ "a.yaml": manifest("web") });
   const refusal =
     "error: manifest refused: pod default/web-node is already defined by /m/a.yaml; default/web-node stays as it was";
   await start();
   for (let time = 0; time < 2; time++) {
     await folder.write("b.yaml", manifest("web", "busybox:2"), 0o644);
     await clock.advance(60_000);
-    expect(log.told()).toEqual([refusal]);
+    expect(log.takeLines()).toEqual([refusal]);
     await folder.write("b.yaml", manifest("other"), 0o644);
     await clock.advance(1000);
   }
-  expect(log.told()).toEqual([]);
-  expect(offers.at(-1)).toBe("default/web-node busybox:1, default/other-node busybox:1");
+  expect(log.takeLines()).toEqual([]);
+  expect(appliedPods.at(-1)).toBe("default/web-node busybox:1, default/other-node busybox:1");
 });
 
-test("of two files for one uid the first has it, and the second gets it when the first is gone", async () => {
-  const { clock, folder, log, offers, start } = await follow({
+test("of two files with the same uid the first owns it, and the second gets it when the first is removed", async () => {
+  const {
+    clock,
+    folder,
+    log,
+    offers: appliedPods,
+    start,
+  } = await startWatch({
     "a.yaml": manifest("web", "busybox:1", "u-1"),
     "b.yaml": manifest("db", "busybox:1", "u-1"),
     "c.yaml": manifest("other", "busybox:1", "u-2"),
@@ -176,43 +182,46 @@ test("of two files for one uid the first has it, and the second gets it when the
   expect(log.lines.map(({ message, fields }) => [message, fields["file"]])).toEqual([
     ["manifest refused: pod uid u-1 is already defined by /m/a.yaml; default/web-node stays as it was", "/m/b.yaml"],
   ]);
-  expect(offers).toEqual(["default/web-node busybox:1, default/other-node busybox:1"]);
+  expect(appliedPods).toEqual(["default/web-node busybox:1, default/other-node busybox:1"]);
   await folder.remove("a.yaml");
   await clock.advance(1000);
-  expect(offers.at(-1)).toBe("default/db-node busybox:1, default/other-node busybox:1");
+  expect(appliedPods.at(-1)).toBe("default/db-node busybox:1, default/other-node busybox:1");
 });
 
-test("a copy that comes before its manifest in the order of names does not take the pod from it", async () => {
-  const { clock, folder, log, offers, refused, start } = await follow({ "web.yaml": manifest("web") });
+test("a copy whose name sorts first does not take the pod from its manifest", async () => {
+  const { clock, folder, log, offers: appliedPods, refused, start } = await startWatch({ "web.yaml": manifest("web") });
   await start();
   await folder.write("web-copy.yaml", manifest("web", "busybox:2"), 0o644);
   await clock.advance(60_000);
   const problem = "pod default/web-node is already defined by /m/web.yaml; default/web-node stays as it was";
-  expect(log.told()).toEqual([`error: manifest refused: ${problem}`]);
+  expect(log.takeLines()).toEqual([`error: manifest refused: ${problem}`]);
   expect(refused).toEqual([`/m/web-copy.yaml: ${problem}`]);
   await folder.write("web.yaml", manifest("web", "busybox:3"), 0o644);
   await clock.advance(1000);
   await folder.remove("web.yaml");
   await clock.advance(1000);
-  expect(offers).toEqual([1, 3, 2].map((version) => `default/web-node busybox:${version}`));
-  expect([log.told(), refused]).toEqual([[], []]);
+  expect(appliedPods).toEqual([1, 3, 2].map((version) => `default/web-node busybox:${version}`));
+  expect([log.takeLines(), refused]).toEqual([[], []]);
 });
 
-test("a copy that came while no agent ran does not take the pod from its manifest either", async () => {
+test("a copy that was added while no agent ran does not take the pod from its manifest", async () => {
   const { pod } = await readPodManifest(manifest("web"), { path: "/m/web.yaml", nodeName: "node" });
   if (pod === undefined) throw new Error("the manifest is good");
   const { uid = "" } = pod.metadata;
   const source = { kind: "file", path: "/m/web.yaml" } as const;
   const known: DesiredPod = { pod, uid: uid as PodUid, source, acceptedAt: 0, revision: 0 };
   const files = { "web-copy.yaml": manifest("web", "busybox:2"), "web.yaml": manifest("web") };
-  const { offers, refused, start } = await follow(files, undefined, [known]);
+  const { offers: appliedPods, refused, start } = await startWatch(files, undefined, [known]);
   await start();
-  expect(offers).toEqual(["default/web-node busybox:1"]);
+  expect(appliedPods).toEqual(["default/web-node busybox:1"]);
   expect(refused).toHaveLength(1);
 });
 
-test("what is refused is told to whoever asks, each manifest once, until it is repaired or gone", async () => {
-  const { clock, folder, refused, start } = await follow({ "web.yaml": manifest("web"), "empty.yaml": "# nothing\n" });
+test("each refused manifest is reported once, until it is repaired or removed", async () => {
+  const { clock, folder, refused, start } = await startWatch({
+    "web.yaml": manifest("web"),
+    "empty.yaml": "# nothing\n",
+  });
   await start();
   await folder.write("web.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containrs: []\n", 0o644);
   await clock.advance(1000);
@@ -228,59 +237,64 @@ test("what is refused is told to whoever asks, each manifest once, until it is r
   expect(refused).toEqual([]);
 });
 
-test("that the path does not exist is said once, and again each time that it is gone", async () => {
-  const { clock, disk, folder, log, offers, start } = await follow({});
+test("a missing path is logged once, and again each time it disappears", async () => {
+  const { clock, disk, folder, log, offers: appliedPods, start } = await startWatch({});
   await disk.at("/").remove("m");
   await start();
   await clock.advance(60_000);
-  expect(log.told()).toEqual(["warn: staticPodPath /m does not exist: no pods from it until it appears"]);
+  expect(log.takeLines()).toEqual(["warn: staticPodPath /m does not exist: no pods from it until it appears"]);
   await disk.at("/").makeFolder("m", 0o755);
   await folder.write("web.yaml", manifest("web"), 0o644);
   await clock.advance(20_000);
-  expect(log.told()).toEqual([]);
+  expect(log.takeLines()).toEqual([]);
   await folder.remove("web.yaml");
   await disk.at("/").remove("m");
   await clock.advance(60_000);
-  expect(log.told()).toEqual([
-    "warn: staticPodPath /m does not exist any more: its pods end, and none come from it until it appears",
+  expect(log.takeLines()).toEqual([
+    "warn: staticPodPath /m no longer exists: its static pods are terminated, and none are started until it exists again",
   ]);
-  expect(offers).toEqual(["", "default/web-node busybox:1", ""]);
+  expect(appliedPods).toEqual(["", "default/web-node busybox:1", ""]);
 });
 
-/** Tells one event every two milliseconds and forgets the others, as Bun does. */
+/** Delivers at most one event every two milliseconds and drops the others, like Bun. */
 const withDeafness =
   (now: () => number) =>
   (files: Files): Files => {
-    let toldAt = Number.NEGATIVE_INFINITY;
+    let reportedAt = Number.NEGATIVE_INFINITY;
     return {
       ...files,
       watch: (path, changed, gone, signal) => {
-        const tell: FileChanged = (name, isInPlace) => {
-          if (now() - toldAt < 2) return;
-          toldAt = now();
+        const notify: OnFileChanged = (name, isInPlace) => {
+          if (now() - reportedAt < 2) return;
+          reportedAt = now();
           changed(name, isInPlace);
         };
-        files.watch(path, tell, gone, signal);
+        files.watch(path, notify, gone, signal);
       },
     };
   };
 
-test("of a file that changes twice in a moment the second version is not left to the audit", async () => {
-  const now = () => scene.clock.now();
-  const scene = await follow({ "web.yaml": manifest("web") }, (files) => withDeafness(now)(files));
-  const { clock, folder, offers, start } = scene;
+test("the second of two quick changes of a file is read before the periodic check", async () => {
+  const now = () => fixture.clock.now();
+  const fixture = await startWatch({ "web.yaml": manifest("web") }, (files) => withDeafness(now)(files));
+  const { clock, folder, offers: appliedPods, start } = fixture;
   await start();
   await clock.advance(100);
   await folder.write("web.yaml", manifest("web", "busybox:2"), 0o644);
-  await rest();
+  await settlePromises();
   await folder.write("web.yaml", manifest("web", "busybox:3"), 0o644);
   await clock.advance(100);
-  expect(offers).toEqual([1, 2, 3].map((n) => `default/web-node busybox:${n}`));
+  expect(appliedPods).toEqual([1, 2, 3].map((n) => `default/web-node busybox:${n}`));
 });
 
-test("what is renamed into its place is read at once, and what is written there when nobody has written for 30 ms", async () => {
+test("a file that is renamed into place is read at once, and one that is written in place 30 ms after its last write", async () => {
   let write = (_name: string) => {};
-  const { clock, folder, offers, start } = await follow({}, (files) => ({
+  const {
+    clock,
+    folder,
+    offers: appliedPods,
+    start,
+  } = await startWatch({}, (files) => ({
     ...files,
     watch: (path, changed, gone, signal) => {
       if (path === "/m") write = (name) => changed(name, true);
@@ -290,21 +304,27 @@ test("what is renamed into its place is read at once, and what is written there 
   await start();
   await clock.advance(1000);
   await folder.write("a.yaml", manifest("a"), 0o644);
-  await rest();
-  expect(offers.splice(0)).toEqual(["", "default/a-node busybox:1"]);
+  await settlePromises();
+  expect(appliedPods.splice(0)).toEqual(["", "default/a-node busybox:1"]);
   for (const image of ["busybox:2", "busybox:3"]) {
     await folder.write("a.yaml", manifest("a", image), 0o644);
     write("a.yaml");
     await clock.advance(29);
   }
-  expect(offers).toEqual([]);
+  expect(appliedPods).toEqual([]);
   await clock.advance(1);
-  expect(offers).toEqual(["default/a-node busybox:3"]);
+  expect(appliedPods).toEqual(["default/a-node busybox:3"]);
 });
 
-test("the news of a write that comes while the file is read is heeded", async () => {
+test("the event of a write that arrives during the read is respected", async () => {
   let write = (_name: string) => {};
-  const { clock, disk, folder, offers, start } = await follow({}, (files) => ({
+  const {
+    clock,
+    disk,
+    folder,
+    offers: appliedPods,
+    start,
+  } = await startWatch({}, (files) => ({
     ...files,
     watch: (path, changed, gone, signal) => {
       if (path === "/m") write = (name) => changed(name, true);
@@ -316,9 +336,35 @@ test("the news of a write that comes while the file is read is heeded", async ()
   disk.after = (verb) => (verb === "read" ? write("a.yaml") : undefined);
   await folder.write("a.yaml", manifest("a"), 0o644);
   await clock.advance(20);
-  expect(offers).toEqual([""]);
+  expect(appliedPods).toEqual([""]);
   disk.after = () => {};
   await folder.write("a.yaml", manifest("a", "busybox:2"), 0o644);
   await clock.advance(0);
-  expect(offers).toEqual(["", "default/a-node busybox:2"]);
+  expect(appliedPods).toEqual(["", "default/a-node busybox:2"]);
 });
+
+const settleRows: readonly [
+  sentence: string,
+  sizeBytes: number,
+  ageMs: number,
+  leftMs: number | undefined,
+  hasArrived?: boolean,
+][] = [
+  ["a small file that was renamed into place is complete at once", 1, 0, undefined],
+  ["a small file that was written in place may be half written", 1, 0, 30, false],
+  ["a small file that was written in place is complete after 30 ms", 1, 30, undefined, false],
+  ["a renamed file of at most one write is complete", 4096, 0, undefined],
+  ["a larger file may be half written", 4097, 0, 30],
+  ["an empty file may be about to be written", 0, 0, 30],
+  ["a larger file that was changed recently gets the rest of 30 ms", 10_000, 29, 1],
+  ["a larger file is complete after 30 ms", 10_000, 30, undefined],
+  ["an empty file that stays empty is complete", 0, 1000, undefined],
+  ["a modification time in the near future is waited for", 10_000, -10, 40],
+  ["a modification time in the far future is not waited for", 10_000, -31, undefined],
+  ["a modification time of next year is not waited for", 0, -31_536_000_000, undefined],
+];
+for (const [sentence, sizeBytes, ageMs, leftMs, hasArrived = true] of settleRows)
+  test(sentence, () => {
+    const stat = { kind: "file", sizeBytes, modifiedMs: 1_000_000 - ageMs, inode: 1, mode: 0o644, group: 0 } as const;
+    expect(readableAt(stat, hasArrived, 1_000_000)).toBe(leftMs === undefined ? undefined : 1_000_000 + leftMs);
+  });

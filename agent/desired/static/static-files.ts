@@ -1,129 +1,136 @@
 import { dirname } from "node:path/posix";
+import { createAutoResetEvent } from "../../../host/async/auto-reset-event.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { type FileStat, type Files, FilesError } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { type Claimant, type RefusedClaim, settleClaims } from "../../decide/claims.ts";
-import type { Refusal } from "../../decide/node/local-node-report.ts";
+import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
 import { fullNameOf } from "../../decide/pod/desired.ts";
-import type { OfferedPod } from "../../decide/sources/merge-static.ts";
-import { createTrouble, messageOf } from "../outage-log.ts";
+import { type ManifestConflict, type ManifestFile, resolveConflicts } from "../../decide/sources/manifest-conflicts.ts";
+import type { ManifestPod } from "../../decide/sources/merge-static.ts";
+import { createOutageLog, messageOf } from "../outage-log.ts";
 import type { DesiredPods } from "../pods.ts";
-import { unsettledUntil } from "../settle.ts";
 import { createPathWatch } from "./path-watch.ts";
 
-export interface StaticPathSettings {
-  /** `staticPodPath`: a folder of manifests, or one manifest. */
+const SETTLE_MS = 30;
+const ONE_WRITE_BYTES = 4096;
+
+export interface StaticPathOptions {
+  /** `staticPodPath`: a directory of manifests, or one manifest. */
   readonly path: string;
   readonly nodeName: string;
   readonly checkEveryMs: number;
   readonly filesAt: (root: string) => Files;
   readonly clock: Clock;
   readonly log: Log;
-  readonly desired: Pick<DesiredPods, "all" | "offer" | "refuse">;
+  readonly desired: Pick<DesiredPods, "all" | "replaceManifests" | "setManifestErrors">;
 }
 
 interface KnownFile {
   readonly stat: FileStat | undefined;
   /** The pod of the last good version. */
   readonly pod: Pod | undefined;
-  /** Why the present version cannot be used. */
+  /** Why the current version cannot be used. */
   readonly problem: string | undefined;
 }
 
-interface Watch extends StaticPathSettings {
+interface StaticPathState extends StaticPathOptions {
   /** Rooted at `/`. */
   readonly files: Files;
   /** By path. */
   readonly known: Map<string, KnownFile>;
-  /** What was heard of files since they were read last: that they have come, or that somebody writes to them. */
-  readonly heard: Map<string, "arrived" | "written">;
-  /** Which manifests claim a pod that another one has, and what was said of each. */
-  conflicts: readonly RefusedClaim[];
-  /** What each file has now, or had when the last agent ended. */
-  granted: readonly Claimant[];
-  /** What was offered last. */
-  offered: readonly OfferedPod[] | undefined;
+  /** The latest inotify event of each file since its last read: renamed into place, or written. */
+  readonly fileEvents: Map<string, "arrived" | "written">;
+  /** The manifests whose pod another manifest defines, with the logged messages. */
+  conflicts: readonly ManifestConflict[];
+  /** The pod of each file, now or at the end of the last agent. */
+  owners: readonly ManifestFile[];
+  /** The pods that were applied last. */
+  lastApplied: readonly ManifestPod[] | undefined;
   presence: "there" | "missing" | "unknown";
 }
 
-const LARGEST_MANIFEST_BYTES = 1 << 20;
-const AGAIN_MS = 1000;
+const MAX_MANIFEST_BYTES = 1 << 20;
+const RETRY_MS = 1000;
 /*
- * Of events of one kind and name that come within two milliseconds Bun tells the first alone. What changed twice in a moment
- * may so be looked at between the two; a second look a moment after each ring sees the end of it.
+ * Of several events of the same kind and name within two milliseconds Bun reports only the first. A file that changes
+ * twice may therefore be read between the two changes; a second read shortly after each wake-up sees the final state.
  */
-const ECHO_MS = 5;
+const RECHECK_MS = 5;
 
 /**
- * Follows a folder of manifests, or one manifest, whichever is at the path at the time; nothing there is no pod. By inotify at
- * once, and by an audit of the files every `fileCheckFrequency`. A manifest that cannot be used is refused with its reason,
- * said once, and the last good version of its pod stays wanted. Resolves when the signal aborts and never rejects.
+ * Watches a directory of manifests, or a single manifest, whichever is at the path; a missing path has no pods. Changes
+ * arrive by inotify at once, and by a check of all files every `fileCheckFrequency`. A manifest that cannot be used is
+ * refused, its reason is logged once, and the last good version of its pod stays. Resolves when the signal aborts;
+ * never rejects.
  */
-export async function followStaticPath(settings: StaticPathSettings, signal: AbortSignal): Promise<void> {
-  const { clock, log, checkEveryMs } = settings;
-  const watch = createWatch(settings);
-  const { files, path } = watch;
-  const alarm = createAlarm(clock, signal);
-  const heard = (file: string, isInPlace: boolean) => watch.heard.set(file, isInPlace ? "written" : "arrived");
-  const arm = createPathWatch({ files, path, ring: alarm.ring, heard }, signal);
-  const reading = createTrouble(log, { folder: path }, "the folder of manifests is read again");
-  const offering = createTrouble(log, { folder: path }, "the pods of the manifests are taken again");
+export async function watchStaticPath(options: StaticPathOptions, signal: AbortSignal): Promise<void> {
+  const { clock, log, checkEveryMs } = options;
+  const state = createState(options);
+  const { files, path } = state;
+  const wakeUp = createAutoResetEvent(clock);
+  const onFileEvent = (file: string, isInPlace: boolean) =>
+    state.fileEvents.set(file, isInPlace ? "written" : "arrived");
+  const rearm = createPathWatch({ files, path, onChange: wakeUp.set, onFileEvent }, signal);
+  const readOutage = createOutageLog(log, { folder: path }, "the directory of manifests can be read again");
+  const applyOutage = createOutageLog(log, { folder: path }, "the pods of the manifests can be applied again");
 
-  /** Returns when to look again before the next audit. */
-  async function look(): Promise<number> {
-    let again: number;
+  /** Returns when to read again, if that is before the next check; epoch milliseconds. */
+  async function sync(): Promise<number> {
+    let nextReadAt: number;
     try {
-      again = await read(watch);
-      reading.over();
+      nextReadAt = await readChanged(state);
+      readOutage.clear();
     } catch (error) {
-      const problem = `the folder of manifests cannot be read: ${messageOf(error)}; its pods stay as they are`;
-      reading.met(problem);
-      refuse(watch, { file: path, problem });
-      return clock.now() + AGAIN_MS;
+      const problem = `cannot read the directory of manifests: ${messageOf(error)}; its pods stay as they are`;
+      readOutage.report(problem);
+      reportErrors(state, { file: path, problem });
+      return clock.now() + RETRY_MS;
     }
     try {
-      await offer(watch);
-      offering.over();
-      return again;
+      await apply(state);
+      applyOutage.clear();
+      return nextReadAt;
     } catch (error) {
-      offering.met(`the pods of the manifests cannot be taken: ${messageOf(error)}; those known stay as they are`);
-      return clock.now() + AGAIN_MS;
+      applyOutage.report(
+        `cannot apply the pods of the manifests: ${messageOf(error)}; the known pods stay as they are`,
+      );
+      return clock.now() + RETRY_MS;
     }
   }
 
-  let echoAt = Number.POSITIVE_INFINITY;
+  let recheckAt = Number.POSITIVE_INFINITY;
   while (!signal.aborted) {
-    await arm().catch((error: unknown) => {
-      // The audit goes on without events, and arms again.
-      log.debug({ err: error }, "the manifests cannot be watched yet");
+    await rearm().catch((error: unknown) => {
+      // The periodic check works without events, and tries again.
+      log.debug({ err: error }, "cannot watch the manifests yet");
     });
-    const again = await look();
-    const hasRung = await alarm.wait(Math.min(again, echoAt, clock.now() + checkEveryMs));
-    echoAt = hasRung ? clock.now() + ECHO_MS : Number.POSITIVE_INFINITY;
+    const nextReadAt = await sync();
+    const isSet = await wakeUp.wait(Math.min(nextReadAt, recheckAt, clock.now() + checkEveryMs), signal);
+    recheckAt = isSet ? clock.now() + RECHECK_MS : Number.POSITIVE_INFINITY;
   }
 }
 
-function createWatch(settings: StaticPathSettings): Watch {
-  const files = settings.filesAt("/");
-  // A slash at the end would make a folder of it.
-  const path = files.path(settings.path).replace(/(?<=.)\/$/, "");
-  const granted = lastGoodOf(settings.desired, path);
+function createState(options: StaticPathOptions): StaticPathState {
+  const files = options.filesAt("/");
+  // With a trailing slash the path could only be a directory.
+  const path = files.path(options.path).replace(/(?<=.)\/$/, "");
+  const owners = lastGoodOf(options.desired, path);
   return {
-    ...settings,
+    ...options,
     path,
     files,
-    known: new Map(granted.map(({ file, pod }) => [file, { stat: undefined, pod, problem: undefined }])),
-    heard: new Map(),
+    known: new Map(owners.map(({ file, pod }) => [file, { stat: undefined, pod, problem: undefined }])),
+    fileEvents: new Map(),
     conflicts: [],
-    granted,
-    offered: undefined,
+    owners,
+    lastApplied: undefined,
     presence: "unknown",
   };
 }
 
-/** What the last agent had taken from each file: it counts where a manifest is broken now. */
-function lastGoodOf(desired: StaticPathSettings["desired"], path: string): readonly Claimant[] {
+/** The pods that the last agent accepted from each file: they stay if the manifest is broken now. */
+function lastGoodOf(desired: StaticPathOptions["desired"], path: string): readonly ManifestFile[] {
   return desired.all().flatMap(({ pod, source, termination }) => {
     if (source.kind !== "file" || termination !== undefined) return [];
     const isHere = source.path === path || dirname(source.path) === path;
@@ -131,45 +138,16 @@ function lastGoodOf(desired: StaticPathSettings["desired"], path: string): reado
   });
 }
 
-/** Sleeps until a time or a ring, whichever comes first; a ring between two sleeps is not lost. */
-function createAlarm(clock: Clock, signal: AbortSignal) {
-  let hasRung = false;
-  let rouse: (() => void) | undefined;
-  const ring = () => {
-    hasRung = true;
-    rouse?.();
-  };
-  signal.addEventListener("abort", ring, { once: true });
-  return {
-    ring,
-    /** True when it was a ring. */
-    async wait(at: number): Promise<boolean> {
-      if (!hasRung)
-        await new Promise<void>((resolve) => {
-          const cancel = clock.wakeAt(at, resolve);
-          rouse = () => {
-            cancel();
-            resolve();
-          };
-        });
-      const wasRung = hasRung;
-      hasRung = false;
-      rouse = undefined;
-      return wasRung;
-    },
-  };
-}
-
-/** Reads what has changed. Returns when to look again because a file is still being written; infinity when none is. */
-async function read(watch: Watch): Promise<number> {
-  const { known, heard } = watch;
-  const earlier = [...heard.keys()];
-  const entries = await manifestsOf(watch);
+/** Reads the changed files. Returns when to read again because a file is still being written; infinity if none is. */
+async function readChanged(state: StaticPathState): Promise<number> {
+  const { known, fileEvents } = state;
+  const earlier = [...fileEvents.keys()];
+  const entries = await manifestsOf(state);
   const present = new Set(entries.map(({ path }) => path));
   for (const path of known.keys()) if (!present.has(path)) known.delete(path);
-  for (const path of earlier) if (!present.has(path)) heard.delete(path);
-  const looks = await Promise.all(entries.map((entry) => readEntry(watch, entry)));
-  return Math.min(...looks.filter((until) => until !== undefined));
+  for (const path of earlier) if (!present.has(path)) fileEvents.delete(path);
+  const dueTimes = await Promise.all(entries.map((entry) => readEntry(state, entry)));
+  return Math.min(...dueTimes.filter((notBefore) => notBefore !== undefined));
 }
 
 interface ManifestEntry {
@@ -177,11 +155,11 @@ interface ManifestEntry {
   readonly isLink: boolean;
 }
 
-/** Where manifests are now. What the path is may change at any time. */
-async function manifestsOf(watch: Watch): Promise<readonly ManifestEntry[]> {
-  const { files, path } = watch;
+/** The current manifest files. The path may change between a file and a directory at any time. */
+async function manifestsOf(state: StaticPathState): Promise<readonly ManifestEntry[]> {
+  const { files, path } = state;
   const found = await files.stat(path);
-  tellPresence(watch, found === undefined ? "missing" : "there");
+  logPresence(state, found === undefined ? "missing" : "there");
   if (found === undefined) return [];
   if (found.kind !== "directory") return [{ path, isLink: false }];
   const entries = (await files.list(path)) ?? [];
@@ -190,43 +168,46 @@ async function manifestsOf(watch: Watch): Promise<readonly ManifestEntry[]> {
     .map(({ name, kind }) => ({ path: files.path(path, name), isLink: kind === "symlink" }));
 }
 
-/** A path that is mistyped looks like a folder without manifests: that it is not there is said once each time. */
-function tellPresence(watch: Watch, presence: "there" | "missing"): void {
-  const { log, path } = watch;
-  const before = watch.presence;
-  watch.presence = presence;
-  if (presence === "there" || before === "missing") return;
-  if (before === "unknown") log.warn({}, `staticPodPath ${path} does not exist: no pods from it until it appears`);
+/** Logs once when the path is missing: a mistyped path would otherwise look like an empty directory. */
+function logPresence(state: StaticPathState, presence: "there" | "missing"): void {
+  const { log, path } = state;
+  const last = state.presence;
+  state.presence = presence;
+  if (presence === "there" || last === "missing") return;
+  if (last === "unknown") log.warn({}, `staticPodPath ${path} does not exist: no pods from it until it appears`);
   else
-    log.warn({}, `staticPodPath ${path} does not exist any more: its pods end, and none come from it until it appears`);
+    log.warn(
+      {},
+      `staticPodPath ${path} no longer exists: its static pods are terminated, and none are started until it exists again`,
+    );
 }
 
-/** Offers the whole if it is not what was offered last. */
-async function offer(watch: Watch): Promise<void> {
-  const pods = podsOf(watch);
-  refuse(watch);
-  if (!isSameOffer(pods, watch.offered)) await watch.desired.offer("file", pods);
-  watch.offered = pods;
+/** Applies all pods if they differ from what was applied last. */
+async function apply(state: StaticPathState): Promise<void> {
+  const pods = podsOf(state);
+  reportErrors(state);
+  if (!isSamePods(pods, state.lastApplied)) await state.desired.replaceManifests("file", pods);
+  state.lastApplied = pods;
 }
 
-/** Tells what is refused now: manifests, and the whole folder where that is the trouble. */
-function refuse({ desired, known, conflicts }: Watch, ...whole: readonly Refusal[]): void {
-  const broken = [...known].flatMap(([file, { pod, problem }]) =>
-    problem === undefined ? [] : [{ file, problem: behind(file, problem + remainderOf(pod)) }],
+/** Reports the current errors: those of manifests, and `whole` for the directory itself. */
+function reportErrors({ desired, known, conflicts }: StaticPathState, ...whole: readonly RejectedManifest[]): void {
+  const brokenFiles = [...known].flatMap(([file, { pod, problem }]) =>
+    problem === undefined ? [] : [{ file, problem: withoutFileName(file, problem + lastGoodSuffix(pod)) }],
   );
-  const claims = conflicts.map(({ file, problem }) => ({ file, problem }));
-  const manifests = [...broken, ...claims].toSorted((a, b) => (a.file < b.file ? -1 : 1));
-  const namesakes = conflicts.flatMap(({ namesake }) => namesake ?? []);
-  desired.refuse("file", [...whole, ...manifests], namesakes);
+  const conflictErrors = conflicts.map(({ file, problem }) => ({ file, problem }));
+  const manifests = [...brokenFiles, ...conflictErrors].toSorted((a, b) => (a.file < b.file ? -1 : 1));
+  const namesakes = conflicts.flatMap(({ duplicate }) => duplicate ?? []);
+  desired.setManifestErrors("file", [...whole, ...manifests], namesakes);
 }
 
-/** What is known of a file's last good version, to end the sentence with. */
-function remainderOf(pod: Pod | undefined): string {
+/** The end of an error message: the pod of the last good version stays. */
+function lastGoodSuffix(pod: Pod | undefined): string {
   return pod === undefined ? "" : `; ${fullNameOf(pod)} stays as it was`;
 }
 
-/** A problem as it reads behind the name of its file: `line 8: …`. */
-function behind(file: string, problem: string): string {
+/** Rewrites a problem to follow its file's name: `line 8: …`. */
+function withoutFileName(file: string, problem: string): string {
   return problem
     .split(`${file}:`)
     .join(":")
@@ -235,38 +216,38 @@ function behind(file: string, problem: string): string {
     .replace(`${file} `, "it ");
 }
 
-async function readEntry(watch: Watch, { path, isLink }: ManifestEntry): Promise<number | undefined> {
-  const { files, known, heard, clock, nodeName } = watch;
-  const news = heard.get(path);
-  // It tells of what the next line will see; what is heard from here on may tell of something newer.
-  heard.delete(path);
-  const hasArrived = () => news === "arrived" && heard.get(path) !== "written";
+async function readEntry(state: StaticPathState, { path, isLink }: ManifestEntry): Promise<number | undefined> {
+  const { files, known, fileEvents, clock, nodeName } = state;
+  const event = fileEvents.get(path);
+  // The following stat sees what this event reported; events from here on may report something newer.
+  fileEvents.delete(path);
+  const hasArrived = () => event === "arrived" && fileEvents.get(path) !== "written";
   let stat: FileStat | undefined;
   try {
     stat = await files.stat(path);
-    if (stat === undefined) throw new FilesError("ENOENT", path, `${path} is a link that leads nowhere`);
-    // Folders are none of our business: manifests are not looked for in them.
+    if (stat === undefined) throw new FilesError("ENOENT", path, `${path} is a dangling symlink`);
+    // Like the kubelet, ignore subdirectories.
     if (stat.kind === "directory" || isSame(known.get(path)?.stat, stat)) return undefined;
-    const until = unsettledUntil(stat, hasArrived(), clock.now());
-    if (until !== undefined) return until;
-    const text = await files.read(path, LARGEST_MANIFEST_BYTES);
-    // The news of a write may come after the look at what it wrote.
-    const late = unsettledUntil(stat, hasArrived(), clock.now());
-    if (late !== undefined) return late;
-    // Loaded with the first manifest: an agent without one has no need of what judges them in its memory.
+    const notBefore = readableAt(stat, hasArrived(), clock.now());
+    if (notBefore !== undefined) return notBefore;
+    const text = await files.read(path, MAX_MANIFEST_BYTES);
+    // The event of a write may arrive after the stat that sees the write.
+    const notBeforeAfterRead = readableAt(stat, hasArrived(), clock.now());
+    if (notBeforeAfterRead !== undefined) return notBeforeAfterRead;
+    // Loaded lazily to save the memory of the validation on nodes without manifests.
     const { readPodManifest } = await import("./manifest.ts");
-    keep(watch, path, stat, await readPodManifest(text, { path, nodeName }));
+    store(state, path, stat, await readPodManifest(text, { path, nodeName }));
   } catch (error) {
     if (!(error instanceof FilesError)) throw error;
-    // It was removed since the folder was listed: that is no mistake of anybody's.
+    // The file was removed after the directory was listed: not an error.
     if (error.code === "ENOENT" && !isLink) known.delete(path);
-    else keep(watch, path, stat, { problem: error.message });
+    else store(state, path, stat, { problem: error.message });
   }
   return undefined;
 }
 
-function keep(
-  { known, log }: Watch,
+function store(
+  { known, log }: StaticPathState,
   path: string,
   stat: FileStat | undefined,
   read: { pod?: Pod; problem?: string },
@@ -274,10 +255,10 @@ function keep(
   const before = known.get(path);
   known.set(path, { stat, pod: read.pod ?? before?.pod, problem: read.problem });
   if (read.problem === undefined || read.problem === before?.problem) return;
-  log.error({ file: path }, `manifest refused: ${read.problem}${remainderOf(before?.pod)}`);
+  log.error({ file: path }, `manifest refused: ${read.problem}${lastGoodSuffix(before?.pod)}`);
 }
 
-function isSameOffer(a: readonly OfferedPod[], b: readonly OfferedPod[] | undefined): boolean {
+function isSamePods(a: readonly ManifestPod[], b: readonly ManifestPod[] | undefined): boolean {
   return a.length === b?.length && a.every(({ pod }, index) => pod === b[index]?.pod);
 }
 
@@ -285,16 +266,29 @@ function isSame(a: FileStat | undefined, b: FileStat): boolean {
   return a?.inode === b.inode && a.modifiedMs === b.modifiedMs && a.sizeBytes === b.sizeBytes && a.kind === b.kind;
 }
 
-/** Every pod once, from the file that has it. */
-function podsOf(watch: Watch): readonly OfferedPod[] {
-  const { known, log } = watch;
-  const claimants = [...known].flatMap(([file, { pod }]) => (pod === undefined ? [] : [{ file, pod }]));
-  const { granted, refused } = settleClaims(claimants, watch.granted);
-  const wasTold = ({ file, problem }: Refusal) =>
-    watch.conflicts.some((told) => told.file === file && told.problem === problem);
-  for (const conflict of refused)
-    if (!wasTold(conflict)) log.error({ file: conflict.file }, `manifest refused: ${conflict.problem}`);
-  watch.conflicts = refused;
-  watch.granted = granted;
-  return granted.map(({ file, pod }) => ({ pod, source: { kind: "file", path: file } }));
+/** Every pod once, from the file that defines it. */
+function podsOf(state: StaticPathState): readonly ManifestPod[] {
+  const { known, log } = state;
+  const manifestPods = [...known].flatMap(([file, { pod }]) => (pod === undefined ? [] : [{ file, pod }]));
+  const { accepted, conflicts } = resolveConflicts(manifestPods, state.owners);
+  const wasLogged = ({ file, problem }: RejectedManifest) =>
+    state.conflicts.some((logged) => logged.file === file && logged.problem === problem);
+  for (const conflict of conflicts)
+    if (!wasLogged(conflict)) log.error({ file: conflict.file }, `manifest refused: ${conflict.problem}`);
+  state.conflicts = conflicts;
+  state.owners = accepted;
+  return accepted.map(({ file, pod }) => ({ pod, source: { kind: "file", path: file } }));
+}
+
+/**
+ * Returns when a file may be read (epoch milliseconds), because it may still be half written; undefined if it may be
+ * read now. A rename delivers a complete file: with `hasArrived`, a file that was renamed into place and not written
+ * since, it is read at once. Any other file may be read 30 ms after its last change. So may an empty file or one larger
+ * than a single write, since the inotify event of a write may arrive after the stat.
+ */
+export function readableAt({ sizeBytes, modifiedMs }: FileStat, hasArrived: boolean, now: number): number | undefined {
+  const isWhole = hasArrived && sizeBytes > 0 && sizeBytes <= ONE_WRITE_BYTES;
+  const settledAt = modifiedMs + SETTLE_MS;
+  // A modification time in the future means that the clock was set back, or that the file comes from an archive.
+  return isWhole || settledAt <= now || modifiedMs > now + SETTLE_MS ? undefined : settledAt;
 }

@@ -1,93 +1,98 @@
+import { createSerialQueue } from "../../../host/async/serial-queue.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { StaticPodSource } from "../../../proto/kubernetes/static-pod.ts";
-import { entered } from "../../decide/admission/admission.ts";
+import { withInitialAdmission } from "../../decide/admission/admission.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import {
-  endHold,
-  type ForeignClaim,
-  foreignClaims,
-  mergeSource,
-  type OfferedPod,
+  type ManifestPod,
+  mergeManifests,
+  releaseHeldPod,
+  type UidConflict,
+  uidConflicts,
 } from "../../decide/sources/merge-static.ts";
 import type { PodIndex } from "../pod-index.ts";
 
 export type StaticKind = StaticPodSource["kind"];
 
-/** The part of what should run here that manifests ask for. */
-export interface StaticWord {
-  /** The complete word of one kind of manifests; resolves when it is merged and recorded. */
-  offer(kind: StaticKind, offered: readonly OfferedPod[]): Promise<void>;
+/** The static pods: the manifests of files and of a URL as sources of desired pods. */
+export interface StaticPodSet {
+  /** Replaces the pods of one kind of manifests; resolves when they are merged and saved. */
+  replace(kind: StaticKind, offered: readonly ManifestPod[]): Promise<void>;
   /** Nothing is left of the pod on the node. */
-  finished(pod: DesiredPod): Promise<void>;
-  /** Records the pod as it is now, in its turn, if it is still known then. */
+  onPodFinished(pod: DesiredPod): Promise<void>;
+  /** Saves the latest state of the pod after earlier writes, if the pod is still known then. */
   save(pod: DesiredPod): Promise<void>;
 }
 
-export interface StaticWordSettings {
+export interface StaticPodSetOptions {
   readonly pods: PodIndex;
   readonly clock: Clock;
-  /** Answers what can be answered of new pods; begins and records them. */
-  readonly begin: (added: readonly DesiredPod[], record: (pod: DesiredPod) => Promise<void>) => Promise<void>;
-  /** Neither rejects: a record that cannot be written keeps no pod from running. */
+  /** Admits new pods, starts and saves them. */
+  readonly admit: (added: readonly DesiredPod[], record: (pod: DesiredPod) => Promise<void>) => Promise<void>;
+  /** `save` and `remove` never reject: a pod runs even if its checkpoint cannot be written. */
   readonly save: (pod: DesiredPod) => Promise<void>;
   readonly remove: (uid: PodUid) => Promise<void>;
   readonly wake: (uid: PodUid) => void;
   readonly interrupt: (uid: PodUid) => void;
-  /** What manifests claim under uids of others. */
-  readonly foreign: (claims: readonly ForeignClaim[]) => void;
-  /** The word of a kind was merged. */
-  readonly spoke: (kind: StaticKind) => void;
+  /** Receives the manifests whose uid belongs to a pod of another source. */
+  readonly onUidConflicts: (claims: readonly UidConflict[]) => void;
+  /** The pods of this kind were merged: the source is ready. */
+  readonly onReady: (kind: StaticKind) => void;
 }
 
-export function createStaticWord(settings: StaticWordSettings): StaticWord {
-  const { pods, clock, begin, save, remove, wake } = settings;
-  const words = new Map<StaticKind, readonly OfferedPod[]>();
-  const inOrder = createOrder();
+export function createStaticPodSet(options: StaticPodSetOptions): StaticPodSet {
+  const { pods, clock, admit, save, remove, wake } = options;
+  const manifests = new Map<StaticKind, readonly ManifestPod[]>();
+  // One merge or cleanup at a time: checkpoints are written and removed in the order of the decisions.
+  const enqueue = createSerialQueue();
 
-  async function merge(kind: StaticKind, offered: readonly OfferedPod[]): Promise<void> {
-    words.set(kind, offered);
-    const { changed, ended, ...merged } = mergeSource(pods.all(), kind, offered, clock.now());
-    const added = merged.added.map(entered);
+  async function merge(kind: StaticKind, offered: readonly ManifestPod[]): Promise<void> {
+    manifests.set(kind, offered);
+    const { changed, ended, ...merged } = mergeManifests(pods.all(), kind, offered, clock.now());
+    const added = merged.added.map(withInitialAdmission);
     for (const pod of [...ended, ...added, ...changed]) pods.put(pod);
-    const { renewed = [], others = [] } = Object.groupBy(changed, (pod) => (pod.admission ? "renewed" : "others"));
-    await Promise.all([begin([...added, ...renewed], save), recordMerge([...ended, ...others], settings)]);
-    settings.foreign(foreignClaims(pods.get, words));
-    settings.spoke(kind);
+    const { renewed: readded = [], others = [] } = Object.groupBy(changed, (pod) =>
+      pod.admission ? "renewed" : "others",
+    );
+    await Promise.all([admit([...added, ...readded], save), recordMerge([...ended, ...others], options)]);
+    options.onUidConflicts(uidConflicts(pods.get, manifests));
+    options.onReady(kind);
   }
 
-  /** What follows when a pod is known no more; another one of its uid may have begun since. */
-  async function settleEnd(pod: DesiredPod, freedUid: PodUid | undefined): Promise<void> {
+  /** Cleans up after a removed pod. A new pod with its uid may have started since. */
+  async function cleanUp(pod: DesiredPod, releasedUid: PodUid | undefined): Promise<void> {
     const { uid } = pod;
-    // As long as the record of the pod is there, the next agent ends the hold as this one did.
-    const freed = freedUid === undefined ? undefined : pods.get(freedUid);
-    if (freed !== undefined) await save(freed);
+    // Save before the checkpoint of the removed pod goes: until then the next agent would release the held pod again.
+    const released = releasedUid === undefined ? undefined : pods.get(releasedUid);
+    if (released !== undefined) await save(released);
     if (pods.get(uid) === undefined) await remove(uid);
-    for (const other of pods.namesakesOf(pod)) wake(other.uid);
-    // The same pod may have been asked for again while it ended, by another source too.
-    for (const [kind, offered] of words)
+    for (const other of pods.withSameName(pod)) wake(other.uid);
+    // A manifest of any source may have added the same pod again while it terminated.
+    for (const [kind, offered] of manifests)
       if (offered.some((offer) => offer.pod.metadata.uid === uid)) await merge(kind, offered);
   }
 
   return {
-    offer: (kind, offered) => inOrder(() => merge(kind, offered)),
-    async finished(pod) {
-      const freed = endHold(pod, pods.namesakesOf(pod), clock.now());
+    replace: (kind, offered) => enqueue(() => merge(kind, offered)),
+    async onPodFinished(pod) {
+      const released = releaseHeldPod(pod, pods.withSameName(pod), clock.now());
       pods.drop(pod);
-      if (freed !== undefined) pods.put(freed);
-      await inOrder(() => settleEnd(pod, freed?.uid));
+      if (released !== undefined) pods.put(released);
+      await enqueue(() => cleanUp(pod, released?.uid));
     },
     save: (pod) =>
-      inOrder(async () => {
-        if (pods.get(pod.uid) !== undefined) await save(pod);
+      enqueue(async () => {
+        const latest = pods.get(pod.uid);
+        if (latest !== undefined) await save(latest);
       }),
   };
 }
 
-/** Writes down what has changed, and tells whom it concerns: what they go by has to be known to the next agent too. */
+/** Saves the changed pods before it notifies the loop: the next agent must know what the loop acts on. */
 async function recordMerge(
   changed: readonly DesiredPod[],
-  { save, wake, interrupt }: Pick<StaticWordSettings, "save" | "wake" | "interrupt">,
+  { save, wake, interrupt }: Pick<StaticPodSetOptions, "save" | "wake" | "interrupt">,
 ): Promise<void> {
   await Promise.all(
     changed.map(async (pod) => {
@@ -96,15 +101,4 @@ async function recordMerge(
       else interrupt(pod.uid);
     }),
   );
-}
-
-/** One merge or end of a static pod at a time, so that records are written and removed in the order of decisions. */
-function createOrder(): (work: () => Promise<void>) => Promise<void> {
-  let last: Promise<void> = Promise.resolve();
-  return (work) => {
-    const done = last.then(work);
-    // Work that failed fails for whoever asked for it; the next begins anew.
-    last = done.catch(() => undefined);
-    return done;
-  };
 }

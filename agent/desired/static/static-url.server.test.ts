@@ -1,14 +1,14 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { createClock } from "../../../host/clock.ts";
-import { until } from "../../../test/bed/poll-until.ts";
+import { pollUntil } from "../../../test/bed/poll-until.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
-import type { OfferedPod } from "../../decide/sources/merge-static.ts";
-import { followStaticUrl } from "./static-url.ts";
+import type { ManifestPod } from "../../decide/sources/merge-static.ts";
+import { pollStaticUrl } from "./static-url.ts";
 
-/* What is told, and how often, is in static-url.test.ts; here is a real server, asked by the platform's own fetch. */
+/* A real server and the platform's own fetch; static-url.test.ts tests the rest. */
 
 let answer: () => Response;
-/** The authorization that each question came with. */
+/** The authorization of each request. */
 let asked: (string | null)[];
 let server: Bun.Server<undefined>;
 let log: FakeLog;
@@ -36,10 +36,10 @@ afterEach(async () => {
 });
 
 function follow(): void {
-  const offer = async (pods: readonly OfferedPod[]) => {
+  const apply = async (pods: readonly ManifestPod[]) => {
     offers.push(pods.map(({ pod, source }) => `${pod.metadata.name} by ${source.kind}`).join(", "));
   };
-  followed = followStaticUrl(
+  followed = pollStaticUrl(
     {
       url: `http://127.0.0.1:${server.port}/pods?token=s3cret`,
       headers: { authorization: ["Bearer s3cret"] },
@@ -48,8 +48,8 @@ function follow(): void {
       fetch,
       clock: createClock(),
       log,
-      offer,
-      refuse: () => {},
+      apply,
+      reportErrors: () => {},
     },
     ending.signal,
   );
@@ -62,12 +62,12 @@ const pod = (name: string) => ({
   spec: { containers: [{ name: "a", image: "i" }] },
 });
 const json = (value: unknown) => () => Response.json(value);
-const askedTimes = (count: number) => until(`${count} questions`, 4000, () => asked.length >= count);
+const askedTimes = (count: number) => pollUntil(`${count} questions`, 4000, () => asked.length >= count);
 
 const answers: readonly [sentence: string, answer: () => Response, offer: string][] = [
-  ["a Pod is one pod", json(pod("web")), "web-node by http"],
+  ["a Pod is a single pod", json(pod("web")), "web-node by http"],
   [
-    "a PodList is all of its pods",
+    "a PodList contains several pods",
     json({
       apiVersion: "v1",
       kind: "PodList",
@@ -75,16 +75,16 @@ const answers: readonly [sentence: string, answer: () => Response, offer: string
     }),
     "web-node by http, db-node by http",
   ],
-  ["an empty PodList is no pod", json({ apiVersion: "v1", kind: "PodList", items: [] }), ""],
-  ["an empty answer is no pod", () => new Response(""), ""],
+  ["an empty PodList contains no pod", json({ apiVersion: "v1", kind: "PodList", items: [] }), ""],
+  ["an empty response contains no pod", () => new Response(""), ""],
 ];
 for (const [sentence, first, offer] of answers)
-  test(`${sentence}, offered once however often it is answered`, async () => {
+  test(`${sentence}, and the same response again is ignored`, async () => {
     answer = first;
     follow();
     await askedTimes(4);
     expect(offers).toEqual([offer]);
-    expect(log.told()).toEqual([]);
+    expect(log.takeLines()).toEqual([]);
   });
 
 test("the header is sent, and neither it nor the query is ever logged", async () => {
@@ -99,20 +99,20 @@ test("the header is sent, and neither it nor the query is ever logged", async ()
 const refused: readonly [sentence: string, answer: () => Response][] = [
   ["an error of the server", () => Response.json(pod("bad"), { status: 500 })],
   ["garbage", () => new Response("<html>{")],
-  ["bytes that are no text", () => new Response(Uint8Array.of(0xff, 0xfe))],
+  ["bytes that are not text", () => new Response(Uint8Array.of(0xff, 0xfe))],
   [
     "a list with one bad pod",
     json({ apiVersion: "v1", kind: "PodList", items: [pod("db"), { ...pod("x"), spec: {} }] }),
   ],
 ];
 for (const [sentence, second] of refused)
-  test(`${sentence} leaves what was asked for before`, async () => {
+  test(`${sentence} keeps the pods of the last good response`, async () => {
     answer = json(pod("web"));
     follow();
     await askedTimes(2);
     answer = second;
     await askedTimes(asked.length + 3);
     answer = json(pod("db"));
-    await until("the next pods", 4000, () => offers.length === 2);
+    await pollUntil("the next pods", 4000, () => offers.length === 2);
     expect(offers).toEqual(["web-node by http", "db-node by http"]);
   });

@@ -1,40 +1,40 @@
 import { type Clock, sleep } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { namesakesAmong } from "../../decide/claims.ts";
-import type { Refusal } from "../../decide/node/local-node-report.ts";
-import type { OfferedPod } from "../../decide/sources/merge-static.ts";
-import { createTrouble, messageOf } from "../outage-log.ts";
+import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
+import { podsWithDuplicateName } from "../../decide/sources/manifest-conflicts.ts";
+import type { ManifestPod } from "../../decide/sources/merge-static.ts";
+import { createOutageLog, messageOf } from "../outage-log.ts";
 import { readPodListManifest } from "./manifest.ts";
-import { withoutSecrets } from "./source-location.ts";
+import { redactUrl } from "./source-location.ts";
 
-/** As much of `fetch` as is needed. */
+/** The part of `fetch` in use. */
 export type Fetch = (
   url: string,
   options: { readonly headers: [string, string][]; readonly signal: AbortSignal },
-) => Promise<Answer>;
+) => Promise<FetchResponse>;
 
-interface Answer {
+interface FetchResponse {
   readonly ok: boolean;
   readonly status: number;
   readonly body: AsyncIterable<Uint8Array> | null;
 }
 
-export interface StaticUrlSettings {
+export interface StaticUrlOptions {
   readonly url: string;
-  /** May hold credentials; never logged. */
+  /** May contain credentials; never logged. */
   readonly headers: Readonly<Record<string, readonly string[]>>;
   readonly nodeName: string;
   readonly checkEveryMs: number;
   readonly fetch: Fetch;
   readonly clock: Clock;
   readonly log: Log;
-  readonly offer: (pods: readonly OfferedPod[]) => Promise<void>;
-  /** All that is refused now, and the pods that wait because another one of the answer has their name. */
-  readonly refuse: (refused: readonly Refusal[], namesakes: readonly Pod[]) => void;
+  readonly apply: (pods: readonly ManifestPod[]) => Promise<void>;
+  /** Receives the current errors, and the pods that do not start because another pod of the response has their name. */
+  readonly reportErrors: (refused: readonly RejectedManifest[], namesakes: readonly Pod[]) => void;
 }
 
-/** What the URL answered, or did not. */
+/** The URL did not respond, or its response cannot be used. */
 class UrlError extends Error {
   override readonly name = "UrlError";
   readonly code: "UNREACHABLE" | "TIMEOUT" | "STATUS" | "TOO_LARGE" | "NOT_TEXT" | "NO_PODS";
@@ -45,85 +45,86 @@ class UrlError extends Error {
 }
 
 const TIMEOUT_MS = 10_000;
-const LARGEST_ANSWER_BYTES = 2 << 20;
+const MAX_RESPONSE_BYTES = 2 << 20;
 
 /**
- * Asks a URL for a Pod or a PodList every `httpCheckFrequency`; the same answer twice is no news. An answer that cannot be used is
- * refused with its reason, said once, and what was asked for before stays. Resolves when the signal aborts and never rejects.
+ * Requests a Pod or a PodList from a URL every `httpCheckFrequency`; an unchanged response is ignored. A response that
+ * cannot be used is refused, its reason is logged once, and the pods of the last good response stay. Resolves when the
+ * signal aborts; never rejects.
  */
-export async function followStaticUrl(settings: StaticUrlSettings, signal: AbortSignal): Promise<void> {
-  const { url, nodeName, clock, log, checkEveryMs, offer, refuse } = settings;
+export async function pollStaticUrl(options: StaticUrlOptions, signal: AbortSignal): Promise<void> {
+  const { url, nodeName, clock, log, checkEveryMs, apply, reportErrors } = options;
   const source = { kind: "http", url } as const;
-  const file = withoutSecrets(url);
-  const trouble = createTrouble(log, { url: file }, "static pods are read from the URL again");
-  let taken: string | undefined;
-  let namesakes: readonly Pod[] = [];
-  /** What was refused once is not read again until it changes. */
-  let refused: { readonly text: string; readonly why: UrlError } | undefined;
+  const file = redactUrl(url);
+  const outageLog = createOutageLog(log, { url: file }, "static pods are read from the URL again");
+  let applied: string | undefined;
+  let duplicates: readonly Pod[] = [];
+  /** A refused response is not parsed again until it changes. */
+  let rejected: { readonly text: string; readonly error: UrlError } | undefined;
 
-  async function look(): Promise<void> {
-    const text = await download(settings, signal);
-    if (text === refused?.text) throw refused.why;
-    refused = undefined;
-    if (text === taken) return;
+  async function poll(): Promise<void> {
+    const text = await download(options, signal);
+    if (text === rejected?.text) throw rejected.error;
+    rejected = undefined;
+    if (text === applied) return;
     const { pods, problem } = await readPodListManifest(text, { url, nodeName });
     if (problem !== undefined) {
-      refused = { text, why: new UrlError("NO_PODS", problem) };
-      throw refused.why;
+      rejected = { text, error: new UrlError("NO_PODS", problem) };
+      throw rejected.error;
     }
-    await offer(pods.map((pod) => ({ pod, source })));
-    taken = text;
-    namesakes = namesakesAmong(pods);
+    await apply(pods.map((pod) => ({ pod, source })));
+    applied = text;
+    duplicates = podsWithDuplicateName(pods);
   }
 
-  function tell(error: unknown): void {
+  function onFailure(error: unknown): void {
     if (signal.aborted) return;
-    const what = error instanceof UrlError ? "refused" : "cannot be taken";
-    const problem = `${messageOf(error)}; those known stay as they are`;
-    trouble.met(`static pods from the URL ${what}: ${problem}`);
-    refuse([{ file, problem }], namesakes);
+    const verb = error instanceof UrlError ? "refused" : "cannot be applied";
+    const problem = `${messageOf(error)}; the known pods stay as they are`;
+    outageLog.report(`static pods from the URL ${verb}: ${problem}`);
+    reportErrors([{ file, problem }], duplicates);
   }
 
-  function over(): void {
-    trouble.over();
-    refuse([], namesakes);
+  function onSuccess(): void {
+    outageLog.clear();
+    reportErrors([], duplicates);
   }
 
   while (!signal.aborted) {
-    await look().then(over, tell);
+    await poll().then(onSuccess, onFailure);
     await sleep(clock, checkEveryMs, signal).catch(() => {
-      // The signal has ended the wait, and ends the loop.
+      // The signal ends the wait and the loop.
     });
   }
 }
 
-/** Rejects with `UrlError`, and with nothing else. */
-async function download({ url, headers, fetch, clock }: StaticUrlSettings, signal: AbortSignal): Promise<string> {
-  const patience = new AbortController();
-  const stopWaiting = clock.wakeAt(clock.now() + TIMEOUT_MS, () => patience.abort());
+/** Rejects with `UrlError` only. */
+async function download({ url, headers, fetch, clock }: StaticUrlOptions, signal: AbortSignal): Promise<string> {
+  const timeout = new AbortController();
+  const cancelTimeout = clock.wakeAt(clock.now() + TIMEOUT_MS, () => timeout.abort());
   const pairs = Object.entries(headers).flatMap(([name, values]) =>
     values.map((value): [string, string] => [name, value]),
   );
   try {
-    return await textOf(await fetch(url, { headers: pairs, signal: AbortSignal.any([signal, patience.signal]) }));
+    return await textOf(await fetch(url, { headers: pairs, signal: AbortSignal.any([signal, timeout.signal]) }));
   } catch (error) {
     if (error instanceof UrlError) throw error;
-    if (patience.signal.aborted)
+    if (timeout.signal.aborted)
       throw new UrlError("TIMEOUT", `the server did not answer within ${TIMEOUT_MS / 1000} s`, { cause: error });
     throw new UrlError("UNREACHABLE", messageOf(error), { cause: error });
   } finally {
-    stopWaiting();
+    cancelTimeout();
   }
 }
 
-async function textOf({ ok, status, body }: Answer): Promise<string> {
+async function textOf({ ok, status, body }: FetchResponse): Promise<string> {
   if (!ok) throw new UrlError("STATUS", `the server answered ${status}`);
   const chunks: Uint8Array[] = [];
   let length = 0;
   for await (const chunk of body ?? []) {
     length += chunk.length;
-    if (length > LARGEST_ANSWER_BYTES)
-      throw new UrlError("TOO_LARGE", `the answer is larger than ${LARGEST_ANSWER_BYTES} bytes`);
+    if (length > MAX_RESPONSE_BYTES)
+      throw new UrlError("TOO_LARGE", `the answer is larger than ${MAX_RESPONSE_BYTES} bytes`);
     chunks.push(chunk);
   }
   try {

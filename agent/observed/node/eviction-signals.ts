@@ -1,117 +1,119 @@
 import type { Runtime } from "../../../cri/runtime.ts";
-import { createBell } from "../../../host/async/auto-reset-event.ts";
+import { settledWithin } from "../../../host/async/settled-within.ts";
 import type { Clock } from "../../../host/clock.ts";
-import type { Files, Space } from "../../../host/fs/files.ts";
+import type { FileSystemSpace, Files } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log.ts";
 import type { Proc } from "../../../host/proc.ts";
-import type { Supplies } from "../../decide/node/observed-node.ts";
+import type { SignalObservations } from "../../decide/node/observed-node.ts";
 
-export interface SupplySources {
+export interface SignalReaderOptions {
   readonly runtime: Pick<Runtime, "imageFsInfo">;
-  readonly proc: Pick<Proc, "memorySupply" | "taskSupply">;
+  readonly proc: Pick<Proc, "memoryAvailability" | "taskAvailability">;
   /** The whole machine. */
   readonly files: Pick<Files, "space">;
   readonly rootDir: string;
   readonly clock: Clock;
   readonly log: Log;
-  /** The signals that somebody has set a threshold for: nothing else is measured. */
+  /** The signals with a threshold; only these are measured. */
   readonly signals: ReadonlySet<string>;
 }
 
-/** Measures what the node has left. */
-export interface SupplyMeter {
-  /** Each signal by itself: what cannot be measured, or not within so long, is left out. Never rejects. */
-  measure(withinMs: number): Promise<Supplies>;
-  /** Another runtime may keep its images elsewhere. */
-  doubtRuntime(): void;
+/** Measures the eviction signals of the node. */
+export interface SignalReader {
+  /** Measures each signal by itself. A signal that fails or times out is left out. Never rejects. */
+  read(timeoutMs: number): Promise<SignalObservations>;
+  /** The runtime may have changed, and with it the file system of its images. */
+  invalidateRuntime(): void;
 }
 
-/** A runtime that has not said by then where its images are is asked again. */
-const ANSWER_WITHIN_MS = 10_000;
+/** The timeout for the runtime to report the file system of its images. */
+const REQUEST_TIMEOUT_MS = 10_000;
 
-export function createSupplyMeter({ runtime, proc, files, rootDir, clock, log, signals }: SupplySources): SupplyMeter {
-  let imageFolder: string | undefined;
-  const nodefs = createSlowAnswer(() => attempt("the root directory's file system", () => files.space(rootDir)));
-  const imagefs = createSlowAnswer(() => attempt("the file system of images", imageSpace));
-  const needs = (...names: readonly string[]) => names.some((name) => signals.has(name));
+export function createSignalReader({
+  runtime,
+  proc,
+  files,
+  rootDir,
+  clock,
+  log,
+  signals,
+}: SignalReaderOptions): SignalReader {
+  let imageDir: string | undefined;
+  const nodefs = createSingleFlight(() => tryMeasure("the root directory's file system", () => files.space(rootDir)));
+  const imagefs = createSingleFlight(() => tryMeasure("the file system of images", imageSpace));
+  const isNeeded = (...names: readonly string[]) => names.some((name) => signals.has(name));
 
-  async function attempt<T>(what: string, ask: () => Promise<T>): Promise<T | undefined> {
+  async function tryMeasure<T>(what: string, measure: () => Promise<T>): Promise<T | undefined> {
     try {
-      return await ask();
+      return await measure();
     } catch (error) {
       log.debug({ err: error }, `${what} cannot be measured`);
       return undefined;
     }
   }
 
-  async function imageSpace(): Promise<Space | undefined> {
-    if (imageFolder === undefined) {
-      const { imageFilesystems } = await runtime.imageFsInfo({ deadlineMs: ANSWER_WITHIN_MS });
-      imageFolder = imageFilesystems[0]?.fsId?.mountpoint;
+  async function imageSpace(): Promise<FileSystemSpace | undefined> {
+    if (imageDir === undefined) {
+      const { imageFilesystems } = await runtime.imageFsInfo({ deadlineMs: REQUEST_TIMEOUT_MS });
+      imageDir = imageFilesystems[0]?.fsId?.mountpoint;
     }
-    return imageFolder === undefined ? undefined : await files.space(imageFolder);
+    return imageDir === undefined ? undefined : await files.space(imageDir);
   }
 
   return {
-    async measure(withinMs) {
-      const asked = [
-        ...(needs("nodefs.available", "nodefs.inodesFree") ? [nodefs.ask()] : []),
-        ...(needs("imagefs.available", "imagefs.inodesFree") ? [imagefs.ask()] : []),
+    async read(timeoutMs) {
+      const running = [
+        ...(isNeeded("nodefs.available", "nodefs.inodesFree") ? [nodefs.start()] : []),
+        ...(isNeeded("imagefs.available", "imagefs.inodesFree") ? [imagefs.start()] : []),
       ];
-      await within(clock, withinMs, Promise.all(asked));
+      await settledWithin(Promise.all(running), timeoutMs, clock);
       return {
-        "memory.available": needs("memory.available") ? proc.memorySupply() : undefined,
-        "pid.available": needs("pid.available") ? proc.taskSupply() : undefined,
-        ...spaceSupplies("nodefs", nodefs.take()),
-        ...spaceSupplies("imagefs", imagefs.take()),
+        "memory.available": isNeeded("memory.available") ? proc.memoryAvailability() : undefined,
+        "pid.available": isNeeded("pid.available") ? proc.taskAvailability() : undefined,
+        ...spaceSignals("nodefs", nodefs.takeResult()),
+        ...spaceSignals("imagefs", imagefs.takeResult()),
       };
     },
-    doubtRuntime() {
-      imageFolder = undefined;
+    invalidateRuntime() {
+      imageDir = undefined;
     },
   };
 }
 
 /**
- * Somebody who may hang. Asked once at a time, so that one who does holds no more than one of our threads; what comes too late for one
- * measurement is there for the next.
+ * Wraps a call that may hang. Only one call runs at a time, so that a hanging file system blocks at most one thread. A
+ * result that is late for one measurement is used by the next.
  */
-function createSlowAnswer<T>(put: () => Promise<T | undefined>) {
-  let underWay: Promise<void> | undefined;
-  let answer: T | undefined;
+function createSingleFlight<T>(call: () => Promise<T | undefined>) {
+  let pending: Promise<void> | undefined;
+  let result: T | undefined;
   return {
-    /** Resolves when there is an answer; never rejects. */
-    ask(): Promise<void> {
-      underWay ??= put()
+    /** Starts a call unless one is running. Resolves when it has finished; never rejects. */
+    start(): Promise<void> {
+      pending ??= call()
         .then((found) => {
-          answer = found;
+          result = found;
         })
         .finally(() => {
-          underWay = undefined;
+          pending = undefined;
         });
-      return underWay;
+      return pending;
     },
-    /** What was answered since the last time. */
-    take(): T | undefined {
-      const found = answer;
-      answer = undefined;
+    /** Returns and clears the latest result. */
+    takeResult(): T | undefined {
+      const found = result;
+      result = undefined;
       return found;
     },
   };
 }
 
-/** Resolves when the work is done, which never rejects, or when it is not in time. */
-async function within(clock: Clock, ms: number, work: Promise<unknown>): Promise<void> {
-  const patience = new AbortController();
-  await Promise.race([work.finally(() => patience.abort()), createBell(clock).wait(clock.now() + ms, patience.signal)]);
-}
-
-function spaceSupplies(name: string, space: Space | undefined): Supplies {
+function spaceSignals(name: string, space: FileSystemSpace | undefined): SignalObservations {
   if (space === undefined) return {};
   const { totalBytes, freeBytes, totalInodes, freeInodes } = space;
   return {
     [`${name}.available`]: { capacity: totalBytes, available: freeBytes },
-    // Some file systems make inodes as they go, and have none to count.
+    // Some file systems allocate inodes dynamically and report a total of 0.
     ...(totalInodes > 0 && { [`${name}.inodesFree`]: { capacity: totalInodes, available: freeInodes } }),
   };
 }

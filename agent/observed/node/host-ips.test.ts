@@ -1,66 +1,77 @@
 import { expect, test } from "bun:test";
 import type { Net } from "../../../host/net.ts";
-import { FakeClock, rest } from "../../../test/fakes/clock.ts";
-import { chooseHostIPs, followHostIPs, type HostIPsParts } from "./host-ips.ts";
+import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
+import { chooseHostIPs, type HostIPsOptions, watchHostIPs } from "./host-ips.ts";
 
-const own = ["192.0.2.1", "192.0.2.2", "2001:db8::1"];
+const local = ["192.0.2.1", "192.0.2.2", "2001:db8::1"];
 const rows: readonly (readonly [
   sentence: string,
-  told: readonly string[],
+  reported: readonly string[],
   own: readonly string[],
   chosen: string[],
 ])[] = [
-  ["a node that is told nothing has its first address, and of both families only that one", [], own, ["192.0.2.1"]],
-  ["a node that has IPv6 alone has its first of that", [], ["2001:db8::1", "2001:db8::2"], ["2001:db8::1"]],
-  ["what it is told counts, whatever it has", ["198.51.100.7"], own, ["198.51.100.7"]],
-  ["one of each family too", ["198.51.100.7", "2001:db8::7"], own, ["198.51.100.7", "2001:db8::7"]],
+  ["without --node-ip a dual-stack node has only its first address", [], local, ["192.0.2.1"]],
+  ["an IPv6-only node has its first IPv6 address", [], ["2001:db8::1", "2001:db8::2"], ["2001:db8::1"]],
+  ["--node-ip wins over the local addresses", ["198.51.100.7"], local, ["198.51.100.7"]],
+  [
+    "--node-ip may list one address of each family",
+    ["198.51.100.7", "2001:db8::7"],
+    local,
+    ["198.51.100.7", "2001:db8::7"],
+  ],
   ["0.0.0.0 prefers IPv4", ["0.0.0.0"], ["2001:db8::1", "192.0.2.1"], ["192.0.2.1"]],
-  [":: prefers IPv6", ["::"], own, ["2001:db8::1"]],
-  ["a preference that cannot be met is none", ["::"], ["192.0.2.1"], ["192.0.2.1"]],
-  ["a node without any address has none", ["::"], [], []],
+  [":: prefers IPv6", ["::"], local, ["2001:db8::1"]],
+  ["a preferred family without any address is ignored", ["::"], ["192.0.2.1"], ["192.0.2.1"]],
+  ["without any local address the result is empty", ["::"], [], []],
 ];
-for (const [sentence, told, has, chosen] of rows)
+for (const [sentence, configured, has, chosen] of rows)
   test(sentence, () => {
-    expect(chooseHostIPs(told, "node", has)).toEqual(chosen);
+    expect(chooseHostIPs(configured, "node", has)).toEqual(chosen);
   });
 
-test("a node that is named by an address has that one, unless it is told another", () => {
-  expect(chooseHostIPs([], "198.51.100.9", own)).toEqual(["198.51.100.9"]);
-  expect(chooseHostIPs(["198.51.100.7"], "198.51.100.9", own)).toEqual(["198.51.100.7"]);
+test("a node name that is an address is the node's address, unless --node-ip is set", () => {
+  expect(chooseHostIPs([], "198.51.100.9", local)).toEqual(["198.51.100.9"]);
+  expect(chooseHostIPs(["198.51.100.7"], "198.51.100.9", local)).toEqual(["198.51.100.7"]);
 });
 
 const names: readonly (readonly [
   sentence: string,
-  told: readonly string[],
+  reported: readonly string[],
   named: readonly string[],
   chosen: string,
 ])[] = [
-  ["a name that leads to an address of the node means that one", [], ["192.0.2.2"], "192.0.2.2"],
-  ["of both families IPv4 is preferred", [], ["2001:db8::1", "192.0.2.2"], "192.0.2.2"],
+  ["a node name that resolves to a local address selects it", [], ["192.0.2.2"], "192.0.2.2"],
+  ["a node name that resolves to both families selects IPv4", [], ["2001:db8::1", "192.0.2.2"], "192.0.2.2"],
   [":: prefers IPv6", ["::"], ["192.0.2.2", "2001:db8::1"], "2001:db8::1"],
-  ["one of the other family is better than none", ["::"], ["192.0.2.2"], "192.0.2.2"],
+  ["a resolved address of the other family wins over an unresolved one", ["::"], ["192.0.2.2"], "192.0.2.2"],
   [
-    "a name that leads to the loopback, or to another machine, means nothing",
+    "a node name that resolves to the loopback or to another machine is ignored",
     [],
     ["127.0.1.1", "198.51.100.1"],
     "192.0.2.1",
   ],
-  ["what it is told counts more than its name", ["192.0.2.1"], ["192.0.2.2"], "192.0.2.1"],
+  ["--node-ip wins over the resolved node name", ["192.0.2.1"], ["192.0.2.2"], "192.0.2.1"],
 ];
-for (const [sentence, told, named, chosen] of names)
+for (const [sentence, configured, resolved, chosen] of names)
   test(sentence, () => {
-    expect(chooseHostIPs(told, "node", own, named)).toEqual([chosen]);
+    expect(chooseHostIPs(configured, "node", local, resolved)).toEqual([chosen]);
   });
 
-/** Host addresses on a network that the test changes; `told` says how often an arrival was told. */
+/** The node's addresses on a network that the test changes; `reported` counts the calls of `onArrival`. */
 function start(...addresses: readonly string[]) {
   return startWith({}, ...addresses);
 }
 
-function startWith(more: Pick<HostIPsParts, "changed" | "resolve">, ...addresses: readonly string[]) {
+function startWith(more: Pick<HostIPsOptions, "onChange" | "resolve">, ...addresses: readonly string[]) {
   const clock = new FakeClock();
   const watchers = new Set<() => void>();
-  const network = { addresses, reads: 0, watchers, told: 0, change: () => [...watchers].map((changed) => changed()) };
+  const network = {
+    addresses,
+    reads: 0,
+    watchers,
+    arrivals: 0,
+    change: () => [...watchers].map((changed) => changed()),
+  };
   const net: Net = {
     addresses() {
       network.reads++;
@@ -71,13 +82,13 @@ function startWith(more: Pick<HostIPsParts, "changed" | "resolve">, ...addresses
       signal.addEventListener("abort", () => watchers.delete(changed));
     },
   };
-  const ending = new AbortController();
-  const arrived = () => void network.told++;
-  const hostIPs = followHostIPs({ told: [], nodeName: "node", net, clock, arrived, ...more }, ending.signal);
-  return { network, clock, ending, hostIPs };
+  const abort = new AbortController();
+  const onArrival = () => void network.arrivals++;
+  const hostIPs = watchHostIPs({ configured: [], nodeName: "node", net, clock, onArrival, ...more }, abort.signal);
+  return { network, clock, ending: abort, hostIPs };
 }
 
-test("an address that is there is read again a minute later, when somebody asks, and nobody watches", async () => {
+test("a known address is read again on a call after more than a minute, without a kernel watch", async () => {
   const { network, clock, hostIPs } = start("192.0.2.1");
   await clock.advance(60_000);
   network.addresses = ["192.0.2.2"];
@@ -85,10 +96,10 @@ test("an address that is there is read again a minute later, when somebody asks,
   await clock.advance(3_600_000);
   expect(network.reads).toBe(1);
   expect(hostIPs()).toEqual(["192.0.2.2"]);
-  expect([network.reads, network.watchers.size, network.told]).toEqual([2, 0, 0]);
+  expect([network.reads, network.watchers.size, network.arrivals]).toEqual([2, 0, 0]);
 });
 
-test("an address that has gone stays until there is another one", async () => {
+test("an address that disappears is kept until another one exists", async () => {
   const { network, clock, hostIPs } = start("192.0.2.1");
   network.addresses = [];
   await clock.advance(60_001);
@@ -98,70 +109,70 @@ test("an address that has gone stays until there is another one", async () => {
   expect(hostIPs()).toEqual(["192.0.2.2"]);
 });
 
-test("an address that arrives is told once, and then nobody watches any longer", () => {
+test("the first address is reported once, and then the kernel watch ends", () => {
   const { network, hostIPs } = start();
   expect(hostIPs()).toEqual([]);
   network.change();
-  expect(network.told).toBe(0);
+  expect(network.arrivals).toBe(0);
   network.addresses = ["192.0.2.1"];
   network.change();
   expect(hostIPs()).toEqual(["192.0.2.1"]);
-  expect([network.told, network.watchers.size]).toEqual([1, 0]);
+  expect([network.arrivals, network.watchers.size]).toEqual([1, 0]);
 });
 
-test("whoever asks before the kernel has told sees it too, and the others are told", () => {
+test("a call that finds the first address before the kernel reports it reports it, too", () => {
   const { network, hostIPs } = start();
   hostIPs();
   network.addresses = ["192.0.2.1"];
   expect(hostIPs()).toEqual(["192.0.2.1"]);
-  expect([network.told, network.watchers.size]).toEqual([1, 0]);
+  expect([network.arrivals, network.watchers.size]).toEqual([1, 0]);
 });
 
-test("however often somebody asks, one watch waits for the address, until the agent ends", () => {
-  const { network, ending, hostIPs } = start();
+test("a single kernel watch waits for the first address, until the signal aborts", () => {
+  const { network, ending: abort, hostIPs } = start();
   for (let i = 0; i < 3; i++) hostIPs();
   expect(network.watchers.size).toBe(1);
-  ending.abort();
+  abort.abort();
   expect(network.watchers.size).toBe(0);
 });
 
-test("whoever wants to hear of another address hears of it a second after the kernel's first word, once", async () => {
-  let heard = 0;
-  const { network, clock, ending, hostIPs } = startWith({ changed: () => void heard++ }, "192.0.2.1");
+test("a changed address is reported once, a second after the kernel's first message", async () => {
+  let received = 0;
+  const { network, clock, ending: abort, hostIPs } = startWith({ onChange: () => void received++ }, "192.0.2.1");
   network.addresses = ["192.0.2.2"];
   for (let i = 0; i < 100; i++) network.change();
   await clock.advance(999);
-  expect([network.reads, heard]).toEqual([1, 0]);
+  expect([network.reads, received]).toEqual([1, 0]);
   await clock.advance(1);
-  expect([network.reads, heard, hostIPs()]).toEqual([2, 1, ["192.0.2.2"]]);
-  ending.abort();
+  expect([network.reads, received, hostIPs()]).toEqual([2, 1, ["192.0.2.2"]]);
+  abort.abort();
   expect(network.watchers.size).toBe(0);
 });
 
-test("for ten seconds after its first word the kernel is not listened to, and then what came meanwhile is seen", async () => {
-  let heard = 0;
-  const { network, clock, ending, hostIPs } = startWith({ changed: () => void heard++ }, "192.0.2.1");
+test("reads the addresses a second after a netlink message, ignores further ones for ten seconds, then reads again", async () => {
+  let received = 0;
+  const { network, clock, ending: abort, hostIPs } = startWith({ onChange: () => void received++ }, "192.0.2.1");
   network.change();
   await clock.advance(1_000);
   expect([network.reads, network.watchers.size]).toEqual([2, 0]);
   network.addresses = ["192.0.2.2"];
   await clock.advance(8_999);
-  expect([network.reads, heard]).toEqual([2, 0]);
+  expect([network.reads, received]).toEqual([2, 0]);
   await clock.advance(1);
-  expect([network.reads, heard, hostIPs()]).toEqual([3, 1, ["192.0.2.2"]]);
+  expect([network.reads, received, hostIPs()]).toEqual([3, 1, ["192.0.2.2"]]);
   await clock.advance(3_600_000);
   expect([network.reads, network.watchers.size]).toEqual([3, 1]);
   network.change();
-  ending.abort();
+  abort.abort();
   await clock.advance(10_000);
   expect([network.reads, network.watchers.size]).toEqual([3, 0]);
 });
 
-test("a name is asked for at the start, and when the addresses are others", async () => {
-  const leads = { to: ["192.0.2.2"], asked: 0, heard: 0 };
+test("the node name is resolved at the start, and again when the local addresses change", async () => {
+  const leads = { to: ["192.0.2.2"], asked: 0, notified: 0 };
   const { network, clock, hostIPs } = startWith(
     {
-      changed: () => void leads.heard++,
+      onChange: () => void leads.notified++,
       async resolve() {
         leads.asked++;
         return leads.to;
@@ -170,14 +181,14 @@ test("a name is asked for at the start, and when the addresses are others", asyn
     "192.0.2.1",
     "192.0.2.2",
   );
-  await rest();
-  expect([hostIPs(), leads.asked, leads.heard]).toEqual([["192.0.2.2"], 1, 1]);
+  await settlePromises();
+  expect([hostIPs(), leads.asked, leads.notified]).toEqual([["192.0.2.2"], 1, 1]);
   leads.to = ["192.0.2.1"];
-  // A pod's interface, say.
+  // For example a pod's interface.
   network.change();
   await clock.advance(1_000);
-  expect([hostIPs(), leads.asked, leads.heard]).toEqual([["192.0.2.2"], 1, 1]);
+  expect([hostIPs(), leads.asked, leads.notified]).toEqual([["192.0.2.2"], 1, 1]);
   network.addresses = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
   await clock.advance(9_000);
-  expect([hostIPs(), leads.asked, leads.heard]).toEqual([["192.0.2.1"], 2, 2]);
+  expect([hostIPs(), leads.asked, leads.notified]).toEqual([["192.0.2.1"], 2, 2]);
 });

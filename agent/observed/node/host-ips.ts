@@ -2,125 +2,131 @@ import { isIP } from "node:net";
 import type { Clock } from "../../../host/clock.ts";
 import type { Net } from "../../../host/net.ts";
 
-const KNOWN_FOR_MS = 60_000;
+const CACHE_TTL_MS = 60_000;
 /**
- * Each pod's network is a dozen changes of the kernel's too, and to read all addresses takes the longer the more pods there are: what the
- * kernel tells of in a row is one look, and then it is not listened to for a while, which costs nothing.
+ * Each pod's network causes a dozen netlink messages, and reading all addresses takes longer the more pods there are.
+ * So a burst of messages leads to one read after `SETTLE_MS`, and further messages are ignored for `IGNORE_CHANGES_MS`.
  */
 const SETTLE_MS = 1_000;
-const DEAF_MS = 10_000;
+const IGNORE_CHANGES_MS = 10_000;
 
 /**
- * The node's addresses: those it is told to have, or else one, also where it has both families: as with the kubelet, a node is of both
- * when `--node-ip` says so. `0.0.0.0` and `::` are no addresses; they only say which family is preferred. A node that is named by an
- * address has that one; one whose name leads to an address of its `own` has that one, as by a line in /etc/hosts; else it is the first
- * of its `own`.
+ * Chooses the node's addresses: those of `--node-ip`, or else a single one. As with the kubelet, a node is dual-stack
+ * only if `--node-ip` lists both families. `0.0.0.0` and `::` only select the preferred family. Without `--node-ip` the
+ * address is, in this order: the node name if it is an address; the local address that the node name resolves to, for
+ * instance through /etc/hosts; the first local address.
  */
 export function chooseHostIPs(
-  told: readonly string[],
+  configured: readonly string[],
   nodeName: string,
-  own: readonly string[],
-  named: readonly string[] = [],
+  local: readonly string[],
+  resolved: readonly string[] = [],
 ): readonly string[] {
-  if (isToldWhich(told)) return told;
+  if (isAddressConfigured(configured)) return configured;
   if (isIP(nodeName) !== 0) return [nodeName];
-  const family = told[0] === "::" ? 6 : told[0] === "0.0.0.0" ? 4 : undefined;
-  const meant = named.filter((address) => own.includes(address));
+  const family = configured[0] === "::" ? 6 : configured[0] === "0.0.0.0" ? 4 : undefined;
+  const matching = resolved.filter((address) => local.includes(address));
   const chosen =
-    meant.find((address) => isIP(address) === (family ?? 4)) ??
-    meant[0] ??
-    own.find((address) => isIP(address) === family) ??
-    own[0];
+    matching.find((address) => isIP(address) === (family ?? 4)) ??
+    matching[0] ??
+    local.find((address) => isIP(address) === family) ??
+    local[0];
   return chosen === undefined ? [] : [chosen];
 }
 
-function isToldWhich([first]: readonly string[]): boolean {
+function isAddressConfigured([first]: readonly string[]): boolean {
   return first !== undefined && first !== "0.0.0.0" && first !== "::";
 }
 
-export interface HostIPsParts {
+export interface HostIPsOptions {
   /** `--node-ip`. */
-  readonly told: readonly string[];
+  readonly configured: readonly string[];
   readonly nodeName: string;
   readonly net: Net;
   readonly clock: Clock;
-  /** The node had no address, and has one now: what was said without it is to be said anew. Never called at once. */
-  readonly arrived: () => void;
-  /** The node's addresses are others. Where nobody wants to hear of that, the kernel is heard only until there is an address. */
-  readonly changed?: () => void;
-  /** What a name leads to, in the order of preference. Never rejects: a name may lead nowhere. Left out: all names do. */
+  /** The node had no address and has one now: pods must be reported again. Never called synchronously. */
+  readonly onArrival: () => void;
+  /** The node's addresses have changed. If left out, the kernel is watched only until there is an address. */
+  readonly onChange?: () => void;
+  /**
+   * The addresses that a name resolves to, in order of preference; none if it does not. Never rejects. If left out, no
+   * name resolves.
+   */
   readonly resolve?: (name: string) => Promise<readonly string[]>;
 }
 
 /**
- * The node's addresses, for whoever asks. One that is there is read again when somebody asks and that was last done more than a
- * minute ago, or within ten seconds of a change that the kernel tells of, where somebody wants to hear of that; nothing runs in between,
- * and what has gone, as by a cable that is pulled, stays until another one takes its place. While there never was one, as at a boot
- * before the network is up, whoever asks has it read anew, and the kernel tells of its arrival. The signal ends that.
+ * Returns a function that returns the node's current addresses, until the signal aborts.
+ *
+ * - A call reads the addresses again if the last read is more than a minute old. With `changed`, they are also read within ten
+ *   seconds of a change that the kernel reports. Nothing runs in between.
+ * - An address that disappears, for instance when a cable is pulled, is kept until another one replaces it.
+ * - While there is no address, as at boot before the network is up, every call reads, and the kernel reports the first address.
  */
-export function followHostIPs(parts: HostIPsParts, signal: AbortSignal): () => readonly string[] {
-  const { told, nodeName, net, clock, arrived, changed, resolve } = parts;
+export function watchHostIPs(options: HostIPsOptions, signal: AbortSignal): () => readonly string[] {
+  const { configured, nodeName, net, clock, onArrival, onChange, resolve } = options;
   const arrival = new AbortController();
   let isWatching = false;
-  let named: readonly string[] = [];
-  /** The node's own addresses when it was last asked what its name leads to. */
-  let resolvedFor: string | undefined;
+  let resolved: readonly string[] = [];
+  /** The local addresses at the time when the node name was last resolved. */
+  let resolvedForLocal: string | undefined;
+  // No TTL cache: the addresses outlive their reading, since one that disappears stays until another replaces it.
   let readAt = clock.now();
-  let known = read();
-  if (changed !== undefined) listen();
-  if (resolve !== undefined) void renew(resolve);
+  let current = read();
+  if (onChange !== undefined) watchChanges();
+  if (resolve !== undefined) void resolveAndRefresh(resolve);
 
   function read(): readonly string[] {
-    return chooseHostIPs(told, nodeName, net.addresses(), named);
+    return chooseHostIPs(configured, nodeName, net.addresses(), resolved);
   }
 
-  function look(): void {
-    const before = known;
+  function refresh(): void {
+    const before = current;
     if (before.length === 0 && !isWatching) {
       isWatching = true;
-      net.watch(look, AbortSignal.any([signal, arrival.signal]));
+      net.watch(refresh, AbortSignal.any([signal, arrival.signal]));
     }
-    // After the watch has begun: nobody tells of an address that came before.
+    // Read after the watch has started: it does not report addresses that were there before.
     const found = read();
     readAt = clock.now();
     if (found.length === 0) return;
-    known = found;
+    current = found;
     arrival.abort();
-    if (before.length === 0) arrived();
-    if (before.join() !== found.join()) changed?.();
+    if (before.length === 0) onArrival();
+    if (before.join() !== found.join()) onChange?.();
   }
 
-  /** What a name leads to may be another address since the node's addresses are others. */
-  async function renew(ask: NonNullable<HostIPsParts["resolve"]>): Promise<void> {
-    resolvedFor = net.addresses().join();
-    if (!isToldWhich(told) && isIP(nodeName) === 0) named = await ask(nodeName);
-    if (!signal.aborted) look();
+  /** Resolves the node name again: with other local addresses another one may match. */
+  async function resolveAndRefresh(lookup: NonNullable<HostIPsOptions["resolve"]>): Promise<void> {
+    resolvedForLocal = net.addresses().join();
+    if (!isAddressConfigured(configured) && isIP(nodeName) === 0) resolved = await lookup(nodeName);
+    if (!signal.aborted) refresh();
   }
 
-  function listen(): void {
-    const hearing = new AbortController();
-    const heard = () => {
-      if (hearing.signal.aborted) return;
-      hearing.abort();
-      clock.wakeAt(clock.now() + SETTLE_MS, lookUnlessOver);
-      clock.wakeAt(clock.now() + DEAF_MS, () => {
-        if (!signal.aborted) listen();
-        // Nobody has told of what came meanwhile.
-        lookUnlessOver();
+  function watchChanges(): void {
+    const watching = new AbortController();
+    const onKernelChange = () => {
+      if (watching.signal.aborted) return;
+      watching.abort();
+      clock.wakeAt(clock.now() + SETTLE_MS, refreshUnlessAborted);
+      clock.wakeAt(clock.now() + IGNORE_CHANGES_MS, () => {
+        if (!signal.aborted) watchChanges();
+        // Read what changed while messages were ignored.
+        refreshUnlessAborted();
       });
     };
-    net.watch(heard, AbortSignal.any([signal, hearing.signal]));
+    net.watch(onKernelChange, AbortSignal.any([signal, watching.signal]));
   }
 
-  function lookUnlessOver(): void {
+  function refreshUnlessAborted(): void {
     if (signal.aborted) return;
-    if (resolve === undefined) look();
-    // Interfaces of pods come and go all the time, and none of them is an address of the node's.
-    else if (net.addresses().join() !== resolvedFor) void renew(resolve);
+    if (resolve === undefined) refresh();
+    // Pod interfaces change all the time without changing the node's own addresses.
+    else if (net.addresses().join() !== resolvedForLocal) void resolveAndRefresh(resolve);
   }
 
   return () => {
-    if (known.length === 0 || Math.abs(clock.now() - readAt) > KNOWN_FOR_MS) look();
-    return known;
+    if (current.length === 0 || Math.abs(clock.now() - readAt) > CACHE_TTL_MS) refresh();
+    return current;
   };
 }

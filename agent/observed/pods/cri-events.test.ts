@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import type { ContainerChange } from "../../../cri/runtime.ts";
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
 import type { ObservedContainer, ObservedSandbox } from "../../decide/pod/observed.ts";
-import { hasEnded, isNews } from "./cri-events.ts";
+import { hasStopped, isNewChange } from "./cri-events.ts";
 
 const identity = {
   id: "c" as ContainerId,
@@ -27,8 +27,8 @@ const known: Readonly<Record<string, ObservedContainer | ObservedSandbox | undef
   "a sandbox that is not ready": { ...sandbox, ready: false },
 };
 
-/** For each state, the changes that are news; what is not named is an echo. */
-const news: Readonly<Record<string, readonly ContainerChange[]>> = {
+/** For each state, the changes that report something new; the others are known. */
+const update: Readonly<Record<string, readonly ContainerChange[]>> = {
   "nothing known": ["created", "started", "stopped", "unknown"],
   "a created container": ["started", "stopped", "deleted", "unknown"],
   "a running container": ["stopped", "deleted", "unknown"],
@@ -39,13 +39,13 @@ const news: Readonly<Record<string, readonly ContainerChange[]>> = {
 };
 for (const [state, thing] of Object.entries(known))
   for (const change of ["created", "started", "stopped", "deleted", "unknown"] as const) {
-    const isOne = news[state]?.includes(change) === true;
-    test(`with ${state}, ${change} is ${isOne ? "news" : "an echo"}`, () => {
-      expect(isNews({ change }, thing)).toBe(isOne);
+    const isOne = update[state]?.includes(change) === true;
+    test(`with ${state}, ${change} is ${isOne ? "new" : "known already"}`, () => {
+      expect(isNewChange({ change }, thing)).toBe(isOne);
     });
   }
 
-test("only an exited container and a sandbox that is not ready have ended", () => {
-  const ended = Object.entries(known).filter(([, thing]) => thing !== undefined && hasEnded(thing));
+test("only an exited container and a sandbox that is not ready count as stopped", () => {
+  const ended = Object.entries(known).filter(([, thing]) => thing !== undefined && hasStopped(thing));
   expect(ended.map(([state]) => state)).toEqual(["an exited container", "a sandbox that is not ready"]);
 });

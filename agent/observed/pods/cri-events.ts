@@ -1,14 +1,14 @@
 import type { RuntimeEvent } from "../../../cri/runtime.ts";
 import type { ObservedContainer, ObservedSandbox } from "../../decide/pod/observed.ts";
 
-export type ContainerEvent = Extract<RuntimeEvent, { kind: "container" }>;
+export type RuntimeContainerEvent = Extract<RuntimeEvent, { kind: "container" }>;
 
 /**
- * Whether an event can tell more than what was read already. States only go forward (created, running, exited, gone), so
- * the echo of our own calls is known for what it is, and costs no further look at the runtime.
+ * Whether an event reports more than is already known. States only go forward (created, running, exited, removed), so
+ * the events of our own calls are recognised and cost no further read of the runtime.
  */
-export function isNews(
-  { change }: Pick<ContainerEvent, "change">,
+export function isNewChange(
+  { change }: Pick<RuntimeContainerEvent, "change">,
   known: ObservedContainer | ObservedSandbox | undefined,
 ): boolean {
   switch (change) {
@@ -17,7 +17,7 @@ export function isNews(
     case "started":
       return known === undefined || !hasStarted(known);
     case "stopped":
-      return known === undefined || !hasEnded(known);
+      return known === undefined || !hasStopped(known);
     case "deleted":
       return known !== undefined;
     case "unknown":
@@ -26,11 +26,11 @@ export function isNews(
 }
 
 function hasStarted(known: ObservedContainer | ObservedSandbox): boolean {
-  // A sandbox is created and started by one call; one that is not ready any more has been started before.
+  // One call creates and starts a sandbox; a sandbox that is not ready any more was started before.
   return "ready" in known || known.state === "running" || known.state === "exited";
 }
 
-/** True when a stop has been seen to have happened. */
-export function hasEnded(known: ObservedContainer | ObservedSandbox): boolean {
+/** True if the status shows that it has stopped. */
+export function hasStopped(known: ObservedContainer | ObservedSandbox): boolean {
   return "ready" in known ? !known.ready : known.state === "exited";
 }

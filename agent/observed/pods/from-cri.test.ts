@@ -17,15 +17,15 @@ const sandboxId = "s" as SandboxId;
 const golden = { uid: "golden-uid", namespace: "default", name: "golden" } as const;
 
 for (const version of ["1.6", "2.1"] as const)
-  describe(`what containerd ${version} answered`, () => {
+  describe(`responses of containerd ${version}`, () => {
     const container = async (state: string) => {
       const answer = await readGolden(version, `container-status-${state}`, ContainerStatusResponse);
       return toObservedContainer(answer.status!, sandboxId);
     };
 
-    test("a created container", async () => {
+    test("a created container is read", async () => {
       const { id, createdAt, imageRef, user, ...rest } = await container("created");
-      // Only containerd 2 tells as whom a container runs.
+      // Only containerd 2 reports the user of a container.
       expect(user).toEqual(version === "1.6" ? undefined : { uid: 0, gid: 0, supplementalGroups: [0] });
       expect(rest as object).toEqual({
         name: "created",
@@ -41,7 +41,7 @@ for (const version of ["1.6", "2.1"] as const)
       expect(new Date(createdAt).getUTCFullYear()).toBe(2026);
     });
 
-    test("a running container has a time at which it started, in milliseconds", async () => {
+    test("a running container has its start time in milliseconds", async () => {
       const running = await container("running");
       expect(running.state).toBe("running");
       const { startedAt } = running as { startedAt: number };
@@ -54,7 +54,7 @@ for (const version of ["1.6", "2.1"] as const)
       ["killed", 137, "Error"],
     ];
     for (const [file, exitCode, reason] of ends)
-      test(`a container that ended: ${file}`, async () => {
+      test(`an exited container has its exit code and reason: ${file}`, async () => {
         const ended = await container(file);
         expect(ended).toMatchObject({ state: "exited", exitCode, reason, message: "" });
         const { startedAt, finishedAt } = ended as { startedAt: number; finishedAt: number };
@@ -62,7 +62,7 @@ for (const version of ["1.6", "2.1"] as const)
         expect(finishedAt).toBeGreaterThanOrEqual(startedAt);
       });
 
-    test("a container that could not be started has exited, at no time started, and says why", async () => {
+    test("a container that could not be started is exited with a reason and no start time", async () => {
       expect(await container("start-error")).toMatchObject({
         state: "exited",
         startedAt: 0,
@@ -77,7 +77,7 @@ for (const version of ["1.6", "2.1"] as const)
       return toObservedSandbox(answer.status!);
     };
 
-    test("a ready sandbox has an address", async () => {
+    test("a ready sandbox has its address", async () => {
       expect(await sandbox("ready")).toMatchObject({
         attempt: 1,
         ready: true,
@@ -86,11 +86,11 @@ for (const version of ["1.6", "2.1"] as const)
       });
     });
 
-    test("a sandbox that is not ready has none, and is not therefore on the host's network", async () => {
+    test("a sandbox that is not ready has no address, and does not count as on the host network", async () => {
       expect(await sandbox("not-ready")).toMatchObject({ attempt: 1, ready: false, hostNetwork: false, ips: [] });
     });
 
-    test("sandboxes and containers of the lists know their pod", async () => {
+    test("listed sandboxes and containers have their owner", async () => {
       const { items } = await readGolden(version, "list-pod-sandbox-ready", ListPodSandboxResponse);
       const { containers } = await readGolden(version, "list-containers", ListContainersResponse);
       expect(items.length).toBeGreaterThan(0);
@@ -103,19 +103,19 @@ const label = (key: string, value: string) => ({ [`io.kubernetes.pod.${key}`]: v
 const all = { ...label("uid", "u"), ...label("namespace", "n"), ...label("name", "p") };
 const owners: readonly [sentence: string, labels: Record<string, string>, isOwned: boolean][] = [
   ["all three labels", all, true],
-  ["none at all", {}, false],
+  ["no labels", {}, false],
   ["all but the uid", { ...all, ...label("uid", "") }, false],
   ["all but the namespace", { ...all, ...label("namespace", "") }, false],
   ["all but the name", { ...all, ...label("name", "") }, false],
 ];
 for (const [sentence, labels, isOwned] of owners)
-  test(`${sentence} ${isOwned ? "make an owner" : "make none"}`, () => {
+  test(`${sentence} ${isOwned ? "identify an owner" : "identify no owner"}`, () => {
     expect(ownerOf({ labels }) as object | undefined).toEqual(
       isOwned ? { uid: "u", namespace: "n", name: "p" } : undefined,
     );
   });
 
-test("a state that a newer runtime may send is unknown, no crash", () => {
+test("a state of a newer runtime is read as unknown", () => {
   for (const state of [ContainerState.CONTAINER_UNKNOWN, 17 as ContainerState])
     expect(toObservedContainer(ContainerStatus.fromPartial({ id: "c", state }), sandboxId).state).toBe("unknown");
 });
@@ -136,7 +136,7 @@ for (const [text, crashes] of annotated)
     expect(toObservedContainer(status, sandboxId).crashes).toBe(crashes);
   });
 
-test("a container is called by its metadata, or else by its label, and its hash is as it was written", () => {
+test("a container has the name of its metadata or else of its label, and the hash of its annotation", () => {
   const annotations = { "io.kubernetes.container.hash": "abcd" };
   const labels = { "io.kubernetes.container.name": "by-label" };
   const status = ContainerStatus.fromPartial({ id: "c", labels, annotations });
@@ -145,12 +145,12 @@ test("a container is called by its metadata, or else by its label, and its hash 
   expect(toObservedContainer(named, sandboxId)).toMatchObject({ name: "own", attempt: 2 });
 });
 
-test("the image is what the user asked for, where the runtime tells both", () => {
+test("the image is the one that the user specified, if the runtime reports both", () => {
   const image = { image: "sha256:1", userSpecifiedImage: "busybox:1" };
   expect(toObservedContainer(ContainerStatus.fromPartial({ image }), sandboxId).image).toBe("busybox:1");
 });
 
-test("a sandbox of two families has both addresses; on the host's network it has none of its own", () => {
+test("a dual-stack sandbox has both addresses, and one on the host network has none", () => {
   const network = { ip: "10.0.0.1", additionalIps: [{ ip: "fd00::1" }] };
   expect(toObservedSandbox(PodSandboxStatus.fromPartial({ id: "s", network })).ips).toEqual(["10.0.0.1", "fd00::1"]);
   const linux = { namespaces: { options: { network: NamespaceMode.NODE } } };

@@ -7,7 +7,7 @@ import {
   PodSandboxState,
   type PodSandboxStatus,
 } from "../../../proto/cri/gen/api.ts";
-import { signalNameOf } from "../../../proto/cri/signal.ts";
+import { fromCriSignal } from "../../../proto/cri/signal.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import {
   containerHashAnnotation,
@@ -19,14 +19,14 @@ import {
 } from "../../../proto/kubernetes/well-known-names.ts";
 import type { ContainerUser, ObservedContainer, ObservedSandbox } from "../../decide/pod/observed.ts";
 
-/** To which pod a sandbox or container belongs; undefined for those that no kubelet has made. */
+/** The pod that a sandbox or container belongs to. */
 export interface Owner {
   readonly uid: PodUid;
   readonly namespace: string;
   readonly name: string;
 }
 
-/** Reads the labels by which sandboxes and containers belong to pods. */
+/** The owner by the kubelet's labels; undefined for a sandbox or container that no kubelet created. */
 export function ownerOf({ labels }: Pick<PodSandbox | Container, "labels">): Owner | undefined {
   const uid = labels[podUidLabel];
   const namespace = labels[podNamespaceLabel];
@@ -35,7 +35,7 @@ export function ownerOf({ labels }: Pick<PodSandbox | Container, "labels">): Own
   return { uid: uid as PodUid, namespace, name };
 }
 
-/** A sandbox's status in the words of decisions. */
+/** Converts a sandbox's CRI status to the input of decisions. */
 export function toObservedSandbox(status: PodSandboxStatus): ObservedSandbox {
   const { ip = "", additionalIps = [] } = status.network ?? {};
   const ips = [ip, ...additionalIps.map((each) => each.ip)].filter((each) => each !== "");
@@ -56,7 +56,10 @@ function crashesOf({ annotations }: Pick<ContainerStatus, "annotations">): numbe
   return Number.isSafeInteger(crashes) && crashes >= 0 ? crashes : 0;
 }
 
-/** A container's status in the words of decisions. Its sandbox is told by the list alone. */
+/**
+ * Converts a container's CRI status to the input of decisions. The status does not contain its sandbox, only the list
+ * does.
+ */
 export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxId): ObservedContainer {
   const identity = {
     id: status.id as ContainerId,
@@ -86,7 +89,7 @@ export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxI
         reason: status.reason,
         message: status.message,
       };
-    // CONTAINER_UNKNOWN, and every state that a newer runtime may send.
+    // CONTAINER_UNKNOWN, and any state of a newer runtime.
     default:
       return { ...identity, state: "unknown" };
   }
@@ -99,11 +102,11 @@ function userOf({ user }: ContainerStatus): { readonly user?: ContainerUser } {
 }
 
 function stopSignalOf(status: ContainerStatus): Pick<ObservedContainer, "stopSignal"> {
-  const stopSignal = signalNameOf(status.stopSignal);
+  const stopSignal = fromCriSignal(status.stopSignal);
   return stopSignal === undefined ? {} : { stopSignal };
 }
 
-/** CRI times are nanoseconds since the epoch; decisions count in milliseconds. */
+/** Converts a CRI time, in nanoseconds since the epoch, to milliseconds. */
 function epochMs(nanoseconds: bigint): number {
   return Number(nanoseconds / 1_000_000n);
 }

@@ -1,53 +1,55 @@
-import type { ToldExit } from "../../../cri/runtime.ts";
+import type { EventExit } from "../../../cri/runtime.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
-import { SIGKILLED } from "../../decide/container/oom-reason.ts";
+import { SIGKILL_EXIT_CODE } from "../../decide/container/oom-reason.ts";
 import type { ObservedContainer, ObservedPod, ObservedSandbox } from "../../decide/pod/observed.ts";
-import { type ContainerEvent, hasEnded, isNews } from "./cri-events.ts";
+import type { PodResource } from "../../decide/pod/resources.ts";
+import { hasStopped, isNewChange, type RuntimeContainerEvent } from "./cri-events.ts";
 
-export type NodeId = SandboxId | ContainerId;
+export type CriId = SandboxId | ContainerId;
 
-/** That something is out of date. A read ends only the mark that it found: one made since tells of something newer. */
-export type Mark = object;
+/**
+ * Marks something as out of date. A read clears only the token that it started with: a newer token marks a newer
+ * change.
+ */
+export type StaleToken = object;
 
-/** What is known of one pod, and what of it is known to be out of date. */
-export interface Entry {
+/** The cached state of one pod, and which parts of it are out of date. */
+export interface PodCacheEntry {
   readonly uid: PodUid;
   readonly namespace: string;
   readonly name: string;
   readonly sandboxes: Map<SandboxId, ObservedSandbox>;
   readonly containers: Map<ContainerId, ObservedContainer>;
-  /** The sandbox of each container: only the list tells it, the status does not. */
+  /** The sandbox of each container, which only the list contains, not the status. */
   readonly parents: Map<ContainerId, SandboxId>;
   loggedAttempts: ReadonlyMap<string, number>;
-  clearedAttempts: ReadonlyMap<string, number>;
-  hasFiles: boolean;
-  hasVolumes: boolean;
-  hasIds: boolean;
-  pendingHooks: ReadonlySet<string>;
-  /** Under which ids events may name the pod. */
+  removedAttempts: ReadonlyMap<string, number>;
+  resources: readonly PodResource[];
+  pendingPostStartHooks: ReadonlySet<string>;
+  /** The sandbox and container ids by which events may refer to the pod. */
   ids: ReadonlySet<string>;
-  /** Single sandboxes and containers to be read again, each by its latest mark. */
-  readonly staleIds: Map<NodeId, Mark>;
-  /** Nothing is certain: everything is to be listed again. */
+  /** The sandboxes and containers to read again, each with its latest token. */
+  readonly staleIds: Map<CriId, StaleToken>;
+  /** Everything must be listed again. */
   isStale: boolean;
   areFilesStale: boolean;
-  /** Calls of ours that change the pod, counted: a list that was begun before one of them says nothing after it. */
+  /** Counts our calls that change the pod: a list that started before such a call is not valid after it. */
   mutations: number;
-  /** Containers whose stop is under way: the end of our call wakes the pod, so that the event of the end need not. */
+  /** Containers with a stop call under way: the end of the call wakes the pod, so the exit event need not. */
   readonly stopping: Set<string>;
-  /** Events since the last look. */
-  readonly heard: ContainerEvent[];
-  /** How often in a row a stop was heard of that the runtime did not show yet. */
-  doubts: number;
-  /** How containers have ended by the word of an event, until the runtime's own status says it too. */
-  readonly toldExits: Map<ContainerId, ToldExit>;
-  /** Of what a stop was heard that the runtime does not show yet. */
-  readonly doubtful: Set<NodeId>;
-  /** Whether these are going to be read again by themselves. */
-  isAwaited: boolean;
+  /** Events since the last observation. */
+  readonly pendingEvents: RuntimeContainerEvent[];
+  /** How often in a row the status was read again for a stop event that it did not show yet. */
+  unconfirmedRetries: number;
+  /** The exits that events reported, until the runtime's status shows them, too. */
+  readonly eventExits: Map<ContainerId, EventExit>;
+  /** IDs for which a stop event arrived but the runtime's status still shows them running. */
+  readonly unconfirmedStops: Set<CriId>;
+  /** Whether a timer is set to read these again. */
+  isRecheckScheduled: boolean;
 }
 
-export function createEntry(uid: PodUid, namespace: string, name: string, isStale: boolean): Entry {
+export function createPodCacheEntry(uid: PodUid, namespace: string, name: string, isStale: boolean): PodCacheEntry {
   return {
     uid,
     namespace,
@@ -56,61 +58,59 @@ export function createEntry(uid: PodUid, namespace: string, name: string, isStal
     containers: new Map(),
     parents: new Map(),
     loggedAttempts: new Map(),
-    clearedAttempts: new Map(),
-    hasFiles: false,
-    hasVolumes: false,
-    hasIds: false,
-    pendingHooks: new Set(),
+    removedAttempts: new Map(),
+    resources: [],
+    pendingPostStartHooks: new Set(),
     ids: new Set(),
     staleIds: new Map(),
     isStale,
     areFilesStale: true,
     mutations: 0,
     stopping: new Set(),
-    heard: [],
-    doubts: 0,
-    toldExits: new Map(),
-    doubtful: new Set(),
-    isAwaited: false,
+    pendingEvents: [],
+    unconfirmedRetries: 0,
+    eventExits: new Map(),
+    unconfirmedStops: new Set(),
+    isRecheckScheduled: false,
   };
 }
 
-function knownOf(entry: Entry, id: string): ObservedSandbox | ObservedContainer | undefined {
+function knownOf(entry: PodCacheEntry, id: string): ObservedSandbox | ObservedContainer | undefined {
   return entry.sandboxes.get(id as SandboxId) ?? entry.containers.get(id as ContainerId);
 }
 
-/** Whether an event is worth a turn of its pod. Of what is still to be read nobody can tell yet. */
-export function mayBeNews(entry: Entry, event: ContainerEvent): boolean {
-  const id = event.containerId as NodeId;
-  return entry.staleIds.has(id) || isAhead(entry, id) || isNews(event, knownOf(entry, id));
+/** Whether an event needs a sync of its pod. It does if the container is still to be read. */
+export function isRelevant(entry: PodCacheEntry, event: RuntimeContainerEvent): boolean {
+  const id = event.containerId as CriId;
+  return entry.staleIds.has(id) || hasEventExit(entry, id) || isNewChange(event, knownOf(entry, id));
 }
 
-const isAhead = ({ toldExits }: Entry, id: NodeId): boolean => toldExits.has(id as ContainerId);
+const hasEventExit = ({ eventExits }: PodCacheEntry, id: CriId): boolean => eventExits.has(id as ContainerId);
 
-/** The sandbox or container is to be read again at the next look. */
-export function markStale(entry: Entry, id: NodeId): void {
+/** The next observation reads the sandbox or container again. */
+export function markStale(entry: PodCacheEntry, id: CriId): void {
   entry.staleIds.set(id, {});
 }
 
-/** Forgets a sandbox or container that is not there any more. */
-export function dropFrom(entry: Entry, id: NodeId): void {
+/** Removes a sandbox or container that does not exist any more. */
+export function removeFrom(entry: PodCacheEntry, id: CriId): void {
   entry.sandboxes.delete(id as SandboxId);
   entry.containers.delete(id as ContainerId);
   entry.parents.delete(id as ContainerId);
   entry.staleIds.delete(id);
-  entry.toldExits.delete(id as ContainerId);
+  entry.eventExits.delete(id as ContainerId);
 }
 
-/** Marks what the events of a pod have made stale. Returns the ids of which a stop was heard. */
-export function digestEvents(entry: Entry): readonly NodeId[] {
-  const stopped: NodeId[] = [];
-  for (const event of entry.heard.splice(0)) {
-    const id = event.containerId as NodeId;
+/** Applies the pending events: marks what they made stale. Returns the ids with a stop event. */
+export function applyEvents(entry: PodCacheEntry): readonly CriId[] {
+  const stopped: CriId[] = [];
+  for (const event of entry.pendingEvents.splice(0)) {
+    const id = event.containerId as CriId;
     const known = knownOf(entry, id);
-    if (!isNews(event, known) && !isAhead(entry, id)) continue;
+    if (!isNewChange(event, known) && !hasEventExit(entry, id)) continue;
     if (event.change === "stopped") stopped.push(id);
-    if (isBelieved(event) && known !== undefined && !("ready" in known)) entry.toldExits.set(known.id, event.exit);
-    // What one of our own calls has just made is going to be read anyway; the event is its echo.
+    if (isExitTrusted(event) && known !== undefined && !("ready" in known)) entry.eventExits.set(known.id, event.exit);
+    // The event of one of our own calls: what the call changed is to be read anyway.
     if (entry.staleIds.has(id)) continue;
     if (known === undefined) entry.isStale = true;
     else markStale(entry, id);
@@ -118,34 +118,37 @@ export function digestEvents(entry: Entry): readonly NodeId[] {
   return stopped;
 }
 
-function isBelieved(event: ContainerEvent): event is ContainerEvent & { readonly exit: ToldExit } {
-  return event.exit !== undefined && event.exit.exitCode !== SIGKILLED;
+function isExitTrusted(event: RuntimeContainerEvent): event is RuntimeContainerEvent & { readonly exit: EventExit } {
+  return event.exit !== undefined && event.exit.exitCode !== SIGKILL_EXIT_CODE;
 }
 
-/** True of what is known to have stopped by an event alone. */
-export function isDoubtful(entry: Entry, id: NodeId): boolean {
+/** True if only an event says that it has stopped. */
+export function isExitUnconfirmed(entry: PodCacheEntry, id: CriId): boolean {
   const known = knownOf(entry, id);
-  return known !== undefined && (!hasEnded(known) || isAhead(entry, id));
+  return known !== undefined && (!hasStopped(known) || hasEventExit(entry, id));
 }
 
-/** The runtime has shown life for so long after an event told of an end that it is right; what was believed is read again. */
-export function disbelieve({ doubtful, toldExits, staleIds }: Entry): void {
-  doubtful.clear();
-  for (const id of toldExits.keys()) staleIds.set(id, {});
-  toldExits.clear();
+/**
+ * Discards exits that only events reported: the status has shown the containers running for too long. They are read
+ * again.
+ */
+export function discardEventExits({ unconfirmedStops, eventExits, staleIds }: PodCacheEntry): void {
+  unconfirmedStops.clear();
+  for (const id of eventExits.keys()) staleIds.set(id, {});
+  eventExits.clear();
 }
 
-/** In the order in which decisions see instances: by attempt, then by creation. */
+/** Sorts instances for decisions: by attempt, then by creation, newest first. */
 export function newestFirst<T extends { readonly attempt: number; readonly createdAt: number }>(
   all: Iterable<T>,
 ): readonly T[] {
   return [...all].toSorted((a, b) => b.attempt - a.attempt || b.createdAt - a.createdAt);
 }
 
-/** The entry as decisions see it. */
-export function toObservedPod(entry: Entry, images: ObservedPod["images"]): ObservedPod {
-  const { uid, namespace, name, loggedAttempts, clearedAttempts, pendingHooks, toldExits } = entry;
-  const { hasFiles, hasVolumes, hasIds } = entry;
+/** Converts the entry to the input of decisions. */
+export function toObservedPod(entry: PodCacheEntry, images: ObservedPod["images"]): ObservedPod {
+  const { uid, namespace, name, loggedAttempts, removedAttempts, pendingPostStartHooks, eventExits } = entry;
+  const { resources } = entry;
   return {
     uid,
     namespace,
@@ -154,12 +157,10 @@ export function toObservedPod(entry: Entry, images: ObservedPod["images"]): Obse
     containers: newestFirst(entry.containers.values()),
     images,
     loggedAttempts,
-    clearedAttempts,
-    hasFiles,
-    hasVolumes,
-    hasIds,
-    pendingHooks,
+    removedAttempts,
+    resources,
+    pendingPostStartHooks,
     health: new Map(),
-    ...(toldExits.size > 0 && { isAhead: true }),
+    ...(eventExits.size > 0 && ({ hasUnconfirmedExit: true } satisfies Partial<ObservedPod>)),
   };
 }

@@ -4,16 +4,17 @@ import type { ContainerChange } from "../../../cri/runtime.ts";
 import { ContainerConfig, PodSandboxConfig } from "../../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { FakeClock, rest } from "../../../test/fakes/clock.ts";
+import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import { FakeRuntime } from "../../../test/fakes/runtime.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
+import type { MutationEffect } from "../../decide/pod/mutation-effect.ts";
 import type { ObservedContainer } from "../../decide/pod/observed.ts";
 import { createObservedImages } from "../images.ts";
-import { createObservedPods, type Touched } from "./pod-cache.ts";
-import { createPodFiles } from "./pod-dirs.ts";
-import { createLastWords } from "./termination-message.ts";
+import { createPodCache } from "./pod-cache.ts";
+import { createPodDirs } from "./pod-dirs.ts";
+import { createTerminationMessages } from "./termination-message.ts";
 
 const uid = "u-web" as PodUid;
 const labels = {
@@ -30,8 +31,8 @@ const pod: Pod = {
 };
 const desired: DesiredPod = { uid, pod, source: { kind: "file", path: "/m/web.yaml" }, acceptedAt: 0, revision: 0 };
 
-/** What the answer to CreateContainer tells of a container. */
-const made = (name: string, id: ContainerId, sandboxId: SandboxId): ObservedContainer => ({
+/** A container right after CreateContainer. */
+const createdContainer = (name: string, id: ContainerId, sandboxId: SandboxId): ObservedContainer => ({
   state: "created",
   id,
   name,
@@ -44,19 +45,19 @@ const made = (name: string, id: ContainerId, sandboxId: SandboxId): ObservedCont
   hash: undefined,
 });
 
-/** A node with one pod, whose container `a` runs; nothing of it has been read yet. */
-async function createScene() {
+/** A node with one pod, whose container `a` runs; the cache is empty. */
+async function createFixture() {
   const clock = new FakeClock();
   const runtime = new FakeRuntime({ clock });
   const disk = new FakeDisk(clock.now);
   const log = new FakeLog();
   const woken: PodUid[] = [];
   runtime.addImage("busybox:1");
-  const pods = createObservedPods({
+  const pods = createPodCache({
     runtime,
     images: createObservedImages({ runtime, clock }),
-    files: createPodFiles(disk.at("/root"), disk.at("/logs")),
-    lastWords: createLastWords(disk.at("/root"), disk.at("/logs")),
+    podDirs: createPodDirs(disk.at("/root"), disk.at("/logs")),
+    terminationMessages: createTerminationMessages(disk.at("/root"), disk.at("/logs")),
     clock,
     log,
     wake: (each) => woken.push(each),
@@ -69,146 +70,150 @@ async function createScene() {
   return { clock, runtime, disk, log, woken, pods, sandbox, container, create };
 }
 
-/** The same, read once, with an empty journal. */
-async function createReadScene() {
-  const scene = await createScene();
-  await scene.pods.audit();
-  await scene.pods.observe(uid, desired);
-  scene.runtime.calls.length = 0;
-  scene.woken.length = 0;
+/** The same after one observation, with an empty journal. */
+async function createReadFixture() {
+  const fixture = await createFixture();
+  await fixture.pods.relist();
+  await fixture.pods.observe(uid, desired);
+  fixture.runtime.calls.length = 0;
+  fixture.woken.length = 0;
   const look = async () => {
-    const { containers, sandboxes } = await scene.pods.observe(uid, desired);
+    const { containers, sandboxes } = await fixture.pods.observe(uid, desired);
     return [
       ...sandboxes.map(({ ready }) => `sandbox ${ready ? "ready" : "not ready"}`),
       ...containers.map(({ name, attempt, state }) => `${name} #${attempt} ${state}`),
     ];
   };
-  const hear = (change: ContainerChange, containerId: string) =>
-    scene.pods.hear({ kind: "container", change, containerId, isSandbox: undefined });
-  return { ...scene, look, hear };
+  const receive = (change: ContainerChange, containerId: string) =>
+    fixture.pods.handleEvent({ kind: "container", change, containerId, isSandbox: undefined });
+  return { ...fixture, look, receive };
 }
 
-test("before everything was listed, nothing can be said of any pod", async () => {
-  const { pods, runtime } = await createScene();
+test("observations fail before the first list", async () => {
+  const { pods, runtime } = await createFixture();
   runtime.calls.length = 0;
   await expect(pods.observe(uid, desired)).rejects.toMatchObject({ code: "UNAVAILABLE" });
   expect(runtime.calls).toEqual([]);
 });
 
-test("the first list wakes every pod it shows, and each pod that has only a folder", async () => {
-  const { pods, woken, disk } = await createScene();
+test("the first list wakes every listed pod, and each pod that has only a directory", async () => {
+  const { pods, woken, disk } = await createFixture();
   await disk.at("/root").makeFolder("pods/u-old-pod", 0o755);
   await disk.at("/root").makeFolder(`pods/${uid}`, 0o755);
-  await pods.audit();
+  await pods.relist();
   expect(woken as readonly string[]).toEqual([uid, "u-old-pod"]);
 });
 
-test("a pod of which only logs are left is woken, and known by its name", async () => {
-  const { pods, woken, disk } = await createScene();
+test("a pod with only logs left is woken, and has its name", async () => {
+  const { pods, woken, disk } = await createFixture();
   const old = "u-old-pod" as PodUid;
   await disk.at("/logs").makeFolder(`shop_gone_${old}/a`, 0o755);
-  await pods.audit();
+  await pods.relist();
   expect(woken).toContain(old);
-  expect(await pods.observe(old, undefined)).toMatchObject({ namespace: "shop", name: "gone", hasFiles: true });
+  expect(await pods.observe(old, undefined)).toMatchObject({
+    namespace: "shop",
+    name: "gone",
+    resources: [{ of: "podDirs" }],
+  });
 });
 
-test("a pod that was found by its folder alone gets its name from whoever wants it again", async () => {
-  const { pods, disk } = await createScene();
+test("a pod that has only a directory gets its name when it is desired again", async () => {
+  const { pods, disk } = await createFixture();
   const old = "u-old-pod" as PodUid;
   await disk.at("/root").makeFolder(`pods/${old}`, 0o755);
-  await pods.audit();
-  expect(await pods.observe(old, undefined)).toMatchObject({ name: "", hasFiles: true });
-  const wanted = { ...pod, metadata: { ...pod.metadata, uid: old } };
+  await pods.relist();
+  expect(await pods.observe(old, undefined)).toMatchObject({ name: "", resources: [{ of: "podDirs" }] });
+  const expected = { ...pod, metadata: { ...pod.metadata, uid: old } };
   await disk.at("/logs").makeFolder(`shop_web_${old}/a`, 0o755);
   await disk.at("/logs").write(`shop_web_${old}/a/3.log`, "", 0o640);
-  const { name, loggedAttempts } = await pods.observe(old, { ...desired, uid: old, pod: wanted });
+  const { name, loggedAttempts } = await pods.observe(old, { ...desired, uid: old, pod: expected });
   expect(name).toBe("web");
   expect([...loggedAttempts]).toEqual([["a", 3]]);
 });
 
-test("a pod is read once, and at rest a look costs no call", async () => {
-  const { look, runtime } = await createReadScene();
+test("a pod is read once, and an idle pod costs no further call", async () => {
+  const { look, runtime } = await createReadFixture();
   for (let turn = 0; turn < 3; turn++) expect(await look()).toEqual(["sandbox ready", "a #0 running"]);
   expect(runtime.calls).toEqual([]);
 });
 
-test("a pod that the runtime does not show is empty, and known by its name", async () => {
-  const { pods } = await createReadScene();
+test("a pod without sandboxes is empty, and has the name of its desired pod", async () => {
+  const { pods } = await createReadFixture();
   const other = { ...desired, uid: "u-new" as PodUid, pod: { ...pod, metadata: { ...pod.metadata, name: "new" } } };
   const seen = await pods.observe(other.uid, other);
-  expect(seen).toMatchObject({ namespace: "shop", name: "new", sandboxes: [], containers: [], hasFiles: false });
+  expect(seen).toMatchObject({ namespace: "shop", name: "new", sandboxes: [], containers: [], resources: [] });
 });
 
-test("newer instances stand before older ones", async () => {
-  const { pods, create, container, runtime } = await createScene();
+test("newer instances come before older ones", async () => {
+  const { pods, create, container, runtime } = await createFixture();
   runtime.exit(container, 1);
   for (const attempt of [2, 1]) await create("a", attempt);
-  await pods.audit();
+  await pods.relist();
   const seen = await pods.observe(uid, desired);
   expect(seen.containers.map(({ attempt }) => attempt)).toEqual([2, 1, 0]);
 });
 
-test("only the images of containers that do not live are asked for", async () => {
-  const { look, hear, runtime, container } = await createReadScene();
+test("only the images of containers that do not run are requested", async () => {
+  const { look, receive, runtime, container } = await createReadFixture();
   expect(runtime.calls).toEqual([]);
   runtime.exit(container, 1);
-  hear("stopped", container);
+  receive("stopped", container);
   await look();
   expect(runtime.calls).toContain("imageStatus busybox:1");
 });
 
-test("an older instance that lives hides no image from the newest, which has to be made anew", async () => {
-  const { pods, runtime, create } = await createReadScene();
+test("an older running instance does not suppress the image of the exited newest one", async () => {
+  const { pods, runtime, create } = await createReadFixture();
   const newer = await create("a", 1);
   await runtime.startContainer(newer);
   runtime.exit(newer, 1);
-  pods.mutated(uid, { kind: "everything" });
+  pods.endMutation(uid, { kind: "everything" });
   const { images } = await pods.observe(uid, desired);
   expect([...images.keys()]).toEqual(["busybox:1"]);
 });
 
 const touches: readonly [
   sentence: string,
-  touched: (ids: { sandbox: SandboxId; container: ContainerId }) => Touched,
+  touched: (ids: { sandbox: SandboxId; container: ContainerId }) => MutationEffect,
   calls: readonly string[],
 ][] = [
-  ["that touched nothing costs no call", () => ({ kind: "nothing" }), []],
-  ["that touched files costs no call to the runtime", () => ({ kind: "files" }), []],
+  ["that changed nothing costs no call", () => ({ kind: "nothing" }), []],
+  ["that changed files costs no call to the runtime", () => ({ kind: "files" }), []],
   [
-    "that touched a container costs its status",
+    "that changed a container costs its status",
     ({ container }) => ({ kind: "container", id: container }),
     ["containerStatus shop/web/a #0"],
   ],
   [
-    "that touched a sandbox costs its status",
+    "that changed a sandbox costs its status",
     ({ sandbox }) => ({ kind: "sandbox", id: sandbox }),
     ["podSandboxStatus sandbox-1"],
   ],
   [
-    "that may have touched anything costs two lists and every status",
+    "that may have changed anything costs two lists and every status",
     () => ({ kind: "everything" }),
     [`listPodSandbox ${uid}`, `listContainers ${uid}`, "podSandboxStatus sandbox-1", "containerStatus shop/web/a #0"],
   ],
 ];
 for (const [sentence, touched, calls] of touches)
   test(`a call ${sentence}`, async () => {
-    const { look, pods, runtime, sandbox, container } = await createReadScene();
-    pods.mutating(uid);
-    pods.mutated(uid, touched({ sandbox, container }));
+    const { look, pods, runtime, sandbox, container } = await createReadFixture();
+    pods.beginMutation(uid);
+    pods.endMutation(uid, touched({ sandbox, container }));
     await look();
     expect(runtime.calls).toEqual([...calls]);
     await look();
     expect(runtime.calls).toHaveLength(calls.length);
   });
 
-test("what becomes uncertain while it is listed is listed again", async () => {
-  const { look, pods, runtime } = await createReadScene();
+test("a pod that becomes stale during its list is listed again", async () => {
+  const { look, pods, runtime } = await createReadFixture();
   const lists = () => runtime.calls.filter((call) => call.startsWith("listContainers")).length;
   runtime.after.listContainers = async () => {
     delete runtime.after.listContainers;
-    pods.mutated(uid, { kind: "everything" });
+    pods.endMutation(uid, { kind: "everything" });
   };
-  pods.mutated(uid, { kind: "everything" });
+  pods.endMutation(uid, { kind: "everything" });
   await look();
   expect(lists()).toBe(1);
   await look();
@@ -217,132 +222,132 @@ test("what becomes uncertain while it is listed is listed again", async () => {
   expect(lists()).toBe(2);
 });
 
-test("a container that our call has created is known by the answer, and its echo costs nothing", async () => {
-  const { look, hear, pods, runtime, sandbox, create } = await createReadScene();
-  pods.mutating(uid);
+test("a created container is known without a read, and its event costs nothing", async () => {
+  const { look, receive, pods, runtime, sandbox, create } = await createReadFixture();
+  pods.beginMutation(uid);
   const id = await create("b");
-  pods.mutated(uid, { kind: "made", container: made("b", id, sandbox) });
+  pods.endMutation(uid, { kind: "created", container: createdContainer("b", id, sandbox) });
   runtime.calls.length = 0;
-  expect(hear("created", id)).toBe("known");
+  expect(receive("created", id)).toBe("known");
   expect(await look()).toEqual(["sandbox ready", "a #0 running", "b #0 created"]);
-  hear("created", id);
+  receive("created", id);
   await look();
   expect(runtime.calls).toEqual([]);
 });
 
 for (const kind of ["files", "everything"] as const)
-  test(`files are looked at again after a call that touched ${kind}`, async () => {
-    const { pods, disk } = await createReadScene();
+  test(`the directories are read again after a call that changed ${kind}`, async () => {
+    const { pods, disk } = await createReadFixture();
     await disk.at("/root").makeFolder(`pods/${uid}`, 0o755);
-    expect((await pods.observe(uid, desired)).hasFiles).toBe(false);
-    pods.mutated(uid, { kind });
-    expect((await pods.observe(uid, desired)).hasFiles).toBe(true);
+    expect((await pods.observe(uid, desired)).resources).toEqual([]);
+    pods.endMutation(uid, { kind });
+    expect((await pods.observe(uid, desired)).resources).toEqual([{ of: "podDirs" }]);
   });
 
-test("a hook that succeeds while the files are looked at is not taken for pending again", async () => {
-  const { pods, disk, container } = await createReadScene();
+test("a hook that succeeds while the directories are read does not become pending again", async () => {
+  const { pods, disk, container } = await createReadFixture();
   const mark = `pods/${uid}/containers/a/post-start-00000000`;
   await disk.at("/root").makeFolder(`pods/${uid}/containers/a`, 0o755);
   await disk.at("/root").makeFile(mark, 0o600);
-  pods.mutated(uid, { kind: "files" });
-  let looks = 0;
+  pods.endMutation(uid, { kind: "files" });
+  let observations = 0;
   disk.after = async (verb, path) => {
-    if (verb !== "list" || !path.endsWith("/containers/a") || looks++ > 0) return;
+    if (verb !== "list" || !path.endsWith("/containers/a") || observations++ > 0) return;
     await disk.at("/root").remove(mark);
-    pods.mutated(uid, { kind: "hook", id: container, instance: "a #0", isPending: false });
+    pods.endMutation(uid, { kind: "hook", id: container, instance: "a #0", isPending: false });
   };
-  expect([...(await pods.observe(uid, desired)).pendingHooks]).toEqual([]);
-  expect(looks).toBe(2);
+  expect([...(await pods.observe(uid, desired)).pendingPostStartHooks]).toEqual([]);
+  expect(observations).toBe(2);
 });
 
-test("files that our call has made are known without a look", async () => {
-  const { pods, disk } = await createReadScene();
+test("directories that our call created are known without a read", async () => {
+  const { pods, disk } = await createReadFixture();
   disk.before = (verb, path) => {
     throw new Error(`${verb} ${path}`);
   };
-  pods.mutated(uid, { kind: "madeFiles", hasVolumes: false });
-  expect((await pods.observe(uid, desired)).hasFiles).toBe(true);
+  pods.endMutation(uid, { kind: "resourceMade", resource: { of: "podDirs" } });
+  expect((await pods.observe(uid, desired)).resources).toEqual([{ of: "podDirs" }]);
 });
 
-test("an event wakes its pod and is read in the pod's own turn", async () => {
-  const { look, hear, runtime, woken, container } = await createReadScene();
+test("an event wakes its pod, and the pod's sync reads the change", async () => {
+  const { look, receive, runtime, woken, container } = await createReadFixture();
   runtime.exit(container, 3);
-  expect(hear("stopped", container)).toBe("known");
+  expect(receive("stopped", container)).toBe("known");
   expect(woken).toEqual([uid]);
   expect(await look()).toEqual(["sandbox ready", "a #0 exited"]);
 });
 
-test("the event of an end that our own stop has brought wakes nobody: the end of the stop does", async () => {
-  const { pods, look, hear, runtime, woken, container } = await createReadScene();
-  pods.mutating(uid, container);
+test("the exit event of our own stop does not wake the pod: the end of the stop does", async () => {
+  const { pods, look, receive, runtime, woken, container } = await createReadFixture();
+  pods.beginMutation(uid, container);
   runtime.exit(container, 143);
-  expect({ heard: hear("stopped", container), woken }).toEqual({ heard: "known", woken: [] });
-  pods.mutated(uid, { kind: "container", id: container }, container);
+  expect({ received: receive("stopped", container), woken }).toEqual({ received: "known", woken: [] });
+  pods.endMutation(uid, { kind: "container", id: container }, container);
   expect(await look()).toContain("a #0 exited");
   expect(runtime.calls).toEqual(["containerStatus shop/web/a #0", "imageStatus busybox:1"]);
 });
 
-test("an event of an unknown container of a known pod makes the pod be listed", async () => {
-  const { look, pods, runtime, sandbox } = await createReadScene();
+test("an event of an unknown container of a known pod leads to a list of the pod", async () => {
+  const { look, pods, runtime, sandbox } = await createReadFixture();
   const id = runtime.addForeignContainer(sandbox, containerConfig("b"));
-  pods.hear({ kind: "container", change: "started", containerId: id, podUid: uid, isSandbox: false });
+  pods.handleEvent({ kind: "container", change: "started", containerId: id, podUid: uid, isSandbox: false });
   expect(await look()).toEqual(["sandbox ready", "a #0 running", "b #0 running"]);
 });
 
-test("an event of nobody's container is taken by nobody", async () => {
-  const { hear, woken } = await createReadScene();
-  expect(hear("started", "who")).toBe("nobody's");
+test("an event of a container without a pod is ignored", async () => {
+  const { receive, woken } = await createReadFixture();
+  expect(receive("started", "who")).toBe("unknown");
   expect(woken).toEqual([]);
 });
 
-test("a container that is gone without a word is forgotten when its status is asked for", async () => {
-  const { look, hear, runtime, container } = await createReadScene();
+test("a container that was removed without an event is dropped when its status is read", async () => {
+  const { look, receive, runtime, container } = await createReadFixture();
   runtime.loseContainer(container);
-  hear("deleted", container);
+  receive("deleted", container);
   expect(await look()).toEqual(["sandbox ready"]);
 });
 
-test("a look that failed is made again, in full", async () => {
-  const { look, hear, runtime, container } = await createReadScene();
+test("a failed observation is repeated completely", async () => {
+  const { look, receive, runtime, container } = await createReadFixture();
   runtime.exit(container, 1);
-  hear("stopped", container);
+  receive("stopped", container);
   runtime.failures.containerStatus = [new CriError("DEADLINE_EXCEEDED", "ContainerStatus", "no answer")];
   await expect(look()).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
   expect(await look()).toEqual(["sandbox ready", "a #0 exited"]);
 });
 
-test("an audit that finds nothing new wakes nobody; one that finds a change wakes its pod", async () => {
-  const { pods, look, runtime, woken, container } = await createReadScene();
-  await pods.audit();
+test("a relist wakes only the pods that have changed", async () => {
+  const { pods, look, runtime, woken, container } = await createReadFixture();
+  await pods.relist();
   expect(woken).toEqual([]);
   runtime.exit(container, 1);
-  await pods.audit();
+  await pods.relist();
   expect(woken).toEqual([uid]);
   expect(await look()).toEqual(["sandbox ready", "a #0 exited"]);
 });
 
-test("an audit finds what was removed behind our back", async () => {
-  const { pods, look, runtime, woken, container } = await createReadScene();
+test("a relist finds what other clients removed", async () => {
+  const { pods, look, runtime, woken, container } = await createReadFixture();
   runtime.loseContainer(container);
-  await pods.audit();
+  await pods.relist();
   expect(woken).toEqual([uid]);
   expect(await look()).toEqual(["sandbox ready"]);
 });
 
 /*
- * 1. the audit asks for all containers        3. our call creates a container, and its turn reads it
- * 2. the runtime takes its list               4. the list arrives, without it
+ * 1. the relist requests all containers       3. our call creates a container, and its sync reads it
+ * 2. the runtime builds the list              4. the list arrives, without the container
  */
-test("a list that crosses our own call does not make what we created disappear", async () => {
-  const { pods, look, runtime, woken, sandbox, create } = await createReadScene();
+test("a list that crosses our own call does not remove the created container", async () => {
+  const { pods, look, runtime, woken, sandbox, create } = await createReadFixture();
   const answer = Promise.withResolvers<void>();
   runtime.after.listContainers = () => answer.promise;
-  const audit = pods.audit();
-  await rest();
+  const audit = pods.relist();
+  await settlePromises();
   delete runtime.after.listContainers;
-  pods.mutating(uid);
+  pods.beginMutation(uid);
   const id = await create("b");
-  pods.mutated(uid, { kind: "made", container: made("b", id, sandbox) });
+  pods.endMutation(uid, { kind: "created", container: createdContainer("b", id, sandbox) });
   const all = ["sandbox ready", "a #0 running", "b #0 created"];
   expect(await look()).toEqual(all);
   answer.resolve();
@@ -351,18 +356,18 @@ test("a list that crosses our own call does not make what we created disappear",
   expect(woken).toContain(uid);
 });
 
-test("a list that was begun while our call was under way says nothing of its pod either", async () => {
-  const { pods, look, runtime, sandbox, create } = await createReadScene();
+test("a list that starts during our call is ignored for its pod", async () => {
+  const { pods, look, runtime, sandbox, create } = await createReadFixture();
   const letGo = runtime.hang("createContainer");
-  pods.mutating(uid);
+  pods.beginMutation(uid);
   const created = create("b");
   const answer = Promise.withResolvers<void>();
   runtime.after.listContainers = () => answer.promise;
-  const audit = pods.audit();
-  await rest();
+  const audit = pods.relist();
+  await settlePromises();
   delete runtime.after.listContainers;
   letGo();
-  pods.mutated(uid, { kind: "made", container: made("b", await created, sandbox) });
+  pods.endMutation(uid, { kind: "created", container: createdContainer("b", await created, sandbox) });
   await look();
   answer.resolve();
   await audit;
@@ -370,134 +375,141 @@ test("a list that was begun while our call was under way says nothing of its pod
 });
 
 /*
- * 1. a look asks for a status                   3. the audit's list shows the end, and the pod is woken
- * 2. the runtime takes it; then the container   4. the status arrives, from before that
- *    ends, and its event is lost
+ * 1. an observation requests a status           3. the relist shows the exit, and the pod is woken
+ * 2. the runtime reads it; then the container   4. the status arrives, from before the exit
+ *    exits, and its event is lost
  */
-test("what an audit found while an older status was under way is read in the next look", async () => {
-  const { pods, look, runtime, woken, container } = await createReadScene();
+test("a change that a relist finds during an older status read is read by the next observation", async () => {
+  const { pods, look, runtime, woken, container } = await createReadFixture();
   const answer = Promise.withResolvers<void>();
   runtime.after.containerStatus = () => answer.promise;
-  pods.mutated(uid, { kind: "container", id: container });
+  pods.endMutation(uid, { kind: "container", id: container });
   const looking = look();
-  await rest();
+  await settlePromises();
   delete runtime.after.containerStatus;
   runtime.exit(container, 1);
-  await pods.audit();
+  await pods.relist();
   answer.resolve();
   expect(await looking).toEqual(["sandbox ready", "a #0 running"]);
   expect(woken).toEqual([uid]);
   expect(await look()).toEqual(["sandbox ready", "a #0 exited"]);
 });
 
-test("after the connection was lost nothing is known until the next audit, which wakes every pod", async () => {
-  const { pods, look, woken } = await createReadScene();
-  pods.lose();
+test("after a disconnect observations fail until the next relist, which wakes every pod", async () => {
+  const { pods, look, woken } = await createReadFixture();
+  pods.markDisconnected();
   await expect(look()).rejects.toMatchObject({ code: "UNAVAILABLE" });
-  await pods.audit();
+  await pods.relist();
   expect(woken).toEqual([uid]);
   expect(await look()).toEqual(["sandbox ready", "a #0 running"]);
 });
 
-test("as long as nothing is known, whoever looks is told why, the socket, and that it is waited for", async () => {
-  const { pods, runtime } = await createScene();
+test("observations fail with the reason and the socket until everything is listed", async () => {
+  const { pods, runtime } = await createFixture();
   const why = () =>
     pods.observe(uid, desired).then(
       () => "it was seen",
       (error: Error) => error.message,
     );
-  expect(await why()).toBe("the container runtime has not been read yet");
+  expect(await why()).toBe("the container runtime has not been listed yet");
   const error = new CriError("UNAVAILABLE", "Version", "connect ENOENT");
-  pods.lose({ error, socket: "/run/x.sock" });
-  const away = "the container runtime is away, and waited for at /run/x.sock: Version: connect ENOENT";
+  pods.markDisconnected({ error, socket: "/run/x.sock" });
+  const away = "the container runtime is away (reconnecting to /run/x.sock): Version: connect ENOENT";
   expect(await why()).toBe(away);
-  pods.lose();
+  pods.markDisconnected();
   expect(await why()).toBe(away);
   runtime.failures.listContainers = [new CriError("UNKNOWN", "ListContainers", "no such table")];
-  await pods.audit().catch(() => "said below");
-  expect(await why()).toBe("the container runtime could not be read: ListContainers: no such table");
-  await pods.audit();
+  await pods.relist().catch(() => "said below");
+  expect(await why()).toBe("cannot list the pods and containers of the runtime: ListContainers: no such table");
+  await pods.relist();
   expect(await why()).toBe("it was seen");
 });
 
-test("a pod that is gone is forgotten with its containers", async () => {
-  const { pods, hear, container } = await createReadScene();
+test("a removed pod is dropped with its containers", async () => {
+  const { pods, receive, container } = await createReadFixture();
   pods.forget(uid);
-  expect(hear("stopped", container)).toBe("nobody's");
+  expect(receive("stopped", container)).toBe("unknown");
 });
 
-/** Looks whenever the pod is woken, and says after how many milliseconds each look came. */
-async function lookWhenWoken({ clock, woken, look }: Awaited<ReturnType<typeof createReadScene>>, ms: number) {
-  const looks: string[] = [];
+/** Observes the pod whenever it is woken, and returns the times of the observations in milliseconds. */
+async function lookWhenWoken({ clock, woken, look }: Awaited<ReturnType<typeof createReadFixture>>, ms: number) {
+  const observations: string[] = [];
   const start = clock.elapsedMs;
   for (let passed = 0; passed <= ms; passed++) {
-    if (woken.splice(0).length > 0) looks.push(`${clock.elapsedMs - start} ms: ${(await look()).at(-1)}`);
+    if (woken.splice(0).length > 0) observations.push(`${clock.elapsedMs - start} ms: ${(await look()).at(-1)}`);
     await clock.advance(1);
   }
-  return looks;
+  return observations;
 }
 
-test("a stop that the runtime does not show yet is looked for after 5, 10, 20 ms … and each second for 41 s, and then not believed", async () => {
-  const scene = await createReadScene();
-  scene.hear("stopped", scene.container);
-  const looks = await lookWhenWoken(scene, 60_000);
+test("an exit that the runtime does not show yet is read again after 5, 10, 20 ms … and each second, and discarded after 41 s", async () => {
+  const fixture = await createReadFixture();
+  fixture.receive("stopped", fixture.container);
+  const observations = await lookWhenWoken(fixture, 60_000);
   const seconds = Array.from({ length: 40 }, (_, at) => 2275 + at * 1000);
   const times = [0, 5, 15, 35, 75, 155, 315, 635, 1275, ...seconds];
-  expect(looks).toEqual(times.map((ms) => `${ms} ms: a #0 running`));
-  scene.hear("stopped", scene.container);
-  expect(await lookWhenWoken(scene, 20)).toEqual(["0 ms", "5 ms", "15 ms"].map((at) => `${at}: a #0 running`));
+  expect(observations).toEqual(times.map((ms) => `${ms} ms: a #0 running`));
+  fixture.receive("stopped", fixture.container);
+  expect(await lookWhenWoken(fixture, 20)).toEqual(["0 ms", "5 ms", "15 ms"].map((at) => `${at}: a #0 running`));
 });
 
-test("a stop that the runtime shows a moment later is seen then, and looked for no more", async () => {
-  const scene = await createReadScene();
-  scene.hear("stopped", scene.container);
-  scene.clock.wakeAt(scene.clock.now() + 12, () => scene.runtime.exit(scene.container, 0));
-  expect(await lookWhenWoken(scene, 1000)).toEqual(["0 ms: a #0 running", "5 ms: a #0 running", "15 ms: a #0 exited"]);
+test("an exit that the runtime shows a moment later is observed then, and not read again", async () => {
+  const fixture = await createReadFixture();
+  fixture.receive("stopped", fixture.container);
+  fixture.clock.wakeAt(fixture.clock.now() + 12, () => fixture.runtime.exit(fixture.container, 0));
+  expect(await lookWhenWoken(fixture, 1000)).toEqual([
+    "0 ms: a #0 running",
+    "5 ms: a #0 running",
+    "15 ms: a #0 exited",
+  ]);
 });
 
-/** A pod whose container the event of an end was heard of, and what each look shows: the state, and whether it is only told. */
-async function createToldScene(exitCode: number) {
-  const scene = await createReadScene();
-  const finishedAt = BigInt(scene.clock.now()) * 1_000_000n;
-  const stop = { kind: "container", change: "stopped", containerId: scene.container, isSandbox: undefined } as const;
-  scene.pods.hear({ ...stop, exit: { exitCode, finishedAt } });
+/**
+ * A pod whose container got an exit event. Each observation returns the state, and whether only the event reports the
+ * exit.
+ */
+async function createReportedFixture(exitCode: number) {
+  const fixture = await createReadFixture();
+  const finishedAt = BigInt(fixture.clock.now()) * 1_000_000n;
+  const stop = { kind: "container", change: "stopped", containerId: fixture.container, isSandbox: undefined } as const;
+  fixture.pods.handleEvent({ ...stop, exit: { exitCode, finishedAt } });
   const look = async () => {
-    const { isAhead = false, containers } = await scene.pods.observe(uid, desired);
+    const { hasUnconfirmedExit = false, containers } = await fixture.pods.observe(uid, desired);
     const [container] = containers;
     const end = container?.state === "exited" ? `${container.reason} ${container.exitCode}` : container?.state;
-    return [`${end}${isAhead ? ", not shown yet" : ""}`];
+    return [`${end}${hasUnconfirmedExit ? ", not shown yet" : ""}`];
   };
-  return { ...scene, look, finishedAt };
+  return { ...fixture, look, finishedAt };
 }
 
-test("how a container has ended is believed from the event, until the runtime shows it too", async () => {
-  const scene = await createToldScene(3);
-  scene.clock.wakeAt(scene.clock.now() + 12, () => scene.runtime.exit(scene.container, 3));
-  expect(await lookWhenWoken(scene, 1000)).toEqual([
+test("the exit of an event is used until the runtime shows it, too", async () => {
+  const fixture = await createReportedFixture(3);
+  fixture.clock.wakeAt(fixture.clock.now() + 12, () => fixture.runtime.exit(fixture.container, 3));
+  expect(await lookWhenWoken(fixture, 1000)).toEqual([
     "0 ms: Error 3, not shown yet",
     "5 ms: Error 3, not shown yet",
     "15 ms: Error 3",
   ]);
 });
 
-test("an end that was only told reads as it is going to be shown", async () => {
-  const { pods, finishedAt } = await createToldScene(0);
-  const { containers, isAhead } = await pods.observe(uid, desired);
+test("an exit known only from an event has the fields that the status is going to show", async () => {
+  const { pods, finishedAt } = await createReportedFixture(0);
+  const { containers, hasUnconfirmedExit } = await pods.observe(uid, desired);
   const end = { state: "exited", exitCode: 0, reason: "Completed", finishedAt: Number(finishedAt / 1_000_000n) };
-  expect({ isAhead, container: containers[0] }).toMatchObject({ isAhead: true, container: end });
+  expect({ isAhead: hasUnconfirmedExit, container: containers[0] }).toMatchObject({ isAhead: true, container: end });
 });
 
-test("an end by SIGKILL is not believed from the event, since only the runtime tells whether memory was the reason", async () => {
-  const scene = await createToldScene(137);
-  scene.clock.wakeAt(scene.clock.now() + 2, () => scene.runtime.exit(scene.container, 137, "OOMKilled"));
-  expect(await lookWhenWoken(scene, 1000)).toEqual(["0 ms: running", "5 ms: OOMKilled 137"]);
+test("the event of a SIGKILL exit is not used, since only the status shows whether it was an OOM kill", async () => {
+  const fixture = await createReportedFixture(137);
+  fixture.clock.wakeAt(fixture.clock.now() + 2, () => fixture.runtime.exit(fixture.container, 137, "OOMKilled"));
+  expect(await lookWhenWoken(fixture, 1000)).toEqual(["0 ms: running", "5 ms: OOMKilled 137"]);
 });
 
-test("an end by SIGKILL is read again, since the runtime may hear of the memory after it has shown the end", async () => {
-  const scene = await createToldScene(137);
-  scene.runtime.exit(scene.container, 137);
-  scene.clock.wakeAt(scene.clock.now() + 400, () => scene.runtime.tellReason(scene.container, "OOMKilled"));
-  expect(await lookWhenWoken(scene, 10_000)).toEqual([
+test("a SIGKILL exit is read again, since the runtime may learn of the OOM kill later", async () => {
+  const fixture = await createReportedFixture(137);
+  fixture.runtime.exit(fixture.container, 137);
+  fixture.clock.wakeAt(fixture.clock.now() + 400, () => fixture.runtime.setExitReason(fixture.container, "OOMKilled"));
+  expect(await lookWhenWoken(fixture, 10_000)).toEqual([
     "0 ms: Error 137",
     "20 ms: Error 137",
     "100 ms: Error 137",
@@ -505,71 +517,71 @@ test("an end by SIGKILL is read again, since the runtime may hear of the memory 
   ]);
 });
 
-test("an end by SIGKILL without a reason is left at that after 5 s, and one that was found later at once", async () => {
-  const scene = await createToldScene(137);
-  scene.runtime.exit(scene.container, 137);
+test("a SIGKILL exit without OOMKilled is final after 5 s, and at once if it is found later", async () => {
+  const fixture = await createReportedFixture(137);
+  fixture.runtime.exit(fixture.container, 137);
   const times = [0, 20, 100, 1000, 5000];
-  expect(await lookWhenWoken(scene, 60_000)).toEqual(times.map((ms) => `${ms} ms: Error 137`));
-  scene.pods.forget(uid);
-  await scene.pods.audit();
-  expect(await lookWhenWoken(scene, 60_000)).toEqual(["0 ms: Error 137"]);
+  expect(await lookWhenWoken(fixture, 60_000)).toEqual(times.map((ms) => `${ms} ms: Error 137`));
+  fixture.pods.forget(uid);
+  await fixture.pods.relist();
+  expect(await lookWhenWoken(fixture, 60_000)).toEqual(["0 ms: Error 137"]);
 });
 
-test("an end that the runtime never shows is believed no more after 41 s", async () => {
-  const scene = await createToldScene(0);
-  const looks = await lookWhenWoken(scene, 60_000);
-  expect(looks.slice(-2)).toEqual(["40275 ms: Completed 0, not shown yet", "41275 ms: running"]);
-  expect(looks).toHaveLength(49);
+test("an exit that the runtime never shows is discarded after 41 s", async () => {
+  const fixture = await createReportedFixture(0);
+  const observations = await lookWhenWoken(fixture, 60_000);
+  expect(observations.slice(-2)).toEqual(["40275 ms: Completed 0, not shown yet", "41275 ms: running"]);
+  expect(observations).toHaveLength(49);
 });
 
-test("an end that a busy runtime shows after seconds is not taken back", async () => {
-  const scene = await createToldScene(3);
-  scene.clock.wakeAt(scene.clock.now() + 3000, () => scene.runtime.exit(scene.container, 3));
-  const looks = await lookWhenWoken(scene, 10_000);
-  expect(looks.filter((look) => look.endsWith("running"))).toEqual([]);
-  expect(looks.at(-1)).toBe("3275 ms: Error 3");
+test("an exit that a busy runtime shows after seconds is not discarded", async () => {
+  const fixture = await createReportedFixture(3);
+  fixture.clock.wakeAt(fixture.clock.now() + 3000, () => fixture.runtime.exit(fixture.container, 3));
+  const observations = await lookWhenWoken(fixture, 10_000);
+  expect(observations.filter((look) => look.endsWith("running"))).toEqual([]);
+  expect(observations.at(-1)).toBe("3275 ms: Error 3");
 });
 
-test("an end that was told stands where the runtime has forgotten it, killed before it had written it down", async () => {
-  const scene = await createToldScene(3);
-  scene.clock.wakeAt(scene.clock.now() + 12, () => scene.runtime.exit(scene.container, 255, "Unknown"));
-  expect((await lookWhenWoken(scene, 1000)).at(-1)).toBe("15 ms: Error 3");
+test("the exit of an event wins over the made-up one of a runtime that was killed before it saved the exit", async () => {
+  const fixture = await createReportedFixture(3);
+  fixture.clock.wakeAt(fixture.clock.now() + 12, () => fixture.runtime.exit(fixture.container, 255, "Unknown"));
+  expect((await lookWhenWoken(fixture, 1000)).at(-1)).toBe("15 ms: Error 3");
 });
 
-test("an end that was told is not forgotten when the runtime could not be asked", async () => {
-  const scene = await createToldScene(3);
-  scene.runtime.failures.containerStatus = [new CriError("UNAVAILABLE", "ContainerStatus", "gone")];
-  await expect(scene.pods.observe(uid, desired)).rejects.toMatchObject({ code: "UNAVAILABLE" });
-  scene.clock.wakeAt(scene.clock.now() + 3, () => scene.runtime.exit(scene.container, 3));
-  expect(await lookWhenWoken(scene, 1000)).toEqual(["0 ms: Error 3, not shown yet", "5 ms: Error 3"]);
+test("the exit of an event is kept when the runtime cannot be read", async () => {
+  const fixture = await createReportedFixture(3);
+  fixture.runtime.failures.containerStatus = [new CriError("UNAVAILABLE", "ContainerStatus", "gone")];
+  await expect(fixture.pods.observe(uid, desired)).rejects.toMatchObject({ code: "UNAVAILABLE" });
+  fixture.clock.wakeAt(fixture.clock.now() + 3, () => fixture.runtime.exit(fixture.container, 3));
+  expect(await lookWhenWoken(fixture, 1000)).toEqual(["0 ms: Error 3, not shown yet", "5 ms: Error 3"]);
 });
 
 for (const isRead of [true, false])
-  test(`a stop right after our own start is looked for again${isRead ? "" : ", even where the container was never read before"}`, async () => {
-    const scene = await createReadScene();
-    const { pods, sandbox, runtime } = scene;
-    pods.mutating(uid);
-    const id = await scene.create("b");
-    pods.mutated(uid, { kind: "made", container: made("b", id, sandbox) });
-    if (isRead) await scene.look();
-    pods.mutating(uid);
+  test(`an exit right after our own start is read again${isRead ? "" : ", even if the container was never read before"}`, async () => {
+    const fixture = await createReadFixture();
+    const { pods, sandbox, runtime } = fixture;
+    pods.beginMutation(uid);
+    const id = await fixture.create("b");
+    pods.endMutation(uid, { kind: "created", container: createdContainer("b", id, sandbox) });
+    if (isRead) await fixture.look();
+    pods.beginMutation(uid);
     await runtime.startContainer(id);
-    pods.mutated(uid, { kind: "container", id });
-    scene.hear("started", id);
-    scene.hear("stopped", id);
-    scene.clock.wakeAt(scene.clock.now() + 3, () => runtime.exit(id, 0));
-    expect(await lookWhenWoken(scene, 1000)).toEqual(["0 ms: b #0 running", "5 ms: b #0 exited"]);
+    pods.endMutation(uid, { kind: "container", id });
+    fixture.receive("started", id);
+    fixture.receive("stopped", id);
+    fixture.clock.wakeAt(fixture.clock.now() + 3, () => runtime.exit(id, 0));
+    expect(await lookWhenWoken(fixture, 1000)).toEqual(["0 ms: b #0 running", "5 ms: b #0 exited"]);
   });
 
-test("what belongs to no pod is told once, and its events concern nobody", async () => {
-  const { pods, hear, runtime, log, woken } = await createReadScene();
+test("a sandbox or container without a pod is logged once, and its events are ignored", async () => {
+  const { pods, receive, runtime, log, woken } = await createReadFixture();
   const stranger = runtime.addForeignSandbox(PodSandboxConfig.fromPartial({ metadata: { name: "who" } }));
   const container = runtime.addForeignContainer(stranger, ContainerConfig.fromPartial({ metadata: { name: "what" } }));
-  await pods.audit();
-  await pods.audit();
-  const sentence = "info: the runtime shows something that belongs to no pod; it is left alone";
+  await pods.relist();
+  await pods.relist();
+  const sentence = "info: ignoring a sandbox or container that belongs to no pod";
   expect(log.lines.map(({ fields }) => fields["id"])).toEqual([stranger, container]);
-  expect(log.told()).toEqual([sentence, sentence]);
-  expect(hear("stopped", container)).toBe("known");
+  expect(log.takeLines()).toEqual([sentence, sentence]);
+  expect(receive("stopped", container)).toBe("known");
   expect(woken).toEqual([]);
 });

@@ -9,21 +9,21 @@ import {
 } from "../../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
 import { toObservedContainer, toObservedSandbox } from "./from-cri.ts";
-import { dropFrom, type Entry, type Mark, markStale, type NodeId } from "./pod-cache-entry.ts";
-import type { LastWords } from "./termination-message.ts";
+import { type CriId, markStale, type PodCacheEntry, removeFrom, type StaleToken } from "./pod-cache-entry.ts";
+import type { TerminationMessages } from "./termination-message.ts";
 
-export type ReadingVerbs = Pick<Runtime, "listPodSandbox" | "listContainers" | "podSandboxStatus" | "containerStatus">;
+export type RuntimeReader = Pick<Runtime, "listPodSandbox" | "listContainers" | "podSandboxStatus" | "containerStatus">;
 
-/** What of the node is read. */
-export interface Reading {
-  readonly runtime: ReadingVerbs;
-  readonly lastWords: LastWords;
+/** What a refresh reads from. */
+export interface RefreshDeps {
+  readonly runtime: RuntimeReader;
+  readonly terminationMessages: TerminationMessages;
 }
 
-/** Brings an entry up to date by asking only for what is marked as stale. Rejects with `CriError`; the marks then stay. */
-export async function refreshEntry({ runtime, lastWords }: Reading, entry: Entry): Promise<void> {
+/** Reads what is marked as stale in an entry, and nothing else. Rejects with `CriError`; the marks then stay. */
+export async function refreshEntry({ runtime, terminationMessages }: RefreshDeps, entry: PodCacheEntry): Promise<void> {
   if (entry.isStale) {
-    // Taken off before the question: what makes it stale while that is under way counts for the next look.
+    // Clear the mark before the request: what makes the entry stale meanwhile counts for the next observation.
     entry.isStale = false;
     try {
       await readLists(runtime, entry);
@@ -32,41 +32,47 @@ export async function refreshEntry({ runtime, lastWords }: Reading, entry: Entry
       throw error;
     }
   }
-  await Promise.all([...entry.staleIds].map(([id, mark]) => readOne({ runtime, lastWords }, entry, id, mark)));
+  await Promise.all(
+    [...entry.staleIds].map(([id, token]) => readOne({ runtime, terminationMessages }, entry, id, token)),
+  );
 }
 
-async function readLists(runtime: ReadingVerbs, entry: Entry): Promise<void> {
+async function readLists(runtime: RuntimeReader, entry: PodCacheEntry): Promise<void> {
   const filter = { podUid: entry.uid };
   const [sandboxes, containers] = await Promise.all([runtime.listPodSandbox(filter), runtime.listContainers(filter)]);
   applyLists(entry, sandboxes, containers);
 }
 
-/** Takes over what lists show; what differs from what is known becomes stale. True when anything differed. */
-export function applyLists(entry: Entry, sandboxes: readonly PodSandbox[], containers: readonly Container[]): boolean {
+/** Applies lists to an entry; what differs from the cache becomes stale. Returns true if anything differed. */
+export function applyLists(
+  entry: PodCacheEntry,
+  sandboxes: readonly PodSandbox[],
+  containers: readonly Container[],
+): boolean {
   const present = new Set<string>([...sandboxes, ...containers].map(({ id }) => id));
   const gone = [...entry.sandboxes.keys(), ...entry.containers.keys()].filter((id) => !present.has(id));
-  for (const id of gone) dropFrom(entry, id);
+  for (const id of gone) removeFrom(entry, id);
   for (const { id, podSandboxId } of containers) entry.parents.set(id as ContainerId, podSandboxId as SandboxId);
   const changed = [
     ...sandboxes.filter((sandbox) => !isKnownSandbox(entry, sandbox)),
     ...containers.filter((container) => !isKnownContainer(entry, container)),
   ];
-  for (const { id } of changed) markStale(entry, id as NodeId);
+  for (const { id } of changed) markStale(entry, id as CriId);
   return gone.length > 0 || changed.length > 0;
 }
 
-function isKnownSandbox(entry: Entry, { id, state }: PodSandbox): boolean {
+function isKnownSandbox(entry: PodCacheEntry, { id, state }: PodSandbox): boolean {
   return entry.sandboxes.get(id as SandboxId)?.ready === (state === PodSandboxState.SANDBOX_READY);
 }
 
-function isKnownContainer(entry: Entry, { id, state }: Container): boolean {
+function isKnownContainer(entry: PodCacheEntry, { id, state }: Container): boolean {
   const known = entry.containers.get(id as ContainerId);
   switch (known?.state) {
     case "created":
       return state === ContainerState.CONTAINER_CREATED;
     case "running":
       return state === ContainerState.CONTAINER_RUNNING;
-    // What has ended stays ended: nothing about it can be news.
+    // An exited container cannot change any more.
     case "exited":
       return state === ContainerState.CONTAINER_EXITED;
     case "unknown":
@@ -76,47 +82,54 @@ function isKnownContainer(entry: Entry, { id, state }: Container): boolean {
 }
 
 /**
- * A runtime tidies a container away before its status says that it has ended, which takes some ten milliseconds. Until then the event
- * is believed, in the words that the status is going to have.
+ * Merges an exit that an event reported into a status that does not show it yet. The runtime cleans a container up,
+ * which takes some ten milliseconds, before its status changes. Reason and exit code are those that the status is going
+ * to have.
  */
-function withToldExit({ toldExits }: Entry, status: ContainerStatus): ContainerStatus {
+function withEventExit({ eventExits }: PodCacheEntry, status: ContainerStatus): ContainerStatus {
   const id = status.id as ContainerId;
-  const told = toldExits.get(id);
-  if (told === undefined) return status;
+  const eventExit = eventExits.get(id);
+  if (eventExit === undefined) return status;
   if (status.state !== ContainerState.CONTAINER_RUNNING) {
-    toldExits.delete(id);
-    // A runtime that was killed before it had written the end down makes one up: containerd's is 255, `Unknown`.
+    eventExits.delete(id);
+    // A runtime that was killed before it saved the exit makes one up: 255, `Unknown` in containerd.
     if (status.reason !== "Unknown") return status;
   }
-  const reason = told.exitCode === 0 ? "Completed" : "Error";
-  return { ...status, ...told, reason, state: ContainerState.CONTAINER_EXITED };
+  const reason = eventExit.exitCode === 0 ? "Completed" : "Error";
+  return { ...status, ...eventExit, reason, state: ContainerState.CONTAINER_EXITED };
 }
 
 /*
- * An audit can overtake a status:
+ * A relist can overtake a status:
  *
- *   1. a look asks for a status                 3. the audit's list shows the end, marks the container and wakes the pod
- *   2. the runtime takes it, and then the       4. the status arrives, from before that
- *      container ends
+ *   1. an observation requests a status         3. the relist shows the exit, marks the container and wakes the pod
+ *   2. the runtime reads it, and then the       4. the status arrives, from before the exit
+ *      container exits
  *
- * Were the audit's mark ended with ours, the woken look would read nothing, and the end would be unknown until the next audit.
+ * If step 4 cleared the mark of step 3, the next observation would read nothing, and the exit would be missed until the
+ * next relist.
  */
-async function readOne({ runtime, lastWords }: Reading, entry: Entry, id: NodeId, mark: Mark): Promise<void> {
+async function readOne(
+  { runtime, terminationMessages }: RefreshDeps,
+  entry: PodCacheEntry,
+  id: CriId,
+  token: StaleToken,
+): Promise<void> {
   const parent = entry.parents.get(id as ContainerId);
   try {
     if (parent === undefined) {
       const sandbox = toObservedSandbox(await runtime.podSandboxStatus(id as SandboxId));
       entry.sandboxes.set(sandbox.id, sandbox);
     } else {
-      const status = withToldExit(entry, await runtime.containerStatus(id as ContainerId));
-      const container = toObservedContainer({ ...status, message: await lastWords.of(status) }, parent);
+      const status = withEventExit(entry, await runtime.containerStatus(id as ContainerId));
+      const container = toObservedContainer({ ...status, message: await terminationMessages.read(status) }, parent);
       entry.containers.set(container.id, container);
     }
-    if (entry.staleIds.get(id) === mark) entry.staleIds.delete(id);
+    if (entry.staleIds.get(id) === token) entry.staleIds.delete(id);
   } catch (error) {
     if (!(error instanceof CriError && error.code === "NOT_FOUND")) throw error;
-    dropFrom(entry, id);
-    // A sandbox takes its containers along.
-    for (const [container, sandbox] of [...entry.parents]) if (sandbox === id) dropFrom(entry, container);
+    removeFrom(entry, id);
+    // The containers of a removed sandbox are removed, too.
+    for (const [container, sandbox] of [...entry.parents]) if (sandbox === id) removeFrom(entry, container);
   }
 }

@@ -1,52 +1,55 @@
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 
-/** Tells the log what becomes of the lists of everything that the runtime has. */
-export interface ListStory {
-  /** From now on a list is owed: there is no connection, or none has been listed yet. `why` is left out where nothing failed. */
-  owed(why?: unknown): void;
+/** Logs whether the relists of the runtime succeed. */
+export interface RelistLog {
+  /**
+   * A list is pending from now on: there is no connection, or no list since the connect. `why` is undefined if nothing
+   * failed.
+   */
+  pending(error?: unknown): void;
   failed(error: unknown): void;
   succeeded(): void;
-  /** Nothing is told any more. */
-  end(): void;
+  /** Logs nothing from now on. */
+  stop(): void;
 }
 
-/** The kubelet calls its node unhealthy after three minutes without a list. */
+/** The kubelet reports its node as unhealthy after three minutes without a relist. */
 const OVERDUE_MS = 180_000;
 
-/** Tells a failure once, once more when three minutes have passed without a list, and then once that it is over. */
-export function createListStory(clock: Clock, log: Log): ListStory {
+/** Logs a failure once, again after three minutes without a list, and its end once. */
+export function createRelistLog(clock: Clock, log: Log): RelistLog {
   let isFailing = false;
   let isOverdue = false;
   let reason: unknown;
   let cancel: (() => void) | undefined;
 
-  function owed(why?: unknown): void {
-    reason = why ?? reason;
+  function pending(error?: unknown): void {
+    reason = error ?? reason;
     cancel ??= clock.wakeAt(clock.now() + OVERDUE_MS, () => {
       isOverdue = true;
       log.error(
         reason === undefined ? {} : { err: reason },
-        "the container runtime could not be listed for three minutes; what is shown of pods may be out of date",
+        "cannot list the pods and containers of the runtime for three minutes; the status of pods may be out of date",
       );
     });
   }
 
   return {
-    owed,
+    pending,
     failed(error) {
-      if (!isFailing) log.warn({ err: error }, "the container runtime could not be listed; trying again");
+      if (!isFailing) log.warn({ err: error }, "cannot list the pods and containers of the runtime; retrying");
       isFailing = true;
-      owed(error);
+      pending(error);
     },
     succeeded() {
       cancel?.();
-      if (isFailing || isOverdue) log.info({}, "the container runtime can be listed again");
+      if (isFailing || isOverdue) log.info({}, "the container runtime answers List calls again");
       isFailing = false;
       isOverdue = false;
       reason = undefined;
       cancel = undefined;
     },
-    end: () => cancel?.(),
+    stop: () => cancel?.(),
   };
 }

@@ -1,52 +1,52 @@
-import type { EventSource, RuntimeEvent } from "../../../cri/runtime.ts";
+import type { RuntimeEvent, RuntimeEventSource } from "../../../cri/runtime.ts";
+import { createLogOnce } from "../../../host/async/log-once.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 
-/** Tells the log what becomes of the connection to the runtime. */
-export interface ConnectionStory {
-  connected(source: EventSource): void;
+/** Logs the state of the connection to the container runtime. */
+export interface RuntimeConnectionLog {
+  connected(source: RuntimeEventSource): void;
   disconnected(event: Extract<RuntimeEvent, { kind: "disconnected" }>): void;
-  /** Nothing is told any more. */
-  end(): void;
+  /** Logs nothing from now on. */
+  stop(): void;
 }
 
-/** A connection that lived so long was a good one, and an outage that lasts so long is worth a line in any case. */
-const SETTLED_MS = 10_000;
+/** A connection that lasts this long is stable. An outage that lasts this long is always logged. */
+const STABLE_MS = 10_000;
 
 /**
- * Each thing is told once: a connection that comes and goes, for instance because garbage flows on it, must not fill the log. So
- * the same failure again, soon after the connection was made, is told only when it lasts.
+ * A connection that flaps, for instance because the stream contains garbage, must not fill the log. So the same failure
+ * soon after a connect is logged only if the outage lasts.
  */
-export function createConnectionStory(clock: Clock, log: Log): ConnectionStory {
-  const complainedOf = new Set<string>();
+export function createRuntimeConnectionLog(clock: Clock, log: Log): RuntimeConnectionLog {
+  const loggedErrors = createLogOnce();
   let hasConnected = false;
-  let told: "here" | "away" | undefined;
+  let lastLogged: "here" | "away" | undefined;
   let cancel = () => {};
 
-  function later(what: () => void): void {
+  function schedule(work: () => void): void {
     cancel();
-    cancel = clock.wakeAt(clock.now() + SETTLED_MS, what);
+    cancel = clock.wakeAt(clock.now() + STABLE_MS, work);
   }
 
   return {
     connected(source) {
-      later(() => complainedOf.clear());
-      const sentence = hasConnected ? "the container runtime is back" : "following the container runtime";
-      log[told === "here" ? "debug" : "info"]({ source }, sentence);
+      schedule(loggedErrors.clear);
+      const message = hasConnected ? "the container runtime is back" : "following the container runtime";
+      log[lastLogged === "here" ? "debug" : "info"]({ source }, message);
       hasConnected = true;
-      told = "here";
+      lastLogged = "here";
     },
     disconnected({ error, socket }) {
-      const tell = () => {
-        told = "away";
-        log.warn({ socket, err: error }, "the container runtime is away; pods keep running, and it is waited for");
+      const logOutage = () => {
+        lastLogged = "away";
+        log.warn({ socket, err: error }, "the container runtime is away; pods keep running; reconnecting");
       };
       cancel();
-      if (told === "away") return;
-      if (complainedOf.has(error.code)) later(tell);
-      else tell();
-      complainedOf.add(error.code);
+      if (lastLogged === "away") return;
+      if (loggedErrors.shouldLog(error.code)) logOutage();
+      else schedule(logOutage);
     },
-    end: () => cancel(),
+    stop: () => cancel(),
   };
 }

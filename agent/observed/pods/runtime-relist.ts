@@ -1,134 +1,133 @@
 import type { Runtime } from "../../../cri/runtime.ts";
+import { onAbort } from "../../../host/async/abort.ts";
+import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { ObservedImages } from "../images.ts";
-import type { ContainerEvent } from "./cri-events.ts";
-import type { ObservedPods } from "./pod-cache.ts";
-import { createListStory } from "./relist-log.ts";
-import { createConnectionStory } from "./runtime-connection-log.ts";
+import type { RuntimeContainerEvent } from "./cri-events.ts";
+import type { PodCache } from "./pod-cache.ts";
+import { createRelistLog } from "./relist-log.ts";
+import { createRuntimeConnectionLog } from "./runtime-connection-log.ts";
 
-export interface FollowSettings {
+export interface WatchRuntimeOptions {
   readonly runtime: Pick<Runtime, "events">;
-  readonly pods: ObservedPods;
+  readonly pods: PodCache;
   readonly images: ObservedImages;
   readonly clock: Clock;
   readonly log: Log;
-  /** Everything was listed, for the first time or after the connection was lost. */
-  readonly complete: () => void;
+  /** Called after the first complete list of each connection. */
+  readonly onListed: () => void;
+  /** Called with each list: compares what else this agent keeps on the node. The list waits for it. Never rejects. */
+  readonly audit?: () => Promise<void>;
 }
 
-/** A connection to the runtime, from its beginning to its loss. */
-interface Connection {
-  readonly begunAt: number;
-  readonly auditEveryMs: number;
-  /** True once everything was listed since it stands. */
+/** A connection to the runtime's events, from connect to disconnect. */
+interface RuntimeConnection {
+  readonly connectedAt: number;
+  readonly relistEveryMs: number;
+  /** Whether a complete list succeeded since the connect. */
   isListed: boolean;
 }
 
-/** The audit finds what events have missed. Events come from the runtime itself, so it finds nothing, day after day. */
-const AUDIT_MS = 300_000;
+/** A relist finds what events have missed, which is normally nothing: events come from the runtime itself. */
+const RELIST_MS = 300_000;
 /**
- * The event of an exit may have come right before the connection stood, and the runtime's own status, which is behind its events, may show
- * life at the first list and change without another one. So everything is listed once more so long after the beginning.
+ * The runtime's status lags behind its events. The event of an exit may be sent right before the connect while the
+ * first list still shows the container running; no other event follows. So everything is listed again at these times
+ * after the connect.
  */
-const SETTLING_MS = [1_000, 10_000] as const;
-/** Without any source of events the runtime is listed every second, as the kubelet does. */
-const POLL_MS = 1_000;
+const EARLY_RELISTS_MS = [1_000, 10_000] as const;
+/** Without events the runtime is listed every second, as by the kubelet. */
+const RELIST_WITHOUT_EVENTS_MS = 1_000;
 const RETRY_MS = 500;
-/** How long the event of a container may be ahead of the answer to the call that made it: asked after 0.1 s to 1.6 s. */
-const FIRST_PLACE_MS = 100;
-const LAST_PLACE_MS = 1_600;
+/**
+ * The event of a container may precede the response to the call that created it: it is matched again after 0.1 s to 1.6
+ * s.
+ */
+const MIN_MATCH_RETRY_MS = 100;
+const MAX_MATCH_RETRY_MS = 1_600;
 
 /**
- * Follows the runtime: a list when the connection comes up, events from then on, and an audit now and then. Resolves when the
- * signal aborts and never rejects; what goes wrong is logged once per outage.
+ * Watches the runtime: a list at each connect, then events, and a relist now and then. Resolves when the signal aborts;
+ * never rejects. Each outage is logged once.
  */
-export async function followRuntime(settings: FollowSettings, signal: AbortSignal): Promise<void> {
+export async function watchRuntime(options: WatchRuntimeOptions, signal: AbortSignal): Promise<void> {
   if (signal.aborted) return;
-  const { runtime, pods, images, clock, log } = settings;
-  const story = createConnectionStory(clock, log);
-  const auditing = createAuditing(settings);
+  const { runtime, pods, images, clock, log } = options;
+  const connectionLog = createRuntimeConnectionLog(clock, log);
+  const relister = createRelister(options);
 
-  /** Most events of unknown ids are echoes of calls of ours whose answer is still under way. */
-  function hear(event: ContainerEvent, patienceMs = FIRST_PLACE_MS): void {
-    const whose = pods.hear(event);
-    if (whose === "known" || event.change === "deleted" || event.change === "stopped") return;
-    if (whose === "new" || patienceMs > LAST_PLACE_MS) auditing.now();
-    else clock.wakeAt(clock.now() + patienceMs, () => hear(event, 2 * patienceMs));
+  /** Most events with unknown ids come from our own calls whose response has not arrived yet: retry before a relist. */
+  function handleEvent(event: RuntimeContainerEvent, retryMs = MIN_MATCH_RETRY_MS): void {
+    const owner = pods.handleEvent(event);
+    if (owner === "known" || event.change === "deleted" || event.change === "stopped") return;
+    if (owner === "new" || retryMs > MAX_MATCH_RETRY_MS) relister.relistNow();
+    else clock.wakeAt(clock.now() + retryMs, () => handleEvent(event, 2 * retryMs));
   }
 
-  function end(): void {
-    story.end();
-    auditing.end();
-  }
-
-  signal.addEventListener("abort", end, { once: true });
+  onAbort(signal, () => {
+    connectionLog.stop();
+    relister.end();
+  });
   await runtime.events((event) => {
     switch (event.kind) {
       case "connected":
-        story.connected(event.source);
-        images.doubt();
-        auditing.begin({
-          begunAt: clock.now(),
-          auditEveryMs: event.source === "none" ? POLL_MS : AUDIT_MS,
+        connectionLog.connected(event.source);
+        images.invalidate();
+        relister.start({
+          connectedAt: clock.now(),
+          relistEveryMs: event.source === "none" ? RELIST_WITHOUT_EVENTS_MS : RELIST_MS,
           isListed: false,
         });
         return;
       case "disconnected":
-        story.disconnected(event);
-        auditing.lose(event.error);
-        pods.lose(event);
+        connectionLog.disconnected(event);
+        relister.disconnect(event.error);
+        pods.markDisconnected(event);
         return;
       case "container":
-        hear(event);
+        handleEvent(event);
         return;
     }
   }, signal);
 }
 
 /**
- * Lists everything when a connection begins, and again and again while it lasts. One audit is under way at a time: whoever asks
- * meanwhile shares the next one, since what has been listed already may be older than the reason to ask.
+ * Lists everything at each connect, and periodically while the connection lasts. One relist runs at a time; requests
+ * during a relist share the next one, since the current lists may be older than the reason for the request.
  */
-function createAuditing({ pods, clock, log, complete }: FollowSettings) {
-  const story = createListStory(clock, log);
-  let connection: Connection | undefined;
-  let isWanted = false;
-  let isUnderWay = false;
+function createRelister({ pods, clock, log, onListed, audit }: WatchRuntimeOptions) {
+  const relistLog = createRelistLog(clock, log);
+  let connection: RuntimeConnection | undefined;
+  const worker = createCoalescingWorker(relist);
   let cancel = () => {};
-  story.owed();
+  relistLog.pending();
 
-  async function audit(): Promise<void> {
-    isWanted = true;
-    if (isUnderWay) return;
-    isUnderWay = true;
-    while (isWanted && connection !== undefined) {
-      isWanted = false;
-      cancel();
-      const began = connection;
-      const failure = await pods.audit().then(
-        () => undefined,
-        (error: unknown) => ({ error }),
-      );
-      // What was listed before an outage says nothing after it.
-      if (connection !== began) pods.lose();
-      else settle(began, failure);
-    }
-    isUnderWay = false;
+  async function relist(): Promise<void> {
+    const current = connection;
+    if (current === undefined) return;
+    cancel();
+    const failure = await Promise.all([pods.relist(), audit?.()]).then(
+      () => undefined,
+      (error: unknown) => ({ error }),
+    );
+    // Lists from before an outage are not valid after it.
+    if (connection !== current) pods.markDisconnected();
+    else onRelisted(current, failure);
   }
 
-  function settle(began: Connection, failure: { readonly error: unknown } | undefined): void {
-    if (failure === undefined) story.succeeded();
-    else story.failed(failure.error);
-    if (failure === undefined && !began.isListed) complete();
-    began.isListed ||= failure === undefined;
-    cancel = clock.wakeAt(clock.now() + (failure === undefined ? untilNext(began) : RETRY_MS), () => void audit());
+  function onRelisted(current: RuntimeConnection, failure: { readonly error: unknown } | undefined): void {
+    if (failure === undefined) relistLog.succeeded();
+    else relistLog.failed(failure.error);
+    if (failure === undefined && !current.isListed) onListed();
+    current.isListed ||= failure === undefined;
+    cancel = clock.wakeAt(clock.now() + (failure === undefined ? delayToNext(current) : RETRY_MS), worker.wake);
   }
 
-  function untilNext({ begunAt, auditEveryMs }: Connection): number {
-    const age = clock.now() - begunAt;
-    const settling = SETTLING_MS.map((at) => at - age).find((left) => left > 0);
-    return Math.min(settling ?? auditEveryMs, auditEveryMs);
+  function delayToNext({ connectedAt, relistEveryMs }: RuntimeConnection): number {
+    const age = clock.now() - connectedAt;
+    const early = EARLY_RELISTS_MS.map((at) => at - age).find((left) => left > 0);
+    return Math.min(early ?? relistEveryMs, relistEveryMs);
   }
 
   function stop(): void {
@@ -137,18 +136,18 @@ function createAuditing({ pods, clock, log, complete }: FollowSettings) {
   }
 
   return {
-    begin(next: Connection): void {
+    start(next: RuntimeConnection): void {
       connection = next;
-      void audit();
+      worker.wake();
     },
-    now: () => void audit(),
-    lose(why: unknown): void {
+    relistNow: worker.wake,
+    disconnect(error: unknown): void {
       stop();
-      story.owed(why);
+      relistLog.pending(error);
     },
     end(): void {
       stop();
-      story.end();
+      relistLog.stop();
     },
   };
 }

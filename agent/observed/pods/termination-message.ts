@@ -6,34 +6,36 @@ import {
   terminationMessagePolicyAnnotation,
 } from "../../../proto/kubernetes/well-known-names.ts";
 
-/** What a container that has ended has left to say, as `status.containerStatuses[].state.terminated.message` shows it. */
-export interface LastWords {
-  /** Never rejects: that it cannot be read is said in its place, as by the kubelet. */
-  of(status: ContainerStatus): Promise<string>;
+/** Reads termination messages, for `status.containerStatuses[].state.terminated.message`. */
+export interface TerminationMessages {
+  /** Never rejects: as with the kubelet, an error of the read becomes the message. */
+  read(status: ContainerStatus): Promise<string>;
 }
 
-const LONGEST_BYTES = 4096;
-const LONGEST_FROM_LOG_BYTES = 2048;
-const MOST_LOG_LINES = 80;
-/** Enough for as many lines of so many bytes together, with the time before each. */
+const MAX_BYTES = 4096;
+const MAX_LOG_BYTES = 2048;
+const MAX_LOG_LINES = 80;
+/** Enough for that many lines with that many bytes in total, including their timestamps. */
 const LOG_END_BYTES = 32_768;
 
 /** `root` is the agent's root directory, `logs` its `podLogsDir`. */
-export function createLastWords(root: Files, logs: Files): LastWords {
+export function createTerminationMessages(root: Files, logs: Files): TerminationMessages {
   return {
-    async of(status) {
+    async read(status) {
       if (status.state !== ContainerState.CONTAINER_EXITED) return "";
       const { message, logPath } = status;
-      const own = await wordsAt(hostPathOf(status), root, "termination log", (path) =>
-        root.readEnd(path, LONGEST_BYTES),
+      const fileMessage = await readMessageFile(hostPathOf(status), root, "termination log", (path) =>
+        root.readEnd(path, MAX_BYTES),
       );
-      const words = own === "" && fallsBack(status) ? await logEnd(logs, logPath) : own;
-      return [message, words].filter((each) => each !== "").join(": ");
+      const ownMessage = fileMessage === "" && usesLogFallback(status) ? await readLogTail(logs, logPath) : fileMessage;
+      return [message, ownMessage].filter((each) => each !== "").join(": ");
     },
   };
 }
 
-/** The runtime tells where the file is on the host: an earlier agent, or a kubelet, may have called it otherwise than we do. */
+/**
+ * The host path of the message file by the runtime's status: an earlier agent or a kubelet may have used another name.
+ */
 function hostPathOf({ annotations, mounts }: ContainerStatus): string | undefined {
   const path = annotations[terminationMessagePathAnnotation];
   if (!path) return undefined;
@@ -41,32 +43,35 @@ function hostPathOf({ annotations, mounts }: ContainerStatus): string | undefine
   return mounts.find(({ containerPath }) => containerPath === inside)?.hostPath;
 }
 
-/** A container that could not be started has no log. */
-function fallsBack({ annotations, exitCode, reason }: ContainerStatus): boolean {
-  const isWanted = annotations[terminationMessagePolicyAnnotation] === "FallbackToLogsOnError";
-  return isWanted && exitCode !== 0 && reason !== "ContainerCannotRun";
+/** Whether the message falls back to the log. A container that could not be started has no log. */
+function usesLogFallback({ annotations, exitCode, reason }: ContainerStatus): boolean {
+  const isEnabled = annotations[terminationMessagePolicyAnnotation] === "FallbackToLogsOnError";
+  return isEnabled && exitCode !== 0 && reason !== "ContainerCannotRun";
 }
 
-/** A container that reaches the node's logs may put links there, to what it may not read itself. */
-async function logEnd(logs: Files, logPath: string): Promise<string> {
-  return await wordsAt(logPath || undefined, logs, "termination message from logs", async (path) =>
-    endOfLog(await logs.readEnd(path, LOG_END_BYTES, { withoutLinks: true })),
+/**
+ * Reads the end of a container log. Symlinks are refused: a container with access to the logs could link to files it
+ * may not read.
+ */
+async function readLogTail(logs: Files, logPath: string): Promise<string> {
+  return await readMessageFile(logPath || undefined, logs, "termination message from logs", async (path) =>
+    tailOfLog(await logs.readEnd(path, LOG_END_BYTES, { withoutLinks: true })),
   );
 }
 
-/** The text of the last lines of a log in the CRI's format; a line that is cut off at its beginning is left out. */
-export function endOfLog(log: string): string {
-  const lines = log.split("\n").slice(0, -1).slice(-MOST_LOG_LINES);
+/** The text of the last lines of a log in the CRI format. A line without its beginning is left out. */
+export function tailOfLog(log: string): string {
+  const lines = log.split("\n").slice(0, -1).slice(-MAX_LOG_LINES);
   const text = lines.map((line) => {
-    const [, tag = "", words = ""] = /^\S+ (?:stdout|stderr) (\S+) (.*)$/.exec(line) ?? [];
-    return tag.startsWith("F") ? `${words}\n` : words;
+    const [, tag = "", content = ""] = /^\S+ (?:stdout|stderr) (\S+) (.*)$/.exec(line) ?? [];
+    return tag.startsWith("F") ? `${content}\n` : content;
   });
   const bytes = Buffer.from(text.join(""));
-  return new TextDecoder().decode(bytes.subarray(Math.max(0, bytes.length - LONGEST_FROM_LOG_BYTES)));
+  return new TextDecoder().decode(bytes.subarray(Math.max(0, bytes.length - MAX_LOG_BYTES)));
 }
 
-/** What is not there has nothing to say; nor has what lies outside of our own folders, which is not ours to read. */
-async function wordsAt(
+/** Reads a message file. The message is empty if the file is missing, or outside of the agent's directories. */
+async function readMessageFile(
   path: string | undefined,
   { root }: Files,
   what: string,

@@ -1,38 +1,47 @@
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { ContainerId, PodUid } from "../../../proto/ids.ts";
-import { allContainers, runsToItsEnd, statusOfInstance } from "../../../proto/kubernetes/containers.ts";
-import type { Container, Pod, Probe } from "../../../proto/kubernetes/gen/types.ts";
+import { allContainers, isRunToCompletion } from "../../../proto/kubernetes/containers.ts";
+import type { Container, ContainerStatus, Pod, Probe } from "../../../proto/kubernetes/gen/types.ts";
 import {
-  afterProbe,
-  beginProbe,
   firstProbeAt,
   healthOfStates,
-  isAsked,
+  initialProbeState,
+  isProbeActive,
   nextProbeAt,
+  nextProbeState,
   type ProbeKind,
   type ProbeOutcome,
   type ProbeState,
   probeKinds,
 } from "../../decide/container/probe.ts";
 import { type DesiredPod, fullNameOf } from "../../decide/pod/desired.ts";
-import { awaitsHook, type ContainerHealth, newestOf, type ObservedPod } from "../../decide/pod/observed.ts";
+import {
+  awaitsPostStart,
+  type ContainerHealth,
+  newestInstanceOf,
+  type ObservedContainer,
+  type ObservedPod,
+} from "../../decide/pod/observed.ts";
 import { addressesOf } from "../../decide/status/pod-ips.ts";
+import { previousStatusOf, previousStatusOfInstance } from "../../decide/status/previous-status.ts";
 
-/** Asks the containers that want to be asked, each in its own beat, by one timer for all of them. */
-export interface Probes {
-  /** Takes note of what is to be asked, and adds to an observed pod what the answers say. */
-  look(observed: ObservedPod, desired: DesiredPod | undefined): ObservedPod;
-  /** The pod has to end, whoever said so: nobody restarts its containers any more. */
-  ending(uid: PodUid): void;
+/** Runs the probes of all containers, each at its own period, with a single timer. */
+export interface Prober {
+  /** The observed pod with the health of its containers by the probes so far. Changes nothing. */
+  withHealth(observed: ObservedPod, desired: DesiredPod | undefined): ObservedPod;
+  /** The pod was observed: starts and stops probes, so that they fit its running containers. */
+  onObserved(observed: ObservedPod, desired: DesiredPod | undefined): void;
+  /** The pod terminates: stops its startup and liveness probes, since its containers are not restarted any more. */
+  stopRestartProbes(uid: PodUid): void;
   /** Nothing is left of the pod. */
   forget(uid: PodUid): void;
-  /** Asks nobody any more; resolves when nobody is being asked. */
+  /** Starts no more probes; resolves when no probe is running. */
   stop(): Promise<void>;
 }
 
-/** One question to one instance of a container. */
-export interface Question {
+/** One probe of one instance of a container. */
+export interface ProbeTarget {
   readonly uid: PodUid;
   readonly pod: Pod;
   readonly container: Container;
@@ -42,263 +51,329 @@ export interface Question {
   readonly podIP: string | undefined;
 }
 
-export interface ProbesSettings {
-  /** Rejects by a mistake of ours alone, which must not cost more than this answer: anybody's pod may trip over it. */
-  readonly ask: (question: Question, signal: AbortSignal) => Promise<ProbeOutcome>;
-  /** Hears of each answer. */
-  readonly answered: (question: Question, outcome: ProbeOutcome) => void;
+export interface ProberOptions {
+  /**
+   * Runs one probe. Rejects only because of a bug, which must not affect more than this result: any pod could trigger
+   * it.
+   */
+  readonly runProbe: (target: ProbeTarget, signal: AbortSignal) => Promise<ProbeOutcome>;
+  /** Receives each result. */
+  readonly onResult: (target: ProbeTarget, outcome: ProbeOutcome) => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly wake: (uid: PodUid) => void;
   /** The node's own addresses, the primary first. */
   readonly hostIPs: () => readonly string[];
-  /** From 0 up to 1. */
+  /** Returns a number in [0, 1), for jitter. */
   readonly random: () => number;
 }
 
-/** One probe of one instance. */
-interface Asked {
+/** The schedule and the state of one probe of one instance. */
+interface ProbeSchedule {
   state: ProbeState;
-  /** Undefined while it is being asked, and as long as it has to wait for the container to start. */
+  /** Undefined while the probe runs, and while it waits for the container to start. */
   dueAt: number | undefined;
-  isUnderWay: boolean;
+  isRunning: boolean;
 }
 
-/** What is asked of one instance. */
-interface Probed {
-  readonly asked: Map<ProbeKind, Asked>;
+/** The probes of one instance. */
+interface ProbedContainer {
+  readonly schedules: Map<ProbeKind, ProbeSchedule>;
   readonly startedAt: number;
-  /** An agent before this one has told of it. */
-  readonly isFoundRunning: boolean;
-  readonly life: AbortController;
-  question: Omit<Question, "kind" | "probe">;
+  /** The instance was running before this agent started, and an earlier agent has reported it. */
+  readonly wasRunningBefore: boolean;
+  readonly abort: AbortController;
+  target: Omit<ProbeTarget, "kind" | "probe">;
 }
 
-/** A question that could not be asked is asked again at once, so often. */
-const MOST_TRIES = 3;
+/** How often a probe that could not be executed is tried. The kubelet's value. */
+const MAX_ATTEMPTS = 3;
 
-interface Room extends ProbesSettings {
-  /** When this agent began. */
-  readonly bornAt: number;
-  readonly pods: Map<PodUid, Map<ContainerId, Probed>>;
+interface ProberState extends ProberOptions {
+  /** When this agent started. */
+  readonly agentStartedAt: number;
+  readonly pods: Map<PodUid, Map<ContainerId, ProbedContainer>>;
   readonly underWay: Set<Promise<void>>;
   timer: { readonly at: number; readonly cancel: () => void } | undefined;
-  /** The latest time that is known to have come. */
-  seenAt: number;
+  /** The latest time that was seen on the clock. */
+  latestTime: number;
   isStopped: boolean;
 }
 
-export function createProbes(settings: ProbesSettings): Probes {
-  const bornAt = settings.clock.now();
-  const room: Room = {
-    ...settings,
-    bornAt,
+export function createProber(options: ProberOptions): Prober {
+  const agentStartedAt = options.clock.now();
+  const prober: ProberState = {
+    ...options,
+    agentStartedAt,
     pods: new Map(),
     underWay: new Set(),
     timer: undefined,
-    seenAt: bornAt,
+    latestTime: agentStartedAt,
     isStopped: false,
   };
-  const { pods, underWay } = room;
+  const { pods, underWay } = prober;
   return {
-    look(observed, desired) {
-      const isAboutUs = pods.has(observed.uid) || (desired !== undefined && hasProbes(desired.pod));
-      if (!isAboutUs || room.isStopped) return observed;
-      if (desired !== undefined) return { ...observed, health: lookAt(room, observed, desired) };
-      forget(room, observed.uid);
-      return observed;
+    withHealth(observed, desired) {
+      if (desired === undefined || !hasProbes(desired.pod) || prober.isStopped) return observed;
+      return { ...observed, health: healthOf(prober, observed, desired) };
     },
-    ending(uid) {
+    onObserved(observed, desired) {
+      const isRelevant = pods.has(observed.uid) || (desired !== undefined && hasProbes(desired.pod));
+      if (!isRelevant || prober.isStopped) return;
+      if (desired === undefined) forget(prober, observed.uid);
+      else updatePod(prober, observed, desired);
+    },
+    stopRestartProbes(uid) {
       const ofPod = pods.get(uid);
       if (ofPod === undefined) return;
-      for (const probed of ofPod.values()) letGo(probed);
-      schedule(room);
+      for (const probed of ofPod.values()) stopRestartProbesOf(probed);
+      setTimerToNext(prober);
     },
-    forget: (uid) => forget(room, uid),
+    forget: (uid) => forget(prober, uid),
     async stop() {
-      room.isStopped = true;
-      for (const uid of [...pods.keys()]) forget(room, uid);
+      prober.isStopped = true;
+      for (const uid of [...pods.keys()]) forget(prober, uid);
       await Promise.all(underWay);
     },
   };
 }
 
-function forget(room: Room, uid: PodUid): void {
-  for (const { life } of room.pods.get(uid)?.values() ?? []) life.abort();
-  room.pods.delete(uid);
-  schedule(room);
+function forget(prober: ProberState, uid: PodUid): void {
+  for (const { abort } of prober.pods.get(uid)?.values() ?? []) abort.abort();
+  prober.pods.delete(uid);
+  setTimerToNext(prober);
 }
 
-function lookAt(
-  room: Room,
+interface ProbedInstance {
+  readonly container: Container;
+  readonly instance: Extract<ObservedContainer, { readonly state: "running" }>;
+}
+
+/** The running instances that are to be probed. */
+function probedInstances(observed: ObservedPod, { pod }: DesiredPod): readonly ProbedInstance[] {
+  return allContainers(pod.spec)
+    .filter((container) => isProbed(pod, container))
+    .flatMap((container) => {
+      const instance = newestInstanceOf(observed, container.name);
+      return instance?.state !== "running" || awaitsPostStart(observed, instance) ? [] : [{ container, instance }];
+    });
+}
+
+/** The health of the running containers; a probe that has not started yet counts with its initial state. */
+function healthOf(
+  { pods }: ProberState,
   observed: ObservedPod,
-  { uid, pod }: DesiredPod,
+  desired: DesiredPod,
 ): ReadonlyMap<ContainerId, ContainerHealth> {
-  const { pods } = room;
-  keepPace(room, room.clock.now());
+  const known = pods.get(desired.uid);
+  const previousStatus = previousStatusOf(desired.pod);
+  return new Map(
+    probedInstances(observed, desired).map(({ container, instance: { id } }) => {
+      const schedules = known?.get(id)?.schedules;
+      const reported = toReportedProbes(previousStatusOfInstance(previousStatus, id));
+      const states = probesOf(container).map(
+        (kind) => [kind, schedules?.get(kind)?.state ?? initialProbeState(kind, reported)] as const,
+      );
+      return [id, healthOfStates(Object.fromEntries(states))];
+    }),
+  );
+}
+
+/** What an earlier agent has reported of this very instance. */
+function toReportedProbes(reported: ReturnType<typeof previousStatusOfInstance>) {
+  return reported && { isStarted: reported.started === true, isReady: reported.ready };
+}
+
+function updatePod(prober: ProberState, observed: ObservedPod, desired: DesiredPod): void {
+  const { pods } = prober;
+  const { uid, pod } = desired;
+  const previousStatus = previousStatusOf(pod);
+  adjustToClock(prober, prober.clock.now());
   const before = pods.get(uid);
-  const now = new Map<ContainerId, Probed>();
-  for (const container of allContainers(pod.spec).filter((each) => isProbed(pod, each))) {
-    const newest = newestOf(observed, container.name);
-    if (newest?.state !== "running" || awaitsHook(observed, newest)) continue;
-    const { id, startedAt } = newest;
-    const [podIP] = addressesOf(pod, observed, room.hostIPs());
-    const question = { uid, pod, container, id, podIP };
-    const probed = before?.get(id) ?? enter(question, startedAt, room.bornAt);
-    follow(probed, question);
+  const now = new Map<ContainerId, ProbedContainer>();
+  for (const { container, instance } of probedInstances(observed, desired)) {
+    const { id, startedAt } = instance;
+    const [podIP] = addressesOf(pod, observed, prober.hostIPs());
+    const target = { uid, pod, container, id, podIP };
+    const reported = previousStatusOfInstance(previousStatus, id);
+    const wasRunningBefore = reported !== undefined && startedAt < prober.agentStartedAt;
+    const probed = before?.get(id) ?? newProbedContainer(target, startedAt, wasRunningBefore);
+    updateProbes(probed, target, reported);
     now.set(id, probed);
-    arm(room, probed);
+    scheduleFirst(prober, probed);
   }
   const gone = [...(before ?? [])].filter(([id]) => !now.has(id));
-  for (const [, probed] of gone) probed.life.abort();
+  for (const [, probed] of gone) probed.abort.abort();
   if (now.size === 0) pods.delete(uid);
   else pods.set(uid, now);
-  if (gone.length > 0) schedule(room);
-  return new Map([...now].map(([id, probed]) => [id, healthOfStates(statesOf(probed))]));
+  if (gone.length > 0) setTimerToNext(prober);
 }
 
-function enter(question: Probed["question"], startedAt: number, bornAt: number): Probed {
-  const isFoundRunning = statusOfInstance(question.pod.status, question.id) !== undefined && startedAt < bornAt;
-  return { question, asked: new Map(), startedAt, isFoundRunning, life: new AbortController() };
+function newProbedContainer(
+  target: ProbedContainer["target"],
+  startedAt: number,
+  wasRunningBefore: boolean,
+): ProbedContainer {
+  return { target, schedules: new Map(), startedAt, wasRunningBefore, abort: new AbortController() };
 }
 
-/** A manifest may gain and lose probes while its container runs on. */
-function follow(probed: Probed, question: Probed["question"]): void {
-  probed.question = question;
-  const { asked } = probed;
-  const kinds = probesOf(question.container);
-  for (const kind of probeKinds) if (!kinds.includes(kind)) asked.delete(kind);
-  const told = statusOfInstance(question.pod.status, question.id);
-  const known = told && { isStarted: told.started === true, isReady: told.ready };
+/** Adds and removes probes: a changed manifest may do so while the container runs. */
+function updateProbes(
+  probed: ProbedContainer,
+  target: ProbedContainer["target"],
+  reported: ContainerStatus | undefined,
+): void {
+  probed.target = target;
+  const { schedules } = probed;
+  const kinds = probesOf(target.container);
+  for (const kind of probeKinds) if (!kinds.includes(kind)) schedules.delete(kind);
+  const known = toReportedProbes(reported);
   for (const kind of kinds)
-    if (!asked.has(kind)) asked.set(kind, { state: beginProbe(kind, known), dueAt: undefined, isUnderWay: false });
+    if (!schedules.has(kind))
+      schedules.set(kind, { state: initialProbeState(kind, known), dueAt: undefined, isRunning: false });
 }
 
-/** Gives a first time to what is to be asked from now on. */
-function arm(room: Room, probed: Probed): void {
-  const { clock, random } = room;
+/** Sets the first due time of probes that are to run from now on. */
+function scheduleFirst(prober: ProberState, probed: ProbedContainer): void {
+  const { clock, random } = prober;
   const states = statesOf(probed);
-  for (const [kind, asked] of probed.asked) {
-    const probe = probeOf(probed.question.container, kind);
-    if (probe === undefined || asked.isUnderWay || asked.dueAt !== undefined || !isAsked(kind, states)) continue;
-    const { startedAt, isFoundRunning } = probed;
-    asked.dueAt = firstProbeAt(probe, { startedAt, now: clock.now(), isFoundRunning, lot: random() });
+  for (const [kind, schedule] of probed.schedules) {
+    const probe = probeOf(probed.target.container, kind);
+    if (probe === undefined || schedule.isRunning || schedule.dueAt !== undefined || !isProbeActive(kind, states))
+      continue;
+    const { startedAt, wasRunningBefore: wasProbedBefore } = probed;
+    schedule.dueAt = firstProbeAt(probe, { startedAt, now: clock.now(), wasProbedBefore, random: random() });
   }
-  for (const { dueAt } of probed.asked.values()) scheduleBy(room, dueAt);
+  for (const { dueAt } of probed.schedules.values()) setTimerBy(prober, dueAt);
 }
 
-/** One timer stands for the probe that is due first. Looks for it among all, which are many. */
-function schedule(room: Room): void {
+/** Sets the timer to the probe that is due first. Scans all probes, which may be many. */
+function setTimerToNext(prober: ProberState): void {
   let at: number | undefined;
-  for (const { dueAt } of allAsked(room))
+  for (const { dueAt } of allSchedules(prober))
     if (dueAt !== undefined && dueAt < (at ?? Number.POSITIVE_INFINITY)) at = dueAt;
-  setTimer(room, at);
+  setTimer(prober, at);
 }
 
-/** The same where nothing but this time has come. */
-function scheduleBy(room: Room, dueAt: number | undefined): void {
-  if (dueAt !== undefined && dueAt < (room.timer?.at ?? Number.POSITIVE_INFINITY)) setTimer(room, dueAt);
+/** Sets the timer after only this due time was added. */
+function setTimerBy(prober: ProberState, dueAt: number | undefined): void {
+  if (dueAt !== undefined && dueAt < (prober.timer?.at ?? Number.POSITIVE_INFINITY)) setTimer(prober, dueAt);
 }
 
-function setTimer(room: Room, wanted: number | undefined): void {
-  const at = room.isStopped ? undefined : wanted;
-  if (at === room.timer?.at) return;
-  room.timer?.cancel();
-  room.timer = at === undefined ? undefined : { at, cancel: room.clock.wakeAt(at, () => ring(room, at)) };
+function setTimer(prober: ProberState, dueAt: number | undefined): void {
+  const at = prober.isStopped ? undefined : dueAt;
+  if (at === prober.timer?.at) return;
+  prober.timer?.cancel();
+  prober.timer = at === undefined ? undefined : { at, cancel: prober.clock.wakeAt(at, () => onTimer(prober, at)) };
 }
 
-function* allAsked({ pods }: Room): Generator<Asked> {
-  for (const ofPod of pods.values()) for (const { asked } of ofPod.values()) yield* asked.values();
+function* allSchedules({ pods }: ProberState): Generator<ProbeSchedule> {
+  for (const ofPod of pods.values()) for (const { schedules } of ofPod.values()) yield* schedules.values();
 }
 
-/** A clock that is set back must silence nobody for as long: what is due moves back with it. */
-function keepPace(room: Room, now: number): void {
-  const backMs = room.seenAt - now;
-  room.seenAt = now;
+/** Moves all due times back with a clock that was set back: otherwise no probe would run for that long. */
+function adjustToClock(prober: ProberState, now: number): void {
+  const backMs = prober.latestTime - now;
+  prober.latestTime = now;
   if (backMs <= 0) return;
-  for (const asked of allAsked(room)) if (asked.dueAt !== undefined) asked.dueAt -= backMs;
-  schedule(room);
+  for (const asked of allSchedules(prober)) if (asked.dueAt !== undefined) asked.dueAt -= backMs;
+  setTimerToNext(prober);
 }
 
-function ring(room: Room, at: number): void {
-  const { clock, pods, underWay } = room;
-  room.timer = undefined;
+function onTimer(prober: ProberState, at: number): void {
+  const { clock, pods, underWay } = prober;
+  prober.timer = undefined;
   const now = clock.now();
-  // Timers ring when the time is up, whatever the clock says.
-  room.seenAt = Math.max(room.seenAt, at);
-  keepPace(room, now);
+  // Timers fire when their time has passed, whatever the wall clock says.
+  prober.latestTime = Math.max(prober.latestTime, at);
+  adjustToClock(prober, now);
   for (const ofPod of pods.values())
     for (const probed of ofPod.values())
-      for (const [kind, { dueAt }] of probed.asked) {
+      for (const [kind, { dueAt }] of probed.schedules) {
         if (dueAt === undefined || dueAt > now) continue;
-        const work = putQuestion(room, probed, kind, dueAt).finally(() => underWay.delete(work));
+        const work = executeProbe(prober, probed, kind, dueAt).finally(() => underWay.delete(work));
         underWay.add(work);
       }
-  schedule(room);
+  setTimerToNext(prober);
 }
 
-async function putQuestion(room: Room, probed: Probed, kind: ProbeKind, dueAt: number): Promise<void> {
-  const asked = probed.asked.get(kind);
-  const probe = probeOf(probed.question.container, kind);
-  if (asked === undefined || probe === undefined) return;
-  Object.assign(asked, { dueAt: undefined, isUnderWay: true });
-  const question: Question = { ...probed.question, kind, probe };
-  const outcome = await askUntilAnswered(room, question, probed.life.signal);
-  asked.isUnderWay = false;
-  keepPace(room, room.clock.now());
-  // The container has ended meanwhile, or its pod has to: the answer is about nothing that is there.
-  if (probed.life.signal.aborted || probed.asked.get(kind) !== asked) return;
-  room.answered(question, outcome);
-  take(room, probed, asked, { question, outcome });
-  if (isAsked(kind, statesOf(probed))) asked.dueAt = nextProbeAt(probe, dueAt, room.clock.now());
-  arm(room, probed);
+async function executeProbe(
+  prober: ProberState,
+  probed: ProbedContainer,
+  kind: ProbeKind,
+  dueAt: number,
+): Promise<void> {
+  const schedule = probed.schedules.get(kind);
+  const probe = probeOf(probed.target.container, kind);
+  if (schedule === undefined || probe === undefined) return;
+  schedule.dueAt = undefined;
+  schedule.isRunning = true;
+  const target: ProbeTarget = { ...probed.target, kind, probe };
+  const outcome = await probeWithRetries(prober, target, probed.abort.signal);
+  schedule.isRunning = false;
+  adjustToClock(prober, prober.clock.now());
+  // The container has exited meanwhile, or its pod terminates: ignore the result.
+  if (probed.abort.signal.aborted || probed.schedules.get(kind) !== schedule) return;
+  prober.onResult(target, outcome);
+  applyOutcome(prober, probed, schedule, { target, outcome });
+  if (isProbeActive(kind, statesOf(probed))) schedule.dueAt = nextProbeAt(probe, dueAt, prober.clock.now());
+  scheduleFirst(prober, probed);
 }
 
-async function askUntilAnswered({ ask, log }: Room, question: Question, signal: AbortSignal): Promise<ProbeOutcome> {
+async function probeWithRetries(
+  { runProbe, log }: ProberState,
+  target: ProbeTarget,
+  signal: AbortSignal,
+): Promise<ProbeOutcome> {
   try {
-    let outcome = await ask(question, signal);
-    for (let tries = 1; tries < MOST_TRIES && outcome.result === "error" && !signal.aborted; tries++)
-      outcome = await ask(question, signal);
+    let outcome = await runProbe(target, signal);
+    for (let tries = 1; tries < MAX_ATTEMPTS && outcome.result === "error" && !signal.aborted; tries++)
+      outcome = await runProbe(target, signal);
     return outcome;
   } catch (error) {
-    const { kind, pod, container } = question;
+    const { kind, pod, container } = target;
     const fields = { pod: fullNameOf(pod), container: container.name, err: error };
-    log.error(fields, `the ${kind} probe of container ${container.name} could not be asked`);
+    log.error(fields, `cannot run the ${kind} probe of container ${container.name}`);
     return { result: "error", message: error instanceof Error ? error.message : String(error) };
   }
 }
 
-interface Answer {
-  readonly question: Question;
+interface ProbeResult {
+  readonly target: ProbeTarget;
   readonly outcome: ProbeOutcome;
 }
 
-function take({ log, wake }: Room, probed: Probed, asked: Asked, { question, outcome }: Answer): void {
-  const { kind, probe, uid, pod, container } = question;
+function applyOutcome(
+  { log, wake }: ProberState,
+  probed: ProbedContainer,
+  schedule: ProbeSchedule,
+  { target, outcome }: ProbeResult,
+): void {
+  const { kind, probe, uid, pod, container } = target;
   const before = healthOfStates(statesOf(probed));
-  asked.state = afterProbe(kind, probe, asked.state, outcome);
+  schedule.state = nextProbeState(kind, probe, schedule.state, outcome);
   if (isSameHealth(before, healthOfStates(statesOf(probed)))) return;
-  // The answer is told by the event alone: it may hold what the container alone should know.
+  // Do not log the probe's output, which only the event contains: it may hold secrets of the container.
   const fields = { pod: fullNameOf(pod), container: container.name };
-  log.info(fields, `the ${kind} probe of container ${container.name} says ${outcome.result}`);
+  log.info(fields, `the ${kind} probe of container ${container.name} returned ${outcome.result}`);
   wake(uid);
 }
 
-/** A pod that has to end is restarted by nobody; whether it gets traffic matters until it is gone. */
-function letGo({ asked }: Probed): void {
+/** Stops the probes that lead to restarts. Readiness continues: it matters for traffic until the pod is gone. */
+function stopRestartProbesOf({ schedules }: ProbedContainer): void {
   for (const kind of ["startup", "liveness"] as const) {
-    const known = asked.get(kind);
+    const known = schedules.get(kind);
     if (known !== undefined)
-      asked.set(kind, {
-        state: { ...known.state, verdict: "success", isOver: true },
+      schedules.set(kind, {
+        state: { ...known.state, verdict: "success", hasEnded: true },
         dueAt: undefined,
-        isUnderWay: false,
+        isRunning: false,
       });
   }
 }
 
-function statesOf({ asked }: Probed): Partial<Record<ProbeKind, ProbeState>> {
-  return Object.fromEntries([...asked].map(([kind, { state }]) => [kind, state]));
+function statesOf({ schedules }: ProbedContainer): Partial<Record<ProbeKind, ProbeState>> {
+  return Object.fromEntries([...schedules].map(([kind, { state }]) => [kind, state]));
 }
 
 function probeOf({ startupProbe, livenessProbe, readinessProbe }: Container, kind: ProbeKind): Probe | undefined {
@@ -309,11 +384,11 @@ const probesOf = (container: Container) => probeKinds.filter((kind) => probeOf(c
 
 const hasProbes = ({ spec }: Pod) => allContainers(spec).some((container) => probesOf(container).length > 0);
 
-/** An init container that runs to its end has nothing to be asked. */
+/** Run-to-completion init containers have no probes. */
 function isProbed(pod: Pod, container: Container): boolean {
-  return !runsToItsEnd(pod, container) && probesOf(container).length > 0;
+  return !isRunToCompletion(pod, container) && probesOf(container).length > 0;
 }
 
 function isSameHealth(a: ContainerHealth, b: ContainerHealth): boolean {
-  return a.isReady === b.isReady && a.isStarted === b.isStarted && a.failed === b.failed;
+  return a.isReady === b.isReady && a.isStarted === b.isStarted && a.failedProbe === b.failedProbe;
 }

@@ -1,50 +1,53 @@
-import { createBoundedMap } from "../../../host/lru-map.ts";
+import { createLruMap } from "../../../host/lru-map.ts";
 import type { Event } from "../../../proto/kubernetes/gen/types.ts";
 import {
-  type Allowance,
-  combined,
-  countSimilar,
-  repeated,
-  type Similar,
-  seriesKey,
-  similarKey,
+  aggregated,
+  aggregateKey,
+  countInAggregate,
+  type EventAggregate,
+  eventKey,
+  incremented,
+  type SpamFilterState,
   spamKey,
   takeToken,
 } from "../../decide/events/event-correlation.ts";
 
-/** An event that is told, and what has become of it. */
-export interface Series {
+/** An Event object that is being recorded. Repetitions update it. */
+export interface EventRecord {
   event: Event;
-  /** The API server has it: what happens again only counts. */
-  isMade: boolean;
+  /** The API server has the object, so repetitions only patch its count. */
+  isCreated: boolean;
 }
 
-export interface EventBook {
-  /** What is to be told of an event that has just happened; undefined where too much was told already. */
-  note(event: Event, now: number): Series | undefined;
+export interface EventCorrelator {
+  /** The Event to send for something that has just happened; undefined if the spam filter drops it. */
+  correlate(event: Event, now: number): EventRecord | undefined;
 }
 
-const MOST_ENTRIES = 4096;
+const MAX_ENTRIES = 4096;
 
-/** Remembers what was told, so that what happens again and again does not fill the cluster. Its memory is bounded. */
-export function createEventBook(): EventBook {
-  const similar = createBoundedMap<Similar>(MOST_ENTRIES);
-  const series = createBoundedMap<Series>(MOST_ENTRIES);
-  const allowances = createBoundedMap<Allowance>(MOST_ENTRIES);
+/**
+ * client-go's EventCorrelator: counts repeated events, aggregates similar ones and limits each source. Its memory is
+ * bounded.
+ */
+export function createEventCorrelator(): EventCorrelator {
+  const aggregates = createLruMap<EventAggregate>(MAX_ENTRIES);
+  const records = createLruMap<EventRecord>(MAX_ENTRIES);
+  const spamFilters = createLruMap<SpamFilterState>(MAX_ENTRIES);
   return {
-    note(event, now) {
-      const alike = similarKey(event);
-      const counted = countSimilar(similar.get(alike), event.message ?? "", now);
-      similar.set(alike, counted.similar);
-      const key = counted.isCombined ? alike : seriesKey(event);
-      const told = counted.isCombined ? combined(event) : event;
-      const known = series.get(key);
-      if (known !== undefined) known.event = repeated(known.event, told);
-      const current = known ?? { event: told, isMade: false };
-      series.set(key, current);
+    correlate(event, now) {
+      const groupKey = aggregateKey(event);
+      const counted = countInAggregate(aggregates.get(groupKey), event.message ?? "", now);
+      aggregates.set(groupKey, counted.aggregate);
+      const key = counted.isAggregated ? groupKey : eventKey(event);
+      const recorded = counted.isAggregated ? aggregated(event) : event;
+      const known = records.get(key);
+      if (known !== undefined) known.event = incremented(known.event, recorded);
+      const current = known ?? { event: recorded, isCreated: false };
+      records.set(key, current);
       const spam = spamKey(event);
-      const { allowance, isAllowed } = takeToken(allowances.get(spam), now);
-      allowances.set(spam, allowance);
+      const { state, isAllowed } = takeToken(spamFilters.get(spam), now);
+      spamFilters.set(spam, state);
       return isAllowed ? current : undefined;
     },
   };

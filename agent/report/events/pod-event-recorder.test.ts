@@ -1,9 +1,9 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Event, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { rest } from "../../../test/fakes/clock.ts";
+import { settlePromises } from "../../../test/fakes/clock.ts";
 import type { Action } from "../../decide/pod/action.ts";
-import type { DesiredPod } from "../../decide/pod/desired.ts";
+import type { DatedTerminationRequest, DesiredPod } from "../../decide/pod/desired.ts";
 import { createPodEvents } from "./pod-event-recorder.ts";
 
 const uid = "u" as PodUid;
@@ -25,9 +25,9 @@ const create = (attempt: number): Action => ({
   why: "",
 });
 
-function createScene(
+function createFixture(
   imageSizeBytes: () => Promise<number | undefined> = async () => 42,
-  wanted: Pod | undefined = pod,
+  desired: Pod | undefined = pod,
 ) {
   const lines: string[] = [];
   const about: Event["involvedObject"][] = [];
@@ -39,56 +39,56 @@ function createScene(
         lines.push(`${reason}: ${message}${at === undefined ? "" : ` at ${at}`}`);
       },
     },
-    podOf: () => wanted,
+    podOf: () => desired,
     imageSizeBytes,
   });
   const whose = { uid, pod: "shop/web", startedAt: 0 };
-  const take = async (action: Action) => {
-    events.begins({ ...whose, action });
-    events.took({ ...whose, action, endedAt: 1500, result: { ok: true } });
-    await rest();
+  const finishAction = async (action: Action) => {
+    events.onActionStarted({ ...whose, action });
+    events.onActionFinished({ ...whose, action, endedAt: 1500, result: { ok: true } });
+    await settlePromises();
   };
-  return { events, take, about, told: () => lines.splice(0) };
+  return { events, take: finishAction, about, recorded: () => lines.splice(0) };
 }
 
-test("an image is told as pulled or as there, each instance once", async () => {
-  const { take, told } = createScene();
-  await take(pull);
-  await take(create(0));
-  expect(told()).toEqual([
+test("each container instance gets one Pulled event, for a pulled or a present image", async () => {
+  const { take: finishAction, recorded } = createFixture();
+  await finishAction(pull);
+  await finishAction(create(0));
+  expect(recorded()).toEqual([
     'Pulling: Pulling image "busybox:1"',
     'Pulled: Successfully pulled image "busybox:1" in 1.5s (1.5s including waiting). Image size: 42 bytes. at 1500',
     "Created: Container created",
   ]);
-  await take(create(1));
-  expect(told()[0]).toBe(
+  await finishAction(create(1));
+  expect(recorded()[0]).toBe(
     'Pulled: Container image "busybox:1" already present on machine and can be accessed by the pod',
   );
 });
 
-test("a runtime that cannot say how large an image is keeps nothing from being told", async () => {
-  const { take, told } = createScene(() => Promise.reject(new Error("away")));
-  await take(pull);
-  expect(told()[1]).toBe('Pulled: Successfully pulled image "busybox:1" in 1.5s (1.5s including waiting). at 1500');
+test("the Pulled event is recorded if the runtime does not report the image's size", async () => {
+  const { take: finishAction, recorded } = createFixture(() => Promise.reject(new Error("away")));
+  await finishAction(pull);
+  expect(recorded()[1]).toBe('Pulled: Successfully pulled image "busybox:1" in 1.5s (1.5s including waiting). at 1500');
 });
 
-test("that a sandbox is replaced is told once for all that is stopped for it, and again with each new try", async () => {
-  const { take, told } = createScene();
+test("SandboxChanged is recorded once per sandbox attempt, however many containers are stopped", async () => {
+  const { take: finishAction, recorded } = createFixture();
   const changed = "SandboxChanged: Pod sandbox changed, it will be killed and re-created.";
   const stop = (name: string): Action => ({
     ...{ kind: "stopContainer", name, id: name as ContainerId, gracePeriodSeconds: 2, why: "" },
-    isForSandbox: true,
+    isSandboxReplacement: true,
   });
   const run: Action = { kind: "runSandbox", attempt: 1, crashes: 0, why: "" };
-  for (const action of [stop("a"), stop("b"), run]) await take(action);
-  expect(told()).toEqual([changed, "Killing: Stopping container a", "Killing: Stopping container b"]);
-  await take(run);
-  expect(told()).toEqual([changed]);
+  for (const action of [stop("a"), stop("b"), run]) await finishAction(action);
+  expect(recorded()).toEqual([changed, "Killing: Stopping container a", "Killing: Stopping container b"]);
+  await finishAction(run);
+  expect(recorded()).toEqual([changed]);
 });
 
-test("an event is about the container that it names, in the pod as the API server last showed it", async () => {
-  const { take, about } = createScene();
-  await take(create(0));
+test("an event refers to its container and to the pod's latest resourceVersion", async () => {
+  const { take: finishAction, about } = createFixture();
+  await finishAction(create(0));
   expect(about[0]).toEqual({
     kind: "Pod",
     apiVersion: "v1",
@@ -100,9 +100,12 @@ test("an event is about the container that it names, in the pod as the API serve
   });
 });
 
-test.each(["initContainers", "ephemeralContainers"])("an event of one of %s says so", async (list) => {
-  const { take, about } = createScene(undefined, { ...pod, spec: { containers: [], [list]: pod.spec.containers } });
-  await take(create(0));
+test.each(["initContainers", "ephemeralContainers"])("an event of one of %s has its field path", async (list) => {
+  const { take: finishAction, about } = createFixture(undefined, {
+    ...pod,
+    spec: { containers: [], [list]: pod.spec.containers },
+  });
+  await finishAction(create(0));
   expect(about[0]?.fieldPath).toBe(`spec.${list}{a}`);
 });
 
@@ -114,15 +117,15 @@ const waiting = (reason: string): PodStatus => ({
   ],
 });
 
-test("a status that is another one than before is told, and by a new agent only if the API server does not know it", () => {
-  const { events, told } = createScene();
-  events.report(desired, waiting("CrashLoopBackOff"));
-  events.report(desired, waiting("CrashLoopBackOff"));
-  expect(told()).toHaveLength(1);
-  events.finished(uid);
+test("a changed status is recorded, by a new agent only if it differs from the API's status", () => {
+  const { events, recorded } = createFixture();
+  events.onStatus(desired, waiting("CrashLoopBackOff"));
+  events.onStatus(desired, waiting("CrashLoopBackOff"));
+  expect(recorded()).toHaveLength(1);
+  events.onPodRemoved(uid);
   const known = { ...desired, pod: { ...pod, status: waiting("CrashLoopBackOff") } };
-  events.report(known, waiting("CrashLoopBackOff"));
-  expect(told()).toEqual([]);
+  events.onStatus(known, waiting("CrashLoopBackOff"));
+  expect(recorded()).toEqual([]);
 });
 
 const stop: Action = {
@@ -133,23 +136,47 @@ const stop: Action = {
   why: "",
 };
 
-test("a stop that is asked for again, with less grace, is told once", () => {
-  const { events, told } = createScene();
-  events.begins({ uid, pod: "shop/web", startedAt: 0, action: stop });
-  events.begins({ uid, pod: "shop/web", startedAt: 1, action: { ...stop, gracePeriodSeconds: 1 } });
-  expect(told()).toEqual(["Killing: Stopping container a"]);
-  events.begins({ uid, pod: "shop/web", startedAt: 2, action: { ...stop, id: "d" as ContainerId } });
-  expect(told()).toEqual(["Killing: Stopping container a"]);
+test("a repeated stop with less grace is recorded once", () => {
+  const { events, recorded } = createFixture();
+  events.onActionStarted({ uid, pod: "shop/web", startedAt: 0, action: stop });
+  events.onActionStarted({ uid, pod: "shop/web", startedAt: 1, action: { ...stop, gracePeriodSeconds: 1 } });
+  expect(recorded()).toEqual(["Killing: Stopping container a"]);
+  events.onActionStarted({ uid, pod: "shop/web", startedAt: 2, action: { ...stop, id: "d" as ContainerId } });
+  expect(recorded()).toEqual(["Killing: Stopping container a"]);
 });
 
-test("a stop that fails is told when it fails again", () => {
-  const { events, told } = createScene();
+test("a failed stop is recorded when it fails again", () => {
+  const { events, recorded } = createFixture();
   const action: Action = { kind: "stopSandbox", id: "s" as SandboxId, why: "" };
   const result = { ok: false, reason: "KillPodSandboxError", message: "it is closed", isOutage: false } as const;
-  const fail = () => events.took({ uid, pod: "shop/web", startedAt: 0, endedAt: 1, action, result });
+  const fail = () => events.onActionFinished({ uid, pod: "shop/web", startedAt: 0, endedAt: 1, action, result });
   fail();
-  expect(told()).toEqual([]);
+  expect(recorded()).toEqual([]);
   fail();
   const why = 'failed to "KillPodSandbox" for "u" with KillPodSandboxError: "it is closed"';
-  expect(told()).toEqual([`FailedKillPod: error killing pod: ${why}`]);
+  expect(recorded()).toEqual([`FailedKillPod: error killing pod: ${why}`]);
+});
+
+const evicted: DatedTerminationRequest = {
+  reason: "Evicted",
+  message: "the node is short of memory",
+  gracePeriodSeconds: 5,
+  requestedAt: 9,
+};
+
+test("a request of the node to end the pod is recorded once, with the first status after it", () => {
+  const { events, recorded } = createFixture();
+  const running: PodStatus = { phase: "Running", conditions: [] };
+  events.onStatus(desired, running);
+  const requested = { ...desired, terminationRequest: evicted };
+  events.onStatus(requested, { ...running });
+  events.onStatus(requested, { phase: "Failed", reason: "Evicted", conditions: [] });
+  expect(recorded()).toEqual(["Evicted: the node is short of memory"]);
+});
+
+test("a request that an earlier agent has carried out is not recorded again", () => {
+  const { events, recorded } = createFixture();
+  const failed: PodStatus = { phase: "Failed", reason: "Evicted", conditions: [] };
+  events.onStatus({ ...desired, source: { kind: "file", path: "/m" }, terminationRequest: evicted }, failed);
+  expect(recorded()).toEqual([]);
 });

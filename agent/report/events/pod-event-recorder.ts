@@ -1,71 +1,89 @@
 import type { PodUid } from "../../../proto/ids.ts";
 import { isEphemeral, isInitContainer } from "../../../proto/kubernetes/containers.ts";
 import type { Event, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
+import type { EventInput } from "../../decide/actions/action-record.ts";
+import { type PodEvent, SANDBOX_CHANGED } from "../../decide/events/pod-event.ts";
 import {
-  type EventScene,
-  eventsAtBegin,
   eventsAtEnd,
-  eventsOfStatus,
-  type PodEvent,
-  SANDBOX_CHANGED,
+  eventsAtStart,
+  eventsOfStatusChange,
+  terminationRequestEvent,
 } from "../../decide/events/pod-events.ts";
-import type { Beginning, Taken } from "../../decide/pod/action-call.ts";
-import { type DesiredPod, fullNameOf } from "../../decide/pod/desired.ts";
-import { isUnseen } from "../../decide/status/status.ts";
+import type { ActionFinished, ActionStarted } from "../../decide/pod/action-call.ts";
+import { type DatedTerminationRequest, type DesiredPod, fullNameOf } from "../../decide/pod/desired.ts";
+import { isTerminal } from "../../decide/sources/api-pod.ts";
+import { isUnobservedStatus } from "../../decide/status/status.ts";
 import type { EventRecorder } from "./recorder.ts";
 
-/** Turns what the loop does and says of pods into events. None of it throws, and nothing waits for it. */
+/** Records events for the actions and statuses of pods. Works in the background; never throws. */
 export interface PodEvents {
-  /** `besides` is what is to be told at the same time. */
-  begins(beginning: Beginning, besides?: readonly PodEvent[]): void;
-  took(taken: Taken): void;
-  report(desired: DesiredPod, status: PodStatus): void;
-  /** Something else has happened to the pod, `namespace/name`. */
-  tell(uid: PodUid, pod: string, event: PodEvent): void;
-  finished(uid: PodUid): void;
+  /** `besides` are further events of the same moment. */
+  onActionStarted(started: ActionStarted, additional?: readonly PodEvent[]): void;
+  onActionFinished(finished: ActionFinished): void;
+  onStatus(desired: DesiredPod, status: PodStatus): void;
+  /** Records any other event of the pod, `namespace/name`. */
+  recordEvent(uid: PodUid, pod: string, event: PodEvent): void;
+  onPodRemoved(uid: PodUid): void;
 }
 
-export interface PodEventsSettings {
+export interface PodEventsOptions {
   readonly recorder: Pick<EventRecorder, "record">;
-  /** The pod as it is wanted; undefined where nobody wants it. */
+  /** The desired pod; undefined if no source wants it. */
   readonly podOf: (uid: PodUid) => Pod | undefined;
-  /** How large the runtime says an image is; undefined where it cannot say. */
+  /** The image's size as the runtime reports it; undefined if unknown. */
   readonly imageSizeBytes: (image: string) => Promise<number | undefined>;
-  /** Pods have to show a right to images that are here already. */
+  /** Pods must prove their access to images that are already present. */
   readonly isAccessVerified: boolean;
 }
 
-interface Memory {
+interface EventMemory {
   readonly pulled: Set<string>;
-  /** What was told of stops, by container: asked for again, with less grace or behind its hook, it is still the same stop. */
+  /** The recorded stop events, by container: a repeated stop with less grace or after its hook is the same stop. */
   readonly stopping: Set<string>;
-  /** The stops that have failed once. A runtime that is asked to end what has just ended by itself may say so, and heals in a second. */
+  /**
+   * Stops that failed once. A runtime may fail to stop a container that has just exited, and succeed a second later.
+   */
   readonly failing: Set<string>;
-  /** That its sandbox is replaced was told, and no new one was tried yet. */
-  isSandboxTold: boolean;
+  /** SandboxChanged was recorded and no new sandbox was attempted since. */
+  isSandboxChangeRecorded: boolean;
+  /** When the node requested the termination whose event was recorded. */
+  terminationRequestedAt: number | undefined;
   status: PodStatus | undefined;
 }
 
-export function createPodEvents({ recorder, podOf, imageSizeBytes, isAccessVerified }: PodEventsSettings): PodEvents {
-  const memories = new Map<PodUid, Memory>();
+function createEventMemory(): EventMemory {
+  return {
+    pulled: new Set(),
+    stopping: new Set(),
+    failing: new Set(),
+    isSandboxChangeRecorded: false,
+    terminationRequestedAt: undefined,
+    status: undefined,
+  };
+}
 
-  function memoryOf(uid: PodUid): Memory {
+export function createPodEvents({ recorder, podOf, imageSizeBytes, isAccessVerified }: PodEventsOptions): PodEvents {
+  const memories = new Map<PodUid, EventMemory>();
+
+  function memoryOf(uid: PodUid): EventMemory {
     const known = memories.get(uid);
     if (known !== undefined) return known;
-    const sets = { pulled: new Set<string>(), stopping: new Set<string>(), failing: new Set<string>() };
-    const memory: Memory = { ...sets, isSandboxTold: false, status: undefined };
+    const memory = createEventMemory();
     memories.set(uid, memory);
     return memory;
   }
 
-  const sceneOf = (uid: PodUid): EventScene => ({ pod: podOf(uid), pulled: memoryOf(uid).pulled, isAccessVerified });
+  function inputOf(uid: PodUid): EventInput {
+    return { pod: podOf(uid), pulledImages: memoryOf(uid).pulled, isAccessVerified };
+  }
 
-  /** True for the first time that this is told of a stop or of a new sandbox, and for all that is told of anything else. */
-  function isNews({ uid, action }: Pick<Beginning, "uid" | "action">, { reason, message }: PodEvent): boolean {
+  /** False for a repeated event of a stop or of a sandbox replacement; true for all other events. */
+  function shouldRecord(started: Pick<ActionStarted, "uid" | "action">, { reason, message }: PodEvent): boolean {
+    const { uid, action } = started;
     const memory = memoryOf(uid);
     if (reason === SANDBOX_CHANGED) {
-      const isFirst = !memory.isSandboxTold;
-      memory.isSandboxTold = true;
+      const isFirst = !memory.isSandboxChangeRecorded;
+      memory.isSandboxChangeRecorded = true;
       return isFirst;
     }
     if (action.kind !== "runPreStop" && action.kind !== "stopContainer") return true;
@@ -76,8 +94,8 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes, isAccessVerif
     return isFirst;
   }
 
-  /** True for the first failure of a stop, which is not told. */
-  function mayHeal({ uid, action, result }: Taken): boolean {
+  /** True for the first failure of a stop, which is not recorded. */
+  function isFirstStopFailure({ uid, action, result }: ActionFinished): boolean {
     if (action.kind !== "stopContainer" && action.kind !== "stopSandbox") return false;
     const { failing } = memoryOf(uid);
     const isFirst = result !== "given up" && !result.ok && !failing.has(action.id);
@@ -85,47 +103,58 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes, isAccessVerif
     return isFirst;
   }
 
-  function tell({ uid, pod }: Pick<Beginning, "uid" | "pod">, told: readonly PodEvent[], at?: number): void {
-    const wanted = podOf(uid);
-    const version = wanted?.metadata.resourceVersion;
-    for (const event of told) {
-      const path = event.container === undefined ? undefined : fieldPathOf(wanted, event.container);
+  function recordAll({ uid, pod }: Pick<ActionStarted, "uid" | "pod">, events: readonly PodEvent[], at?: number): void {
+    const desired = podOf(uid);
+    const version = desired?.metadata.resourceVersion;
+    for (const event of events) {
+      const path = event.container === undefined ? undefined : fieldPathOf(desired, event.container);
       recorder.record(referenceOf(uid, pod, version, path), event, at);
     }
   }
 
   return {
-    begins(beginning, besides = []) {
-      const { uid, action } = beginning;
-      tell(beginning, [
-        ...eventsAtBegin(beginning, sceneOf(uid)).filter((event) => isNews(beginning, event)),
-        ...besides,
-      ]);
-      // The next instance of that image finds it there.
+    onActionStarted(started, additional = []) {
+      const { uid, action } = started;
+      const events = eventsAtStart(started, inputOf(uid)).filter((event) => shouldRecord(started, event));
+      recordAll(started, [...events, ...additional]);
+      // The next container of that image finds it present.
       if (action.kind === "createContainer") memoryOf(uid).pulled.delete(action.image);
     },
-    took(taken) {
-      const { uid, action, result } = taken;
-      if (action.kind === "runSandbox") memoryOf(uid).isSandboxTold = false;
-      if (mayHeal(taken)) return;
-      const scene = sceneOf(uid);
+    onActionFinished(finished) {
+      const { uid, action, result } = finished;
+      if (action.kind === "runSandbox") memoryOf(uid).isSandboxChangeRecorded = false;
+      if (isFirstStopFailure(finished)) return;
+      const input = inputOf(uid);
       if (action.kind !== "pullImage" || result === "given up" || !result.ok)
-        return tell(taken, eventsAtEnd(taken, scene));
+        return recordAll(finished, eventsAtEnd(finished, input));
       memoryOf(uid).pulled.add(action.image);
-      const tellSize = (size: number | undefined) => tell(taken, eventsAtEnd(taken, scene, size), taken.endedAt);
-      // A size that is not known is no reason to say nothing.
-      imageSizeBytes(action.image).then(tellSize, () => tellSize(undefined));
+      const recordPulled = (size: number | undefined) =>
+        recordAll(finished, eventsAtEnd(finished, input, size), finished.endedAt);
+      // The event is recorded even if the size is unknown.
+      imageSizeBytes(action.image).then(recordPulled, () => recordPulled(undefined));
     },
-    report({ uid, pod }, status) {
+    onStatus({ uid, pod, terminationRequest }, status) {
       const memory = memoryOf(uid);
-      if (isUnseen(status) || memory.status === status) return;
+      if (isUnobservedStatus(status) || memory.status === status) return;
       const before = memory.status ?? pod.status;
       memory.status = status;
-      tell({ uid, pod: fullNameOf(pod) }, eventsOfStatus(pod, before, status));
+      const requests = newRequestEvents(memory, terminationRequest, before ?? status);
+      recordAll({ uid, pod: fullNameOf(pod) }, [...requests, ...eventsOfStatusChange(pod, before, status)]);
     },
-    tell: (uid, pod, event) => tell({ uid, pod }, [event]),
-    finished: (uid) => void memories.delete(uid),
+    recordEvent: (uid, pod, event) => recordAll({ uid, pod }, [event]),
+    onPodRemoved: (uid) => void memories.delete(uid),
   };
+}
+
+/** The event of a request, once. An earlier agent has recorded it if the pod's status was terminal before. */
+function newRequestEvents(
+  memory: EventMemory,
+  request: DatedTerminationRequest | undefined,
+  before: PodStatus,
+): readonly PodEvent[] {
+  const isKnown = request?.requestedAt === memory.terminationRequestedAt;
+  memory.terminationRequestedAt = request?.requestedAt;
+  return request === undefined || isKnown || isTerminal(before) ? [] : [terminationRequestEvent(request)];
 }
 
 function referenceOf(

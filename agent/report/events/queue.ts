@@ -1,48 +1,51 @@
-import type { Series } from "./correlator.ts";
+import type { EventRecord } from "./correlator.ts";
 
-/** What waits to be sent, the oldest first. An event that happens again meanwhile takes no second place. */
+/** The events that wait to be sent, oldest first. A repeated event that still waits is not queued twice. */
 export interface EventQueue {
   readonly size: () => number;
-  add(series: Series): void;
-  /** Takes out the oldest of each of so many objects at most: what happens to one of them is told in order. */
-  take(mostObjects: number): readonly Series[];
-  /** They become the first again, but those that have happened once more meanwhile. */
-  putBack(taken: readonly Series[]): void;
-  /** How many had to be dropped since this was asked last. */
+  add(record: EventRecord): void;
+  /**
+   * Removes and returns the oldest event of each of at most `mostObjects` objects, so each object's events stay in
+   * order.
+   */
+  take(maxObjects: number): readonly EventRecord[];
+  /** Puts events back at the front, except those that were queued again meanwhile. */
+  requeue(batch: readonly EventRecord[]): void;
+  /** The number of events dropped since the last call. */
   dropped(): number;
   clear(): void;
 }
 
-/** The oldest are dropped when there are more than `mostWaiting`. */
-export function createEventQueue(mostWaiting: number): EventQueue {
-  const waiting = new Set<Series>();
+/** A queue that drops the oldest events beyond `mostWaiting`. */
+export function createEventQueue(maxWaiting: number): EventQueue {
+  const waiting = new Set<EventRecord>();
   let dropped = 0;
   return {
     size: () => waiting.size,
-    add(series) {
-      waiting.add(series);
+    add(record) {
+      waiting.add(record);
       const [oldest] = waiting;
-      if (waiting.size <= mostWaiting || oldest === undefined) return;
+      if (waiting.size <= maxWaiting || oldest === undefined) return;
       waiting.delete(oldest);
       dropped += 1;
     },
-    take(mostObjects) {
-      const taken = new Map<string, Series>();
-      for (const series of waiting) {
-        if (taken.size === mostObjects) break;
-        const object = objectOf(series);
-        if (!taken.has(object)) taken.set(object, series);
+    take(maxObjects) {
+      const batch = new Map<string, EventRecord>();
+      for (const record of waiting) {
+        if (batch.size === maxObjects) break;
+        const object = objectOf(record);
+        if (!batch.has(object)) batch.set(object, record);
       }
-      for (const series of taken.values()) waiting.delete(series);
-      return [...taken.values()];
+      for (const record of batch.values()) waiting.delete(record);
+      return [...batch.values()];
     },
-    putBack(taken) {
+    requeue(batch) {
       const others = [...waiting];
-      const all = [...taken.filter((series) => !waiting.has(series)), ...others];
-      const kept = all.slice(-mostWaiting);
+      const all = [...batch.filter((record) => !waiting.has(record)), ...others];
+      const kept = all.slice(-maxWaiting);
       dropped += all.length - kept.length;
       waiting.clear();
-      for (const series of kept) waiting.add(series);
+      for (const record of kept) waiting.add(record);
     },
     dropped() {
       const count = dropped;
@@ -56,7 +59,7 @@ export function createEventQueue(mostWaiting: number): EventQueue {
   };
 }
 
-function objectOf({ event: { involvedObject } }: Series): string {
+function objectOf({ event: { involvedObject } }: EventRecord): string {
   const { kind, namespace, name, uid } = involvedObject;
   return JSON.stringify([kind, namespace, name, uid]);
 }

@@ -1,77 +1,80 @@
 import type { Clock } from "../../../host/clock.ts";
 import type { PodUid } from "../../../proto/ids.ts";
-import type { Beginning, Taken } from "../../decide/pod/action-call.ts";
+import type { ActionFinished, ActionStarted } from "../../decide/pod/action-call.ts";
 
 /** A pull that a pod waits for. */
-export interface PullUnderWay {
+export interface ActivePull {
   readonly image: string;
-  /** When it was asked for, in milliseconds since 1970. */
+  /** When it was requested, in milliseconds since 1970. */
   readonly since: number;
-  /** 1 for the first try. */
+  /** 1 for the first attempt. */
   readonly attempt: number;
 }
 
-export interface PullsUnderWay {
-  begins(beginning: Beginning): void;
-  took(taken: Taken): void;
-  finished(uid: PodUid): void;
-  of(uid: PodUid): readonly PullUnderWay[];
+export interface ActivePulls {
+  onActionStarted(started: ActionStarted): void;
+  onActionFinished(used: ActionFinished): void;
+  onPodRemoved(uid: PodUid): void;
+  of(uid: PodUid): readonly ActivePull[];
 }
 
-export interface PullsUnderWaySettings {
+export interface ActivePullsOptions {
   readonly clock: Clock;
-  /** Called when a pull has lasted so long, a few times. */
-  readonly long: (beginning: Beginning, pull: PullUnderWay, lastedMs: number) => void;
+  /** Called each time a pull passes one of the report marks. */
+  readonly onSlowPull: (started: ActionStarted, pull: ActivePull, lastedMs: number) => void;
 }
 
-interface Tried {
+interface PullAttempts {
   attempts: number;
-  pull: PullUnderWay | undefined;
+  pull: ActivePull | undefined;
   cancel: () => void;
 }
 
-/** An hour's pull is told of four times, and each hour after that. */
-const MARKS_MS = [60_000, 300_000, 900_000, 3_600_000] as const;
-const EVERY_MS = 3_600_000;
+/** A slow pull is reported at these durations, then every hour. */
+const REPORT_AFTER_MS = [60_000, 300_000, 900_000, 3_600_000] as const;
+const REPORT_PERIOD_MS = 3_600_000;
 
-/** What is known of pulls while they last: the CRI tells nothing before the end. One timer a pull, and none while nothing is pulled. */
-export function createPullsUnderWay({ clock, long }: PullsUnderWaySettings): PullsUnderWay {
-  const pods = new Map<PodUid, Map<string, Tried>>();
+/**
+ * Tracks the image pulls in progress, because the CRI reports no progress. One timer per pull, none while nothing is
+ * pulled.
+ */
+export function createActivePulls({ clock, onSlowPull }: ActivePullsOptions): ActivePulls {
+  const pods = new Map<PodUid, Map<string, PullAttempts>>();
 
-  function triedOf(uid: PodUid, image: string): Tried {
-    const ofPod = pods.get(uid) ?? new Map<string, Tried>();
-    const tried = ofPod.get(image) ?? { attempts: 0, pull: undefined, cancel: () => {} };
-    pods.set(uid, ofPod.set(image, tried));
-    return tried;
+  function entryOf(uid: PodUid, image: string): PullAttempts {
+    const ofPod = pods.get(uid) ?? new Map<string, PullAttempts>();
+    const entry = ofPod.get(image) ?? { attempts: 0, pull: undefined, cancel: () => {} };
+    pods.set(uid, ofPod.set(image, entry));
+    return entry;
   }
 
-  function watch(beginning: Beginning, tried: Tried, pull: PullUnderWay, mark = 0): void {
-    const lastedMs = MARKS_MS[mark] ?? EVERY_MS * (mark - MARKS_MS.length + 2);
-    tried.cancel = clock.wakeAt(pull.since + lastedMs, () => {
-      long(beginning, pull, lastedMs);
-      watch(beginning, tried, pull, mark + 1);
+  function watch(started: ActionStarted, entry: PullAttempts, pull: ActivePull, mark = 0): void {
+    const lastedMs = REPORT_AFTER_MS[mark] ?? REPORT_PERIOD_MS * (mark - REPORT_AFTER_MS.length + 2);
+    entry.cancel = clock.wakeAt(pull.since + lastedMs, () => {
+      onSlowPull(started, pull, lastedMs);
+      watch(started, entry, pull, mark + 1);
     });
   }
 
   return {
-    begins(beginning) {
-      const { uid, action, startedAt } = beginning;
+    onActionStarted(started) {
+      const { uid, action, startedAt } = started;
       if (action.kind !== "pullImage") return;
-      const tried = triedOf(uid, action.image);
-      tried.cancel();
-      tried.attempts++;
-      tried.pull = { image: action.image, since: startedAt, attempt: tried.attempts };
-      watch(beginning, tried, tried.pull);
+      const entry = entryOf(uid, action.image);
+      entry.cancel();
+      entry.attempts++;
+      entry.pull = { image: action.image, since: startedAt, attempt: entry.attempts };
+      watch(started, entry, entry.pull);
     },
-    took({ uid, action, result }) {
+    onActionFinished({ uid, action, result }) {
       if (action.kind !== "pullImage") return;
-      const tried = pods.get(uid)?.get(action.image);
-      tried?.cancel();
-      if (tried !== undefined) tried.pull = undefined;
-      // What has failed is tried again, and the next try is counted on.
+      const entry = pods.get(uid)?.get(action.image);
+      entry?.cancel();
+      if (entry !== undefined) entry.pull = undefined;
+      // A failed pull is retried, and the next attempt continues the count.
       if (result === "given up" || result.ok) pods.get(uid)?.delete(action.image);
     },
-    finished(uid) {
+    onPodRemoved(uid) {
       for (const { cancel } of pods.get(uid)?.values() ?? []) cancel();
       pods.delete(uid);
     },

@@ -1,48 +1,48 @@
 import { expect, test } from "bun:test";
 import { FakeClock } from "../../../test/fakes/clock.ts";
-import { createNodeStory } from "./node-summary.ts";
+import { createNodeSummary } from "./node-summary.ts";
 
-function createScene() {
+function createFixture() {
   const clock = new FakeClock();
-  const story = createNodeStory(clock);
+  const report = createNodeSummary(clock);
   let changes = 0;
-  const unsubscribe = story.subscribe(() => changes++);
+  const unsubscribe = report.subscribe(() => changes++);
   const changed = () => {
     const count = changes;
     changes = 0;
     return count;
   };
-  return { clock, story, changed, unsubscribe };
+  return { clock, report, changed, unsubscribe };
 }
 
 const start = "2026-01-01T00:00:00Z";
 
-test("before the runtime has answered it is being connected to, and then it is ready", () => {
-  const { story, changed } = createScene();
-  expect(story.report()).toEqual({ refused: [], runtime: { state: "connecting", since: start } });
-  story.runtimeReady();
-  expect([story.report().runtime, changed()]).toEqual([{ state: "ready" }, 1]);
+test("the runtime is connecting until its first list, then ready", () => {
+  const { report, changed } = createFixture();
+  expect(report.report()).toEqual({ refused: [], runtime: { state: "connecting", since: start } });
+  report.onRuntimeReady();
+  expect([report.report().runtime, changed()]).toEqual([{ state: "ready" }, 1]);
 });
 
-test("a runtime is away since it was lost, with the latest reason, until it is listed again", async () => {
-  const { clock, story, changed } = createScene();
-  story.runtimeReady();
-  story.runtimeAway("connection refused");
+test("the runtime is away since its connection broke, with the latest reason, until it is listed again", async () => {
+  const { clock, report, changed } = createFixture();
+  report.onRuntimeReady();
+  report.onRuntimeAway("connection refused");
   await clock.advance(60_000);
-  story.runtimeAway("connect ENOENT");
-  expect(story.report().runtime).toEqual({ state: "away", since: start, message: "connect ENOENT" });
-  story.runtimeReady();
-  story.runtimeAway("connection refused");
-  expect(story.report().runtime).toMatchObject({ state: "away", since: "2026-01-01T00:01:00Z" });
+  report.onRuntimeAway("connect ENOENT");
+  expect(report.report().runtime).toEqual({ state: "away", since: start, message: "connect ENOENT" });
+  report.onRuntimeReady();
+  report.onRuntimeAway("connection refused");
+  expect(report.report().runtime).toMatchObject({ state: "away", since: "2026-01-01T00:01:00Z" });
   expect(changed()).toBe(5);
 });
 
-test("what is refused is told when it changes, not as often as it is said", () => {
-  const { story, changed, unsubscribe } = createScene();
+test("subscribers are called only when the rejected manifests change", () => {
+  const { report, changed, unsubscribe } = createFixture();
   const refused = [{ file: "/m/a.yaml", problem: "it is empty" }];
-  for (let time = 0; time < 3; time++) story.refused([...refused]);
-  expect([story.report().refused, changed()]).toEqual([refused, 1]);
+  for (let time = 0; time < 3; time++) report.setRejected([...refused]);
+  expect([report.report().refused, changed()]).toEqual([refused, 1]);
   unsubscribe();
-  story.refused([]);
-  expect([story.report().refused, changed()]).toEqual([[], 0]);
+  report.setRejected([]);
+  expect([report.report().refused, changed()]).toEqual([[], 0]);
 });

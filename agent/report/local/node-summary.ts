@@ -1,41 +1,41 @@
 import type { Clock } from "../../../host/clock.ts";
 import { formatTime } from "../../../proto/kubernetes/time.ts";
-import type { NodeReport, Refusal } from "../../decide/node/local-node-report.ts";
-import { createListeners } from "./subscribers.ts";
+import type { LocalNodeReport, RejectedManifest } from "../../decide/node/local-node-report.ts";
+import { createSubscribers } from "./subscribers.ts";
 
-/** The latest word on what is no pod's own: manifests that are refused, and the container runtime. */
-export interface NodeStory {
-  /** All that is refused now. */
-  refused(refused: readonly Refusal[]): void;
-  /** The runtime cannot be reached, or not any more. */
-  runtimeAway(why: string): void;
-  /** Everything it has was listed. */
-  runtimeReady(): void;
-  report(): NodeReport;
-  /** Calls back after anything has changed; the function it returns ends that. */
+/** The node part of `berth status`: rejected manifests and the state of the container runtime. */
+export interface NodeSummary {
+  /** Replaces the list of rejected manifests. */
+  setRejected(setRejected: readonly RejectedManifest[]): void;
+  /** The runtime is unreachable. */
+  onRuntimeAway(message: string): void;
+  /** The runtime was listed completely. */
+  onRuntimeReady(): void;
+  report(): LocalNodeReport;
+  /** Calls `changed` after each change; returns the function that unsubscribes. */
   subscribe(changed: () => void): () => void;
 }
 
-export function createNodeStory(clock: Clock): NodeStory {
-  const listeners = createListeners();
+export function createNodeSummary(clock: Clock): NodeSummary {
+  const listeners = createSubscribers();
   const since = () => formatTime(clock.now());
-  let node: NodeReport = { refused: [], runtime: { state: "connecting", since: since() } };
+  let current: LocalNodeReport = { refused: [], runtime: { state: "connecting", since: since() } };
 
-  function become(next: Partial<NodeReport>): void {
-    const before = JSON.stringify(node);
-    node = { ...node, ...next };
-    if (JSON.stringify(node) !== before) listeners.tell();
+  function update(next: Partial<LocalNodeReport>): void {
+    const before = JSON.stringify(current);
+    current = { ...current, ...next };
+    if (JSON.stringify(current) !== before) listeners.notify();
   }
 
   return {
-    refused: (refused) => become({ refused }),
-    runtimeAway(message) {
-      const { runtime } = node;
-      // A connection that is made and lost again before anything could be listed is the same outage.
-      become({ runtime: { state: "away", since: runtime.state === "away" ? runtime.since : since(), message } });
+    setRejected: (refused) => update({ refused }),
+    onRuntimeAway(message) {
+      const { runtime } = current;
+      // A connection that breaks before the first complete list continues the same outage.
+      update({ runtime: { state: "away", since: runtime.state === "away" ? runtime.since : since(), message } });
     },
-    runtimeReady: () => become({ runtime: { state: "ready" } }),
-    report: () => node,
+    onRuntimeReady: () => update({ runtime: { state: "ready" } }),
+    report: () => current,
     subscribe: listeners.subscribe,
   };
 }

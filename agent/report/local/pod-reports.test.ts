@@ -4,11 +4,12 @@ import type { PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import type { Action } from "../../decide/pod/action.ts";
-import type { Taken } from "../../decide/pod/action-call.ts";
+import type { ActionFinished } from "../../decide/pod/action-call.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
-import type { Obstacle } from "../../decide/pod/plan.ts";
+import type { BlockedReason } from "../../decide/pod/plan.ts";
+import type { PodResource } from "../../decide/pod/resources.ts";
 import type { StageKind } from "../../decide/pod/stage.ts";
-import { createPodStories, type PodStoriesSettings } from "./pod-reports.ts";
+import { createPodReports, type PodReportsOptions } from "./pod-reports.ts";
 
 const uid = "u" as PodUid;
 const why = "the pod has none";
@@ -27,13 +28,13 @@ const create = (name: string, attempt = 0): Action => ({
 const start = (name: string): Action => ({ kind: "startContainer", name, id: "c" as ContainerId, attempt: 0 });
 const stopSandbox: Action = { kind: "stopSandbox", id: "s" as SandboxId, why: "its manifest is gone" };
 
-function createScene() {
+function createFixture() {
   const log = new FakeLog();
   const clock = new FakeClock();
-  const told: string[] = [];
-  const tellOfPod = (...[, pod, { reason, message }]: Parameters<PodStoriesSettings["tellOfPod"]>) =>
-    void told.push(`${pod} ${reason}: ${message}`);
-  const stories = createPodStories({ log, clock, tellOfPod });
+  const recordedEvents: string[] = [];
+  const recordEvent = (...[, pod, { reason, message }]: Parameters<PodReportsOptions["recordEvent"]>) =>
+    void recordedEvents.push(`${pod} ${reason}: ${message}`);
+  const reports = createPodReports({ log, clock, recordEvent });
   const desiredOf = (name: string): DesiredPod => ({
     uid: name as PodUid,
     pod: { metadata: { name, namespace: "shop", uid: name }, spec: { containers: [] } },
@@ -41,33 +42,33 @@ function createScene() {
     acceptedAt: 0,
     revision: 0,
   });
-  const report = (status: PodStatus, stage: StageKind = "syncing", name: string = uid, obstacle?: Obstacle) =>
-    stories.report(name as PodUid, desiredOf(name), status, stage, obstacle);
-  const took = (action: Action, ms = 1, result: Taken["result"] = { ok: true }) =>
-    stories.took({ uid, pod: "shop/web", action, startedAt: 1000, endedAt: 1000 + ms, result });
+  const report = (status: PodStatus, stage: StageKind = "syncing", name: string = uid, obstacle?: BlockedReason) =>
+    reports.report(name as PodUid, desiredOf(name), status, stage, obstacle);
+  const finished = (action: Action, ms = 1, result: ActionFinished["result"] = { ok: true }) =>
+    reports.onActionFinished({ uid, pod: "shop/web", action, startedAt: 1000, endedAt: 1000 + ms, result });
   const steps = () =>
-    stories
+    reports
       .all()[0]
       ?.steps.map(({ what, container, ms }) => [what, container, ms].filter((each) => each !== undefined).join(" "));
-  const reportTakenAway = (status: PodStatus) => {
+  const reportTerminating = (status: PodStatus) => {
     const termination = { requestedAt: 0, gracePeriodSeconds: 5, why: "it was deleted" };
-    stories.report(uid, { ...desiredOf(uid), termination }, status, "terminating");
+    reports.report(uid, { ...desiredOf(uid), termination }, status, "terminating");
   };
-  return { log, stories, report, reportTakenAway, took, steps };
+  return { log, reports, report, reportTerminating, finished, steps };
 }
 
-test("what was done is one sentence an action, with its pod and how long it took", () => {
-  const { log, took } = createScene();
-  took(runSandbox, 84.6);
+test("each finished action is logged as one sentence with its pod and duration", () => {
+  const { log, finished } = createFixture();
+  finished(runSandbox, 84.6);
   expect(log.lines).toEqual([
     { level: "info", message: "run sandbox (attempt 0): the pod has none", fields: { pod: "shop/web", uid, ms: 85 } },
   ]);
 });
 
-test("what failed is a warning with its reason, and no step", () => {
-  const { log, report, took, steps } = createScene();
+test("a failed action is logged as a warning with its reason, and is no step", () => {
+  const { log, report, finished, steps } = createFixture();
   report({ phase: "Pending" });
-  took(start("a"), 3, { ok: false, reason: "RunContainerError", message: "no such file", isOutage: false });
+  finished(start("a"), 3, { ok: false, reason: "RunContainerError", message: "no such file", isOutage: false });
   expect(log.lines).toEqual([
     {
       level: "warn",
@@ -81,78 +82,83 @@ test("what failed is a warning with its reason, and no step", () => {
 const failure = (message: string, isOutage = false) =>
   ({ ok: false, reason: "KillPodSandboxError", message, isOutage }) as const;
 
-test("what fails in the same way again and again is told once, until it succeeds or fails in another way", () => {
-  const { log, stories, took } = createScene();
-  const levels = (...results: readonly Taken["result"][]) => {
-    for (const result of results) took(stopSandbox, 1, result);
+test("a repeated failure is logged once, until it succeeds or fails differently", () => {
+  const { log, reports, finished } = createFixture();
+  const levels = (...results: readonly ActionFinished["result"][]) => {
+    for (const result of results) finished(stopSandbox, 1, result);
     return log.lines.splice(0).map(({ level }) => level);
   };
   const [same, other] = [failure("no network"), failure("no shim")];
   expect(levels(same, same, same)).toEqual(["warn", "debug", "debug"]);
   expect(levels(other, other, { ok: true }, other)).toEqual(["warn", "debug", "info", "warn"]);
   expect(levels("given up", failure("away", true), other)).toEqual(["debug", "debug", "debug"]);
-  took({ ...stopSandbox, id: "t" as SandboxId }, 1, other);
-  expect(log.told()).toEqual(["warn: failed to stop sandbox: its manifest is gone: no shim"]);
-  stories.finished(uid);
+  finished({ ...stopSandbox, id: "t" as SandboxId }, 1, other);
+  expect(log.takeLines()).toEqual(["warn: failed to stop sandbox: its manifest is gone: no shim"]);
+  reports.onPodRemoved(uid);
   expect(levels(other)).toEqual(["warn"]);
 });
 
-test("what was given up is not worth a line, and a pod without a name is named by its uid alone", () => {
-  const { log, stories, took } = createScene();
-  took(runSandbox, 1, "given up");
-  expect(log.told()).toEqual([]);
-  stories.took({ uid, pod: "", action: stopSandbox, startedAt: 0, endedAt: 1, result: { ok: true } });
+test("a cancelled action is not logged at info level, and a pod without a name is logged by its uid", () => {
+  const { log, reports, finished } = createFixture();
+  finished(runSandbox, 1, "given up");
+  expect(log.takeLines()).toEqual([]);
+  reports.onActionFinished({ uid, pod: "", action: stopSandbox, startedAt: 0, endedAt: 1, result: { ok: true } });
   expect(log.lines.at(-1)?.fields).toEqual({ uid, ms: 1 });
 });
 
-const phases: readonly [sentence: string, statuses: readonly PodStatus[], told: readonly string[]][] = [
-  ["that a pod is pending at first is no news", [{ phase: "Pending" }], []],
+const phases: readonly [sentence: string, statuses: readonly PodStatus[], reported: readonly string[]][] = [
+  ["the initial Pending phase is not logged", [{ phase: "Pending" }], []],
   [
-    "a change of phase is told once",
+    "a change of phase is logged once",
     [{ phase: "Pending" }, { phase: "Running" }, { phase: "Running", podIP: "1" }],
     ["info: the pod is Running"],
   ],
-  ["a pod that is found running is told", [{ phase: "Running" }], ["info: the pod is Running"]],
+  ["a pod that is found running is logged", [{ phase: "Running" }], ["info: the pod is Running"]],
   [
-    "a pod that goes back to pending is told",
+    "a pod that goes back to Pending is logged",
     [{ phase: "Running" }, { phase: "Pending" }],
     ["info: the pod is Running", "info: the pod is Pending"],
   ],
   [
-    "a failure is a warning that says why",
+    "a failed pod is logged as a warning with its message",
     [{ phase: "Failed", reason: "DeadlineExceeded", message: "too long" }],
     ["warn: the pod has failed: too long"],
   ],
-  ["a success is told", [{ phase: "Succeeded" }], ["info: the pod is Succeeded"]],
+  ["a success is logged", [{ phase: "Succeeded" }], ["info: the pod is Succeeded"]],
 ];
-for (const [sentence, statuses, told] of phases)
+for (const [sentence, statuses, expected] of phases)
   test(sentence, () => {
-    const { log, report } = createScene();
+    const { log, report } = createFixture();
     for (const status of statuses) report(status);
-    expect(log.told()).toEqual([...told]);
+    expect(log.takeLines()).toEqual([...expected]);
   });
 
-test("that a pod fails which was taken away is no news: what was done to it is told", () => {
-  const { log, report, reportTakenAway } = createScene();
+test("the failed phase of a terminated pod is not logged, its actions are", () => {
+  const { log, report, reportTerminating } = createFixture();
   report({ phase: "Running" });
   log.lines.length = 0;
-  reportTakenAway({ phase: "Running" });
-  reportTakenAway({ phase: "Failed" });
-  expect(log.told()).toEqual([]);
+  reportTerminating({ phase: "Running" });
+  reportTerminating({ phase: "Failed" });
+  expect(log.takeLines()).toEqual([]);
 });
 
-test("steps are those of the latest start", () => {
-  const { report, took, steps } = createScene();
+test("the steps are those of the latest start", () => {
+  const { report, finished, steps } = createFixture();
   report({ phase: "Pending" });
-  took({ kind: "prepareVolumes" }, 1);
-  took({ kind: "pullImage", image: "i", why }, 900);
-  took(runSandbox, 85);
+  const make = (resource: PodResource, ms: number) => finished({ kind: "makeResource", resource }, ms);
+  for (let time = 0; time < 2; time++) {
+    make({ of: "podDirs" }, 1);
+    make({ of: "userIds" }, 50);
+    for (const name of ["v", "w"]) make({ of: "volume", name }, 4);
+  }
+  finished({ kind: "pullImage", image: "i", why }, 900);
+  finished(runSandbox, 85);
   for (const name of ["a", "b"]) {
-    took(create(name), 6);
-    took(start(name), 35);
+    finished(create(name), 6);
+    finished(start(name), 35);
   }
   expect(steps()).toEqual([
-    "volumes 1",
+    "volumes 9",
     "pull 900",
     "sandbox 85",
     "create a 6",
@@ -160,68 +166,68 @@ test("steps are those of the latest start", () => {
     "create b 6",
     "start b 35",
   ]);
-  took(create("a", 1), 7);
+  finished(create("a", 1), 7);
   expect(steps()).toContain("create a 7");
   expect(steps()).toHaveLength(7);
-  took(stopSandbox, 9);
-  took(runSandbox, 80);
-  expect(steps()).toEqual(["volumes 1", "pull 900", "sandbox 80"]);
+  finished(stopSandbox, 9);
+  finished(runSandbox, 80);
+  expect(steps()).toEqual(["volumes 9", "pull 900", "sandbox 80"]);
 });
 
-test("pods are sorted by namespace and name, and those that were never reported are not shown", () => {
-  const { stories, report, took } = createScene();
+test("pods are sorted by namespace and name, and pods without a status are omitted", () => {
+  const { reports, report, finished } = createFixture();
   for (const name of ["b", "c", "a"]) report({ phase: "Pending" }, "syncing", name);
-  took(stopSandbox);
-  expect(stories.all().map(({ pod }) => pod.metadata.name!)).toEqual(["a", "b", "c"]);
+  finished(stopSandbox);
+  expect(reports.all().map(({ pod }) => pod.metadata.name!)).toEqual(["a", "b", "c"]);
 });
 
-test("whoever listens hears of each change, not of the same word again, until it ends that", () => {
-  const { stories, report } = createScene();
-  let heard = 0;
-  const end = stories.subscribe(() => {
-    heard++;
+test("subscribers are called for each change, not for an equal report, until they unsubscribe", () => {
+  const { reports, report } = createFixture();
+  let received = 0;
+  const end = reports.subscribe(() => {
+    received++;
   });
   const counts = [
     () => report({ phase: "Pending" }),
     () => report({ phase: "Pending" }),
     () => report({ phase: "Running" }),
     () => report({ phase: "Running" }, "terminating"),
-    () => stories.finished(uid),
-    () => stories.finished(uid),
+    () => reports.onPodRemoved(uid),
+    () => reports.onPodRemoved(uid),
   ].map((act) => {
     act();
-    return heard;
+    return received;
   });
   expect(counts).toEqual([1, 1, 2, 3, 4, 4]);
   end();
   report({ phase: "Pending" });
-  expect(heard).toBe(4);
+  expect(received).toBe(4);
 });
 
-test("what keeps a pod from ending is part of its word, and a change of it is news", () => {
-  const { stories, report } = createScene();
-  let heard = 0;
-  stories.subscribe(() => {
-    heard++;
+test("the reason that blocks a pod's end is reported, and its change calls the subscribers", () => {
+  const { reports, report } = createFixture();
+  let received = 0;
+  reports.subscribe(() => {
+    received++;
   });
   const obstacles = [undefined, "no network", "no network", "no shim", undefined].map((message) => {
     const obstacle = message === undefined ? undefined : { reason: "KillPodSandboxError", message };
     report({ phase: "Running" }, "terminating", uid, obstacle);
-    return stories.all()[0]?.obstacle?.message;
+    return reports.all()[0]?.obstacle?.message;
   });
-  expect({ obstacles, heard }).toEqual({
+  expect({ obstacles, received }).toEqual({
     obstacles: [undefined, "no network", "no network", "no shim", undefined],
-    heard: 4,
+    received: 4,
   });
 });
 
-test("the end of a pod is told once, and that of one which nobody wanted is not", () => {
-  const { log, stories, report } = createScene();
+test("the end of a pod is logged once, and not for a pod that was never desired", () => {
+  const { log, reports, report } = createFixture();
   report({ phase: "Running" });
-  log.told();
-  stories.finished(uid);
-  stories.finished(uid);
-  stories.finished("other" as PodUid);
-  expect(log.told()).toEqual(["info: the pod is gone"]);
-  expect(stories.all()).toEqual([]);
+  log.takeLines();
+  reports.onPodRemoved(uid);
+  reports.onPodRemoved(uid);
+  reports.onPodRemoved("other" as PodUid);
+  expect(log.takeLines()).toEqual(["info: the pod is gone"]);
+  expect(reports.all()).toEqual([]);
 });

@@ -2,120 +2,125 @@ import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { PodUid } from "../../../proto/ids.ts";
+import { formatGoDuration } from "../../../proto/kubernetes/duration.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import type { Unwell } from "../../decide/container/probe.ts";
-import { longPullEvent, type PodEvent } from "../../decide/events/pod-events.ts";
-import { formatGoDuration } from "../../decide/go-duration.ts";
-import { type Action, describe, subjectOf } from "../../decide/pod/action.ts";
-import type { Beginning, Taken } from "../../decide/pod/action-call.ts";
+import { createKeyMap, type KeyMap } from "../../decide/actions/key-map.ts";
+import type { ProbeFailure } from "../../decide/container/probe.ts";
+import type { PodEvent } from "../../decide/events/pod-event.ts";
+import { longPullEvent } from "../../decide/events/pod-events.ts";
+import { type Action, type ActionKey, describe, failureKeyOf, recordOf } from "../../decide/pod/action.ts";
+import type { ActionFinished, ActionStarted } from "../../decide/pod/action-call.ts";
 import { type DesiredPod, fullNameOf } from "../../decide/pod/desired.ts";
-import type { Obstacle } from "../../decide/pod/plan.ts";
+import type { BlockedReason } from "../../decide/pod/plan.ts";
 import type { StageKind } from "../../decide/pod/stage.ts";
-import type { Step } from "../../decide/pod/start-timing.ts";
-import { createUnwellContainers } from "../unwell.ts";
-import { createPullsUnderWay, type PullUnderWay } from "./active-pulls.ts";
-import { createListeners } from "./subscribers.ts";
+import type { StartTiming } from "../../decide/pod/start-timing.ts";
+import { type ActivePull, createActivePulls } from "./active-pulls.ts";
+import { createProbeFailures } from "./probe-failures.ts";
+import { createSubscribers } from "./subscribers.ts";
 
-/** What the agent says of a pod: its status, and how long each step of its latest start took. */
+/**
+ * The state of a pod for `berth pods` and `berth explain`: its status, and how long each step of its latest start took.
+ */
 export interface PodReport {
   readonly pod: Pod;
   readonly status: PodStatus;
   readonly stage: StageKind;
-  /** Somebody took the pod away; false for one that comes to its end by itself. */
-  readonly isTakenAway: boolean;
-  readonly steps: readonly Step[];
-  /** What keeps the pod, or something of it, from ending. */
-  readonly obstacle: Obstacle | undefined;
-  /** The pulls that it waits for now. */
-  readonly pulls: readonly PullUnderWay[];
-  /** What probes have said last of those containers that were not as they should be. */
-  readonly unwell: readonly Unwell[];
+  /** The pod is being terminated, rather than completing by itself. */
+  readonly isTerminationRequested: boolean;
+  readonly steps: readonly StartTiming[];
+  /** What blocks the pod's termination or cleanup. */
+  readonly obstacle: BlockedReason | undefined;
+  /** The image pulls that the pod waits for. */
+  readonly pulls: readonly ActivePull[];
+  /** The latest probe failure of each failing container. */
+  readonly probeFailures: readonly ProbeFailure[];
 }
 
-export interface PodStoriesSettings {
+export interface PodReportsOptions {
   readonly log: Log;
   readonly clock: Clock;
-  /** For what is to be told of a pod, `namespace/name`, besides what is done to it. */
-  readonly tellOfPod: (uid: PodUid, pod: string, event: PodEvent) => void;
+  /** Records an event of a pod, `namespace/name`. */
+  readonly recordEvent: (uid: PodUid, pod: string, event: PodEvent) => void;
 }
 
-export interface PodStories {
-  report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: StageKind, obstacle?: Obstacle): void;
-  /** A probe of a pod, `namespace/name`, was not answered as it should be. */
-  unwell(uid: PodUid, pod: string, event: PodEvent, said: Unwell): void;
-  begins(beginning: Beginning): void;
-  took(taken: Taken): void;
-  finished(uid: PodUid): void;
+export interface PodReports {
+  report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: StageKind, obstacle?: BlockedReason): void;
+  /** A probe of a pod, `namespace/name`, failed. */
+  onProbeFailed(uid: PodUid, pod: string, event: PodEvent, failure: ProbeFailure): void;
+  onActionStarted(started: ActionStarted): void;
+  onActionFinished(finished: ActionFinished): void;
+  onPodRemoved(uid: PodUid): void;
   /** Sorted by namespace and name. */
   all(): readonly PodReport[];
-  /** Calls back after anything has changed; the function it returns ends that. */
+  /** Calls `changed` after each change; returns the function that unsubscribes. */
   subscribe(changed: () => void): () => void;
 }
 
-interface Story {
+interface PodState {
   readonly uid: PodUid;
   desired: DesiredPod | undefined;
   status: PodStatus | undefined;
   stage: StageKind;
-  obstacle: Obstacle | undefined;
-  readonly steps: Map<string, Step>;
+  obstacle: BlockedReason | undefined;
+  readonly steps: Map<string, StartTiming>;
 }
 
-/** Keeps the latest word on each pod, and tells the log what was done to it, one sentence an action. */
-export function createPodStories({ log, clock, tellOfPod }: PodStoriesSettings): PodStories {
-  const stories = new Map<PodUid, Story>();
-  const { tell, subscribe } = createListeners();
-  const failures = createToldFailures();
-  const unwell = createUnwellContainers();
-  const pulls = createPullsUnderWay({
+/** Keeps the latest state of each pod for the local socket, and logs each finished action as one sentence. */
+export function createPodReports({ log, clock, recordEvent }: PodReportsOptions): PodReports {
+  const states = new Map<PodUid, PodState>();
+  const { notify, subscribe } = createSubscribers();
+  const failures = createLoggedFailures();
+  const probeFailures = createProbeFailures();
+  const pulls = createActivePulls({
     clock,
-    long({ uid, pod }, { image, attempt }, lastedMs) {
+    onSlowPull({ uid, pod }, { image, attempt }, lastedMs) {
       const fields = { ...(pod === "" ? {} : { pod }), uid, image, attempt };
       log.info(fields, `an image is still being pulled after ${formatGoDuration(lastedMs)}`);
-      tellOfPod(uid, pod, longPullEvent(stories.get(uid)?.desired?.pod, image, lastedMs));
+      recordEvent(uid, pod, longPullEvent(states.get(uid)?.desired?.pod, image, lastedMs));
     },
   });
 
-  function storyOf(uid: PodUid): Story {
-    const known = stories.get(uid);
+  function stateOf(uid: PodUid): PodState {
+    const known = states.get(uid);
     if (known !== undefined) return known;
-    const story = emptyStory(uid);
-    stories.set(uid, story);
-    return story;
+    const state = emptyState(uid);
+    states.set(uid, state);
+    return state;
   }
 
   return {
     report(uid, desired, status, stage, obstacle) {
-      const story = storyOf(uid);
-      const isNew = story.stage !== stage || !isDeepStrictEqual([story.status, story.obstacle], [status, obstacle]);
-      if (isNew) tellPhase(log, story, desired, status);
-      Object.assign(story, { desired, status, stage, obstacle });
-      if (isNew) tell();
+      const state = stateOf(uid);
+      const isNew = state.stage !== stage || !isDeepStrictEqual([state.status, state.obstacle], [status, obstacle]);
+      if (isNew) logPhase(log, state, desired, status);
+      Object.assign(state, { desired, status, stage, obstacle });
+      if (isNew) notify();
     },
-    unwell(uid, pod, event, said) {
-      tellOfPod(uid, pod, event);
-      if (unwell.heard(uid, said, stories.get(uid)?.status)) tell();
+    onProbeFailed(uid, pod, event, failure) {
+      recordEvent(uid, pod, event);
+      if (probeFailures.record(uid, failure, states.get(uid)?.status)) notify();
     },
-    begins: pulls.begins,
-    took(taken) {
-      pulls.took(taken);
-      tellTaken(log, failures, taken);
-      const { uid, action, startedAt, endedAt, result } = taken;
-      const story = stories.get(uid);
-      if (story !== undefined && typeof result !== "string" && result.ok) keepStep(story, action, endedAt - startedAt);
+    onActionStarted: pulls.onActionStarted,
+    onActionFinished(finished) {
+      pulls.onActionFinished(finished);
+      logAction(log, failures, finished);
+      const { uid, action, startedAt, endedAt, result } = finished;
+      const state = states.get(uid);
+      if (state !== undefined && typeof result !== "string" && result.ok)
+        recordStep(state, action, endedAt - startedAt);
     },
-    finished(uid) {
+    onPodRemoved(uid) {
       failures.forget(uid);
-      pulls.finished(uid);
-      unwell.finished(uid);
-      const story = stories.get(uid);
-      if (!stories.delete(uid) || story?.desired === undefined) return;
-      log.info(whose(story), "the pod is gone");
-      tell();
+      pulls.onPodRemoved(uid);
+      probeFailures.onPodRemoved(uid);
+      const state = states.get(uid);
+      if (!states.delete(uid) || state?.desired === undefined) return;
+      log.info(podFields(state), "the pod is gone");
+      notify();
     },
     all: () =>
-      [...stories.values()]
-        .flatMap(({ uid, desired, status, stage, obstacle, steps }) =>
+      [...states.values()]
+        .flatMap(({ uid, desired, status, stage, obstacle, steps }): readonly PodReport[] =>
           desired === undefined || status === undefined
             ? []
             : [
@@ -123,11 +128,11 @@ export function createPodStories({ log, clock, tellOfPod }: PodStoriesSettings):
                   pod: desired.pod,
                   status,
                   stage,
-                  isTakenAway: desired.termination !== undefined,
+                  isTerminationRequested: desired.termination !== undefined,
                   steps: [...steps.values()],
                   obstacle,
                   pulls: pulls.of(uid),
-                  unwell: unwell.of(uid, status),
+                  probeFailures: probeFailures.of(uid, status),
                 },
               ],
         )
@@ -136,7 +141,7 @@ export function createPodStories({ log, clock, tellOfPod }: PodStoriesSettings):
   };
 }
 
-function emptyStory(uid: PodUid): Story {
+function emptyState(uid: PodUid): PodState {
   return {
     uid,
     desired: undefined,
@@ -147,35 +152,38 @@ function emptyStory(uid: PodUid): Story {
   };
 }
 
-/** One sentence for what was done, and how it went. */
-function tellTaken(log: Log, failures: ReturnType<typeof createToldFailures>, taken: Taken): void {
-  const { uid, pod, action, startedAt, endedAt, result } = taken;
+/** Logs a finished action and its result. */
+function logAction(log: Log, failures: ReturnType<typeof createLoggedFailures>, finished: ActionFinished): void {
+  const { uid, pod, action, startedAt, endedAt, result } = finished;
   const fields = { ...(pod === "" ? {} : { pod }), uid, ms: Math.round(endedAt - startedAt) };
   const sentence = describe(action);
-  const isNews = typeof result !== "string" && failures.isNews(uid, action, result);
-  if (result === "given up") log.debug(fields, `given up: ${sentence}`);
+  const shouldLog = typeof result !== "string" && failures.isUpdate(uid, action, result);
+  if (result === "given up") log.debug(fields, `cancelled: ${sentence}`);
   else if (result.ok) log.info(fields, sentence);
-  else if (result.isOutage) log.debug(fields, `waits for the container runtime: ${sentence}`);
+  else if (result.isOutage) log.debug(fields, `the container runtime is unavailable: ${sentence}`);
   else {
-    // It may be tried again every few seconds for days: that it fails in the same way again is no warning.
-    const level = isNews ? "warn" : "debug";
+    // A retry every few seconds may fail for days: repeat the same failure only at debug level.
+    const level = shouldLog ? "warn" : "debug";
     log[level]({ ...fields, reason: result.reason }, `failed to ${sentence}: ${result.message}`);
   }
-  if (typeof result !== "string" && result.ok && result.hookFailure !== undefined)
-    log.warn(fields, `the preStop hook has failed: ${result.hookFailure}`);
+  if (typeof result !== "string" && result.ok && result.preStopFailure !== undefined)
+    log.warn(fields, `the preStop hook has failed: ${result.preStopFailure}`);
 }
 
-/** The failures that were told and not followed by a success, pod by pod; also of pods that nobody wants, which have no story. */
-function createToldFailures() {
-  const pods = new Map<PodUid, Map<string, string>>();
+/** Whatever its attempt: each attempt fails for the same cause. */
+type LoggedKey = Pick<ActionKey, "kind" | "failureKey">;
+
+/** The logged failures since the last success, by pod; also of pods without a desired pod, which have no `PodState`. */
+function createLoggedFailures() {
+  const pods = new Map<PodUid, KeyMap<LoggedKey, string>>();
   return {
-    /** True when the action has not failed in this way before, or not since it last succeeded. */
-    isNews(uid: PodUid, action: Action, result: Exclude<Taken["result"], string>): boolean {
-      const key = `${action.kind} ${subjectOf(action)}`;
-      const told = pods.get(uid) ?? new Map<string, string>();
-      if (result.ok) told.delete(key);
-      if (result.ok || result.isOutage || told.get(key) === result.message) return false;
-      pods.set(uid, told.set(key, result.message));
+    /** True if the action has not failed with this message since it last succeeded. */
+    isUpdate(uid: PodUid, action: Action, result: Exclude<ActionFinished["result"], string>): boolean {
+      const key: LoggedKey = { kind: action.kind, failureKey: failureKeyOf(action) };
+      const logged = pods.get(uid) ?? createKeyMap();
+      if (result.ok) pods.set(uid, logged.delete(key));
+      if (result.ok || result.isOutage || logged.get(key) === result.message) return false;
+      pods.set(uid, logged.set(key, result.message));
       return true;
     },
     forget: (uid: PodUid) => pods.delete(uid),
@@ -183,54 +191,31 @@ function createToldFailures() {
 }
 
 /**
- * A pod's phase and its end are worth a line of their own; everything else is told by the actions, and so is the end of a pod that was
- * taken away: that its containers exit as they were told to is no failure.
+ * Logs a change of the pod's phase. A terminated pod is skipped: its actions are logged, and containers that exit
+ * because they were stopped are not a failure.
  */
-function tellPhase(log: Log, story: Story, desired: DesiredPod, status: PodStatus): void {
+function logPhase(log: Log, state: PodState, desired: DesiredPod, status: PodStatus): void {
   if (desired.termination !== undefined) return;
-  if (story.status?.phase === status.phase || (story.status === undefined && status.phase === "Pending")) return;
+  if (state.status?.phase === status.phase || (state.status === undefined && status.phase === "Pending")) return;
   const { reason, message } = status;
   const why = message === undefined ? "" : `: ${message}`;
-  const fields = { pod: fullNameOf(desired.pod), uid: story.uid, ...(reason === undefined ? {} : { reason }) };
+  const fields = { pod: fullNameOf(desired.pod), uid: state.uid, ...(reason === undefined ? {} : { reason }) };
   if (status.phase === "Failed") log.warn(fields, `the pod has failed${why}`);
   else log.info(fields, `the pod is ${status.phase}${why}`);
 }
 
-function whose({ uid, desired }: Story): Readonly<Record<string, unknown>> {
+function podFields({ uid, desired }: PodState): Readonly<Record<string, unknown>> {
   return { ...(desired === undefined ? {} : { pod: fullNameOf(desired.pod) }), uid };
 }
 
-/** The steps are those of the latest start: a new sandbox begins them anew, a restart replaces its container's. */
-function keepStep({ steps }: Story, action: Action, ms: number): void {
-  const step = stepOf(action, ms);
-  if (step === undefined) return;
+/** Keeps the steps of the latest start: a new sandbox clears them, a restart replaces those of its container. */
+function recordStep({ steps }: PodState, action: Action, ms: number): void {
+  const timingStep = recordOf(action).timingStep?.(action);
+  if (timingStep === undefined) return;
+  const { isFirst = true, ...what } = timingStep;
+  const key = `${what.what} ${what.container ?? ""}`;
+  const step: StartTiming = { ...what, ms: isFirst ? ms : ms + (steps.get(key)?.ms ?? 0) };
   if (step.what === "sandbox")
     for (const [key, { what }] of steps) if (what !== "volumes" && what !== "pull") steps.delete(key);
-  steps.set(`${step.what} ${step.container ?? ""}`, step);
-}
-
-function stepOf(action: Action, ms: number): Step | undefined {
-  switch (action.kind) {
-    case "prepareVolumes":
-      return { what: "volumes", ms };
-    case "pullImage":
-      return { what: "pull", ms };
-    case "runSandbox":
-      return { what: "sandbox", ms };
-    case "createContainer":
-      return { what: "create", container: action.name, ms };
-    case "startContainer":
-      return { what: "start", container: action.name, ms };
-    case "runHook":
-      return { what: "postStart", container: action.name, ms };
-    case "runPreStop":
-    case "stopContainer":
-    case "removeContainer":
-    case "stopSandbox":
-    case "removeSandbox":
-    case "removeVolumes":
-    case "releaseIds":
-    case "removePodFiles":
-      return undefined;
-  }
+  steps.set(key, step);
 }

@@ -1,19 +1,19 @@
-/** Who wants to hear that something has changed. */
-export interface Listeners {
-  tell(): void;
-  /** Calls back after each change; the function it returns ends that. */
+/** A set of change subscribers. */
+export interface Subscribers {
+  notify(): void;
+  /** Calls `changed` after each change; returns the function that unsubscribes. */
   subscribe(changed: () => void): () => void;
 }
 
-export function createListeners(): Listeners {
-  const listeners = new Set<() => void>();
+export function createSubscribers(): Subscribers {
+  const callbacks = new Set<() => void>();
   return {
-    tell() {
-      for (const changed of listeners) changed();
+    notify() {
+      for (const changed of callbacks) changed();
     },
     subscribe(changed) {
-      listeners.add(changed);
-      return () => listeners.delete(changed);
+      callbacks.add(changed);
+      return () => callbacks.delete(changed);
     },
   };
 }

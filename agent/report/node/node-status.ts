@@ -1,120 +1,122 @@
-import { createBell } from "../../../host/async/auto-reset-event.ts";
+import { createAutoResetEvent } from "../../../host/async/auto-reset-event.ts";
+import { createFailureLog } from "../../../host/async/failure-log.ts";
 import type { Clock, Instant } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
-import type { Kube, Patch } from "../../../kube/client.ts";
+import type { KubeClient, Patch } from "../../../kube/client.ts";
 import { KubeError } from "../../../kube/error.ts";
 import { nodes } from "../../../kube/resource.ts";
 import type { Node } from "../../../proto/kubernetes/gen/types.ts";
 import {
-  answeredNode,
-  createdNode,
-  decideNode,
-  emptyNodeMemory,
+  afterNodeCreated,
+  afterPatchAccepted,
+  decideNodeReport,
+  emptyNodeReportMemory,
   initialNode,
-  type NodeDecision,
   type NodeEvent,
-  type NodeMemory,
+  type NodeReport,
+  type NodeReportMemory,
 } from "../../decide/node/node-report.ts";
 import type { NodeSettings } from "../../decide/node/node-settings.ts";
 import type { ObservedNode } from "../../decide/node/observed-node.ts";
-import { createTrouble, hasCode, retryAfterMs } from "../retry.ts";
-import { readNode, registerNode } from "./registration.ts";
+import { hasCode, loggedReasonOf, retryAfterMs } from "../retry.ts";
+import { decodeNode, type RegistrationOptions, registerNode } from "./registration.ts";
 
-/** What is known of the Node object; `agent/desired/node-object.ts` follows it. */
-export interface KnownNode {
+/** The last known Node object; `desired/node-object.ts` watches it. */
+export interface KnownNodeObject {
   latest(): Node | undefined | "unknown";
-  heard(node: Node): void;
-  missed(): void;
+  observed(node: Node): void;
+  notFound(): void;
 }
 
-export interface NodeReportParts {
-  readonly kube: Pick<Kube, "create" | "get" | "patch">;
+export interface NodeStatusOptions {
+  readonly kube: Pick<KubeClient, "create" | "get" | "patch">;
   readonly clock: Clock;
   readonly log: Log;
   /** From 0 up to 1. */
   readonly random: () => number;
   readonly settings: NodeSettings;
-  /** `registerNode`: without it, somebody else creates the Node. */
+  /** The configuration's `registerNode`. */
   readonly mayRegister: boolean;
   readonly observed: () => ObservedNode;
-  readonly known: KnownNode;
+  readonly known: KnownNodeObject;
   readonly record: (event: NodeEvent) => void;
-  /** The API server has taken a report. */
-  readonly reported: () => void;
+  /** Called after each accepted report. */
+  readonly onReported: () => void;
   readonly deadlineMs: number;
 }
 
-export interface NodeReportState {
+export interface NodeStatusState {
   readonly reportedAt: Instant | undefined;
-  /** Why the last attempt failed; undefined where it did not. */
+  /** Why the last attempt failed; undefined after a success. */
   readonly error: unknown;
-  /** When that was. */
+  /** The time of that failure. */
   readonly failedAt: Instant | undefined;
 }
 
-export interface NodeReport {
-  /** Registers the node, and keeps its status, until the signal aborts; never rejects. */
+export interface NodeStatusReporter {
+  /** Registers the node and reports its status until the signal aborts. Never rejects. */
   run(signal: AbortSignal): Promise<void>;
-  /** The node, or its object, may be other than it was. Cheap: many at once are one look. */
+  /** The node or its Node object may have changed. Cheap: several wake-ups become one sync. */
   wake(): void;
-  /** What failed is tried again at once: the API server is back. */
-  hurry(): void;
-  state(): NodeReportState;
+  /** Retries a failed request at once, because the API server is reachable again. */
+  retryNow(): void;
+  state(): NodeStatusState;
 }
 
 /**
- * Keeps the Node object true. One look after the other: what is there, what should be there, and at most one request for the
- * difference; then nothing until something changes or the next report is due.
+ * Keeps the status of the Node object current. Each sync compares the object with the observed node and sends at most
+ * one request for the difference; then it sleeps until something changes or the next report is due.
  *
- *              ┌──────────────────── the object is gone ────────────────────┐
- *              ▼                                                            │
- *     no object ───► registered ───► look ───► report ───► taken ───► wait for news, or the time
- *                                     ▲          │                          │
- *                                     └── failed: wait, longer each time ◄──┘
+ *              ┌─────────────────── the object was deleted ───────────────────┐
+ *              ▼                                                              │
+ *     no object ───► registered ───► sync ───► report ───► accepted ───► wait for a change or the due time
+ *                                     ▲          │                            │
+ *                                     └── failed: wait with growing delay ◄───┘
  */
-export function createNodeReport(parts: NodeReportParts): NodeReport {
-  const { clock, log, random, settings, known, record, reported } = parts;
-  const news = createBell(clock);
-  const retry = createBell(clock);
-  const trouble = createTrouble(log, "the node's status cannot be reported; trying again");
-  let memory: NodeMemory = emptyNodeMemory;
-  let state: NodeReportState = { reportedAt: undefined, error: undefined, failedAt: undefined };
+export function createNodeStatusReporter(options: NodeStatusOptions): NodeStatusReporter {
+  const { clock, log, random, settings, known, record, onReported } = options;
+  const wakeUp = createAutoResetEvent(clock);
+  const retry = createAutoResetEvent(clock);
+  const failureLog = createFailureLog(log, "the node's status cannot be reported; trying again", loggedReasonOf);
+  let memory: NodeReportMemory = emptyNodeReportMemory;
+  let state: NodeStatusState = { reportedAt: undefined, error: undefined, failedAt: undefined };
   let failures = 0;
 
-  function succeed(decided: Pick<NodeDecision, "memory" | "events">): void {
+  function succeed(decided: Pick<NodeReport, "memory" | "events">): void {
     memory = decided.memory;
     for (const event of decided.events) record(event);
   }
 
-  function taken(node: Node): void {
-    known.heard(node);
+  function onAccepted(node: Node): void {
+    known.observed(node);
     failures = 0;
-    trouble.over();
+    failureLog.clear();
     state = { reportedAt: clock.now(), error: undefined, failedAt: undefined };
-    reported();
+    onReported();
   }
 
-  function note(error: unknown): void {
+  function recordError(error: unknown): void {
     state = { ...state, error, failedAt: error === undefined ? undefined : clock.now() };
   }
 
   async function register(signal: AbortSignal): Promise<void> {
-    const wanted = () => initialNode(parts.observed(), settings, clock.now());
-    const registration = { ...parts, nodeName: settings.nodeName, wanted, failed: note, retry };
+    const nodeToCreate = () => initialNode(options.observed(), settings, clock.now());
+    const { nodeName } = settings;
+    const registration: RegistrationOptions = { ...options, nodeName, nodeToCreate, onFailure: recordError, retry };
     const { node, isCreated } = await registerNode(registration, signal);
-    note(undefined);
-    if (!isCreated) return known.heard(node);
-    succeed(createdNode(node, settings, clock.now(), random()));
-    taken(node);
+    recordError(undefined);
+    if (!isCreated) return known.observed(node);
+    succeed(afterNodeCreated(node, settings, clock.now(), random()));
+    onAccepted(node);
   }
 
-  /** Sends one report, and gives the memory after it; undefined where it was not taken. */
-  async function report(node: Node, decided: NodeDecision, signal: AbortSignal): Promise<NodeMemory | undefined> {
+  /** Sends one report and returns the memory after it; undefined if the request failed. */
+  async function report(node: Node, decided: NodeReport, signal: AbortSignal): Promise<NodeReportMemory | undefined> {
     if (decided.patch === undefined) return decided.memory;
     try {
-      const answer = readNode(await send(parts, node, decided.patch, signal));
-      taken(answer);
-      return answeredNode(decided, answer);
+      const answer = decodeNode(await send(options, node, decided.patch, signal));
+      onAccepted(answer);
+      return afterPatchAccepted(decided, answer);
     } catch (error) {
       if (!signal.aborted) await fail(error, signal);
       return undefined;
@@ -123,68 +125,66 @@ export function createNodeReport(parts: NodeReportParts): NodeReport {
 
   async function fail(error: unknown, signal: AbortSignal): Promise<void> {
     failures += 1;
-    trouble.met(error);
-    note(error);
-    if (hasCode(error, "NOT_FOUND")) known.missed();
-    if (hasCode(error, "CONFLICT")) await readAnew(parts, signal);
+    failureLog.report(error);
+    recordError(error);
+    if (hasCode(error, "NOT_FOUND")) known.notFound();
+    if (hasCode(error, "CONFLICT")) await reread(options, signal);
     await retry.wait(clock.now() + retryAfterMs(failures, error), signal);
   }
 
-  async function look(signal: AbortSignal): Promise<void> {
+  async function sync(signal: AbortSignal): Promise<void> {
     const node = known.latest();
-    // To create it is the quickest way to learn whether it is there.
+    // A create is the quickest way to find out whether the object exists.
     if (node === undefined || node === "unknown") {
-      if (parts.mayRegister) return await register(signal);
-      if (node === undefined) note(sayMissing(parts, state.error));
-      return await news.wait(Number.POSITIVE_INFINITY, signal);
+      if (options.mayRegister) return await register(signal);
+      if (node === undefined) recordError(missingNodeError(options, state.error));
+      return void (await wakeUp.wait(Number.POSITIVE_INFINITY, signal));
     }
-    const decided = decideNode(node, parts.observed(), memory, settings, clock.now(), random());
+    const decided = decideNodeReport(node, options.observed(), memory, settings, clock.now(), random());
     const after = await report(node, decided, signal);
     if (after === undefined) return;
     succeed({ ...decided, memory: after });
-    await news.wait(decided.lookAgainAt, signal);
+    await wakeUp.wait(decided.lookAgainAt, signal);
   }
 
   return {
     async run(signal) {
       while (!signal.aborted) {
-        await look(signal).catch((error: unknown) => {
-          // Only registration rejects, and only when the signal aborts.
-          if (!signal.aborted) throw error;
-        });
+        // Only registration rejects, and only because of the abort.
+        await sync(signal).catch((error: unknown) => signal.aborted || Promise.reject(error));
       }
     },
-    wake: () => news.ring(),
-    hurry: () => retry.ring(),
+    wake: () => wakeUp.set(),
+    retryNow: () => retry.set(),
     state: () => state,
   };
 }
 
-/** Somebody else has to create the Node. Said once, until another error takes its place. */
-function sayMissing({ log, settings: { nodeName: node } }: NodeReportParts, said: unknown): KubeError {
+/** The error while the Node is missing and `registerNode` is false. Logged once until another error replaces it. */
+function missingNodeError({ log, settings: { nodeName: node } }: NodeStatusOptions, lastError: unknown): KubeError {
   const what = `the cluster has no Node ${node}, and registerNode is false`;
   const error = new KubeError("NOT_FOUND", `${what}: create it, or set registerNode to true`);
-  if (!(said instanceof KubeError) || said.message !== error.message) log.warn({ node }, error.message);
+  if (!(lastError instanceof KubeError) || lastError.message !== error.message) log.warn({ node }, error.message);
   return error;
 }
 
-/** The status is of this very object, and of none that has taken its place. */
+/** Patches the status of this object; the uid guards against a Node that has replaced it. */
 function send(
-  { kube, settings, deadlineMs }: NodeReportParts,
+  { kube, settings, deadlineMs }: NodeStatusOptions,
   { metadata: { uid } }: Node,
   body: Patch["body"],
   signal: AbortSignal,
 ): Promise<Node> {
   const patch: Patch = { type: "strategic", subresource: "status", body, ...(uid !== undefined && { uid }) };
-  return kube.patch(nodes, settings.nodeName, patch, { lane: "heartbeat", deadlineMs, signal });
+  return kube.patch(nodes, settings.nodeName, patch, { priorityLevel: "heartbeat", deadlineMs, signal });
 }
 
-/** Another object has taken the place of the one that is known. */
-async function readAnew({ kube, known, settings, deadlineMs }: NodeReportParts, signal: AbortSignal): Promise<void> {
+/** Reads the Node after a conflict: another object has replaced the known one. */
+async function reread({ kube, known, settings, deadlineMs }: NodeStatusOptions, signal: AbortSignal): Promise<void> {
   try {
-    known.heard(await kube.get(nodes, settings.nodeName, { lane: "heartbeat", deadlineMs, signal }));
+    known.observed(await kube.get(nodes, settings.nodeName, { priorityLevel: "heartbeat", deadlineMs, signal }));
   } catch (error) {
-    if (hasCode(error, "NOT_FOUND")) known.missed();
-    // Anything else: the next attempt finds the conflict again, and reads again.
+    if (hasCode(error, "NOT_FOUND")) known.notFound();
+    // Other errors: the next attempt meets the conflict again and reads again.
   }
 }

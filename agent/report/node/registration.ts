@@ -1,75 +1,79 @@
-import type { Bell } from "../../../host/async/auto-reset-event.ts";
+import type { AutoResetEvent } from "../../../host/async/auto-reset-event.ts";
+import { createFailureLog } from "../../../host/async/failure-log.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
-import type { Kube } from "../../../kube/client.ts";
+import type { KubeClient } from "../../../kube/client.ts";
 import { KubeError } from "../../../kube/error.ts";
 import { nodes } from "../../../kube/resource.ts";
-import { readTold } from "../../../proto/kubernetes/decode/lenient-decode.ts";
+import type { RequestOptions } from "../../../kube/watch/list.ts";
+import { decodeLenient } from "../../../proto/kubernetes/decode/lenient-decode.ts";
 import type { Node } from "../../../proto/kubernetes/gen/types.ts";
 import { describeFieldError } from "../../../proto/kubernetes/validation/field-error.ts";
-import { createTrouble, hasCode, retryAfterMs } from "../retry.ts";
+import { hasCode, loggedReasonOf, retryAfterMs } from "../retry.ts";
 
-export interface RegistrationParts {
-  readonly kube: Pick<Kube, "create" | "get">;
+export interface RegistrationOptions {
+  readonly kube: Pick<KubeClient, "create" | "get">;
   readonly clock: Clock;
   readonly log: Log;
   readonly nodeName: string;
-  /** The Node to create, as of now. */
-  readonly wanted: () => Node;
-  /** Called after each attempt that failed. */
-  readonly failed: (error: unknown) => void;
-  /** Ends the wait before the next attempt: the API server is back. */
-  readonly retry: Pick<Bell, "wait">;
+  /** The Node object to create. */
+  readonly nodeToCreate: () => Node;
+  /** Called after each failed attempt. */
+  readonly onFailure: (error: unknown) => void;
+  /** Ends the wait before the next attempt when the API server is reachable again. */
+  readonly retry: Pick<AutoResetEvent, "wait">;
   readonly deadlineMs: number;
 }
 
-/** The node as the API server has it; `created` says whether it came from us. */
+/** The Node in the API, and whether this agent created it. */
 export interface Registered {
   readonly node: Node;
   readonly isCreated: boolean;
 }
 
 /**
- * Creates the Node, or finds it where it is there already: a server may forbid to create what it allows to have. Tries for ever, since
- * time may heal whatever stands in the way, and says each reason once. Rejects when the signal aborts, with its reason.
+ * Creates the Node object, or reads the existing one: RBAC may forbid to create a Node that already exists. Retries for
+ * ever, because every cause may pass, and logs each reason once. Rejects with the signal's reason when that aborts.
  */
-export async function registerNode(parts: RegistrationParts, signal: AbortSignal): Promise<Registered> {
-  const { clock, log, nodeName: node } = parts;
-  const trouble = createTrouble(log, "the node cannot be registered yet; trying again", { node });
+export async function registerNode(registration: RegistrationOptions, signal: AbortSignal): Promise<Registered> {
+  const { clock, log, nodeName: node } = registration;
+  const failureLog = createFailureLog(log, "the node cannot be registered yet; trying again", loggedReasonOf);
   for (let failures = 1; ; failures += 1) {
     try {
-      const registered = await attempt(parts, signal);
+      const registered = await attempt(registration, signal);
       log.info({ node }, registered.isCreated ? "the node is registered" : "the node was registered before");
       return registered;
     } catch (error) {
       signal.throwIfAborted();
-      trouble.met(error);
-      parts.failed(error);
-      await parts.retry.wait(clock.now() + retryAfterMs(failures, error), signal);
+      failureLog.report(error, { node });
+      registration.onFailure(error);
+      await registration.retry.wait(clock.now() + retryAfterMs(failures, error), signal);
       signal.throwIfAborted();
     }
   }
 }
 
-/** Throws `KubeError` for what is no Node as we know them, which is asked for again like what did not come. */
-export function readNode(answer: Node): Node {
-  const { object, problem } = readTold("Node", answer);
+/**
+ * Decodes a Node of the API server. Throws `KubeError` if it is invalid, which callers treat like a missing response.
+ */
+export function decodeNode(response: Node): Node {
+  const { object, problem } = decodeLenient("Node", response);
   if (problem === undefined) return object;
   throw new KubeError("NOT_JSON", `the API server's Node cannot be read: ${describeFieldError(problem)}`);
 }
 
-async function attempt(parts: RegistrationParts, signal: AbortSignal): Promise<Registered> {
-  const { kube, nodeName, wanted, deadlineMs } = parts;
-  const options = { lane: "heartbeat", deadlineMs, signal } as const;
+async function attempt(registration: RegistrationOptions, signal: AbortSignal): Promise<Registered> {
+  const { kube, nodeName, nodeToCreate, deadlineMs } = registration;
+  const options: RequestOptions = { priorityLevel: "heartbeat", deadlineMs, signal };
   try {
-    return { node: readNode(await kube.create(nodes, wanted(), options)), isCreated: true };
-  } catch (refusal) {
-    if (!hasCode(refusal, "ALREADY_EXISTS", "FORBIDDEN")) throw refusal;
+    return { node: decodeNode(await kube.create(nodes, nodeToCreate(), options)), isCreated: true };
+  } catch (rejection) {
+    if (!hasCode(rejection, "ALREADY_EXISTS", "FORBIDDEN")) throw rejection;
     try {
-      return { node: readNode(await kube.get(nodes, nodeName, options)), isCreated: false };
+      return { node: decodeNode(await kube.get(nodes, nodeName, options)), isCreated: false };
     } catch (error) {
-      // Why it may not be created says more than that it is not there.
-      throw hasCode(refusal, "FORBIDDEN") && hasCode(error, "NOT_FOUND", "FORBIDDEN") ? refusal : error;
+      // The error of the create explains more than a missing Node.
+      throw hasCode(rejection, "FORBIDDEN") && hasCode(error, "NOT_FOUND", "FORBIDDEN") ? rejection : error;
     }
   }
 }

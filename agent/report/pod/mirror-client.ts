@@ -1,181 +1,186 @@
+import { onAbort } from "../../../host/async/abort.ts";
+import { type BackoffOptions, backoffMs } from "../../../host/async/backoff.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
-import type { Kube } from "../../../kube/client.ts";
+import type { KubeClient } from "../../../kube/client.ts";
 import type { KubeErrorCode } from "../../../kube/error.ts";
 import { pods } from "../../../kube/resource.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { fullNameOf } from "../../decide/pod/desired.ts";
 import { mirroredUid } from "../../decide/sources/api-pod.ts";
 import type { MirrorPlan } from "../../decide/sources/mirror.ts";
-import { hasCode, isOfServer, isOutage } from "../retry.ts";
-import { readPod } from "./decode-pod.ts";
+import { hasCode, isOutage, isServerUnavailable } from "../retry.ts";
+import { decodePod } from "./decode-pod.ts";
 
-export interface MirrorCallSettings {
-  readonly kube: Pick<Kube, "get" | "create" | "delete">;
+export interface MirrorClientOptions {
+  readonly kube: Pick<KubeClient, "get" | "create" | "delete">;
   readonly clock: Clock;
   readonly log: Log;
-  /** A mirror pod was made: its status can be told at once. */
-  readonly made: (mirror: Pod) => void;
+  /** Called when a mirror pod was created, so its status can be sent at once. */
+  readonly onCreated: (mirror: Pod) => void;
 }
 
 export type MirrorOutcome =
   | { readonly kind: "made" | "removed"; readonly mirror: Pod }
-  /** Another pod has the name, or the API server does not take it: nothing that another try at once would change. */
+  /** Another pod has the name, or the API server rejects the pod: an immediate retry would not help. */
   | { readonly kind: "left" }
   | { readonly kind: "outage"; readonly error: unknown };
 
-interface Trouble {
-  readonly sentence: string;
-  /** What is not worth a word the first time, since it ends by itself as a rule. */
-  readonly passing: KubeErrorCode;
+interface MirrorFailure {
+  readonly logMessage: string;
+  /** The error code that is not logged the first time, because it usually passes. */
+  readonly transientCode: KubeErrorCode;
 }
 
-/** The name may be our own mirror's, which the watch shows any moment: an answer was lost, or a finalizer holds the one before. */
-const NOT_MADE: Trouble = { sentence: "a static pod cannot be shown in the API", passing: "ALREADY_EXISTS" };
-/** An API server that has a mirror and does not find it will find it in a moment. */
-const NOT_REMOVED: Trouble = { sentence: "a mirror pod cannot be removed from the API", passing: "NOT_FOUND" };
+/** The name may belong to our own mirror: its create response was lost, or a finalizer holds the previous one. */
+const CREATE_FAILED: MirrorFailure = { logMessage: "cannot create a mirror pod", transientCode: "ALREADY_EXISTS" };
+/** A lagging API server may report a mirror that exists as NOT_FOUND for a moment. */
+const DELETE_FAILED: MirrorFailure = { logMessage: "cannot delete a mirror pod", transientCode: "NOT_FOUND" };
 
-const FIRST_REFUSED_MS = 1_000;
-const LONGEST_REFUSED_MS = 60_000;
+const REJECTION_BACKOFF: BackoffOptions = { firstMs: 1_000, maxMs: 60_000 };
 
-/** Who has a mirror deleted waits until it is gone: one that is back at once, under its name, was never gone for an older kubectl. */
-const GONE_FOR_MS = 1_000;
+/**
+ * `kubectl delete` waits until the name is gone: an older kubectl would never see a mirror vanish that returns at once.
+ */
+const ABSENT_FOR_MS = 1_000;
 
-/** A mirror that was refused: how often in a row, what was told of that, and what ends the time for which it is left alone. */
-interface Refusal {
+/**
+ * A mirror that the API server rejected: how often in a row, the last logged message, and the timer of its back-off.
+ */
+interface RejectedMirror {
   readonly pod: string;
   readonly times: number;
-  readonly told: string | undefined;
+  readonly loggedMessage: string | undefined;
   cancel: (() => void) | undefined;
 }
 
 /**
- * The calls that make and remove mirror pods; none rejects. What was refused is left alone for a while, then `again` is called. That
- * is a second at first, since an API server that has just started may not know yet what we may do, and in the end a minute.
+ * The calls that create and delete mirror pods; none rejects. A rejected mirror backs off, then `again` is called: one
+ * second at first, because an API server that has just started may not have loaded the RBAC rules yet, and at most one
+ * minute.
  */
-export function createMirrorCalls(
-  { kube, clock, log, made }: MirrorCallSettings,
-  again: () => void,
+export function createMirrorClient(
+  { kube, clock, log, onCreated }: MirrorClientOptions,
+  onRetry: () => void,
   signal: AbortSignal,
 ) {
   /** By the uid of the static pod. */
-  const refusals = new Map<string | undefined, Refusal>();
-  const gone = createGone(clock, again);
-  const forgetAll = () => {
-    for (const hash of refusals.keys()) forget(hash);
-    gone.forgetAll();
-  };
-  signal.addEventListener("abort", forgetAll, { once: true });
-  const isLeft = (mirror: Pod) => {
+  const rejectedMirrors = new Map<string | undefined, RejectedMirror>();
+  const recentDeletions = createRecentDeletions(clock, onRetry);
+  onAbort(signal, () => {
+    for (const hash of rejectedMirrors.keys()) forget(hash);
+    recentDeletions.forgetAll();
+  });
+  const isBackingOff = (mirror: Pod) => {
     const hash = mirroredUid(mirror);
-    return gone.has(hash) || refusals.get(hash)?.cancel !== undefined;
+    return recentDeletions.has(hash) || rejectedMirrors.get(hash)?.cancel !== undefined;
   };
 
-  function refuse(mirror: Pod, told: string | undefined): void {
+  function backOff(mirror: Pod, loggedMessage: string | undefined): void {
     const hash = mirroredUid(mirror);
-    const times = (refusals.get(hash)?.times ?? 0) + 1;
-    const delayMs = Math.min(LONGEST_REFUSED_MS, FIRST_REFUSED_MS * 2 ** Math.min(times - 1, 16));
-    const cancel = clock.wakeAt(clock.now() + delayMs, () => {
-      refusal.cancel = undefined;
-      again();
+    const times = (rejectedMirrors.get(hash)?.times ?? 0) + 1;
+    const cancel = clock.wakeAt(clock.now() + backoffMs(REJECTION_BACKOFF, times), () => {
+      rejection.cancel = undefined;
+      onRetry();
     });
-    const refusal: Refusal = { pod: fullNameOf(mirror), times, told, cancel };
-    refusals.set(hash, refusal);
+    const rejection: RejectedMirror = { pod: fullNameOf(mirror), times, loggedMessage, cancel };
+    rejectedMirrors.set(hash, rejection);
   }
 
-  function outcomeOf(mirror: Pod, error: unknown, { sentence, passing }: Trouble): MirrorOutcome {
-    if (isOutage(error) || isOfServer(error)) return { kind: "outage", error };
+  function outcomeOf(mirror: Pod, error: unknown, { logMessage, transientCode }: MirrorFailure): MirrorOutcome {
+    if (isOutage(error) || isServerUnavailable(error)) return { kind: "outage", error };
     const hash = mirroredUid(mirror);
-    const before = refusals.get(hash);
-    if (before === undefined && hasCode(error, passing)) {
-      refuse(mirror, undefined);
+    const before = rejectedMirrors.get(hash);
+    if (before === undefined && hasCode(error, transientCode)) {
+      backOff(mirror, undefined);
       return { kind: "left" };
     }
     const message = error instanceof Error ? error.message : String(error);
-    if (before?.told !== message) log.warn({ pod: fullNameOf(mirror), uid: hash, err: error }, sentence);
-    refuse(mirror, message);
+    if (before?.loggedMessage !== message) log.warn({ pod: fullNameOf(mirror), uid: hash, err: error }, logMessage);
+    backOff(mirror, message);
     return { kind: "left" };
   }
 
   function forget(hash: string | undefined): void {
-    refusals.get(hash)?.cancel?.();
-    refusals.delete(hash);
+    rejectedMirrors.get(hash)?.cancel?.();
+    rejectedMirrors.delete(hash);
   }
 
   async function remove(mirror: Pod): Promise<MirrorOutcome> {
     const { name = "", namespace, uid = "" } = mirror.metadata;
-    if (isLeft(mirror)) return { kind: "left" };
+    if (isBackingOff(mirror)) return { kind: "left" };
     try {
       await kube.delete(pods(namespace), name, { gracePeriodSeconds: 0, preconditions: { uid } }, { signal });
       forget(mirroredUid(mirror));
-      if (mirror.metadata.deletionTimestamp !== undefined && !signal.aborted) gone.note(mirroredUid(mirror));
+      if (mirror.metadata.deletionTimestamp !== undefined && !signal.aborted) recentDeletions.add(mirroredUid(mirror));
       return { kind: "removed", mirror };
     } catch (error) {
       // Another pod has its name.
       if (hasCode(error, "CONFLICT")) return { kind: "removed", mirror };
-      const why = hasCode(error, "NOT_FOUND") ? await whyNotFound(kube, mirror, error, signal) : error;
+      const why = hasCode(error, "NOT_FOUND") ? await checkNotFound(kube, mirror, error, signal) : error;
       if (why === undefined) return { kind: "removed", mirror };
-      return outcomeOf(mirror, why, NOT_REMOVED);
+      return outcomeOf(mirror, why, DELETE_FAILED);
     }
   }
 
-  async function create(wanted: Pod): Promise<MirrorOutcome> {
-    if (isLeft(wanted)) return { kind: "left" };
+  async function create(desired: Pod): Promise<MirrorOutcome> {
+    if (isBackingOff(desired)) return { kind: "left" };
     try {
-      const mirror = readPod(await kube.create(pods(wanted.metadata.namespace), wanted, { signal }));
-      forget(mirroredUid(wanted));
-      made(mirror);
+      const mirror = decodePod(await kube.create(pods(desired.metadata.namespace), desired, { signal }));
+      forget(mirroredUid(desired));
+      onCreated(mirror);
       return { kind: "made", mirror };
     } catch (error) {
-      return outcomeOf(wanted, error, NOT_MADE);
+      return outcomeOf(desired, error, CREATE_FAILED);
     }
   }
 
   return {
-    /** Tries all of the plan at once. It holds all that is to be done, so nothing is remembered of any other mirror. */
-    async carryOut(plan: MirrorPlan): Promise<readonly MirrorOutcome[]> {
+    /** Performs the whole plan concurrently. Mirrors that are not in it lose their back-off. */
+    async perform(plan: MirrorPlan): Promise<readonly MirrorOutcome[]> {
       const hashes = new Set([...plan.remove, ...plan.create].map(mirroredUid));
-      for (const hash of refusals.keys()) if (!hashes.has(hash)) forget(hash);
+      for (const hash of rejectedMirrors.keys()) if (!hashes.has(hash)) forget(hash);
       return await Promise.all([...plan.remove.map(remove), ...plan.create.map(create)]);
     },
-    /** A pod of this node is gone: its name need not be waited for. Of pods of other nodes nobody tells. */
-    freed(pod: Pod) {
+    /** A pod of this node was deleted: retries mirrors of its name at once. Pods of other nodes are not watched. */
+    onNameFreed(pod: Pod) {
       const name = fullNameOf(pod);
-      for (const [hash, refusal] of refusals) if (refusal.pod === name) forget(hash);
+      for (const [hash, rejection] of rejectedMirrors) if (rejection.pod === name) forget(hash);
     },
   };
 }
 
 /**
- * Undefined where the mirror is gone. The API server looks up who may delete a pod in a memory of its own, which may not have the pod yet:
- * a mirror that was believed to be gone then would keep its name for ever. Never rejects.
+ * Undefined if the mirror is really gone. The API server authorises a delete with its own cache, which may not have the
+ * pod yet and then returns NOT_FOUND; treating that mirror as deleted would leave it in the API for ever. Never
+ * rejects.
  */
-async function whyNotFound(
-  kube: MirrorCallSettings["kube"],
+async function checkNotFound(
+  kube: MirrorClientOptions["kube"],
   { metadata }: Pod,
-  refusal: unknown,
+  rejection: unknown,
   signal: AbortSignal,
 ): Promise<unknown> {
   try {
-    const now = readPod(await kube.get(pods(metadata.namespace), metadata.name ?? "", { signal }));
-    return now.metadata.uid === metadata.uid ? refusal : undefined;
+    const now = decodePod(await kube.get(pods(metadata.namespace), metadata.name ?? "", { signal }));
+    return now.metadata.uid === metadata.uid ? rejection : undefined;
   } catch (error) {
     return hasCode(error, "NOT_FOUND") ? undefined : error;
   }
 }
 
-/** Mirrors that somebody has deleted a moment ago, by the uid of the static pod; `again` is called when the moment is over. */
-function createGone(clock: Clock, again: () => void) {
+/** Mirrors that a user has just deleted, by the static pod's uid. Calls `again` when one may be created again. */
+function createRecentDeletions(clock: Clock, onRetry: () => void) {
   const cancels = new Map<string | undefined, () => void>();
   return {
     has: (hash: string | undefined) => cancels.has(hash),
-    note(hash: string | undefined): void {
+    add(hash: string | undefined): void {
       if (cancels.has(hash)) return;
       const end = () => {
         cancels.delete(hash);
-        again();
+        onRetry();
       };
-      cancels.set(hash, clock.wakeAt(clock.now() + GONE_FOR_MS, end));
+      cancels.set(hash, clock.wakeAt(clock.now() + ABSENT_FOR_MS, end));
     },
     forgetAll(): void {
       for (const cancel of cancels.values()) cancel();

@@ -3,13 +3,13 @@ import { KubeError } from "../../../kube/error.ts";
 import { pods } from "../../../kube/resource.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { FakeClock, rest } from "../../../test/fakes/clock.ts";
+import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
 import { FakeKube } from "../../../test/fakes/kube.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import { createMirrorPods } from "./mirror.ts";
 
-const wanted = (name: string, uid: string): DesiredPod => ({
+const desiredPod = (name: string, uid: string): DesiredPod => ({
   uid: uid as PodUid,
   pod: {
     metadata: { uid, name, namespace: "shop", annotations: { "kubernetes.io/config.hash": uid } },
@@ -20,8 +20,8 @@ const wanted = (name: string, uid: string): DesiredPod => ({
   revision: 0,
 });
 
-/** A node `n` with static pods, whose pods in the API are followed. */
-async function createScene() {
+/** A node `n` with static pods, and a watch of its pods in the API. */
+async function createFixture() {
   const clock = new FakeClock();
   const log = new FakeLog();
   const kube = new FakeKube({ clock });
@@ -33,242 +33,258 @@ async function createScene() {
     clock,
     log,
     desired: () => desired.values(),
-    isComplete: () => true,
-    made: ({ metadata }) => made.push(metadata.name),
+    areSourcesReady: () => true,
+    onCreated: ({ metadata }) => made.push(metadata.name),
   });
   const end = new AbortController();
   const listener = {
-    replaced(all: readonly Pod[], resourceVersion: string, hasGoneBack: boolean) {
-      for (const pod of all) mirrors.seen(pod, { resourceVersion, hasGoneBack });
-      mirrors.complete();
+    onReplaced(all: readonly Pod[], resourceVersion: string, isRolledBack: boolean) {
+      for (const pod of all) mirrors.onObserved(pod, { resourceVersion, isRolledBack });
+      mirrors.onListed();
     },
-    changed: (kind: string, pod: Pod) => (kind === "deleted" ? mirrors.gone(pod) : mirrors.seen(pod)),
-    away: () => {},
-    back: mirrors.back,
+    onChanged: (kind: string, pod: Pod) => (kind === "deleted" ? mirrors.onDeleted(pod) : mirrors.onObserved(pod)),
+    onOutage: () => {},
+    onRecovered: mirrors.onRecovery,
   };
   const start = async () => {
-    void kube.follow(pods(), { fieldSelector: "spec.nodeName=n" }, listener, end.signal);
-    await rest();
+    void kube.listAndWatch(pods(), { fieldSelector: "spec.nodeName=n" }, listener, end.signal);
+    await settlePromises();
   };
-  const want = async (...all: readonly DesiredPod[]) => {
+  const setDesired = async (...all: readonly DesiredPod[]) => {
     desired.clear();
     for (const each of all) desired.set(each.uid, each);
-    mirrors.look();
-    await rest();
+    mirrors.reconcile();
+    await settlePromises();
   };
   const shown = async () =>
     (await kube.user.list(pods(), {})).items.map(
       ({ metadata }) => `${metadata.name}#${metadata.annotations?.["kubernetes.io/config.mirror"]}`,
     );
-  const told = () => kube.calls.splice(0).filter((call) => !call.startsWith("watch") && !call.startsWith("list"));
-  return { clock, log, kube, mirrors, made, start, want, shown, told, end: () => end.abort() };
+  const requests = () => kube.calls.splice(0).filter((call) => !call.startsWith("watch") && !call.startsWith("list"));
+  return {
+    clock,
+    log,
+    kube,
+    mirrors,
+    made,
+    start,
+    want: setDesired,
+    shown,
+    reported: requests,
+    end: () => end.abort(),
+  };
 }
 
-test("a mirror is made when the node is there and what the API has was seen, and once", async () => {
-  const { mirrors, made, start, want, shown, told } = await createScene();
-  await want(wanted("web", "1"));
-  mirrors.node("node-uid");
-  await rest();
+test("a mirror is created once, after the node exists and the pods were listed", async () => {
+  const { mirrors, made, start, want: setDesired, shown, reported } = await createFixture();
+  await setDesired(desiredPod("web", "1"));
+  mirrors.setNodeUid("node-uid");
+  await settlePromises();
   expect(await shown()).toEqual([]);
   await start();
   expect([await shown(), made]).toEqual([["web#1"], ["web"]]);
-  mirrors.look();
-  await rest();
-  expect(told()).toEqual(["create pods/shop"]);
+  mirrors.reconcile();
+  await settlePromises();
+  expect(reported()).toEqual(["create pods/shop"]);
 });
 
-test("deleting a mirror brings it back, after a moment for whoever waits until it is gone", async () => {
-  const { clock, kube, mirrors, start, want, shown, told } = await createScene();
-  mirrors.node("node-uid");
+test("a deleted mirror is created again, after a second for clients that wait for its deletion", async () => {
+  const { clock, kube, mirrors, start, want: setDesired, shown, reported } = await createFixture();
+  mirrors.setNodeUid("node-uid");
   await start();
-  await want(wanted("web", "1"));
-  told();
+  await setDesired(desiredPod("web", "1"));
+  reported();
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
-  await rest();
+  await settlePromises();
   expect(await shown()).toEqual(["web#1"]);
-  const { timers } = clock;
+  const { pendingTimers } = clock;
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
   await clock.advance(900);
   expect(await shown()).toEqual([]);
   await clock.advance(200);
-  expect([await shown(), clock.timers]).toEqual([["web#1"], timers]);
-  expect(told()).toEqual(["create pods/shop", "delete pods/shop/web", "create pods/shop"]);
+  expect([await shown(), clock.pendingTimers]).toEqual([["web#1"], pendingTimers]);
+  expect(reported()).toEqual(["create pods/shop", "delete pods/shop/web", "create pods/shop"]);
 });
 
-test("a manifest that changes has another mirror, and one that is gone has none", async () => {
-  const { mirrors, start, want, shown } = await createScene();
-  mirrors.node("node-uid");
+test("a changed manifest gets a new mirror, and a removed one loses its mirror", async () => {
+  const { mirrors, start, want: setDesired, shown } = await createFixture();
+  mirrors.setNodeUid("node-uid");
   await start();
-  await want(wanted("web", "1"));
-  await want(wanted("web", "2"));
+  await setDesired(desiredPod("web", "1"));
+  await setDesired(desiredPod("web", "2"));
   expect(await shown()).toEqual(["web#2"]);
-  await want();
+  await setDesired();
   expect(await shown()).toEqual([]);
 });
 
-test("a mirror that was on its way out before the server was restored from a backup is seen to be there", async () => {
-  const { clock, kube, mirrors, start, want, shown, end } = await createScene();
-  mirrors.node("node-uid");
+test("a mirror that was being deleted before the server was restored from a backup is kept", async () => {
+  const { clock, kube, mirrors, start, want: setDesired, shown, end } = await createFixture();
+  mirrors.setNodeUid("node-uid");
   await start();
-  await want(wanted("web", "1"));
+  await setDesired(desiredPod("web", "1"));
   const finalizers = ["example.com/hold"];
   await kube.user.patch(pods("shop"), "web", { type: "merge", body: { metadata: { finalizers } } });
-  const restore = kube.backup();
+  const restore = kube.takeSnapshot();
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
-  await rest();
+  await settlePromises();
   restore();
   for (let minute = 0; minute < 10; minute += 1) await clock.advance(60_000);
   await kube.user.patch(pods("shop"), "web", { type: "merge", body: { metadata: { finalizers: null } } });
-  await want(wanted("web", "2"));
+  await setDesired(desiredPod("web", "2"));
   expect(await shown()).toEqual(["web#2"]);
   mirrors.stop();
   end();
 });
 
-test("a mirror that an API server which lags behind does not find is removed all the same, once it does", async () => {
-  const { clock, kube, log, mirrors, start, want, shown, told } = await createScene();
-  mirrors.node("node-uid");
+test("a mirror that a lagging API server does not find at first is deleted later", async () => {
+  const { clock, kube, log, mirrors, start, want: setDesired, shown, reported } = await createFixture();
+  mirrors.setNodeUid("node-uid");
   await start();
-  await want(wanted("web", "1"));
-  told();
+  await setDesired(desiredPod("web", "1"));
+  reported();
   kube.failures = { delete: [new KubeError("NOT_FOUND", 'pods "web" not found', { status: 404 })] };
-  await want(wanted("web", "2"));
-  expect(told().slice(0, 2)).toEqual(["delete pods/shop/web", "get pods/shop/web"]);
+  await setDesired(desiredPod("web", "2"));
+  expect(reported().slice(0, 2)).toEqual(["delete pods/shop/web", "get pods/shop/web"]);
   await clock.advance(10_000);
-  expect([await shown(), log.told()]).toEqual([["web#2"], []]);
+  expect([await shown(), log.takeLines()]).toEqual([["web#2"], []]);
 });
 
-test("a mirror whose making is answered by what is no pod is known when its watch shows it", async () => {
-  const { clock, kube, mirrors, made, start, want, shown, told } = await createScene();
-  mirrors.node("node-uid");
+test("a mirror whose create response is invalid is known once the watch shows it", async () => {
+  const { clock, kube, mirrors, made, start, want: setDesired, shown, reported } = await createFixture();
+  mirrors.setNodeUid("node-uid");
   await start();
   const { create } = kube;
   kube.create = async (resource, object, options) => {
     const answer = await create(resource, object, options);
     return answer.metadata.name === "odd" ? { ...answer, spec: { containers: 7 } } : answer;
   };
-  await want(wanted("odd", "1"), wanted("web", "2"));
+  await setDesired(desiredPod("odd", "1"), desiredPod("web", "2"));
   expect([await shown(), made]).toEqual([["odd#1", "web#2"], ["web"]]);
-  told();
+  reported();
   await clock.advance(60_000);
-  await want();
-  expect([await shown(), told()]).toEqual([[], ["delete pods/shop/odd", "delete pods/shop/web"]]);
+  await setDesired();
+  expect([await shown(), reported()]).toEqual([[], ["delete pods/shop/odd", "delete pods/shop/web"]]);
 });
 
-test("in an outage it is tried again, and at once when it is over", async () => {
-  const { clock, kube, log, mirrors, start, want, shown, told } = await createScene();
-  mirrors.node("node-uid");
+test("a create that fails in an outage is retried, and at once after the outage", async () => {
+  const { clock, kube, log, mirrors, start, want: setDesired, shown, reported } = await createFixture();
+  mirrors.setNodeUid("node-uid");
   await start();
   kube.failures = { create: Array.from({ length: 20 }, () => new KubeError("UNREACHABLE", "refused")) };
-  await want(wanted("web", "1"));
+  await setDesired(desiredPod("web", "1"));
   await clock.advance(10_000);
-  expect(told().length).toBeLessThan(12);
+  expect(reported().length).toBeLessThan(12);
   kube.failures = {};
-  mirrors.back();
-  await rest();
-  expect([await shown(), log.told()]).toEqual([["web#1"], []]);
+  mirrors.onRecovery();
+  await settlePromises();
+  expect([await shown(), log.takeLines()]).toEqual([["web#1"], []]);
 });
 
-test("a mirror that is refused is asked for less and less often, said once, and holds up no other", async () => {
-  const { clock, kube, log, mirrors, start, want, shown, told } = await createScene();
-  mirrors.node("node-uid");
+test("a rejected mirror backs off, is logged once, and blocks no other", async () => {
+  const { clock, kube, log, mirrors, start, want: setDesired, shown, reported } = await createFixture();
+  mirrors.setNodeUid("node-uid");
   await start();
   let isRefused = true;
   kube.before.create = () => {
     if (isRefused) throw new KubeError("FORBIDDEN", "no", { status: 403 });
   };
-  await want(wanted("web", "1"));
-  told();
+  await setDesired(desiredPod("web", "1"));
+  reported();
   await clock.advance(900);
-  mirrors.look();
-  await rest();
-  expect(told()).toHaveLength(0);
+  mirrors.reconcile();
+  await settlePromises();
+  expect(reported()).toHaveLength(0);
   await clock.advance(299_100);
-  expect(told()).toHaveLength(9);
+  expect(reported()).toHaveLength(9);
   isRefused = false;
-  await want(wanted("web", "1"), wanted("db", "2"));
+  await setDesired(desiredPod("web", "1"), desiredPod("db", "2"));
   expect(await shown()).toEqual(["db#2"]);
   await clock.advance(60_000);
   expect((await shown()).toSorted()).toEqual(["db#2", "web#1"]);
-  expect(log.told()).toHaveLength(1);
+  expect(log.takeLines()).toHaveLength(1);
 });
 
-test("a mirror that an API server refuses right after its start is there a second later", async () => {
-  const { clock, kube, mirrors, start, want, shown } = await createScene();
-  mirrors.node("node-uid");
+test("a mirror forbidden by a server that has just started is created a second later", async () => {
+  const { clock, kube, mirrors, start, want: setDesired, shown } = await createFixture();
+  mirrors.setNodeUid("node-uid");
   await start();
   kube.failures = { create: [new KubeError("FORBIDDEN", "not yet", { status: 403 })] };
-  await want(wanted("web", "1"));
+  await setDesired(desiredPod("web", "1"));
   await clock.advance(1_000);
   expect(await shown()).toEqual(["web#1"]);
 });
 
-test("a name that another pod has is left to it until it is free", async () => {
-  const { kube, mirrors, start, want, shown, told } = await createScene();
+test("a mirror waits while another pod of the node has its name", async () => {
+  const { kube, mirrors, start, want: setDesired, shown, reported } = await createFixture();
   const spec = { containers: [{ name: "a", image: "i" }], nodeName: "n" };
   await kube.user.create(pods("shop"), { metadata: { name: "web", namespace: "shop" }, spec });
-  mirrors.node("node-uid");
+  mirrors.setNodeUid("node-uid");
   await start();
-  await want(wanted("web", "1"));
-  expect([await shown(), told()]).toEqual([["web#undefined"], ["create pods/shop"]]);
+  await setDesired(desiredPod("web", "1"));
+  expect([await shown(), reported()]).toEqual([["web#undefined"], ["create pods/shop"]]);
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
-  await rest();
+  await settlePromises();
   expect(await shown()).toEqual(["web#1"]);
 });
 
-test("a name that a pod elsewhere has, of which no watch tells, is asked for again and told of once", async () => {
-  const { clock, kube, log, mirrors, start, want, shown, told } = await createScene();
+test("a create whose name a pod of another node has is retried, and logged once", async () => {
+  const { clock, kube, log, mirrors, start, want: setDesired, shown, reported } = await createFixture();
   const spec = { containers: [{ name: "a", image: "i" }] };
   await kube.user.create(pods("shop"), { metadata: { name: "web", namespace: "shop" }, spec });
-  mirrors.node("node-uid");
+  mirrors.setNodeUid("node-uid");
   await start();
-  await want(wanted("web", "1"));
+  await setDesired(desiredPod("web", "1"));
   await clock.advance(300_000);
-  expect([told().length, log.told()]).toEqual([10, ["warn: a static pod cannot be shown in the API"]]);
+  expect([reported().length, log.takeLines()]).toEqual([10, ["warn: cannot create a mirror pod"]]);
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
   await clock.advance(60_000);
   expect(await shown()).toEqual(["web#1"]);
 });
 
-test("a name that turns out to be our own mirror's is no trouble", async () => {
-  const { clock, kube, log, mirrors, want, start, shown, told } = await createScene();
-  mirrors.node("node-uid");
+test("a create whose name our own mirror has is not logged", async () => {
+  const { clock, kube, log, mirrors, want: setDesired, start, shown, reported } = await createFixture();
+  mirrors.setNodeUid("node-uid");
   await start();
-  const { timers } = clock;
+  const { pendingTimers } = clock;
   kube.after.create = () => {
     throw new KubeError("ALREADY_EXISTS", "pods web already exists", { status: 409 });
   };
-  await want(wanted("web", "1"));
-  expect([await shown(), log.told(), told(), clock.timers]).toEqual([["web#1"], [], ["create pods/shop"], timers]);
+  await setDesired(desiredPod("web", "1"));
+  expect([await shown(), log.takeLines(), reported(), clock.pendingTimers]).toEqual([
+    ["web#1"],
+    [],
+    ["create pods/shop"],
+    pendingTimers,
+  ]);
 });
 
-test("what was refused is forgotten with its manifest", async () => {
-  const { clock, kube, log, mirrors, start, want, told } = await createScene();
-  mirrors.node("node-uid");
+test("removing a manifest clears the back-off of its mirror", async () => {
+  const { clock, kube, log, mirrors, start, want: setDesired, reported } = await createFixture();
+  mirrors.setNodeUid("node-uid");
   await start();
-  const { timers } = clock;
+  const { pendingTimers } = clock;
   kube.before.create = () => {
     throw new KubeError("FORBIDDEN", "no", { status: 403 });
   };
-  await want(wanted("web", "1"));
+  await setDesired(desiredPod("web", "1"));
   await clock.advance(60_000);
-  await want();
-  expect([clock.timers, log.told().length]).toEqual([timers, 1]);
-  told();
-  await want(wanted("web", "1"));
+  await setDesired();
+  expect([clock.pendingTimers, log.takeLines().length]).toEqual([pendingTimers, 1]);
+  reported();
+  await setDesired(desiredPod("web", "1"));
   await clock.advance(1_000);
-  expect([told().length, log.told().length]).toEqual([2, 1]);
+  expect([reported().length, log.takeLines().length]).toEqual([2, 1]);
 });
 
-test("who has stopped leaves no timer", async () => {
-  const { clock, kube, mirrors, start, want, end } = await createScene();
-  mirrors.node("node-uid");
+test("after stop no timer is left", async () => {
+  const { clock, kube, mirrors, start, want: setDesired, end } = await createFixture();
+  mirrors.setNodeUid("node-uid");
   await start();
   kube.failures = { create: [new KubeError("UNREACHABLE", "refused")] };
-  await want(wanted("web", "1"));
+  await setDesired(desiredPod("web", "1"));
   mirrors.stop();
   end();
   await mirrors.settled();
-  await rest();
-  expect(clock.timers).toBe(0);
+  await settlePromises();
+  expect(clock.pendingTimers).toBe(0);
 });

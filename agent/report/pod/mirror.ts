@@ -1,123 +1,112 @@
+import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
-import { type AsOf, isNews, mirroredUid } from "../../decide/sources/api-pod.ts";
+import { type ListSnapshot, replaces } from "../../decide/sources/api-object.ts";
+import { mirroredUid } from "../../decide/sources/api-pod.ts";
 import { planMirrors } from "../../decide/sources/mirror.ts";
 import { retryAfterMs } from "../retry.ts";
-import { createMirrorCalls, type MirrorCallSettings } from "./mirror-client.ts";
+import { createMirrorClient, type MirrorClientOptions } from "./mirror-client.ts";
 
-/** Shows the static pods of this node in the API. Nothing waits for it, and none of it throws. */
+/** Maintains a mirror pod in the API for each static pod of this node. Works in the background; never throws. */
 export interface MirrorPods {
-  /** A static pod has come, has to end, or is gone; or every source has spoken. */
-  look(): void;
-  /** This node is in the API, under this uid; undefined when it is not any more, or is about to go. */
-  node(uid: string | undefined): void;
-  /** A pod of this node as the API server has it; only mirror pods count. `asOf`: the complete list that it was in. */
-  seen(pod: Pod, asOf?: AsOf): void;
-  gone(pod: Pod): void;
-  /** Everything that the API server has was seen. */
-  complete(): void;
-  /** The API server answers again. */
-  back(): void;
+  /** A static pod was added, terminates or was removed, or all sources became ready. */
+  reconcile(): void;
+  /** The uid of this node's Node object; undefined if it is absent or about to be deleted. */
+  setNodeUid(uid: string | undefined): void;
+  /**
+   * A pod of this node in the API; pods other than mirrors are ignored. `asOf`: the complete list that contained it.
+   */
+  onObserved(pod: Pod, asOf?: ListSnapshot): void;
+  onDeleted(pod: Pod): void;
+  /** The initial list of pods was received. */
+  onListed(): void;
+  /** The API server is reachable again. */
+  onRecovery(): void;
   settled(): Promise<void>;
   stop(): void;
 }
 
-export interface MirrorPodsSettings extends MirrorCallSettings {
+export interface MirrorPodsOptions extends MirrorClientOptions {
   readonly nodeName: string;
   readonly desired: () => Iterable<DesiredPod>;
-  /** Every source of pods has spoken. */
-  readonly isComplete: () => boolean;
+  /** Whether all pod sources are ready (the kubelet's SourcesReady). */
+  readonly areSourcesReady: () => boolean;
 }
 
-/** Looks at what static pods there are and what the API shows of them, and does what is missing, until nothing is. */
-export function createMirrorPods(settings: MirrorPodsSettings): MirrorPods {
-  const { nodeName, clock, desired, isComplete } = settings;
+/** Compares the static pods with their mirrors and creates or deletes mirrors until they match. */
+export function createMirrorPods(settings: MirrorPodsOptions): MirrorPods {
+  const { nodeName, clock, desired, areSourcesReady } = settings;
   const mirrors = new Map<string | undefined, Pod>();
   const stopping = new AbortController();
-  const calls = createMirrorCalls(settings, look, stopping.signal);
+  const calls = createMirrorClient(settings, reconcile, stopping.signal);
   let nodeUid: string | undefined;
-  let isSeen = false;
-  let isDirty = false;
-  let working: Promise<void> | undefined;
-  const outage = createOutage(clock, look);
+  let isListed = false;
+  const worker = createCoalescingWorker(work);
+  const backOff = createBackOff(clock, reconcile);
 
-  function look(): void {
-    isDirty = true;
-    if (stopping.signal.aborted || outage.isWaiting() || !isSeen) return;
-    working ??= work().finally(() => {
-      working = undefined;
-      // What came after the last look found us at work, and left it to us.
-      if (isDirty) look();
-    });
+  function reconcile(): void {
+    worker.wake();
   }
 
   /** Never rejects. */
   async function work(): Promise<void> {
-    await Promise.resolve();
-    while (isDirty && !stopping.signal.aborted) {
-      isDirty = false;
-      const node = nodeUid === undefined ? undefined : { name: nodeName, uid: nodeUid };
-      const plan = planMirrors({ desired: desired(), mirrors: mirrors.values(), node, isComplete: isComplete() });
-      const outcomes = await calls.carryOut(plan);
-      for (const outcome of outcomes) {
-        if (outcome.kind === "made") keep(outcome.mirror);
-        if (outcome.kind === "removed") lose(outcome.mirror);
-      }
-      const failed = outcomes.find((outcome) => outcome.kind === "outage");
-      if (failed !== undefined && !stopping.signal.aborted) {
-        isDirty = false;
-        outage.wait(failed.error);
-      } else outage.over();
+    if (stopping.signal.aborted || backOff.isWaiting() || !isListed) return;
+    const node = nodeUid === undefined ? undefined : { name: nodeName, uid: nodeUid };
+    const input = { desired: desired(), mirrors: mirrors.values(), node, areSourcesReady: areSourcesReady() };
+    const outcomes = await calls.perform(planMirrors(input));
+    for (const outcome of outcomes) {
+      if (outcome.kind === "made") store(outcome.mirror);
+      if (outcome.kind === "removed") drop(outcome.mirror);
     }
+    const failed = outcomes.find((outcome) => outcome.kind === "outage");
+    if (failed !== undefined && !stopping.signal.aborted) backOff.wait(failed.error);
+    else backOff.reset();
   }
 
-  function keep(mirror: Pod, asOf?: AsOf): void {
+  function store(mirror: Pod, asOf?: ListSnapshot): void {
     const known = mirrors.get(mirror.metadata.uid);
-    if (!isNews(mirror.metadata.resourceVersion, known?.metadata.resourceVersion, asOf)) return;
+    if (!replaces(mirror.metadata.resourceVersion, known?.metadata.resourceVersion, asOf)) return;
     mirrors.set(mirror.metadata.uid, mirror);
-    isDirty = true;
+    reconcile();
   }
 
-  function lose(mirror: Pod): void {
-    if (mirrors.delete(mirror.metadata.uid)) isDirty = true;
+  function drop(mirror: Pod): void {
+    if (mirrors.delete(mirror.metadata.uid)) reconcile();
   }
 
   return {
-    look,
-    node(uid) {
+    reconcile,
+    setNodeUid(uid) {
       if (uid === nodeUid) return;
       nodeUid = uid;
-      look();
+      reconcile();
     },
-    seen(pod, asOf) {
-      if (mirroredUid(pod) !== undefined) keep(pod, asOf);
-      if (isDirty) look();
+    onObserved(pod, asOf) {
+      if (mirroredUid(pod) !== undefined) store(pod, asOf);
     },
-    gone(pod) {
-      lose(pod);
-      calls.freed(pod);
-      look();
+    onDeleted(pod) {
+      drop(pod);
+      calls.onNameFreed(pod);
+      reconcile();
     },
-    complete() {
-      isSeen = true;
-      look();
+    onListed() {
+      isListed = true;
+      reconcile();
     },
-    back() {
-      outage.over();
-      look();
+    onRecovery() {
+      backOff.reset();
+      reconcile();
     },
-    async settled() {
-      while (working !== undefined) await working;
-    },
+    settled: () => worker.settled(),
     stop() {
       stopping.abort();
-      outage.over();
+      backOff.reset();
     },
   };
 }
 
-/** While the API server cannot be reached one timer waits for it, longer each time. */
-function createOutage(clock: MirrorPodsSettings["clock"], again: () => void) {
+/** Delays the next attempt for all mirror pods, longer after each failure. `again` makes the attempt. */
+function createBackOff(clock: MirrorPodsOptions["clock"], again: () => void) {
   let failures = 0;
   let cancel: (() => void) | undefined;
   return {
@@ -129,7 +118,7 @@ function createOutage(clock: MirrorPodsSettings["clock"], again: () => void) {
         again();
       });
     },
-    over() {
+    reset() {
       failures = 0;
       cancel?.();
       cancel = undefined;

@@ -1,341 +1,192 @@
-import { createTold, type Told } from "../../../host/async/event-source.ts";
-import type { Clock } from "../../../host/clock.ts";
-import type { Log } from "../../../host/log.ts";
-import type { Kube } from "../../../kube/client.ts";
-import { KubeError } from "../../../kube/error.ts";
-import { pods } from "../../../kube/resource.ts";
+import { type BackoffOptions, backoffMs } from "../../../host/async/backoff.ts";
+import { createLogOnce, type LogOnce } from "../../../host/async/log-once.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { isSameValue } from "../../../proto/kubernetes/semantic-equal.ts";
-import { fullNameOf } from "../../decide/pod/desired.ts";
+import { isSemanticallyEqual } from "../../../proto/kubernetes/semantic-equal.ts";
 import type { StageKind } from "../../decide/pod/stage.ts";
-import { isLater, isTerminal } from "../../decide/sources/api-pod.ts";
+import { isTerminal } from "../../decide/sources/api-pod.ts";
 import {
-  changesReadiness,
-  deletionDue,
-  endPatch,
-  mayWait,
+  isDeletionDue,
+  mayBeDelayed,
+  phaseOnlyPatch,
   type StatusPatch,
   statusPatch,
 } from "../../decide/status/status-patch.ts";
-import { hasCode, isOutage, retryAfterMs } from "../retry.ts";
-import { readPod } from "./decode-pod.ts";
 
-export interface PodStatusSettings {
-  readonly kube: Pick<Kube, "get" | "patch" | "delete">;
-  readonly clock: Clock;
-  readonly log: Log;
-  /** From 0 up to 1, for jitter. */
-  readonly random: () => number;
-  /** Nothing on the node will tell the last word on a pod any more: it has to be kept. Resolves when it is; never rejects. */
-  readonly keepLast: (uid: PodUid, status: PodStatus) => Promise<void>;
-}
-
-/** The latest word on one pod, and how far it was told. */
-export interface Slot {
+/** The latest status of one pod, and what the API server has of it. */
+export interface PendingStatus {
   readonly uid: PodUid;
-  wanted: PodStatus | undefined;
+  status: PodStatus | undefined;
   stage: StageKind;
-  /** As the API server last showed it, by its watch or by an answer, whichever is later. */
+  /** The latest API object, from the watch or from a response. */
   api: Pod | undefined;
-  work: Promise<void> | undefined;
-  /** Something has changed since what to send was last looked at. */
-  isDirty: boolean;
   cancelRetry: (() => void) | undefined;
-  /** Of the time when something that is left alone for now is looked at again. A new word does not wait for it. */
-  cancelLook: (() => void) | undefined;
+  /** Cancels the timer for a delayed patch. A new status does not wait for it. */
+  cancelDelay: (() => void) | undefined;
   failures: number;
-  /** What was made out last to be sent, and of what: it is asked for several times a call. */
-  made: { readonly api: Pod; readonly wanted: PodStatus; readonly patch: StatusPatch | undefined } | undefined;
-  /** What the server took, and had to be said again as it was. */
-  idle: string | undefined;
-  /** What the server did not take, as it was, and until when it is not sent again. */
-  refused: ReadonlyMap<string, number>;
-  /** The word that the server took last, how often in a row, and when. */
-  taken: { readonly wanted: PodStatus; readonly times: number; readonly at: number } | undefined;
-  /** Since when no more is to be told than what may wait for the next word. */
-  waitsSince: number | undefined;
-  /** A patch that nobody has answered may have been carried out, so that `api` may be older than what we have said ourselves. */
-  isUnsure: boolean;
-  /** The pod of the API that we have removed. */
-  removedUid: string | undefined;
-  readonly told: Told;
+  /** The cached patch and its inputs: a call computes it several times. */
+  cachedPatch: { readonly api: Pod; readonly status: PodStatus; readonly patch: StatusPatch | undefined } | undefined;
+  /** The last patch that the server accepted without changing the object; it is not sent again. */
+  ineffectivePatch: string | undefined;
+  /** Rejected patches, and until when each is not sent again. */
+  rejectedPatches: ReadonlyMap<string, number>;
+  /** The last accepted status, how often in a row it was accepted, and when. */
+  accepted: { readonly status: PodStatus; readonly times: number; readonly at: number } | undefined;
+  /** Since when only changes are pending that may wait to be merged with the next status. */
+  deferredSince: number | undefined;
+  /** A patch without a response may have been applied, so `api` may be older than our own write. */
+  mayApiBeStale: boolean;
+  /** The uid of the API pod that we have deleted. */
+  deletedUid: string | undefined;
+  readonly loggedErrors: LogOnce;
 }
 
-/** Made anew when its turn has come. */
+/** Recomputed when flow control lets the request through. */
 interface PatchCall {
   readonly kind: "patch";
   readonly api: Pod;
   patch: StatusPatch;
-  wanted: PodStatus;
+  status: PodStatus;
 }
 
-type Call = PatchCall | { readonly kind: "look"; readonly api: Pod } | { readonly kind: "delete"; readonly api: Pod };
+/** One request about the pod: write its status, read it, or delete it. */
+export type StatusCall =
+  | PatchCall
+  | { readonly kind: "look"; readonly api: Pod }
+  | { readonly kind: "delete"; readonly api: Pod };
 
-/** Changes nothing. */
-const NO_NEWS: StatusPatch = { status: {} };
+/** A patch that changes nothing. */
+const EMPTY_PATCH: StatusPatch = { status: {} };
 
-const NOT_TOLD = "its status cannot be told to the API server";
-const NOT_REMOVED = "it cannot be removed from the API";
-
-/** What makes a server refuse a status may be put right there, with nobody telling us. */
-const REFUSED_MS = 300_000;
-/** Somebody who has written over a word so often will do so again. */
-const FREE_TIMES = 3;
-const FIRST_PAUSE_MS = 1_000;
-const LONGEST_PAUSE_MS = 60_000;
-/** How long what may wait for the next word does: one request instead of two for most pods that start, and for most that end. */
-const NEXT_WORD_MS = 1_000;
-/** A word that has stood for so long is said again at once. */
-const ROW_MS = 300_000;
-
+/** A rejected patch is retried after this time: the cause may be fixed on the server without any event for us. */
+const REJECTED_RETRY_MS = 300_000;
+/** This many repetitions are sent without delay; after that another writer evidently keeps overwriting the status. */
+const REPEATS_WITHOUT_DELAY = 3;
+const REPEAT_BACKOFF: BackoffOptions = { firstMs: 1_000, maxMs: 60_000 };
 /**
- * Sends what a slot still has to tell, one call after the other, until there is nothing more; what fails is sent again later, as the
- * slot is then. The function returned begins that, unless it is under way or has to wait. It never throws.
+ * How long minor changes wait to be merged with the next status: one request instead of two for most pod starts and
+ * ends.
  */
-export function createSlotWork(settings: PodStatusSettings, stopping: AbortSignal): (slot: Slot) => void {
-  const { clock, random } = settings;
+const DEFER_MS = 1_000;
+/** A status that lasted this long before it was overwritten is sent again at once. */
+const REPEAT_WINDOW_MS = 300_000;
 
-  function wake(slot: Slot): void {
-    if (stopping.aborted || slot.cancelRetry !== undefined) return;
-    slot.isDirty = true;
-    slot.work ??= work(slot).finally(() => {
-      slot.work = undefined;
-      // What has come between the last look and this line found work under way, and left it to us.
-      if (slot.isDirty) wake(slot);
-    });
-  }
-
-  /** Never rejects. */
-  async function work(slot: Slot): Promise<void> {
-    await Promise.resolve();
-    for (;;) {
-      slot.isDirty = false;
-      slot.cancelLook?.();
-      slot.cancelLook = undefined;
-      let call: Call | undefined;
-      try {
-        const next = stopping.aborted ? undefined : nextCall(slot, clock.now());
-        if (next === undefined) return;
-        if (next.kind === "wait") return lookAgain(slot, next.until);
-        call = next;
-        await send(settings, slot, call, stopping);
-        // That it can be read is no sign that it can be written.
-        if (call.kind !== "look") {
-          slot.failures = 0;
-          slot.told.clear();
-        }
-      } catch (error) {
-        if (call === undefined) takeTrouble(settings, slot, error);
-        else await takeFailure(settings, slot, call, error, stopping);
-        if (slot.failures > 0) return waitToRetry(slot, error);
-      }
-    }
-  }
-
-  function lookAgain(slot: Slot, at: number): void {
-    slot.cancelLook = clock.wakeAt(at, () => {
-      slot.cancelLook = undefined;
-      wake(slot);
-    });
-  }
-
-  function waitToRetry(slot: Slot, error: unknown): void {
-    slot.isDirty = false;
-    if (stopping.aborted) return;
-    const delayMs = retryAfterMs(slot.failures, error) * (1 + random() / 2);
-    slot.cancelRetry = clock.wakeAt(clock.now() + delayMs, () => {
-      slot.cancelRetry = undefined;
-      wake(slot);
-    });
-  }
-
-  return wake;
-}
-
-/** A pod of which nothing was told yet. */
-export function emptySlot(uid: PodUid): Slot {
+/** The initial state of a pod. */
+export function emptyPendingStatus(uid: PodUid): PendingStatus {
   return {
     uid,
-    wanted: undefined,
+    status: undefined,
     stage: "syncing",
     api: undefined,
-    work: undefined,
-    isDirty: false,
     cancelRetry: undefined,
-    cancelLook: undefined,
+    cancelDelay: undefined,
     failures: 0,
-    made: undefined,
-    idle: undefined,
-    refused: new Map(),
-    taken: undefined,
-    waitsSince: undefined,
-    isUnsure: false,
-    removedUid: undefined,
-    told: createTold(),
+    cachedPatch: undefined,
+    ineffectivePatch: undefined,
+    rejectedPatches: new Map(),
+    accepted: undefined,
+    deferredSince: undefined,
+    mayApiBeStale: false,
+    deletedUid: undefined,
+    loggedErrors: createLogOnce(),
   };
 }
 
-/** What was said of a life that is over does not bear on the next one. What the API server has stays known. */
-export function emptyWord(): Pick<Slot, "wanted" | "stage" | "failures" | "idle" | "refused" | "taken" | "waitsSince"> {
-  const { wanted, stage, failures, idle, refused, taken, waitsSince } = emptySlot("" as PodUid);
-  return { wanted, stage, failures, idle, refused, taken, waitsSince };
+/** Resets the state of an ended pod before the next one under the same uid; the known API object stays. */
+export function resetPending(pending: PendingStatus): void {
+  const empty = emptyPendingStatus(pending.uid);
+  pending.status = empty.status;
+  pending.stage = empty.stage;
+  pending.failures = empty.failures;
+  pending.ineffectivePatch = empty.ineffectivePatch;
+  pending.rejectedPatches = empty.rejectedPatches;
+  pending.accepted = empty.accepted;
+  pending.deferredSince = empty.deferredSince;
 }
 
-function nextCall(slot: Slot, now: number): Call | { readonly kind: "wait"; readonly until: number } | undefined {
-  const { wanted, api, stage, removedUid } = slot;
-  if (wanted === undefined || api === undefined) return undefined;
-  if (slot.isUnsure) return { kind: "look", api };
-  const whole = patchOf(slot, api, wanted, now);
-  const waits = whole !== undefined && mayWait(api, whole, wanted, stage);
-  // Never in the future, where the clock was set back.
-  slot.waitsSince = waits ? Math.min(slot.waitsSince ?? now, now) : undefined;
-  const patches = whole === undefined ? [] : [whole, endPatch(api, whole, stage) ?? []].flat();
-  const patch = patches.find((each) => dueOf(slot, wanted, each) <= now);
-  if (patch !== undefined) return { kind: "patch", api, patch, wanted };
-  if (deletionDue(api, stage) && removedUid !== api.metadata.uid) return { kind: "delete", api };
-  const until = Math.min(...patches.map((each) => dueOf(slot, wanted, each)));
+/** The next request that brings the API server up to date, or when one is due; undefined if none is needed. */
+export function nextCall(
+  pending: PendingStatus,
+  now: number,
+): StatusCall | { readonly kind: "wait"; readonly until: number } | undefined {
+  const { status, api, stage, deletedUid } = pending;
+  if (status === undefined || api === undefined) return undefined;
+  if (pending.mayApiBeStale) return { kind: "look", api };
+  const whole = patchOf(pending, api, status, now);
+  const waits = whole !== undefined && mayBeDelayed(api, whole, status, stage);
+  // Not in the future if the clock was set back.
+  pending.deferredSince = waits ? Math.min(pending.deferredSince ?? now, now) : undefined;
+  const patches = whole === undefined ? [] : [whole, phaseOnlyPatch(api, whole, stage) ?? []].flat();
+  const patch = patches.find((each) => dueOf(pending, status, each) <= now);
+  if (patch !== undefined) return { kind: "patch", api, patch, status };
+  if (isDeletionDue(api, stage) && deletedUid !== api.metadata.uid) return { kind: "delete", api };
+  const until = Math.min(...patches.map((each) => dueOf(pending, status, each)));
   return until === Number.POSITIVE_INFINITY ? undefined : { kind: "wait", until };
 }
 
-function patchOf(slot: Slot, api: Pod, wanted: PodStatus, now: number): StatusPatch | undefined {
-  if (slot.made?.api !== api || slot.made.wanted !== wanted)
-    slot.made = { api, wanted, patch: statusPatch(api, wanted, now) };
-  return slot.made.patch;
+function patchOf(pending: PendingStatus, api: Pod, status: PodStatus, now: number): StatusPatch | undefined {
+  if (pending.cachedPatch?.api !== api || pending.cachedPatch.status !== status)
+    pending.cachedPatch = { api, status, patch: statusPatch(api, status, now) };
+  return pending.cachedPatch.patch;
 }
 
-function dueOf({ idle, refused, taken, waitsSince }: Slot, wanted: PodStatus, patch: StatusPatch): number {
+function dueOf(
+  { ineffectivePatch, rejectedPatches, accepted, deferredSince }: PendingStatus,
+  status: PodStatus,
+  patch: StatusPatch,
+): number {
   const text = JSON.stringify(patch);
-  if (text === idle) return Number.POSITIVE_INFINITY;
-  const isAgain = taken !== undefined && taken.times >= FREE_TIMES && isSameValue(taken.wanted, wanted);
-  const pauseMs = isAgain
-    ? Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(taken.times - FREE_TIMES, 16))
-    : 0;
-  const toldAt = waitsSince === undefined ? 0 : waitsSince + NEXT_WORD_MS;
-  return Math.max(refused.get(text) ?? 0, (isAgain ? taken.at : 0) + pauseMs, toldAt);
+  if (text === ineffectivePatch) return Number.POSITIVE_INFINITY;
+  const isRepeated =
+    accepted !== undefined && accepted.times >= REPEATS_WITHOUT_DELAY && isSemanticallyEqual(accepted.status, status);
+  const pauseMs = isRepeated ? backoffMs(REPEAT_BACKOFF, accepted.times - REPEATS_WITHOUT_DELAY + 1) : 0;
+  const sentAt = deferredSince === undefined ? 0 : deferredSince + DEFER_MS;
+  return Math.max(rejectedPatches.get(text) ?? 0, (isRepeated ? accepted.at : 0) + pauseMs, sentAt);
 }
 
-/** Another agent of this name, or whoever changes what we send, makes a word be said again and again. */
-function noteTaken(slot: Slot, { patch, wanted }: PatchCall, answer: Pod, now: number): void {
-  if (patch === NO_NEWS) return;
-  const { taken } = slot;
-  const isInRow = taken !== undefined && now - taken.at < ROW_MS && isSameValue(taken.wanted, wanted);
-  slot.taken = { wanted, times: isInRow ? taken.times + 1 : 1, at: now };
-  // A patch that changes nothing, such as `1.0` for `1`, or that a webhook takes back, would be sent for ever.
-  const again = patchOf(slot, answer, wanted, now);
+/** Counts equal statuses in a row: another agent for this node or a webhook may keep reverting them. */
+export function recordAccepted(pending: PendingStatus, { patch, status }: PatchCall, response: Pod, now: number): void {
+  if (patch === EMPTY_PATCH) return;
+  const { accepted } = pending;
+  const isInRow =
+    accepted !== undefined && now - accepted.at < REPEAT_WINDOW_MS && isSemanticallyEqual(accepted.status, status);
+  pending.accepted = { status, times: isInRow ? accepted.times + 1 : 1, at: now };
+  // A patch without effect (`1.0` for `1`, or reverted by a webhook) would be sent for ever.
+  const again = patchOf(pending, response, status, now);
   const text = JSON.stringify(patch);
-  slot.idle = again !== undefined && JSON.stringify(again) === text ? text : undefined;
+  pending.ineffectivePatch = again !== undefined && JSON.stringify(again) === text ? text : undefined;
 }
 
 /**
- * The patch as it is when its turn has come: under a flood that is seconds after it was made out first. The turn may be lost on a word
- * that was taken back meanwhile.
+ * Recomputes the patch when flow control lets it through, which under load is seconds later. The patch is empty if the
+ * change was reverted meanwhile.
  */
-function latest(slot: Slot, call: PatchCall, now: number): StatusPatch {
-  const next = nextCall(slot, now);
+export function latestPatch(pending: PendingStatus, call: PatchCall, now: number): StatusPatch {
+  const next = nextCall(pending, now);
   const isOfSame = next?.kind === "patch" && next.api.metadata.uid === call.api.metadata.uid;
-  Object.assign(call, isOfSame ? { patch: next.patch, wanted: next.wanted } : { patch: NO_NEWS });
+  call.patch = isOfSame ? next.patch : EMPTY_PATCH;
+  if (isOfSame) call.status = next.status;
   return call.patch;
 }
 
-async function send(settings: PodStatusSettings, slot: Slot, call: Call, signal: AbortSignal): Promise<void> {
-  const { kube, clock } = settings;
-  const { name = "", namespace, uid = "" } = call.api.metadata;
-  const resource = pods(namespace);
-  if (call.kind === "delete") {
-    await kube.delete(resource, name, { gracePeriodSeconds: 0, preconditions: { uid } }, { signal });
-    slot.removedUid = uid;
-    return;
-  }
-  if (call.kind === "look") {
-    const now = readPod(await kube.get(resource, name, { signal }));
-    if (now.metadata.uid !== uid) forget(slot, uid);
-    else if (
-      slot.api?.metadata.uid === uid &&
-      !isLater(slot.api.metadata.resourceVersion, now.metadata.resourceVersion)
-    )
-      slot.api = now;
-    slot.isUnsure = false;
-    return;
-  }
-  const body = () => latest(slot, call, clock.now());
-  const patch = { type: "strategic", subresource: "status", uid, body } as const;
-  // Traffic goes where a pod is ready.
-  const isUrgent = () => changesReadiness(slot.api, slot.wanted);
-  const answer = readAnswer(await kube.patch(resource, name, patch, { signal, isUrgent }), slot.api);
-  const isStillThere = slot.api?.metadata.uid === uid;
-  if (isStillThere && isLater(answer.metadata.resourceVersion, slot.api?.metadata.resourceVersion)) slot.api = answer;
-  noteTaken(slot, call, answer, clock.now());
+/** The API server will not accept the patch before something changes: do not repeat it for a while. */
+export function recordRejected(pending: PendingStatus, { patch }: PatchCall, now: number): void {
+  const others = [...pending.rejectedPatches].filter(([, until]) => until > now);
+  pending.rejectedPatches = new Map([...others, [JSON.stringify(patch), now + REJECTED_RETRY_MS]]);
+  pending.failures = 0;
 }
 
-/** The watch may have shown the same already: that was read then. */
-function readAnswer(answer: Pod, shown: Pod | undefined): Pod {
-  const { uid, resourceVersion } = (answer.metadata as Pod["metadata"] | undefined) ?? {};
-  const isShown =
-    uid !== undefined && uid === shown?.metadata.uid && resourceVersion === shown.metadata.resourceVersion;
-  return isShown ? shown : readPod(answer);
+/** The API pod is gone; the watch will show its deletion too. */
+export function dropApiPod(pending: PendingStatus, uid: string | undefined): void {
+  if (pending.api?.metadata.uid === uid) pending.api = undefined;
+  pending.failures = 0;
 }
 
-/** Afterwards `failures` says whether to wait: it is 0 where there is nothing to be sent again. Never rejects. */
-async function takeFailure(
-  settings: PodStatusSettings,
-  slot: Slot,
-  call: Call,
-  error: unknown,
-  signal: AbortSignal,
-): Promise<void> {
-  const { kube, clock, log } = settings;
-  const { name = "", namespace, uid } = call.api.metadata;
-  slot.failures += 1;
-  if (call.kind === "patch" && isUnanswered(error)) slot.isUnsure = true;
-  if (hasCode(error, "NOT_FOUND") && call.kind !== "delete") return forget(slot, uid);
-  if (hasCode(error, "CONFLICT", "NOT_FOUND")) {
-    // Either another pod has this name now, or many write to this one; who asks learns which. And the API server looks up who may
-    // delete a pod in a memory of its own, which may not have the pod yet.
-    const asked = kube.get(pods(namespace), name, { signal });
-    const now = await asked.then(readPod).catch((failure: unknown) => failure);
-    if (hasCode(now, "NOT_FOUND") || (isPod(now) && now.metadata.uid !== uid)) return forget(slot, uid);
-    if (isPod(now) && slot.api?.metadata.uid === uid) slot.api = now;
-    return;
-  }
-  if (!isOutage(error)) tellOnce(log, slot, call.api, call.kind === "delete" ? NOT_REMOVED : NOT_TOLD, error);
-  if (call.kind === "patch" && hasCode(error, "INVALID", "TOO_LARGE")) {
-    const now = clock.now();
-    const others = [...slot.refused].filter(([, until]) => until > now);
-    slot.refused = new Map([...others, [JSON.stringify(call.patch), now + REFUSED_MS]]);
-    slot.failures = 0;
-  }
-}
-
-/** What to tell could not even be made out: that is the trouble of this pod alone. */
-function takeTrouble({ log }: PodStatusSettings, slot: Slot, error: unknown): void {
-  slot.failures += 1;
-  if (slot.api !== undefined) tellOnce(log, slot, slot.api, NOT_TOLD, error);
-}
-
-/** The pod of the API is no more; its watch says so too, sooner or later. */
-function forget(slot: Slot, uid: string | undefined): void {
-  if (slot.api?.metadata.uid === uid) slot.api = undefined;
-  slot.failures = 0;
-}
-
-function isUnanswered(error: unknown): boolean {
-  const isUnprocessed = error instanceof KubeError && error.isUnprocessed;
-  return hasCode(error, "UNREACHABLE", "TIMEOUT", "CLOSED") && !isUnprocessed;
-}
-
-function isPod(value: unknown): value is Pod {
-  return typeof value === "object" && value !== null && "metadata" in value;
-}
-
-/** What has to be told of a pod that goes before nothing of it is left; undefined where the API server has heard it, or need not. */
-export function untoldEnd({ wanted, stage, api }: Slot): PodStatus | undefined {
+/**
+ * The final status that must reach the API server before the pod's containers are removed; undefined if it has it or
+ * needs none.
+ */
+export function unsentFinalStatus({ status, stage, api }: PendingStatus): PodStatus | undefined {
   const isEnding = api === undefined ? stage !== "syncing" : api.metadata.deletionTimestamp !== undefined;
-  return isEnding && wanted !== undefined && isTerminal(wanted) && !isTerminal(api?.status) ? wanted : undefined;
-}
-
-function tellOnce(log: Log, slot: Slot, pod: Pod, sentence: string, error: unknown): void {
-  const message = error instanceof Error ? error.message : String(error);
-  if (!slot.told.isNews(message)) return;
-  log.warn({ pod: fullNameOf(pod), uid: slot.uid, err: error }, sentence);
+  return isEnding && status !== undefined && isTerminal(status) && !isTerminal(api?.status) ? status : undefined;
 }

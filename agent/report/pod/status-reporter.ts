@@ -1,137 +1,134 @@
-import type { Clock } from "../../../host/clock.ts";
+import { settledWithin } from "../../../host/async/settled-within.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import type { StageKind } from "../../decide/pod/stage.ts";
-import { type AsOf, isNews, mirroredUid } from "../../decide/sources/api-pod.ts";
-import { isUnseen } from "../../decide/status/status.ts";
-import {
-  createSlotWork,
-  emptySlot,
-  emptyWord,
-  type PodStatusSettings,
-  type Slot,
-  untoldEnd,
-} from "./pending-status.ts";
+import { type ListSnapshot, replaces } from "../../decide/sources/api-object.ts";
+import { mirroredUid } from "../../decide/sources/api-pod.ts";
+import { isUnobservedStatus } from "../../decide/status/status.ts";
+import { emptyPendingStatus, type PendingStatus, resetPending, unsentFinalStatus } from "./pending-status.ts";
+import { createPodStatusWorker, type PodStatusOptions } from "./pod-status-worker.ts";
 
-const KEEP_AFTER_MS = 1_000;
+const SAVE_AFTER_MS = 1_000;
 
-/** Tells the API server how the pods of this node are. Nothing here waits for it, and none of it throws. */
-export interface PodStatusReport {
-  /** The latest word on a pod; the one before it that was not sent yet is never sent. */
+/**
+ * Sends the statuses of this node's pods to the API server (the kubelet's status manager). Works in the background;
+ * never throws.
+ */
+export interface PodStatusReporter {
+  /** Sets the latest status of a pod; an older one that was not sent yet is dropped. */
   report(desired: DesiredPod, status: PodStatus, stage: StageKind): void;
-  /** A pod of this node as the API server has it; a mirror pod stands for its static pod. `asOf`: the complete list that it was in. */
-  seen(pod: Pod, asOf?: AsOf): void;
-  gone(pod: Pod): void;
-  /** Resolves when nothing on the node is needed to tell how a deleted pod has ended: that was told, or is kept. Never rejects. */
-  secured(uid: PodUid): Promise<void>;
+  /**
+   * A pod of this node in the API; a mirror pod stands for its static pod. `asOf`: the complete list that contained it.
+   */
+  onObserved(pod: Pod, asOf?: ListSnapshot): void;
+  onDeleted(pod: Pod): void;
+  /**
+   * Resolves when the final status of a deleted pod was sent or saved, so the node may lose its containers. Never
+   * rejects.
+   */
+  ensureFinalStatusSaved(uid: PodUid): Promise<void>;
   /** Nothing is left of the pod on the node. */
-  finished(uid: PodUid): void;
-  /** The API server answers again: what waits for it waits no longer. */
-  back(): void;
-  /** Resolves when nothing is under way. */
+  onPodRemoved(uid: PodUid): void;
+  /** The API server is reachable again: retries everything that waits. */
+  onRecovery(): void;
+  /** Resolves when no request is in flight. */
   settled(): Promise<void>;
-  /** Sends nothing more, and gives up what is under way. */
+  /** Sends nothing more and aborts the requests in flight. */
   stop(): void;
 }
 
 /**
- * One slot a pod, which holds the latest word on it. Of one pod one call is under way at a time, of all pods as many as there are.
- * What to send is the difference to what the API server last showed, so that nothing has to be asked for; the uid goes with
- * each call, so that a pod of the same name which took its place is never told of.
+ * Holds the latest status of each pod. One request per pod is in flight at a time; pods do not wait for each other. A
+ * patch is the difference to the last known API object, so no read is needed, and carries the uid, so it never hits a
+ * new pod of the same name.
  */
-export function createPodStatusReport(settings: PodStatusSettings): PodStatusReport {
-  const slots = new Map<PodUid, Slot>();
+export function createPodStatusReporter(settings: PodStatusOptions): PodStatusReporter {
+  const pendingStatuses = new Map<PodUid, PendingStatus>();
   const stopping = new AbortController();
-  const wake = createSlotWork(settings, stopping.signal);
+  const worker = createPodStatusWorker(settings, stopping.signal);
 
-  function slotOf(uid: PodUid): Slot {
-    const known = slots.get(uid);
+  function pendingOf(uid: PodUid): PendingStatus {
+    const known = pendingStatuses.get(uid);
     if (known !== undefined) return known;
-    const slot = emptySlot(uid);
-    slots.set(uid, slot);
-    return slot;
+    const pending = emptyPendingStatus(uid);
+    pendingStatuses.set(uid, pending);
+    return pending;
   }
 
-  function quiet(slot: Slot): void {
-    slot.cancelRetry?.();
-    slot.cancelLook?.();
-    Object.assign(slot, { cancelRetry: undefined, cancelLook: undefined });
-  }
-
-  function drop(slot: Slot): void {
-    quiet(slot);
-    slot.wanted = undefined;
-    slots.delete(slot.uid);
+  function drop(pending: PendingStatus): void {
+    cancelTimers(pending);
+    pending.status = undefined;
+    pendingStatuses.delete(pending.uid);
   }
 
   return {
     report(desired, status, stage) {
-      const slot = slotOf(desired.uid);
-      // What is said of a pod of which nothing is left was said when something was.
-      if (isUnseen(status) || slot.stage === "finished") return;
-      Object.assign(slot, { wanted: status, stage });
-      wake(slot);
+      const pending = pendingOf(desired.uid);
+      // Ignore reports after cleanup: the final status has already been queued.
+      if (isUnobservedStatus(status) || pending.stage === "finished") return;
+      pending.status = status;
+      pending.stage = stage;
+      worker.wake(pending);
     },
-    seen(pod, asOf) {
-      const slot = slotOf(slotUid(pod));
-      if (!isNews(pod.metadata.resourceVersion, slot.api?.metadata.resourceVersion, asOf)) return;
-      slot.api = pod;
-      slot.idle = undefined;
-      if (asOf?.hasGoneBack) slot.removedUid = undefined;
-      wake(slot);
+    onObserved(pod, asOf) {
+      const pending = pendingOf(trackedUid(pod));
+      if (!replaces(pod.metadata.resourceVersion, pending.api?.metadata.resourceVersion, asOf)) return;
+      pending.api = pod;
+      pending.ineffectivePatch = undefined;
+      if (asOf?.isRolledBack) pending.deletedUid = undefined;
+      worker.wake(pending);
     },
-    gone(pod) {
-      const slot = slots.get(slotUid(pod));
-      if (slot === undefined) return;
-      if (slot.api?.metadata.uid === pod.metadata.uid) slot.api = undefined;
-      // An answer may have said before that it is gone.
-      if (slot.api !== undefined) return;
-      if (slot.wanted === undefined || slot.stage === "finished") drop(slot);
+    onDeleted(pod) {
+      const pending = pendingStatuses.get(trackedUid(pod));
+      if (pending === undefined) return;
+      if (pending.api?.metadata.uid === pod.metadata.uid) pending.api = undefined;
+      // A response may have shown the deletion before the watch did.
+      if (pending.api !== undefined) return;
+      if (pending.status === undefined || pending.stage === "finished") drop(pending);
     },
-    async secured(uid) {
-      const slot = slots.get(uid);
-      if (slot?.work !== undefined && untoldEnd(slot) !== undefined) await answered(slot.work, settings.clock);
-      const end = slot && untoldEnd(slot);
-      if (end !== undefined) await settings.keepLast(uid, end);
+    async ensureFinalStatusSaved(uid) {
+      const pending = pendingStatuses.get(uid);
+      // Wait: most responses arrive within a second, and then no write to disk is needed.
+      if (pending !== undefined && unsentFinalStatus(pending) !== undefined)
+        await settledWithin(worker.settled(pending), SAVE_AFTER_MS, settings.clock);
+      const end = pending && unsentFinalStatus(pending);
+      if (end !== undefined) await settings.saveFinalStatus(uid, end);
     },
-    finished(uid) {
-      const slot = slots.get(uid);
-      if (slot === undefined) return;
-      if (slot.api === undefined) return drop(slot);
-      // A pod of the API is kept until it is gone there too.
-      if (mirroredUid(slot.api) === undefined) return;
-      // So is a mirror: its manifest may be back before it is removed, and nobody would tell of it again.
-      quiet(slot);
-      Object.assign(slot, emptyWord());
+    onPodRemoved(uid) {
+      const pending = pendingStatuses.get(uid);
+      if (pending === undefined) return;
+      if (pending.api === undefined) return drop(pending);
+      // Keep the state of an API pod until the API deletes it.
+      if (mirroredUid(pending.api) === undefined) return;
+      // Keep a mirror too: if its manifest returns before the mirror is deleted, no watch event would show the mirror
+      // again.
+      cancelTimers(pending);
+      resetPending(pending);
     },
-    back() {
-      for (const slot of slots.values()) {
-        slot.cancelRetry?.();
-        slot.cancelRetry = undefined;
-        wake(slot);
+    onRecovery() {
+      for (const pending of pendingStatuses.values()) {
+        pending.cancelRetry?.();
+        pending.cancelRetry = undefined;
+        worker.wake(pending);
       }
     },
-    async settled() {
-      const underWay = () => [...slots.values()].flatMap(({ work: each }) => (each === undefined ? [] : [each]));
-      for (let all = underWay(); all.length > 0; all = underWay()) await Promise.all(all);
-    },
+    settled: () => worker.settled(),
     stop() {
       stopping.abort();
-      for (const slot of slots.values()) quiet(slot);
+      for (const pending of pendingStatuses.values()) cancelTimers(pending);
     },
   };
 }
 
-/** Resolves with the end of this work, or after a moment: most answers come sooner, and save the disk a write. */
-async function answered(work: Promise<void>, clock: Clock): Promise<void> {
-  const moment = Promise.withResolvers<void>();
-  const cancel = clock.wakeAt(clock.now() + KEEP_AFTER_MS, moment.resolve);
-  await Promise.race([work, moment.promise]);
-  cancel();
+function cancelTimers(pending: PendingStatus): void {
+  pending.cancelRetry?.();
+  pending.cancelDelay?.();
+  pending.cancelRetry = undefined;
+  pending.cancelDelay = undefined;
 }
 
-/** A static pod is told of by its mirror. */
-function slotUid(pod: Pod): PodUid {
+/** The uid under which a pod is tracked: a mirror pod's is that of its static pod. */
+function trackedUid(pod: Pod): PodUid {
   return (mirroredUid(pod) ?? pod.metadata.uid ?? "") as PodUid;
 }

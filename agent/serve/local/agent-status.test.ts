@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { agentStatus } from "./agent-status.ts";
+import { summarizeAgent } from "./agent-status.ts";
 
 const node = { name: "a", version: "v1" };
 const podOf = (phase: string, reason = "", message = "", status: PodStatus = {}) => ({
@@ -11,35 +11,35 @@ const podOf = (phase: string, reason = "", message = "", status: PodStatus = {})
 });
 
 const probe = "main is not ready: Readiness probe failed: no route";
-const words: readonly [sentence: string, pod: ReturnType<typeof podOf>, word: string | undefined][] = [
+const cases: readonly [sentence: string, pod: ReturnType<typeof podOf>, word: string | undefined][] = [
   ["in a crash loop", podOf("Running", "CrashLoopBackOff", "back-off 10s"), "CrashLoopBackOff"],
-  ["whose init container is in one", podOf("Pending", "Init:CrashLoopBackOff"), "Init:CrashLoopBackOff"],
+  ["whose init container is in a crash loop", podOf("Pending", "Init:CrashLoopBackOff"), "Init:CrashLoopBackOff"],
   ["without its image", podOf("Pending", "ErrImagePull", "no such image"), "ErrImagePull"],
-  ["that cannot end", podOf("Running", "KillPodSandboxError", "no network"), "KillPodSandboxError"],
-  ["of which a container has failed for good", podOf("Running", "Error", "it exited with code 1"), "Error"],
+  ["that cannot be stopped", podOf("Running", "KillPodSandboxError", "no network"), "KillPodSandboxError"],
+  ["with a container that failed for good", podOf("Running", "Error", "it exited with code 1"), "Error"],
   ["whose probe has failed", podOf("Running", "", probe), "NotReady"],
-  ["that is well", podOf("Running"), undefined],
-  ["that nobody could look at", podOf("Pending", "", "no word", { message: "no word" }), undefined],
-  ["that begins", podOf("Pending", "ContainerCreating", "image x is being pulled"), undefined],
+  ["that is ready", podOf("Running"), undefined],
+  ["that could not be observed", podOf("Pending", "", "no response", { message: "no response" }), undefined],
+  ["that starts", podOf("Pending", "ContainerCreating", "image x is being pulled"), undefined],
   ["that initializes", podOf("Pending", "Init:1/2"), undefined],
   ["that has initialized", podOf("Pending", "PodInitializing"), undefined],
-  ["of which a container is done", podOf("Running", "Completed"), undefined],
-  ["that ends", podOf("Running", "Terminating"), undefined],
+  ["with a completed container", podOf("Running", "Completed"), undefined],
+  ["that terminates", podOf("Running", "Terminating"), undefined],
   ["that has succeeded", podOf("Succeeded", "Completed"), undefined],
-  ["that has failed, as its phase says", podOf("Failed", "DeadlineExceeded"), undefined],
+  ["that has failed", podOf("Failed", "DeadlineExceeded"), undefined],
 ];
-for (const [sentence, pod, word] of words)
-  test(`a pod ${sentence} is ${word === undefined ? "not unwell" : `unwell: ${word}`}`, () => {
+for (const [sentence, pod, expected] of cases)
+  test(`notReady ${expected === undefined ? "omits" : `counts as ${expected}`} a pod ${sentence}`, () => {
     const report = { refused: [], runtime: { state: "ready" } } as const;
-    expect(agentStatus({ node, report, cluster: undefined, pods: [pod, pod] }).unwell).toEqual(
-      word === undefined ? undefined : { [word]: 2 },
+    expect(summarizeAgent({ node, report, cluster: undefined, pods: [pod, pod] }).notReady).toEqual(
+      expected === undefined ? undefined : { [expected]: 2 },
     );
   });
 
-test("pods are counted by their phase, and manifests that are refused", () => {
+test("the status counts pods by phase, and rejected manifests", () => {
   const refused = [{ file: "/web.yaml", problem: "line 8" }];
   const pods = ["Running", "Pending", "", "Running"].map((phase) => podOf(phase));
-  expect(agentStatus({ node, report: { refused, runtime: { state: "ready" } }, cluster: undefined, pods })).toEqual({
+  expect(summarizeAgent({ node, report: { refused, runtime: { state: "ready" } }, cluster: undefined, pods })).toEqual({
     node,
     runtime: { state: "ready" },
     pods: { Running: 2, Pending: 1, Unknown: 1 },
@@ -47,14 +47,14 @@ test("pods are counted by their phase, and manifests that are refused", () => {
   });
 });
 
-test("pods of one image wait for one pull, and the longest is told first", () => {
+test("the status lists one pull per image, the longest first", () => {
   const report = { refused: [], runtime: { state: "ready" } } as const;
   const pulls = [
     { image: "b:1", since: 5_000 },
     { image: "a:1", since: 9_000 },
     { image: "a:1", since: 2_000 },
   ];
-  expect(agentStatus({ node, report, cluster: undefined, pods: [], pulls }).pulls).toEqual([
+  expect(summarizeAgent({ node, report, cluster: undefined, pods: [], pulls }).pulls).toEqual([
     { image: "a:1", since: "1970-01-01T00:00:02Z" },
     { image: "b:1", since: "1970-01-01T00:00:05Z" },
   ]);

@@ -1,13 +1,13 @@
 import { formatTime } from "../../../proto/kubernetes/time.ts";
-import type { NodeReport, RuntimeState } from "../../decide/node/local-node-report.ts";
+import type { LocalNodeReport, RuntimeState } from "../../decide/node/local-node-report.ts";
 import type { PodSummary } from "./pod-list.ts";
 
 /** Times are RFC 3339. */
 export type ConnectionStatus =
-  /** Nothing has been answered since the agent has begun, and nothing has failed. */
+  /** Since its start the agent has received neither a response nor an error. */
   | { readonly state: "connecting" }
   | { readonly state: "connected"; readonly since: string; readonly lastError?: LastError }
-  /** Since the first failure; it is tried again and again. */
+  /** Since the first failure; the agent keeps retrying. */
   | { readonly state: "away"; readonly since: string; readonly lastError: LastError };
 
 export interface LastError {
@@ -15,11 +15,11 @@ export interface LastError {
   readonly message: string;
 }
 
-/** What is done, or heard, again and again. */
-export interface Upkeep {
-  /** When it last succeeded; left out if it never has. */
+/** A periodic task, such as the lease's renewal. */
+export interface PeriodicTask {
+  /** The time of the last success; absent if there was none. */
   readonly last?: string;
-  /** Why it has not succeeded since, though it is tried again and again; left out while nothing is wrong. */
+  /** Why it fails since then; absent while it succeeds. */
   readonly error?: LastError;
 }
 
@@ -27,72 +27,72 @@ export interface ClusterStatus {
   /** Host and port. */
   readonly server: string;
   readonly connection: ConnectionStatus;
-  /** By renewing it the node says that it lives. */
-  readonly lease: Upkeep;
-  /** The Node object: it is registered, and its status reported. */
-  readonly nodeStatus: Upkeep;
+  /** The renewal of the node's Lease, its heartbeat. */
+  readonly lease: PeriodicTask;
+  /** The registration of the Node object and the reports of its status. */
+  readonly nodeStatus: PeriodicTask;
   /** The watch of this node's pods: its last event or bookmark. */
-  readonly watch: Upkeep;
+  readonly watch: PeriodicTask;
 }
 
-/** What `berth status` is told. */
+/** The JSON of `berth status -o json`. */
 export interface AgentStatus {
   readonly node: { readonly name: string; readonly version: string };
   readonly runtime: RuntimeState;
-  /** Left out where the node stands alone. */
+  /** Absent on a standalone node. */
   readonly cluster?: ClusterStatus;
-  /** How many pods there are of each phase. */
+  /** The number of pods by phase. */
   readonly pods: Readonly<Record<string, number>>;
-  /** How many pods are not as they should be, by the word for why; left out while none is. `berth pods` says more. */
-  readonly unwell?: Readonly<Record<string, number>>;
-  /** The images that are being pulled, the longest pull first; left out while none is. */
+  /** The number of pods that are not ready, by reason; absent if there are none. `berth pods` shows details. */
+  readonly notReady?: Readonly<Record<string, number>>;
+  /** The images that are being pulled, the longest pull first; absent if there are none. */
   readonly pulls?: readonly { readonly image: string; readonly since: string }[];
-  /** How many manifests are refused; `berth pods` says why. */
+  /** The number of rejected manifests; `berth pods` shows why. */
   readonly refused: number;
 }
 
-export interface StatusParts {
+export interface AgentStatusInput {
   readonly node: AgentStatus["node"];
-  readonly report: NodeReport;
+  readonly report: LocalNodeReport;
   readonly cluster: ClusterStatus | undefined;
   readonly pods: readonly Pick<PodSummary, "phase" | "reason" | "message" | "status">[];
-  /** Those of all pods. */
+  /** The pulls of all pods. */
   readonly pulls?: readonly { readonly image: string; readonly since: number }[];
 }
 
-/** Sums up the agent's state. */
-export function agentStatus({ node, report, cluster, pods, pulls = [] }: StatusParts): AgentStatus {
-  // Pods of one image wait for one pull.
+/** Summarises the agent's state for `berth status`. */
+export function summarizeAgent({ node, report, cluster, pods, pulls = [] }: AgentStatusInput): AgentStatus {
+  // Pods of the same image count as one pull.
   const since = new Map<string, number>();
   for (const pull of pulls.toSorted((one, other) => one.since - other.since))
     since.set(pull.image, since.get(pull.image) ?? pull.since);
-  const unwell = countsOf(pods.flatMap((pod) => whyUnwell(pod) ?? []));
+  const notReady = countsOf(pods.flatMap((pod) => notReadyReason(pod) ?? []));
   return {
     node,
     runtime: report.runtime,
     ...(cluster && { cluster }),
     pods: countsOf(pods.map(({ phase }) => phase || "Unknown")),
-    ...(Object.keys(unwell).length > 0 && { unwell }),
+    ...(Object.keys(notReady).length > 0 && { notReady }),
     ...(since.size > 0 && { pulls: [...since].map(([image, at]) => ({ image, since: formatTime(at) })) }),
     refused: report.refused.length,
   };
 }
 
-function countsOf(words: readonly string[]): Readonly<Record<string, number>> {
-  const groups = Object.entries(Object.groupBy(words, (word) => word));
-  return Object.fromEntries(groups.map(([word, all = []]) => [word, all.length]));
+function countsOf(values: readonly string[]): Readonly<Record<string, number>> {
+  const groups = Object.entries(Object.groupBy(values, (value) => value));
+  return Object.fromEntries(groups.map(([value, all = []]) => [value, all.length]));
 }
 
-/** What a pod shows that only begins, has done a part of its work, or ends. */
-const ON_ITS_WAY = /^(?:ContainerCreating|PodInitializing|Completed|Terminating|Init:\d+\/\d+)$/;
+/** The reasons of pods that start, complete or terminate normally. */
+const NORMAL_REASON = /^(?:ContainerCreating|PodInitializing|Completed|Terminating|Init:\d+\/\d+)$/;
 
 /**
- * Why a pod is not as it should be, in the word of `berth pods`; `NotReady`, as `kubectl get pods` has it, where its probes alone say so. A pod
- * that has ended is told by its phase.
+ * Why a pod is not ready: the reason that `berth pods` shows, or `NotReady` if only its probes fail. Undefined for a
+ * pod that is ready, starting, terminating or has ended (its phase shows that).
  */
-function whyUnwell({ phase, reason, message, status }: StatusParts["pods"][number]): string | undefined {
-  if (phase === "Succeeded" || phase === "Failed" || ON_ITS_WAY.test(reason)) return undefined;
+function notReadyReason({ phase, reason, message, status }: AgentStatusInput["pods"][number]): string | undefined {
+  if (phase === "Succeeded" || phase === "Failed" || NORMAL_REASON.test(reason)) return undefined;
   if (reason !== "") return reason;
-  // What is said of the pod as a whole is that nobody could look at it yet.
+  // A message of the pod itself means that it could not be observed yet.
   return message === "" || status.message !== undefined ? undefined : "NotReady";
 }

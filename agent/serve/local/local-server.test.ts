@@ -24,15 +24,15 @@ afterEach(async () => {
 function serve(ballast?: string) {
   const clock = new FakeClock();
   const listeners = new Set<() => void>();
-  let asked = 0;
+  let requests = 0;
   let changes = 0;
   server = serveLocal({
     path,
     clock,
-    // How often it was asked for stands for what it says.
+    // The number of requests stands for the content.
     pods: () =>
-      ({ pods: [], asked: ++asked, ...(ballast === undefined ? {} : { ballast, change: changes }) }) as PodListing,
-    status: () => ({ node: { name: "a", version: "v1" }, runtime: { state: "ready" }, pods: {}, refused: ++asked }),
+      ({ pods: [], asked: ++requests, ...(ballast === undefined ? {} : { ballast, change: changes }) }) as PodListing,
+    status: () => ({ node: { name: "a", version: "v1" }, runtime: { state: "ready" }, pods: {}, refused: ++requests }),
     subscribe: (changed) => {
       listeners.add(changed);
       return () => listeners.delete(changed);
@@ -42,18 +42,18 @@ function serve(ballast?: string) {
     changes++;
     for (const changed of listeners) changed();
   };
-  return { clock, listeners, change, said: () => asked };
+  return { clock, listeners, change, said: () => requests };
 }
 
 const get = (target: string, options: RequestInit = {}) => fetch(`http://berth${target}`, { unix: path, ...options });
 
-/** The lines of an answer, one at a time. */
+/** The lines of a response, one at a time. */
 async function* linesOf(answer: Response) {
   const decoder = new TextDecoder();
   for await (const chunk of answer.body ?? []) yield* decoder.decode(chunk).trimEnd().split("\n");
 }
 
-/** The answer as lines, of which nothing is read from the socket before somebody asks for one: fetch reads ahead. */
+/** The lines of a response, read from the socket only on demand, because fetch reads ahead. */
 async function* slowLinesOf(target: string) {
   const socket = connect(path);
   socket.pause();
@@ -62,7 +62,7 @@ async function* slowLinesOf(target: string) {
   yield* createInterface({ input: socket });
 }
 
-test("the pods are answered, to root alone, and nothing else is", async () => {
+test("GET /pods returns the pods on a socket for root only, and other requests return 404", async () => {
   await writeFile(path, "the socket of an agent that was killed");
   serve();
   expect(await (await get("/pods")).json()).toEqual({ pods: [], asked: 1 });
@@ -77,7 +77,7 @@ test("the pods are answered, to root alone, and nothing else is", async () => {
     expect((await get(target, { method })).status).toBe(404);
 });
 
-test("the status is answered as JSON, each time anew", async () => {
+test("GET /status returns the current status as JSON", async () => {
   serve();
   for (const refused of [1, 2])
     expect(await (await get("/status")).json()).toEqual({
@@ -88,7 +88,7 @@ test("the status is answered as JSON, each time anew", async () => {
     });
 });
 
-test("whoever watches has the pods at once, and once again after a burst of changes", async () => {
+test("a watch gets the pods at once, and once more after a burst of changes", async () => {
   const { clock, listeners, change } = serve();
   const lines = linesOf(await get("/pods?watch"));
   expect((await lines.next()).value).toBe('{"pods":[],"asked":1}');
@@ -104,7 +104,7 @@ test("whoever watches has the pods at once, and once again after a burst of chan
   expect(listeners.size).toBe(1);
 });
 
-test("a reader that is slow is not waited for with all that has been: it gets the newest when it reads again", async () => {
+test("a slow reader gets no backlog, but the latest pods when it reads again", async () => {
   const { clock, change, said } = serve("x".repeat(200_000));
   const lines = slowLinesOf("/pods?watch");
   await lines.next();
@@ -112,14 +112,14 @@ test("a reader that is slow is not waited for with all that has been: it gets th
     change();
     await clock.advance(50);
   }
-  // As many as the buffers of the socket hold, not one for each change.
+  // As many as the socket's buffers hold, not one per change.
   expect(said()).toBeLessThan(50);
   const last = `"change":200}`;
   for (let line = await lines.next(); !line.value?.endsWith(last); line = await lines.next())
     expect(line.done).toBe(false);
 });
 
-test("who leaves is told nothing more", async () => {
+test("a closed watch is unsubscribed", async () => {
   const { listeners } = serve();
   const leaving = new AbortController();
   const answer = await get("/pods?watch", { signal: leaving.signal });
@@ -136,13 +136,13 @@ test("who leaves is told nothing more", async () => {
   expect(listeners.size).toBe(0);
 });
 
-test("making the socket leaves the umask as it was", () => {
+test("creating the socket restores the umask", () => {
   const umask = process.umask();
   serve();
   expect(process.umask()).toBe(umask);
 });
 
-test("a watch is lines of JSON, and the list is JSON", async () => {
+test("a watch is application/x-ndjson, the list application/json", async () => {
   serve();
   const leaving = new AbortController();
   const types = [await get("/pods"), await get("/pods?watch", { signal: leaving.signal })].map(({ headers }) =>

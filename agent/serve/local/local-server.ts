@@ -1,16 +1,17 @@
 import { unlinkSync } from "node:fs";
+import { onAbort } from "../../../host/async/abort.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { toFilesError } from "../../../host/fs/files.ts";
 import type { AgentStatus } from "./agent-status.ts";
 import type { PodListing } from "./pod-list.ts";
 
-export interface LocalServerSettings {
+export interface LocalServerOptions {
   /** The path of the socket. */
   readonly path: string;
   readonly clock: Clock;
   readonly pods: () => PodListing;
   readonly status: () => AgentStatus;
-  /** Calls back after a change; the function it returns ends that. */
+  /** Calls `changed` after each change; returns the function that unsubscribes. */
   readonly subscribe: (changed: () => void) => () => void;
 }
 
@@ -23,27 +24,28 @@ interface ListenOptions {
   readonly fetch: (request: Request) => Response;
 }
 
-/** A burst of changes is one line to whoever watches. */
+/** A watch gets one line for a burst of changes within this time. */
 const COALESCE_MS = 50;
 
 /**
- * Whoever watches hears nothing for as long as nothing happens. A request's own `server.timeout` does not reach an answer that
- * is streamed, so it is said for all of the server; bun's types have this option for ports alone, but it counts for sockets too.
+ * A watch is silent while nothing changes, so idle connections must not time out. Bun's `server.timeout` of a request
+ * does not apply to a streamed response, so this is set for the whole server. Bun's types allow the option only for
+ * ports, but it works for sockets.
  */
 const neverIdle = { idleTimeout: 0 };
 
 /**
- * Answers `berth pods` and `berth status` on a unix socket that only root may open: `GET /pods` is the list as JSON,
- * `GET /pods?watch` a line of it at once and after each change, `GET /status` the agent's own state as JSON. Throws `FilesError`
- * where there can be no such socket.
+ * Serves `berth pods` and `berth status` on a unix socket that only root may open: `GET /pods` returns the list as
+ * JSON, `GET /pods?watch` one line of JSON at once and after each change, `GET /status` the agent's own state. Throws
+ * `FilesError` if the socket cannot be created.
  */
-export function serveLocal(settings: LocalServerSettings): LocalServer {
+export function serveLocal(settings: LocalServerOptions): LocalServer {
   const { path } = settings;
   removeStale(path);
-  // The socket must never be open to others, not even for the moment until a chmod.
+  // With a chmod afterwards, other users could open the socket for a moment.
   const umask = process.umask(0o177);
   try {
-    const options: ListenOptions = { ...neverIdle, unix: path, fetch: (request) => answer(request, settings) };
+    const options: ListenOptions = { ...neverIdle, unix: path, fetch: (request) => respond(request, settings) };
     const server = Bun.serve(options);
     return { stop: () => server.stop(true) };
   } catch (error) {
@@ -53,7 +55,7 @@ export function serveLocal(settings: LocalServerSettings): LocalServer {
   }
 }
 
-function answer(request: Request, settings: LocalServerSettings): Response {
+function respond(request: Request, settings: LocalServerOptions): Response {
   const { pathname, searchParams } = new URL(request.url);
   if (request.method === "GET" && pathname === "/status") return Response.json(settings.status());
   if (request.method !== "GET" || pathname !== "/pods") return new Response("not found\n", { status: 404 });
@@ -61,10 +63,10 @@ function answer(request: Request, settings: LocalServerSettings): Response {
   return new Response(watchPods(settings, request.signal), { headers: { "content-type": "application/x-ndjson" } });
 }
 
-function watchPods({ clock, pods, subscribe }: LocalServerSettings, signal: AbortSignal): ReadableStream<Uint8Array> {
+function watchPods({ clock, pods, subscribe }: LocalServerOptions, signal: AbortSignal): ReadableStream<Uint8Array> {
   const encoder = new TextEncoder();
   let end = () => {};
-  /** Changes are not kept for a reader that is slower than they are: it gets the newest when it has read what it has. */
+  /** A slow reader gets no backlog: it receives the latest listing when it reads again. */
   let isBehind = false;
   function send(controller: ReadableStreamDefaultController<Uint8Array>): void {
     isBehind = (controller.desiredSize ?? 0) <= 0;
@@ -83,7 +85,7 @@ function watchPods({ clock, pods, subscribe }: LocalServerSettings, signal: Abor
         unsubscribe();
         cancel?.();
       };
-      signal.addEventListener("abort", () => end(), { once: true });
+      onAbort(signal, () => end());
       send(controller);
     },
     pull(controller) {
@@ -93,11 +95,11 @@ function watchPods({ clock, pods, subscribe }: LocalServerSettings, signal: Abor
   });
 }
 
-/** The socket of an agent that was killed; that no other agent runs here is known by the lock. */
+/** Removes the socket of a killed agent. The instance lock guarantees that no other agent uses it. */
 function removeStale(path: string): void {
   try {
     unlinkSync(path);
   } catch {
-    // ENOENT: there was none. Anything else shows when the socket is bound.
+    // ENOENT: there is none. Any other error shows up when the socket is bound.
   }
 }

@@ -7,7 +7,7 @@ import type {
   PodStatus,
 } from "../../../proto/kubernetes/gen/types.ts";
 import type { StageKind } from "../../decide/pod/stage.ts";
-import { summarize } from "./pod-list.ts";
+import { summarizePod } from "./pod-list.ts";
 
 const pod: Pod = {
   metadata: { name: "web-node", namespace: "shop", uid: "u" },
@@ -27,63 +27,65 @@ const waiting = containerOf("b", { waiting: { reason: "CrashLoopBackOff", messag
 const completed = containerOf("a", { terminated: { exitCode: 0, reason: "Completed" } });
 const failed = containerOf("b", { terminated: { exitCode: 1, reason: "Error", message: "no disk" } });
 
-const summaryOf = (status: PodStatus, stage: StageKind = "syncing", isTakenAway = stage === "terminating") =>
-  summarize({ pod, status, stage, isTakenAway, steps: [], obstacle: undefined });
+type Report = Parameters<typeof summarizePod>[0];
+
+const summaryOf = (status: PodStatus, stage: StageKind = "syncing", isTerminationRequested = stage === "terminating") =>
+  summarizePod({ pod, status, stage, isTerminationRequested, steps: [], obstacle: undefined });
 
 const rows: readonly [sentence: string, status: PodStatus, stage: StageKind, reason: string, message: string][] = [
-  ["a pod that is well has no reason", { phase: "Running", containerStatuses: [running] }, "syncing", "", ""],
-  ["a pod of which nothing is known yet has none", { phase: "Pending" }, "syncing", "", ""],
+  ["a ready pod has no reason", { phase: "Running", containerStatuses: [running] }, "syncing", "", ""],
+  ["a pod without container statuses has no reason", { phase: "Pending" }, "syncing", "", ""],
   [
-    "a pod that nobody could look at yet says so",
+    "a pod that could not be observed yet shows the message",
     { phase: "Pending", message: "the runtime is away" },
     "syncing",
     "",
     "the runtime is away",
   ],
   [
-    "what waits says why, whatever else ended",
+    "a waiting container's reason precedes that of an ended one",
     { phase: "Running", containerStatuses: [completed, waiting] },
     "syncing",
     "CrashLoopBackOff",
     "back-off 10s",
   ],
   [
-    "what ended says how",
+    "an ended container shows its reason and exit code",
     { phase: "Failed", containerStatuses: [running, failed] },
     "syncing",
     "Error",
     "it exited with code 1: no disk",
   ],
   [
-    "the first that ended speaks",
+    "the first ended container's reason is shown",
     { phase: "Failed", containerStatuses: [completed, failed] },
     "syncing",
     "Completed",
     "",
   ],
   [
-    "the pod's own reason goes before its containers'",
+    "the pod's own reason precedes that of its containers",
     { phase: "Failed", reason: "DeadlineExceeded", message: "too long", containerStatuses: [waiting] },
     "syncing",
     "DeadlineExceeded",
     "too long",
   ],
   [
-    "a pod that has to end is Terminating",
+    "a pod that is being terminated is Terminating",
     { phase: "Running", containerStatuses: [waiting] },
     "terminating",
     "Terminating",
     "",
   ],
   [
-    "a pod that failed and has to end says why it failed",
+    "a failed pod that is being terminated shows why it failed",
     { phase: "Failed", reason: "DeadlineExceeded", message: "too long" },
     "terminating",
     "DeadlineExceeded",
     "too long",
   ],
   [
-    "a pod that has ended says how",
+    "an ended pod shows its container's reason",
     { phase: "Succeeded", containerStatuses: [completed] },
     "terminated",
     "Completed",
@@ -95,57 +97,57 @@ for (const [sentence, status, stage, reason, message] of rows)
     expect(summaryOf(status, stage)).toMatchObject({ reason, message });
   });
 
-test("a pod that comes to its end by itself is what it is, and nobody's termination", () => {
+test("a pod that completes by itself is not shown as Terminating", () => {
   const byItself = (status: PodStatus) => summaryOf(status, "terminating", false);
   const phase = "Succeeded";
   expect(byItself({ phase, containerStatuses: [completed] })).toMatchObject({ phase, reason: "Completed" });
   expect(byItself({ phase: "Running", containerStatuses: [running] })).toMatchObject({ phase: "Running", reason: "" });
 });
 
-const runcWords =
+const runcPrefix =
   "failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: ";
 const lastEnds: readonly [sentence: string, last: ContainerStateTerminated, message: string][] = [
   ["an exit code", { exitCode: 3, reason: "Error" }, "back-off 10s; it exited with code 3"],
-  ["an exit without a fault", { exitCode: 0, reason: "Completed" }, "back-off 10s; it exited with code 0"],
-  ["too little memory", { exitCode: 137, reason: "OOMKilled" }, "back-off 10s; OOMKilled (137)"],
+  ["exit code 0", { exitCode: 0, reason: "Completed" }, "back-off 10s; it exited with code 0"],
+  ["an OOM kill", { exitCode: 137, reason: "OOMKilled" }, "back-off 10s; OOMKilled (137)"],
   [
-    "a program that is not there",
+    "a missing program",
     {
       exitCode: 128,
       reason: "StartError",
-      message: `${runcWords}exec: "/nope": stat /nope: no such file or directory: unknown`,
+      message: `${runcPrefix}exec: "/nope": stat /nope: no such file or directory: unknown`,
     },
     'back-off 10s; it could not start: exec: "/nope": stat /nope: no such file or directory',
   ],
   [
-    "a start that failed for other reasons",
+    "a start that failed for another reason",
     { exitCode: 128, reason: "StartError", message: "the disk\nis full" },
     "back-off 10s; it could not start: the disk is full",
   ],
   [
-    "a start of which nothing is said",
+    "a failed start without a message",
     { exitCode: 128, reason: "ContainerCannotRun" },
     "back-off 10s; it could not start: the runtime does not say why",
   ],
   [
-    "an end that nobody saw",
+    "an exit that was not observed",
     { exitCode: 137, reason: "ContainerStatusUnknown" },
-    "back-off 10s; nobody saw how it ended",
+    "back-off 10s; its exit was not observed",
   ],
 ];
 for (const [sentence, terminated, message] of lastEnds)
-  test(`a crash loop says what it is about: ${sentence}`, () => {
+  test(`a crash loop shows how the container last ended: ${sentence}`, () => {
     const containerStatuses = [running, { ...waiting, lastState: { terminated } }];
     expect(summaryOf({ phase: "Running", containerStatuses })).toMatchObject({ reason: "CrashLoopBackOff", message });
   });
 
-test("what waits for something else than the end of a crash loop says no more than that", () => {
+test("a container that waits for another reason does not show its last exit", () => {
   const lastState = { terminated: { exitCode: 3, reason: "Error" } };
   const pulling = containerOf("b", { waiting: { reason: "ErrImagePull", message: "no such image" } }, { lastState });
   expect(summaryOf({ containerStatuses: [pulling] })).toMatchObject({ message: "no such image" });
 });
 
-test("containers that are ready are counted among all that the pod asks for, and restarts add up", () => {
+test("ready counts the pod's ready containers among all of them, and restarts are summed up", () => {
   const containerStatuses = [
     { ...running, restartCount: 2 },
     { ...waiting, restartCount: 3 },
@@ -154,10 +156,12 @@ test("containers that are ready are counted among all that the pod asks for, and
   expect(summaryOf({})).toMatchObject({ ready: "0/2", restarts: 0 });
 });
 
-test("the rest is taken over, and what is absent is empty", () => {
+test("the other fields are copied, and absent ones are empty", () => {
   const status: PodStatus = { phase: "Running", podIP: "10.0.0.7", startTime: "2026-01-01T00:00:00Z" };
   const steps = [{ what: "sandbox", ms: 85 }] as const;
-  expect(summarize({ pod, status, stage: "syncing", isTakenAway: false, steps, obstacle: undefined })).toMatchObject({
+  expect(
+    summarizePod({ pod, status, stage: "syncing", isTerminationRequested: false, steps, obstacle: undefined }),
+  ).toMatchObject({
     namespace: "shop",
     name: "web-node",
     uid: "u",
@@ -169,7 +173,14 @@ test("the rest is taken over, and what is absent is empty", () => {
   });
   const nameless: Pod = { metadata: {}, spec: { containers: [] } };
   expect(
-    summarize({ pod: nameless, status: {}, stage: "syncing", isTakenAway: false, steps: [], obstacle: undefined }),
+    summarizePod({
+      pod: nameless,
+      status: {},
+      stage: "syncing",
+      isTerminationRequested: false,
+      steps: [],
+      obstacle: undefined,
+    }),
   ).toMatchObject({
     namespace: "",
     name: "",
@@ -179,14 +190,16 @@ test("the rest is taken over, and what is absent is empty", () => {
   });
 });
 
-test("a pod that cannot end says why, and one that lives keeps quiet about what it cannot remove", () => {
+test("an obstacle is shown for a terminating pod, not for a running one", () => {
   const obstacle = { reason: "KillPodSandboxError", message: "no such network" };
   const status: PodStatus = { phase: "Failed", reason: "DeadlineExceeded", message: "too long" };
-  expect(summarize({ pod, status, stage: "terminating", isTakenAway: true, steps: [], obstacle })).toMatchObject(
-    obstacle,
-  );
+  expect(
+    summarizePod({ pod, status, stage: "terminating", isTerminationRequested: true, steps: [], obstacle }),
+  ).toMatchObject(obstacle);
   const well: PodStatus = { phase: "Running", containerStatuses: [running] };
-  expect(summarize({ pod, status: well, stage: "syncing", isTakenAway: false, steps: [], obstacle })).toMatchObject({
+  expect(
+    summarizePod({ pod, status: well, stage: "syncing", isTerminationRequested: false, steps: [], obstacle }),
+  ).toMatchObject({
     reason: "",
   });
 });
@@ -202,52 +215,68 @@ const proxy = (isUp: boolean) =>
     started: isUp,
   });
 const initRows: readonly [sentence: string, init: readonly ContainerStatus[], reason: string, ready: string][] = [
-  ["which has the turn", [first({ running: {} }), proxy(false)], "Init:0/2", "0/3"],
-  ["that one is done", [first({ terminated: { exitCode: 0 } }, true), proxy(false)], "Init:1/2", "0/3"],
+  ["the number of completed init containers is shown", [first({ running: {} }), proxy(false)], "Init:0/2", "0/3"],
   [
-    "why one does not get on",
+    "a completed init container is counted",
+    [first({ terminated: { exitCode: 0 } }, true), proxy(false)],
+    "Init:1/2",
+    "0/3",
+  ],
+  [
+    "the reason of a waiting init container is shown",
     [first({ waiting: { reason: "ErrImagePull" } }), proxy(false)],
     "Init:ErrImagePull",
     "0/3",
   ],
-  ["that one has failed", [first({ terminated: { exitCode: 1, reason: "Error" } }), proxy(false)], "Init:Error", "0/3"],
   [
-    "a sidecar that is ready counts",
+    "the reason of a failed init container is shown",
+    [first({ terminated: { exitCode: 1, reason: "Error" } }), proxy(false)],
+    "Init:Error",
+    "0/3",
+  ],
+  [
+    "a ready sidecar counts as ready",
     [first({ terminated: { exitCode: 0 } }, true), proxy(true)],
     "PodInitializing",
     "1/3",
   ],
 ];
-test("of a pod that has failed while it initialized, what its init container has ended with is told", () => {
+test("a pod that failed during initialization shows its init container's reason", () => {
   const terminated = { exitCode: 128, reason: "StartError", message: "no such file" };
   const next = containerOf("a", { waiting: { reason: "PodInitializing" } });
   const whyIs = (isInitialized: boolean) => {
     const conditions = [{ type: "Initialized", status: isInitialized ? "True" : "False" } as const];
     const initContainerStatuses = [first({ terminated }), proxy(false)];
     const status: PodStatus = { phase: "Failed", conditions, initContainerStatuses, containerStatuses: [next] };
-    const report = { stage: "finished", isTakenAway: false, steps: [], obstacle: undefined } as const;
-    return summarize({ pod: withInit, status, ...report });
+    return summarizePod({
+      pod: withInit,
+      status,
+      stage: "finished",
+      isTerminationRequested: false,
+      steps: [],
+      obstacle: undefined,
+    });
   };
   expect(whyIs(false)).toMatchObject({ reason: "Init:StartError", message: "no such file" });
   expect(whyIs(true)).toMatchObject({ reason: "PodInitializing" });
 });
 
 for (const [sentence, initContainerStatuses, reason, ready] of initRows)
-  test(`of a pod that initializes: ${sentence}`, () => {
+  test(`an initializing pod: ${sentence}`, () => {
     const next = containerOf("a", { waiting: { reason: "PodInitializing" } });
     const status: PodStatus = { phase: "Pending", initContainerStatuses, containerStatuses: [next] };
-    const summary = summarize({
+    const summary = summarizePod({
       pod: withInit,
       status,
       stage: "syncing",
-      isTakenAway: false,
+      isTerminationRequested: false,
       steps: [],
       obstacle: undefined,
     });
     expect(summary).toMatchObject({ reason, ready });
   });
 
-test("restarts of init containers count until the pod is initialized, as kubectl counts them", () => {
+test("restarts of init containers count only until the pod is initialized, as in kubectl", () => {
   const restartsWhen = (isInitialized: boolean) => {
     const conditions = [{ type: "Initialized", status: isInitialized ? "True" : "False" } as const];
     const initContainerStatuses = [
@@ -259,13 +288,20 @@ test("restarts of init containers count until the pod is initialized, as kubectl
       initContainerStatuses,
       containerStatuses: [{ ...running, restartCount: 1 }],
     };
-    const report = { stage: "syncing", isTakenAway: false, steps: [], obstacle: undefined } as const;
-    return summarize({ pod: withInit, status, ...report }).restarts;
+    const report: Report = {
+      pod: withInit,
+      status,
+      stage: "syncing",
+      isTerminationRequested: false,
+      steps: [],
+      obstacle: undefined,
+    };
+    return summarizePod(report).restarts;
   };
   expect([restartsWhen(false), restartsWhen(true)]).toEqual([4, 3]);
 });
 
-test("a sidecar in a crash loop is told of a pod whose containers run, in kubectl's word", () => {
+test("a sidecar in a crash loop is shown for a running pod, as in kubectl", () => {
   const back = { waiting: { reason: "CrashLoopBackOff", message: "back-off 10s" } };
   const lastState = { terminated: { exitCode: 3, reason: "Error" } };
   const initContainerStatuses = [
@@ -273,37 +309,44 @@ test("a sidecar in a crash loop is told of a pod whose containers run, in kubect
     containerOf("proxy", back, { lastState, started: false }),
   ];
   const status: PodStatus = { phase: "Running", initContainerStatuses, containerStatuses: [running] };
-  const report = { stage: "syncing", isTakenAway: false, steps: [], obstacle: undefined } as const;
-  expect(summarize({ pod: withInit, status, ...report })).toMatchObject({
+  const report: Report = {
+    pod: withInit,
+    status,
+    stage: "syncing",
+    isTerminationRequested: false,
+    steps: [],
+    obstacle: undefined,
+  };
+  expect(summarizePod(report)).toMatchObject({
     reason: "Init:CrashLoopBackOff",
     message: "back-off 10s; it exited with code 3",
   });
 });
 
-const unwell = [
+const probeFailures = [
   { container: "a", kind: "readiness", message: "Readiness probe failed: no route" },
   { container: "b", kind: "liveness", message: "Liveness probe failed: bad disk" },
 ] as const;
 const back = { exitCode: 143, reason: "Error" };
-const probed: readonly [sentence: string, status: PodStatus, message: string][] = [
+const probeCases: readonly [sentence: string, status: PodStatus, message: string][] = [
   [
-    "a container that is not ready says what its probe says",
+    "a container that is not ready shows its probe's message",
     { phase: "Running", containerStatuses: [{ ...running, ready: false }] },
     "a is not ready: Readiness probe failed: no route",
   ],
-  ["one that is ready again says nothing", { phase: "Running", containerStatuses: [running] }, ""],
+  ["a container that is ready again shows no message", { phase: "Running", containerStatuses: [running] }, ""],
   [
-    "one that was stopped for its probe says so",
+    "a container that was stopped for its probe shows the probe's message",
     { phase: "Running", containerStatuses: [{ ...waiting, lastState: { terminated: back } }] },
     "back-off 10s; it exited with code 143 (Liveness probe failed: bad disk)",
   ],
   [
-    "one that ended by itself is not said to have ended for not being ready",
+    "a container that ended by itself does not show its readiness failure",
     { phase: "Running", containerStatuses: [{ ...waiting, name: "a", lastState: { terminated: back } }] },
     "back-off 10s; it exited with code 143",
   ],
   [
-    "an init container that has failed for good says how",
+    "an init container that failed for good shows how",
     {
       phase: "Failed",
       initContainerStatuses: [containerOf("i", { terminated: { exitCode: 4, reason: "Error", message: "no way\n" } })],
@@ -311,21 +354,21 @@ const probed: readonly [sentence: string, status: PodStatus, message: string][] 
     "it exited with code 4: no way",
   ],
   [
-    "one that was killed for want of memory says so",
+    "an OOM-killed container shows it",
     { phase: "Failed", containerStatuses: [containerOf("a", { terminated: { exitCode: 137, reason: "OOMKilled" } })] },
     "OOMKilled (137)",
   ],
 ];
-for (const [sentence, status, message] of probed)
+for (const [sentence, status, message] of probeCases)
   test(sentence, () => {
-    const report = {
+    const report: Report = {
       pod,
       status,
       stage: "syncing",
-      isTakenAway: false,
+      isTerminationRequested: false,
       steps: [],
       obstacle: undefined,
-      unwell,
-    } as const;
-    expect(summarize(report).message).toBe(message);
+      probeFailures,
+    };
+    expect(summarizePod(report).message).toBe(message);
   });

@@ -1,29 +1,32 @@
 import { sidecarsOf } from "../../../proto/kubernetes/containers.ts";
 import type { ContainerStateTerminated, ContainerStatus, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../../proto/kubernetes/time.ts";
-import type { Unwell } from "../../decide/container/probe.ts";
-import type { NodeReport } from "../../decide/node/local-node-report.ts";
-import type { Obstacle } from "../../decide/pod/plan.ts";
+import type { ProbeFailure } from "../../decide/container/probe.ts";
+import type { LocalNodeReport } from "../../decide/node/local-node-report.ts";
+import type { BlockedReason } from "../../decide/pod/plan.ts";
 import type { StageKind } from "../../decide/pod/stage.ts";
-import type { Step } from "../../decide/pod/start-timing.ts";
+import type { StartTiming } from "../../decide/pod/start-timing.ts";
 
-/** One pod as `berth pods` shows it. */
+/** One pod of `berth pods -o json`. */
 export interface PodSummary {
   readonly namespace: string;
   readonly name: string;
   readonly uid: string;
   readonly phase: string;
-  /** The one word that says most: why it waits, ended or failed. Empty while all is well. */
+  /** The most important reason why the pod waits, ended or failed. Empty while there is none. */
   readonly reason: string;
   readonly message: string;
-  /** `1/2`: containers that are ready, and all. */
+  /** `1/2`: ready containers and all containers. */
   readonly ready: string;
-  /** As `kubectl get pods` counts: while the pod initializes those of its init containers so far, and then of all that go on running. */
+  /**
+   * Restarts as `kubectl get pods` counts them: of the init containers so far while the pod initializes, then of its
+   * lasting containers.
+   */
   readonly restarts: number;
   readonly ip: string;
   readonly startTime: string;
-  readonly steps: readonly Step[];
-  /** The pulls that it waits for now. An agent of an earlier release says nothing of them. */
+  readonly steps: readonly StartTiming[];
+  /** The image pulls that the pod waits for. Agents of earlier releases omit this. */
   readonly pulls?: readonly PullSummary[];
   readonly status: PodStatus;
 }
@@ -31,33 +34,33 @@ export interface PodSummary {
 export interface PullSummary {
   readonly image: string;
   readonly since: string;
-  /** 1 for the first try. */
+  /** 1 for the first attempt. */
   readonly attempt: number;
 }
 
-/** What `berth pods` is told. An agent of an earlier release says nothing of the node. */
-export interface PodListing extends Partial<NodeReport> {
+/** The JSON of `berth pods -o json`. Agents of earlier releases omit the fields about the node. */
+export interface PodListing extends Partial<LocalNodeReport> {
   readonly pods: readonly PodSummary[];
 }
 
-/** What is known of a pod, put for the eye. */
-export function summarize(report: {
+/** Summarises a pod for `berth pods`. */
+export function summarizePod(report: {
   readonly pod: Pod;
   readonly status: PodStatus;
   readonly stage: StageKind;
-  readonly isTakenAway: boolean;
-  readonly steps: readonly Step[];
-  readonly obstacle: Obstacle | undefined;
+  readonly isTerminationRequested: boolean;
+  readonly steps: readonly StartTiming[];
+  readonly obstacle: BlockedReason | undefined;
   readonly pulls?: readonly { readonly image: string; readonly since: number; readonly attempt: number }[];
-  readonly unwell?: readonly Unwell[];
+  readonly probeFailures?: readonly ProbeFailure[];
 }): PodSummary {
   const { pod, status, steps, pulls = [] } = report;
   const sidecars = sidecarsOf(pod.spec);
-  const ofSidecars = (status.initContainerStatuses ?? []).filter((each) =>
+  const sidecarStatuses = (status.initContainerStatuses ?? []).filter((each) =>
     sidecars.some(({ name }) => name === each.name),
   );
-  const containers = [...ofSidecars, ...(status.containerStatuses ?? [])];
-  const { reason, message } = whyOf(report);
+  const containers = [...sidecarStatuses, ...(status.containerStatuses ?? [])];
+  const { reason, message } = reasonOf(report);
   return {
     namespace: pod.metadata.namespace ?? "",
     name: pod.metadata.name ?? "",
@@ -75,112 +78,130 @@ export function summarize(report: {
   };
 }
 
-/** While a pod initializes: of its init containers up to the one that has the turn. */
+/** While a pod initializes, counts the init containers up to the current one. */
 function restartsOf({ spec }: Pod, status: PodStatus, containers: readonly ContainerStatus[]): number {
   const { initContainerStatuses = [] } = status;
-  const turn = isInitialized(status) ? -1 : turnOf(spec, initContainerStatuses);
-  const counted = turn < 0 ? containers : initContainerStatuses.slice(0, turn + 1);
+  const initIndex = isInitialized(status) ? -1 : currentInitIndex(spec, initContainerStatuses);
+  const counted = initIndex < 0 ? containers : initContainerStatuses.slice(0, initIndex + 1);
   return counted.reduce((sum, { restartCount }) => sum + restartCount, 0);
 }
 
-function whyOf({ pod, status, stage, isTakenAway, obstacle, unwell = [] }: Parameters<typeof summarize>[0]): Obstacle {
+function reasonOf({
+  pod,
+  status,
+  stage,
+  isTerminationRequested,
+  obstacle,
+  probeFailures = [],
+}: Parameters<typeof summarizePod>[0]): BlockedReason {
   if (stage === "terminating" && obstacle !== undefined) return obstacle;
   const isEnding = stage === "terminating" || stage === "finished";
-  if (isEnding && isTakenAway && status.phase !== "Failed") return { reason: "Terminating", message: "" };
+  if (isEnding && isTerminationRequested && status.phase !== "Failed") return { reason: "Terminating", message: "" };
   if (status.reason !== undefined || status.message !== undefined)
     return { reason: status.reason ?? "", message: status.message ?? "" };
   const mayInitialize = status.phase === "Pending" || (status.phase === "Failed" && !isInitialized(status));
-  const init = mayInitialize ? whyItInitializes(pod, status, unwell) : undefined;
+  const init = mayInitialize ? initReason(pod, status, probeFailures) : undefined;
   if (init !== undefined) return init;
   const containers = status.containerStatuses ?? [];
   const waiting = containers.find(({ state }) => state?.waiting !== undefined);
-  if (waiting !== undefined) return whyItWaits(waiting, unwell);
+  if (waiting !== undefined) return waitingReason(waiting, probeFailures);
   const ended = containers.find(({ state }) => state?.terminated !== undefined)?.state?.terminated;
-  if (ended !== undefined) return howItEnded(ended);
-  // All that the pod serves by runs; a sidecar beside it may be in trouble.
-  const sidecar = status.phase === "Running" ? whyItInitializes(pod, status, unwell) : undefined;
+  if (ended !== undefined) return endReason(ended);
+  // All app containers run, but a sidecar may be failing.
+  const sidecar = status.phase === "Running" ? initReason(pod, status, probeFailures) : undefined;
   if (sidecar !== undefined) return sidecar;
-  return { reason: "", message: whyItIsNotReady([...(status.initContainerStatuses ?? []), ...containers], unwell) };
+  return {
+    reason: "",
+    message: notReadyMessage([...(status.initContainerStatuses ?? []), ...containers], probeFailures),
+  };
 }
 
-/** What its probe says of the first container that runs and is not ready. */
-function whyItIsNotReady(containers: readonly ContainerStatus[], unwell: readonly Unwell[]): string {
-  const words = containers.flatMap(({ name, state, ready }) => {
-    const said = unwell.findLast(({ container }) => container === name);
-    return state?.running === undefined || ready || said === undefined ? [] : [`${name} is not ready: ${said.message}`];
+/** The probe failure of the first container that runs and is not ready. */
+function notReadyMessage(containers: readonly ContainerStatus[], probeFailures: readonly ProbeFailure[]): string {
+  const messages = containers.flatMap(({ name, state, ready }) => {
+    const failure = probeFailures.findLast(({ container }) => container === name);
+    return state?.running === undefined || ready || failure === undefined
+      ? []
+      : [`${name} is not ready: ${failure.message}`];
   });
-  return words[0] ?? "";
+  return messages[0] ?? "";
 }
 
-/** A container that has done its work says what it has to say; of any other its end is told too. */
-function howItEnded(ended: ContainerStateTerminated): Obstacle {
+/** The termination message of a completed container; for all others also how they ended. */
+function endReason(ended: ContainerStateTerminated): BlockedReason {
   const { reason = "", message = "" } = ended;
-  const said = message.trim();
-  if (reason === "Completed") return { reason, message: said };
-  if (reason !== "Error") return { reason, message: said || endInWords(ended) };
-  return { reason, message: `${endInWords(ended)}${said === "" ? "" : `: ${said}`}` };
+  const text = message.trim();
+  if (reason === "Completed") return { reason, message: text };
+  if (reason !== "Error") return { reason, message: text || describeExit(ended) };
+  return { reason, message: `${describeExit(ended)}${text === "" ? "" : `: ${text}`}` };
 }
 
 function isInitialized({ conditions = [] }: PodStatus): boolean {
   return conditions.some(({ type, status }) => type === "Initialized" && status === "True");
 }
 
-/** Which init container has the turn; -1 where all are done. */
-function turnOf(spec: Pod["spec"], initContainerStatuses: readonly ContainerStatus[]): number {
+/** The index of the current init container; -1 if all are done. */
+function currentInitIndex(spec: Pod["spec"], initContainerStatuses: readonly ContainerStatus[]): number {
   const sidecars = sidecarsOf(spec);
   const isDone = ({ name, ready, started }: ContainerStatus) =>
     sidecars.some((sidecar) => sidecar.name === name) ? started === true : ready;
   return initContainerStatuses.findIndex((status) => !isDone(status));
 }
 
-/** As `kubectl get pods` words it: which init container has the turn, or why that one does not get on. */
-function whyItInitializes(
+/** The status that `kubectl get pods` shows: the progress of the init containers, or why the current one fails. */
+function initReason(
   { spec }: Pod,
   { initContainerStatuses = [] }: PodStatus,
-  unwell: readonly Unwell[],
-): Obstacle | undefined {
-  const turn = turnOf(spec, initContainerStatuses);
-  const current = initContainerStatuses[turn];
+  probeFailures: readonly ProbeFailure[],
+): BlockedReason | undefined {
+  const initIndex = currentInitIndex(spec, initContainerStatuses);
+  const current = initContainerStatuses[initIndex];
   if (current === undefined) return undefined;
-  const { reason, message } = howItIs(current, unwell);
+  const { reason, message } = containerReason(current, probeFailures);
   if (reason === "" || reason === "PodInitializing")
-    return { reason: `Init:${turn}/${initContainerStatuses.length}`, message };
+    return { reason: `Init:${initIndex}/${initContainerStatuses.length}`, message };
   return { reason: `Init:${reason}`, message };
 }
 
-function howItIs(container: ContainerStatus, unwell: readonly Unwell[]): Obstacle {
+function containerReason(container: ContainerStatus, probeFailures: readonly ProbeFailure[]): BlockedReason {
   const { waiting, terminated } = container.state ?? {};
-  if (waiting !== undefined) return whyItWaits(container, unwell);
-  if (terminated !== undefined) return howItEnded(terminated);
-  return { reason: "", message: whyItIsNotReady([container], unwell) };
+  if (waiting !== undefined) return waitingReason(container, probeFailures);
+  if (terminated !== undefined) return endReason(terminated);
+  return { reason: "", message: notReadyMessage([container], probeFailures) };
 }
 
-/** Kubernetes says of a crash loop only how long it waits; what happened last is what one wants to know. */
-function whyItWaits({ name, state, lastState }: ContainerStatus, unwell: readonly Unwell[]): Obstacle {
+/** For a crash loop Kubernetes shows only the back-off; this adds how the last instance ended. */
+function waitingReason(
+  { name, state, lastState }: ContainerStatus,
+  probeFailures: readonly ProbeFailure[],
+): BlockedReason {
   const { reason = "", message = "" } = state?.waiting ?? {};
   const last = lastState?.terminated;
   if (reason !== "CrashLoopBackOff" || last === undefined) return { reason, message };
-  // A container that is not ready is not stopped for that.
-  const said = unwell.findLast(({ container, kind }) => container === name && kind !== "readiness");
-  return { reason, message: `${message}; ${endInWords(last)}${said === undefined ? "" : ` (${said.message})`}` };
+  // A failed readiness probe does not stop a container, so it does not explain the end.
+  const failure = probeFailures.findLast(({ container, kind }) => container === name && kind !== "readiness");
+  return {
+    reason,
+    message: `${message}; ${describeExit(last)}${failure === undefined ? "" : ` (${failure.message})`}`,
+  };
 }
 
-function endInWords({ reason, exitCode, message = "" }: ContainerStateTerminated): string {
+function describeExit({ reason, exitCode, message = "" }: ContainerStateTerminated): string {
   switch (reason) {
     case "OOMKilled":
       return `OOMKilled (${exitCode})`;
     case "ContainerStatusUnknown":
-      return "nobody saw how it ended";
+      return "its exit was not observed";
     case "StartError":
     case "ContainerCannotRun":
-      return `it could not start: ${withoutLayers(message) || "the runtime does not say why"}`;
+      return `it could not start: ${stripRuntimeLayers(message) || "the runtime does not say why"}`;
     default:
       return `it exited with code ${exitCode}`;
   }
 }
 
-/** Of what each layer of the runtime has put before the reason, and behind it, nothing. */
-function withoutLayers(message: string): string {
+/** Removes the prefixes and suffixes that each layer of the runtime adds to the reason. */
+function stripRuntimeLayers(message: string): string {
   return message
     .replaceAll(/\s+/g, " ")
     .trim()

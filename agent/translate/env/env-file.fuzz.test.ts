@@ -12,7 +12,7 @@ const soup = fc
   .map((parts) => parts.join(""));
 
 test(
-  "any text is variables and at most one problem, and what is told of its beginning stays true of the whole",
+  "parseEnvFile returns variables and at most one problem for any text, and appending a line keeps the variables",
   () => {
     const property = fc.property(fc.oneof(soup, fc.string({ unit: "binary", maxLength: 300 })), (text) => {
       const { variables, problem } = parseEnvFile(text);
@@ -34,7 +34,7 @@ const value = fc.string({ unit: "binary", maxLength: 40 }).filter((text) => !/['
 const between = fc.constantFrom("", "\n", "# it's a comment\n", " \t\n");
 
 test(
-  "what is written as the rules say is read as it was meant",
+  "parseEnvFile reads back every well-formed file",
   () => {
     const property = fc.property(fc.dictionary(name, value), fc.array(between), (variables, noise) => {
       const lines = Object.entries(variables).map(

@@ -2,8 +2,8 @@ import { expect, test } from "bun:test";
 import type { Container, EnvVar, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { nodeFacts } from "../../../test/fakes/node-facts.ts";
 import { TranslateError } from "../translate-error.ts";
-import { type EnvScene, environmentOf } from "./environment.ts";
-import { createPortion } from "./variable-expansion.ts";
+import { type EnvironmentInput, environmentOf } from "./environment.ts";
+import { createBoundedExpander } from "./variable-expansion.ts";
 
 const container: Container = {
   name: "a",
@@ -21,15 +21,18 @@ const pod: Pod = {
   },
   spec: { nodeName: "node", serviceAccountName: "robot", containers: [container, sidecar, unlimited] },
 };
-const scene: EnvScene = { pod, container, podIPs: ["10.0.0.7", "fd00::7"], files: new Map(), facts: nodeFacts };
+const input: EnvironmentInput = { pod, container, podIPs: ["10.0.0.7", "fd00::7"], files: new Map(), facts: nodeFacts };
 
-const portion = () => createPortion("a", "CreateContainerConfigError");
+const expander = () => createBoundedExpander("a", "CreateContainerConfigError");
 
-function entries(env: readonly EnvVar[], changes: Partial<EnvScene> = {}): readonly (readonly [string, string])[] {
-  return [...environmentOf({ ...scene, container: { ...container, env }, ...changes }, portion())];
+function entries(
+  env: readonly EnvVar[],
+  changes: Partial<EnvironmentInput> = {},
+): readonly (readonly [string, string])[] {
+  return [...environmentOf({ ...input, container: { ...container, env }, ...changes }, expander())];
 }
 
-test("variables stand in the order of the spec and see those before them", () => {
+test("variables keep the order of the spec and may refer to earlier ones", () => {
   const env = [
     { name: "LATER", value: "$(HOST)" },
     { name: "HOST", value: "db" },
@@ -44,7 +47,7 @@ test("variables stand in the order of the spec and see those before them", () =>
   ]);
 });
 
-test("references in a circle end: each sees those before it, and no value is read once more", () => {
+test("circular references end: each sees only earlier variables, and values are not expanded again", () => {
   const env = [
     { name: "A", value: "a-$(B)" },
     { name: "B", value: "b-$(A)" },
@@ -57,7 +60,7 @@ test("references in a circle end: each sees those before it, and no value is rea
   ]);
 });
 
-test("of a name given twice the last value counts, and may use the first", () => {
+test("the last value of a repeated name wins and may refer to the first", () => {
   const env = [
     { name: "PATH", value: "/bin" },
     { name: "OTHER", value: "1" },
@@ -75,10 +78,13 @@ const kubernetes = {
   spec: { clusterIP, ports: [{ port: 443 }] },
 };
 const inCluster = {
-  facts: { ...nodeFacts, cluster: { services: [kubernetes], runtimeHandlers: undefined, referents: new Map() } },
+  facts: {
+    ...nodeFacts,
+    cluster: { services: [kubernetes], runtimeHandlers: undefined, referencedObjects: new Map() },
+  },
 };
 
-test("Services stand before the spec's own, which may refer to them and take their place", () => {
+test("service links come before env, which may refer to and override them", () => {
   const env = [
     { name: "API", value: "https://$(KUBERNETES_SERVICE_HOST)" },
     { name: "KUBERNETES_SERVICE_HOST", value: "proxy-of-$(KUBERNETES_SERVICE_HOST)" },
@@ -96,9 +102,9 @@ test("Services stand before the spec's own, which may refer to them and take the
   ]);
 });
 
-test("a node that stands alone, or has not read the Services, tells of none", () => {
+test("a node that is standalone or has not read the Services sets no service links", () => {
   const unread = {
-    facts: { ...nodeFacts, cluster: { services: undefined, runtimeHandlers: undefined, referents: new Map() } },
+    facts: { ...nodeFacts, cluster: { services: undefined, runtimeHandlers: undefined, referencedObjects: new Map() } },
   };
   expect([entries([]), entries([], unread)]).toEqual([[], []]);
 });
@@ -125,7 +131,7 @@ for (const [fieldPath, value] of fields)
     expect(entries([{ name: "A", valueFrom: { fieldRef: { fieldPath } } }])).toEqual([["A", value]]);
   });
 
-test("a field's value is taken as it is: its dollars are no references", () => {
+test("the value of a fieldRef is not expanded", () => {
   const odd: Pod = { ...pod, metadata: { ...pod.metadata, labels: { app: "$(B)" } } };
   const env = [
     { name: "B", value: "1" },
@@ -136,19 +142,19 @@ test("a field's value is taken as it is: its dollars are no references", () => {
 
 const hostNetwork: Pod = { ...pod, spec: { ...pod.spec, hostNetwork: true } };
 
-test("on the host's network the pod's addresses are the host's", () => {
+test("under hostNetwork the pod's addresses are the host's", () => {
   const env = [{ name: "A", valueFrom: { fieldRef: { fieldPath: "status.podIPs" } } }];
   expect(entries(env, { pod: hostNetwork, podIPs: [] })).toEqual([["A", "192.0.2.1,2001:db8::1"]]);
 });
 
-const addressless: readonly [fieldPath: string, whose: Pod][] = [
+const withoutAddress: readonly [fieldPath: string, whose: Pod][] = [
   ["status.hostIP", pod],
   ["status.hostIPs", pod],
   ["status.podIP", hostNetwork],
   ["status.podIPs", hostNetwork],
 ];
-for (const [fieldPath, whose] of addressless)
-  test(`${fieldPath} is waited for while the node has no address${whose === pod ? "" : ", on the host's network"}`, () => {
+for (const [fieldPath, whose] of withoutAddress)
+  test(`${fieldPath} fails while the node has no address${whose === pod ? "" : ", under hostNetwork"}`, () => {
     const translate = () =>
       entries([{ name: "A", valueFrom: { fieldRef: { fieldPath } } }], {
         pod: whose,
@@ -162,52 +168,51 @@ for (const [fieldPath, whose] of addressless)
     );
   });
 
-test("a pod's own address needs none of the node", () => {
+test("the pod's own address does not need the node's", () => {
   const env = [{ name: "A", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } }];
   expect(entries(env, { facts: { ...nodeFacts, hostIPs: [] } })).toEqual([["A", "10.0.0.7"]]);
 });
 
 const amounts: readonly [sentence: string, resource: string, more: object, value: string][] = [
   ["a CPU request is rounded up to whole CPUs", "requests.cpu", {}, "1"],
-  ["a CPU request counts in the divisor's units", "requests.cpu", { divisor: "1m" }, "250"],
-  ["a remainder counts as a whole", "requests.cpu", { divisor: "100m" }, "3"],
+  ["a CPU request is divided by the divisor", "requests.cpu", { divisor: "1m" }, "250"],
+  ["a remainder is rounded up", "requests.cpu", { divisor: "100m" }, "3"],
   ["memory is bytes without a divisor", "limits.memory", {}, "1073741824"],
   ["memory in mebibytes", "limits.memory", { divisor: "1Mi" }, "1024"],
   ["memory in megabytes is rounded up", "limits.memory", { divisor: "1M" }, "1074"],
-  ["a divisor of 0 is none", "limits.memory", { divisor: "0" }, "1073741824"],
-  ["a divisor of 0 is none, however it is written", "limits.memory", { divisor: "0Mi" }, "1073741824"],
-  ["a limit that is not set is the node's CPUs", "limits.cpu", {}, "2"],
-  ["a limit of another container", "limits.cpu", { containerName: "side", divisor: "1m" }, "1500"],
+  ["a divisor of 0 counts as unset", "limits.memory", { divisor: "0" }, "1073741824"],
+  ["a divisor of 0 with a unit counts as unset", "limits.memory", { divisor: "0Mi" }, "1073741824"],
+  ["an unset CPU limit is the node's allocatable CPU", "limits.cpu", {}, "2"],
+  ["containerName selects another container", "limits.cpu", { containerName: "side", divisor: "1m" }, "1500"],
+  ["an unset memory limit is the node's allocatable memory", "limits.memory", { containerName: "side" }, "8589934592"],
+  ["a limit of 0 with a unit counts as unset", "limits.cpu", { containerName: "free" }, "2"],
+  ["an unset request is 0", "requests.cpu", { containerName: "side" }, "0"],
+  ["an ephemeral-storage limit is read", "limits.ephemeral-storage", { divisor: "1Gi" }, "2"],
   [
-    "a memory limit that is not set is what pods may have of the node's memory",
-    "limits.memory",
-    { containerName: "side" },
-    "8589934592",
-  ],
-  ["a limit of 0 is none, however it is written", "limits.cpu", { containerName: "free" }, "2"],
-  ["a request that is not set is 0", "requests.cpu", { containerName: "side" }, "0"],
-  ["storage has a limit like any other", "limits.ephemeral-storage", { divisor: "1Gi" }, "2"],
-  [
-    "a storage limit that is not set is the node's storage",
+    "an unset storage limit is the node's allocatable storage",
     "limits.ephemeral-storage",
     { containerName: "side" },
     String(64 * 2 ** 30),
   ],
-  ["a storage request that is not set is 0", "requests.ephemeral-storage", { containerName: "side" }, "0"],
-  ["a name that every JavaScript object has is 0", "requests.constructor", {}, "0"],
-  ["huge pages that nobody asked for are 0", "limits.hugepages-2Mi", {}, "0"],
+  ["an unset storage request is 0", "requests.ephemeral-storage", { containerName: "side" }, "0"],
+  ["a resource named like a property of every object is 0", "requests.constructor", {}, "0"],
+  ["unset huge pages are 0", "limits.hugepages-2Mi", {}, "0"],
 ];
 for (const [sentence, resource, more, value] of amounts)
-  test(`resources: ${sentence}`, () => {
+  test(`resourceFieldRef: ${sentence}`, () => {
     expect(entries([{ name: "A", valueFrom: { resourceFieldRef: { resource, ...more } } }])).toEqual([["A", value]]);
   });
 
-const refused: readonly [sentence: string, valueFrom: NonNullable<EnvVar["valueFrom"]>, message: string][] = [
-  ["a field that the API does not offer", { fieldRef: { fieldPath: "spec.hostname" } }, "fieldPath: spec.hostname"],
-  ["a word that every JavaScript object has", { fieldRef: { fieldPath: "constructor" } }, "fieldPath: constructor"],
-  ["whole labels, which only volumes offer", { fieldRef: { fieldPath: "metadata.labels" } }, "metadata.labels"],
+const rejected: readonly [sentence: string, valueFrom: NonNullable<EnvVar["valueFrom"]>, message: string][] = [
+  ["an unsupported field", { fieldRef: { fieldPath: "spec.hostname" } }, "fieldPath: spec.hostname"],
   [
-    "a resource of a container that the pod does not have",
+    "a field named like a property of every object",
+    { fieldRef: { fieldPath: "constructor" } },
+    "fieldPath: constructor",
+  ],
+  ["a whole label map, which only volumes support", { fieldRef: { fieldPath: "metadata.labels" } }, "metadata.labels"],
+  [
+    "a resource of an unknown container",
     { resourceFieldRef: { resource: "limits.cpu", containerName: "none" } },
     "container none not found",
   ],
@@ -216,14 +221,10 @@ const refused: readonly [sentence: string, valueFrom: NonNullable<EnvVar["valueF
     { resourceFieldRef: { resource: "cpu" } },
     "unsupported container resource : cpu",
   ],
-  [
-    "a source that only a newer API knows",
-    {},
-    "environment variable A: its valueFrom is not supported by this release",
-  ],
+  ["an unknown source", {}, "environment variable A: its valueFrom is not supported by this release"],
 ];
-for (const [sentence, valueFrom, message] of refused)
-  test(`${sentence} is refused as a configuration error`, () => {
+for (const [sentence, valueFrom, message] of rejected)
+  test(`${sentence} is a configuration error`, () => {
     const translate = () => entries([{ name: "A", valueFrom }]);
     expect(translate).toThrow(TranslateError);
     expect(translate).toThrow(

@@ -3,67 +3,68 @@ import type { Container, EnvVar, Pod } from "../../../proto/kubernetes/gen/types
 import { parseQuantity, toScaled } from "../../../proto/kubernetes/quantity.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { TranslateError } from "../translate-error.ts";
-import { type EnvFiles, fileValue } from "./file-key-ref.ts";
+import { type EnvFiles, fileKeyValue } from "./file-key-ref.ts";
 import { referencedValue, variablesOf } from "./object-references.ts";
 import { serviceEnvironment } from "./service-links.ts";
-import type { Portion } from "./variable-expansion.ts";
+import type { BoundedExpander } from "./variable-expansion.ts";
 
-/** What environment and arguments may refer to. */
-export interface EnvScene {
+/** Everything the environment and the arguments of a container are built from. */
+export interface EnvironmentInput {
   readonly pod: Pod;
   readonly container: Container;
   readonly podIPs: readonly string[];
-  /** Those that `fileKeyRef` names, as they were read for this instance. */
+  /** The files that `fileKeyRef` names, as read for this instance. */
   readonly files: EnvFiles;
   readonly facts: NodeFacts;
 }
 
 /**
- * The environment of a container: the Services that it may know of, then what `envFrom` brings, then what `env` says, in the order of the
- * spec; of a name given twice the last value counts. `$(NAME)` stands for the variables before it, `$$` for a dollar. An optional value
- * that is not there takes no variable's place. Throws `TranslateError` for a source it cannot read, and for more than `portion` has room for.
+ * Builds the environment of a container: service links first, then `envFrom`, then `env`, in the order of the spec.
+ * When a name occurs twice, the last value wins. `$(NAME)` expands to a variable before it, `$$` to a dollar sign. An
+ * optional value that does not exist sets no variable and hides none. Throws `TranslateError` for a source that cannot
+ * be read, and when the expander's byte limit is exceeded.
  */
-export function environmentOf(scene: EnvScene, { take, expand }: Portion): ReadonlyMap<string, string> {
-  const environment = new Map(serviceEnvironment(scene.pod, scene.facts.cluster?.services ?? []));
+export function environmentOf(input: EnvironmentInput, { add, expand }: BoundedExpander): ReadonlyMap<string, string> {
+  const environment = new Map(serviceEnvironment(input.pod, input.facts.cluster?.services ?? []));
   const put = (name: string, value: string) => {
     environment.delete(name);
-    environment.set(take(name), value);
+    environment.set(add(name), value);
   };
-  for (const source of scene.container.envFrom ?? [])
-    for (const [name, value] of variablesOf(scene, source)) put(name, take(value));
-  for (const variable of scene.container.env ?? []) {
+  for (const source of input.container.envFrom ?? [])
+    for (const [name, value] of variablesOf(input, source)) put(name, add(value));
+  for (const variable of input.container.env ?? []) {
     const { name, value: text = "", valueFrom: source } = variable;
     if (source === undefined) put(name, expand(text.toWellFormed(), environment));
     else {
-      const value = valueFrom(scene, variable);
-      if (value !== undefined) put(name, take(value));
+      const value = valueFrom(input, variable);
+      if (value !== undefined) put(name, add(value));
     }
   }
   return environment;
 }
 
-function valueFrom(scene: EnvScene, { name, valueFrom: source }: EnvVar): string | undefined {
-  if (source?.fieldRef !== undefined) return fieldValue(scene, source.fieldRef.fieldPath);
-  if (source?.resourceFieldRef !== undefined) return resourceValue(scene, source.resourceFieldRef);
+function valueFrom(input: EnvironmentInput, { name, valueFrom: source }: EnvVar): string | undefined {
+  if (source?.fieldRef !== undefined) return fieldValue(input, source.fieldRef.fieldPath);
+  if (source?.resourceFieldRef !== undefined) return resourceValue(input, source.resourceFieldRef);
   if (source?.configMapKeyRef !== undefined || source?.secretKeyRef !== undefined)
-    return referencedValue(scene, source);
-  if (source?.fileKeyRef !== undefined) return fileValue(scene, source.fileKeyRef);
+    return referencedValue(input, source);
+  if (source?.fileKeyRef !== undefined) return fileKeyValue(input, source.fileKeyRef);
   throw configError(`environment variable ${name}: its valueFrom is not supported by this release`);
 }
 
 /**
- * The fields that the downward API offers to the environment. A container that wants an address which the node does not have yet
- * has to wait for it: it would keep an empty one for life.
+ * The fields of the downward API. A container that refers to the node's address waits until the node has one: the
+ * environment of a running process cannot be corrected later.
  */
-function fieldValue({ pod, podIPs, facts }: EnvScene, path: string): string {
+function fieldValue({ pod, podIPs, facts }: EnvironmentInput, path: string): string {
   const keyed = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path);
   if (keyed !== null) {
     const [, which, key = ""] = keyed;
     return ownValue(which === "labels" ? pod.metadata.labels : pod.metadata.annotations, key) ?? "";
   }
-  const isOnHost = pod.spec.hostNetwork === true;
-  const ips = isOnHost ? facts.hostIPs : podIPs;
-  if (facts.hostIPs.length === 0 && (isOnHost ? /^status\.(host|pod)IPs?$/ : /^status\.hostIPs?$/).test(path))
+  const usesHostNetwork = pod.spec.hostNetwork === true;
+  const ips = usesHostNetwork ? facts.hostIPs : podIPs;
+  if (facts.hostIPs.length === 0 && (usesHostNetwork ? /^status\.(host|pod)IPs?$/ : /^status\.hostIPs?$/).test(path))
     throw configError(`${path}: this node has no address yet`);
   const fields: Readonly<Record<string, string | undefined>> = {
     "metadata.name": pod.metadata.name,
@@ -83,37 +84,39 @@ function fieldValue({ pod, podIPs, facts }: EnvScene, path: string): string {
 
 const NANOS = 1_000_000_000n;
 
-/** A container's request or limit in units of the divisor, rounded up; a limit that is not set is all that the node has for pods. */
+/** A request or limit in units of the divisor, rounded up. An unset limit is the node's allocatable amount. */
 function resourceValue(
-  { pod, container, facts }: EnvScene,
+  { pod, container, facts }: EnvironmentInput,
   { containerName, resource, divisor = "1" }: NonNullable<NonNullable<EnvVar["valueFrom"]>["resourceFieldRef"]>,
 ): string {
   const [kind = "", name = ""] = resource.split(/\.(.*)/s);
-  const whose = containerName ? containerNamed(pod, containerName) : container;
-  if (whose === undefined) throw configError(`container ${containerName} not found`);
-  const { resources } = whose;
+  const target = containerName ? containerNamed(pod, containerName) : container;
+  if (target === undefined) throw configError(`container ${containerName} not found`);
+  const { resources } = target;
   const amount = kind === "limits" ? limitOf(facts, resources?.limits, name) : ownValue(resources?.requests, name);
   if (kind !== "limits" && kind !== "requests") throw configError(`unsupported container resource : ${resource}`);
-  // A divisor of 0, however it is written, is what an unset one looks like after a round through the API.
+  // The API server turns an unset divisor into "0".
   const unit = toScaled(parseQuantity(divisor), -9) || NANOS;
   const nanos = toScaled(parseQuantity(amount ?? "0"), -9);
   return String((nanos + unit - 1n) / unit);
 }
 
-/** A limit of 0 is none. */
+/** A limit of 0 counts as unset. */
 function limitOf(facts: NodeFacts, limits: Readonly<Record<string, string>> | undefined, name: string) {
   const limit = ownValue(limits, name);
   const isSet = limit !== undefined && toScaled(parseQuantity(limit), -9) !== 0n;
   return isSet ? limit : (allocatableOf(facts, name) ?? limit);
 }
 
-/** A limit that is not set, as a quantity, of the resources of which every container can have some. */
+/**
+ * The value of an unset limit as a quantity; undefined for extended resources and huge pages, which have no default.
+ */
 function allocatableOf({ allocatable }: NodeFacts, name: string): string | undefined {
   if (!["cpu", "memory", "ephemeral-storage"].includes(name)) return undefined;
   return `${allocatable.get(name) ?? 0n}${name === "cpu" ? "m" : ""}`;
 }
 
-/** The value of a key from outside, which may be `constructor`: what every object inherits is not meant. */
+/** Own properties only: a key such as `constructor` comes from the user. */
 function ownValue<T>(record: Readonly<Record<string, T>> | undefined, key: string): T | undefined {
   return record !== undefined && Object.hasOwn(record, key) ? record[key] : undefined;
 }

@@ -4,7 +4,7 @@ import { nodeFacts } from "../../../test/fakes/node-facts.ts";
 import { parseEnvFile } from "./env-file.ts";
 import { environmentOf } from "./environment.ts";
 import { type EnvFiles, envFilesOf, type FileKeyRef } from "./file-key-ref.ts";
-import { createPortion } from "./variable-expansion.ts";
+import { createBoundedExpander } from "./variable-expansion.ts";
 
 const pod: Pod = {
   metadata: { name: "web", namespace: "shop", uid: "u-1" },
@@ -16,7 +16,7 @@ const pod: Pod = {
     ],
   },
 };
-const place = `${nodeFacts.rootDir}/pods/u-1/volumes/kubernetes.io~empty-dir/config/app.env`;
+const filePath = `${nodeFacts.rootDir}/pods/u-1/volumes/kubernetes.io~empty-dir/config/app.env`;
 const ref = (change: Partial<FileKeyRef> = {}): FileKeyRef => ({
   volumeName: "config",
   path: "app.env",
@@ -34,12 +34,12 @@ function environment(files: EnvFiles, ...refs: readonly FileKeyRef[]): Readonly<
   return Object.fromEntries(
     environmentOf(
       { pod, container: containerOf(...refs), podIPs: [], files, facts: nodeFacts },
-      createPortion("a", "CreateContainerConfigError"),
+      createBoundedExpander("a", "CreateContainerConfigError"),
     ),
   );
 }
 
-test("a variable has the value that the file gives it, whatever else is in the file; nothing in it is expanded", () => {
+test("a fileKeyRef variable has the file's value, unexpanded, and ignores other lines", () => {
   expect(environment(filesOf("A='$(B) $$'\nB='2'\nnonsense"), ref(), ref({ key: "B" }))).toEqual({
     V0: "$(B) $$",
     V1: "2",
@@ -47,63 +47,58 @@ test("a variable has the value that the file gives it, whatever else is in the f
 });
 
 const optional = ref({ optional: true });
-const left: readonly [sentence: string, files: EnvFiles][] = [
-  ["its key is not in the file", filesOf("B='2'")],
+const omitted: readonly [sentence: string, files: EnvFiles][] = [
+  ["its key does not exist", filesOf("B='2'")],
   ["its value is empty", filesOf("A=''")],
-  ["its file is not there", absent],
+  ["its file does not exist", absent],
 ];
-for (const [sentence, files] of left)
-  test(`an optional variable is left out where ${sentence}`, () => {
+for (const [sentence, files] of omitted)
+  test(`an optional fileKeyRef sets nothing when ${sentence}`, () => {
     expect(environment(files, optional)).toEqual({});
   });
 
-const refused: readonly [sentence: string, files: EnvFiles, selector: FileKeyRef, message: string][] = [
-  ["a key that is not there", filesOf("B='2'"), ref(), `environment variable key "A" not found in file "${place}"`],
-  ["an empty value", filesOf("A=''"), ref(), `environment variable key "A" not found in file "${place}"`],
-  ["a file that is not there", absent, ref(), `couldn't parse env file: ${place} does not exist`],
+const rejected: readonly [sentence: string, files: EnvFiles, selector: FileKeyRef, message: string][] = [
+  ["a missing key", filesOf("B='2'"), ref(), `environment variable key "A" not found in file "${filePath}"`],
+  ["an empty value", filesOf("A=''"), ref(), `environment variable key "A" not found in file "${filePath}"`],
+  ["a missing file", absent, ref(), `couldn't parse env file: ${filePath} does not exist`],
   [
-    "a file that is wrong before the key, even where it is optional",
+    "an invalid line before the key, even when optional,",
     filesOf("B=hunter2\nA='1'"),
     optional,
-    `couldn't parse env file: ${place}: invalid environment variable format at line 1: value must be enclosed in single quotes`,
+    `couldn't parse env file: ${filePath}: invalid environment variable format at line 1: value must be enclosed in single quotes`,
   ],
   [
-    "a file that cannot be read, even where it is optional",
+    "an unreadable file, even when optional,",
     new Map([["config/app.env", { unreadable: "x is a fifo, not a regular file" }]]),
     optional,
     "couldn't parse env file: x is a fifo, not a regular file",
   ],
   [
-    "a value that no variable can have",
+    "a value with a null byte",
     filesOf("A='hunter2\0'"),
     ref(),
-    `couldn't parse env file: ${place}: the value of A has a null byte`,
+    `couldn't parse env file: ${filePath}: the value of A has a null byte`,
   ],
+  ["an unknown volume", absent, ref({ volumeName: "none" }), 'cannot find the volume "none" referenced by FileKeyRef'],
   [
-    "a volume that the pod does not have",
-    absent,
-    ref({ volumeName: "none" }),
-    'cannot find the volume "none" referenced by FileKeyRef',
-  ],
-  [
-    "a volume that is no emptyDir",
+    "a volume that is not an emptyDir",
     absent,
     ref({ volumeName: "host" }),
-    'the volume "host" referenced by FileKeyRef is no emptyDir',
+    'the volume "host" referenced by FileKeyRef is not an emptyDir',
   ],
 ];
-for (const [sentence, files, selector, message] of refused)
-  test(`${sentence} fails the container in words that begin as the kubelet's, and tell no value`, () => {
+for (const [sentence, files, selector, message] of rejected)
+  test(`${sentence} fails the container with the kubelet's message, which shows no value`, () => {
     expect(() => environment(files, selector)).toThrow(
       expect.objectContaining({ reason: "CreateContainerConfigError", message }),
     );
     expect(message).not.toContain("hunter2");
   });
 
-test("the files of a container are told once each, with the folder of their volume", () => {
-  const places = envFilesOf(pod, containerOf(ref(), ref({ key: "B" }), ref({ path: "../x" })));
+test("envFilesOf lists each file once, with the directory of its volume", () => {
+  const locations = envFilesOf(pod, containerOf(ref(), ref({ key: "B" }), ref({ path: "../x" })));
   const folder = "pods/u-1/volumes/kubernetes.io~empty-dir/config";
-  expect(places).toEqual([
+  expect(locations).toEqual([
     { key: "config/app.env", folder, path: "app.env" },
     { key: "config/../x", folder, path: "../x" },
   ]);

@@ -1,44 +1,51 @@
 import type { Container, EnvVar, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { TranslateError } from "../translate-error.ts";
-import { emptyDirFolder } from "../volumes/paths.ts";
+import { emptyDirPath } from "../volumes/paths.ts";
 import type { EnvFile } from "./env-file.ts";
 
-/** Selects a variable of a file in one of the pod's own folders. */
+/** The API's `fileKeyRef`: one variable of an env file in an emptyDir of the pod. */
 export type FileKeyRef = NonNullable<NonNullable<EnvVar["valueFrom"]>["fileKeyRef"]>;
 
-/** A file that variables are read from, by {@link fileKey}; a text says why it could not be read. */
+/** The env files of a container by {@link EnvFileLocation.key}. `unreadable` says why a file could not be read. */
 export type EnvFiles = ReadonlyMap<string, EnvFile | "absent" | { readonly unreadable: string }>;
 
-/** What the value of a variable is read from. */
-export interface FileScene {
+/** Everything the value of a `fileKeyRef` is read from. */
+export interface FileKeyInput {
   readonly pod: Pod;
   readonly files: EnvFiles;
   readonly facts: Pick<NodeFacts, "rootDir">;
 }
 
-/** Where a file of variables is: the folder of its volume, relative to the root directory, and its path in there. */
-export interface EnvFilePlace {
+/**
+ * Where an env file is: the directory of its volume, relative to the kubelet's root directory, and its path in that
+ * directory.
+ */
+export interface EnvFileLocation {
   readonly key: string;
   readonly folder: string;
   readonly path: string;
 }
 
-/** The files that a container's variables are read from, each once. Throws `TranslateError` where a volume is none of the pod's. */
-export function envFilesOf(pod: Pod, { env = [] }: Container): readonly EnvFilePlace[] {
-  const places = env.flatMap(({ valueFrom }) => {
+/**
+ * Lists the env files that a container refers to, each once. Throws `TranslateError` for a volume that is not an
+ * emptyDir of the pod.
+ */
+export function envFilesOf(pod: Pod, { env = [] }: Container): readonly EnvFileLocation[] {
+  const locations = env.flatMap(({ valueFrom }) => {
     const { fileKeyRef } = valueFrom ?? {};
-    return fileKeyRef === undefined ? [] : [placeOf(pod, fileKeyRef)];
+    return fileKeyRef === undefined ? [] : [locationOf(pod, fileKeyRef)];
   });
-  return [...new Map(places.map((place) => [place.key, place])).values()];
+  return [...new Map(locations.map((place) => [place.key, place])).values()];
 }
 
 /**
- * The value of one variable of a file; undefined where it is optional, and it or the file is not there. An empty value counts as none, as
- * with the kubelet. Throws `TranslateError` that begins with the kubelet's words, and never says what stands in the file.
+ * The value of one variable; undefined when the reference is optional and the file or variable does not exist. Like the
+ * kubelet, treats an empty value as missing. Throws `TranslateError` with the kubelet's message, which never contains
+ * the file's content.
  */
-export function fileValue({ pod, files, facts }: FileScene, selector: FileKeyRef): string | undefined {
-  const { key, folder, path } = placeOf(pod, selector);
+export function fileKeyValue({ pod, files, facts }: FileKeyInput, selector: FileKeyRef): string | undefined {
+  const { key, folder, path } = locationOf(pod, selector);
   const place = `${facts.rootDir}/${folder}/${path}`;
   const file = files.get(key) ?? "absent";
   const isOptional = selector.optional === true;
@@ -57,15 +64,15 @@ export function fileValue({ pod, files, facts }: FileScene, selector: FileKeyRef
   );
 }
 
-function placeOf({ metadata, spec }: Pod, { volumeName, path }: FileKeyRef): EnvFilePlace {
+function locationOf({ metadata, spec }: Pod, { volumeName, path }: FileKeyRef): EnvFileLocation {
   const volume = spec.volumes?.find(({ name }) => name === volumeName);
   if (volume?.emptyDir === undefined)
     throw configError(
       volume === undefined
         ? `cannot find the volume ${JSON.stringify(volumeName)} referenced by FileKeyRef`
-        : `the volume ${JSON.stringify(volumeName)} referenced by FileKeyRef is no emptyDir`,
+        : `the volume ${JSON.stringify(volumeName)} referenced by FileKeyRef is not an emptyDir`,
     );
-  return { key: `${volumeName}/${path}`, folder: emptyDirFolder(metadata.uid ?? "", volumeName), path };
+  return { key: `${volumeName}/${path}`, folder: emptyDirPath(metadata.uid ?? "", volumeName), path };
 }
 
 function configError(message: string): TranslateError {

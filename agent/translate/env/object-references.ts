@@ -1,12 +1,17 @@
 import { decodeBase64 } from "../../../proto/base64.ts";
 import type { EnvFromSource, EnvVar, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { type Reference, type Referent, referenceKey, referenceOf } from "../../../proto/kubernetes/references.ts";
+import {
+  type Reference,
+  type ReferencedObject,
+  referenceKey,
+  referenceOf,
+} from "../../../proto/kubernetes/references.ts";
 import { fromUtf8 } from "../../../proto/utf8.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { TranslateError } from "../translate-error.ts";
 
-/** What a value of a Secret or a ConfigMap is read from. */
-export interface ReferenceScene {
+/** The pod, and the Secrets and ConfigMaps that the agent knows. */
+export interface ReferenceInput {
   readonly pod: Pod;
   readonly facts: Pick<NodeFacts, "cluster">;
 }
@@ -14,61 +19,69 @@ export interface ReferenceScene {
 type ValueFrom = NonNullable<EnvVar["valueFrom"]>;
 
 /**
- * The variables of a whole Secret or ConfigMap, in the order of their names; none where it is optional and is not there. Throws
- * `TranslateError` in the kubelet's words where it is needed, and is not there or was not read.
+ * The variables of one `envFrom` entry, sorted by key; empty when the reference is optional and the object does not
+ * exist. Throws `TranslateError`, in the kubelet's wording, when a required object does not exist or has not been read
+ * yet.
  */
-export function variablesOf(scene: ReferenceScene, source: EnvFromSource): readonly (readonly [string, string])[] {
+export function variablesOf(input: ReferenceInput, source: EnvFromSource): readonly (readonly [string, string])[] {
   const { configMapRef, secretRef, prefix = "" } = source;
   const [kind, reference] =
     configMapRef === undefined ? (["secret", secretRef] as const) : (["configmap", configMapRef] as const);
   if (reference === undefined) return [];
-  const whole = referenceOf(scene.pod, kind, reference);
-  const referent = referentOf(scene, whole, reference.optional === true);
-  return Object.keys(referent?.data ?? {})
+  const target = referenceOf(input.pod, kind, reference);
+  const object = findObject(input, target, reference.optional === true);
+  return Object.keys(object?.data ?? {})
     .toSorted()
-    .map((key) => [`${prefix}${key}`, valueAt(whole, referent, key) ?? ""]);
+    .map((key) => [`${prefix}${key}`, dataValueOf(target, object, key) ?? ""]);
 }
 
 /**
- * The value of one key; undefined where it is optional and is not there. Throws `TranslateError` in the kubelet's words where it is
- * needed, and is not there or was not read.
+ * The value of one `secretKeyRef` or `configMapKeyRef`; undefined when the reference is optional and the object or key
+ * does not exist. Throws `TranslateError`, in the kubelet's wording, when a required one does not exist or has not been
+ * read yet.
  */
 export function referencedValue(
-  scene: ReferenceScene,
+  input: ReferenceInput,
   { configMapKeyRef, secretKeyRef }: ValueFrom,
 ): string | undefined {
   const [kind, selector] =
     configMapKeyRef === undefined ? (["secret", secretKeyRef] as const) : (["configmap", configMapKeyRef] as const);
   if (selector === undefined) return undefined;
   const isOptional = selector.optional === true;
-  const reference = referenceOf(scene.pod, kind, selector);
-  const referent = referentOf(scene, reference, isOptional);
-  const value = valueAt(reference, referent, selector.key);
+  const reference = referenceOf(input.pod, kind, selector);
+  const object = findObject(input, reference, isOptional);
+  const value = dataValueOf(reference, object, selector.key);
   if (value === undefined && !isOptional)
-    throw configError(`couldn't find key ${selector.key} in ${wordOf(kind)} ${reference.namespace}/${reference.name}`);
+    throw configError(
+      `couldn't find key ${selector.key} in ${kindName(kind)} ${reference.namespace}/${reference.name}`,
+    );
   return value;
 }
 
-/** The words are the kubelet's, which is what users search for. */
-function referentOf({ facts }: ReferenceScene, reference: Reference, isOptional: boolean): Referent | undefined {
+/** The messages are the kubelet's, because users search for them. */
+function findObject(
+  { facts }: ReferenceInput,
+  reference: Reference,
+  isOptional: boolean,
+): ReferencedObject | undefined {
   const { kind, namespace, name } = reference;
   if (facts.cluster === undefined)
     throw configError(
       `couldn't get ${kind === "secret" ? kind : "configMap"} ${namespace}/${name}, no kubeClient defined`,
     );
-  const known = facts.cluster.referents.get(referenceKey(reference));
+  const known = facts.cluster.referencedObjects.get(referenceKey(reference));
   if (known === undefined) throw configError(`failed to sync ${kind} cache: timed out waiting for the condition`);
   if (known !== "absent") return known;
   if (isOptional) return undefined;
   throw configError(`${kind} "${name}" not found`);
 }
 
-/** Never says in an error what the value is. */
-function valueAt(reference: Reference, referent: Referent | undefined, key: string): string | undefined {
-  if (referent === undefined || !Object.hasOwn(referent.data, key)) return undefined;
+/** Error messages never contain the value. */
+function dataValueOf(reference: Reference, object: ReferencedObject | undefined, key: string): string | undefined {
+  if (object === undefined || !Object.hasOwn(object.data, key)) return undefined;
   const { kind, namespace, name } = reference;
-  const where = `key ${key} of ${wordOf(kind)} ${namespace}/${name}`;
-  const text = referent.data[key] ?? "";
+  const where = `key ${key} of ${kindName(kind)} ${namespace}/${name}`;
+  const text = object.data[key] ?? "";
   const bytes = kind === "secret" ? decodeBase64(text) : undefined;
   if (kind === "secret" && bytes === undefined) throw configError(`${where}: its value is not base64`);
   const value = bytes === undefined ? text : fromUtf8(bytes);
@@ -76,7 +89,7 @@ function valueAt(reference: Reference, referent: Referent | undefined, key: stri
   return value;
 }
 
-function wordOf(kind: Reference["kind"]): string {
+function kindName(kind: Reference["kind"]): string {
   return kind === "secret" ? "Secret" : "ConfigMap";
 }
 

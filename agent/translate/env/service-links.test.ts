@@ -17,7 +17,7 @@ function variables(services: readonly Service[], spec: Partial<PodSpec> = {}, na
   return [...serviceEnvironment(pod, services)].map(([name, value]) => `${name}=${value}`);
 }
 
-test("a Service is told with its first port, its named ports and as a link each", () => {
+test("a Service sets its first port, its named ports and Docker links", () => {
   const dns = service("shop", "my-dns", {
     clusterIP: "10.96.0.10",
     ports: [{ name: "dns", port: 53, protocol: "UDP" }, { name: "dns-tcp", port: 53, protocol: "TCP" }, { port: 9153 }],
@@ -45,7 +45,7 @@ test("a Service is told with its first port, its named ports and as a link each"
   `);
 });
 
-test("the address of IPv6 stands in brackets where a port follows", () => {
+test("an IPv6 address is in brackets before a port", () => {
   const six = service("shop", "six", { clusterIP: "fd00::1", ports: http });
   expect(variables([six])).toMatchInlineSnapshot(`
     [
@@ -63,43 +63,55 @@ test("the address of IPv6 stands in brackets where a port follows", () => {
 const namesOf = (all: readonly string[]) => all.filter((each) => each.includes("_SERVICE_HOST"));
 const own = service("shop", "own", { clusterIP: "10.96.0.2", ports: http });
 const foreign = service("bank", "safe", { clusterIP: "10.96.0.3", ports: http });
-const early = service("shop", "a-b", { clusterIP: "10.96.0.4", ports: http });
-const ofThatName = service("shop", "kubernetes", { clusterIP: "10.96.0.5", ports: http });
-const beside = service("default", "beside", { clusterIP: "10.96.0.6", ports: http });
+const firstByName = service("shop", "a-b", { clusterIP: "10.96.0.4", ports: http });
+const ownKubernetes = service("shop", "kubernetes", { clusterIP: "10.96.0.5", ports: http });
+const otherService = service("default", "beside", { clusterIP: "10.96.0.6", ports: http });
 const noLinks = { enableServiceLinks: false };
 
 const rows: readonly [sentence: string, hosts: readonly string[], expected: readonly string[]][] = [
-  ["no Services are no variables", variables([]), []],
+  ["no Services set no variables", variables([]), []],
   [
-    "those of the pod's namespace are told, and the API server, in the order of their names",
-    variables([own, apiServer, foreign, early, beside]),
+    "the API server and the pod's namespace are included, sorted by name",
+    variables([own, apiServer, foreign, firstByName, otherService]),
     ["A_B_SERVICE_HOST=10.96.0.4", "KUBERNETES_SERVICE_HOST=10.96.0.1", "OWN_SERVICE_HOST=10.96.0.2"],
   ],
   [
-    "without service links only the API server is",
+    "enableServiceLinks false keeps the API server only",
     variables([own, apiServer, foreign], noLinks),
     ["KUBERNETES_SERVICE_HOST=10.96.0.1"],
   ],
   [
-    "in the namespace default too",
-    variables([apiServer, beside], noLinks, "default"),
+    "enableServiceLinks false keeps the API server only, in the namespace default too",
+    variables([apiServer, otherService], noLinks, "default"),
     ["KUBERNETES_SERVICE_HOST=10.96.0.1"],
   ],
   [
-    "a Service called kubernetes of the pod's own namespace takes its place, wherever it stands",
-    variables([ofThatName, apiServer]),
+    "a Service named kubernetes in the pod's namespace overrides the API server, whatever the order",
+    variables([ownKubernetes, apiServer]),
     ["KUBERNETES_SERVICE_HOST=10.96.0.5"],
   ],
   [
-    "but not one that has no address",
+    "a headless Service named kubernetes does not override the API server",
     variables([service("shop", "kubernetes", { externalName: "a.test", ports: http }), apiServer]),
     ["KUBERNETES_SERVICE_HOST=10.96.0.1"],
   ],
-  ["nor without service links", variables([apiServer, ofThatName], noLinks), ["KUBERNETES_SERVICE_HOST=10.96.0.1"]],
-  ["a headless one has no address to tell", variables([service("shop", "h", { clusterIP: "None", ports: http })]), []],
-  ["nor has a mere name", variables([service("shop", "e", { externalName: "a.test", ports: http })]), []],
-  ["nor has one whose address is empty", variables([service("shop", "e", { clusterIP: "", ports: http })]), []],
-  ["one without ports is not told", variables([service("shop", "p", { clusterIP: "10.96.0.7" })]), []],
+  [
+    "a Service named kubernetes does not override it without service links",
+    variables([apiServer, ownKubernetes], noLinks),
+    ["KUBERNETES_SERVICE_HOST=10.96.0.1"],
+  ],
+  ["a headless Service sets no variables", variables([service("shop", "h", { clusterIP: "None", ports: http })]), []],
+  [
+    "an ExternalName Service sets no variables",
+    variables([service("shop", "e", { externalName: "a.test", ports: http })]),
+    [],
+  ],
+  [
+    "a Service with an empty address sets no variables",
+    variables([service("shop", "e", { clusterIP: "", ports: http })]),
+    [],
+  ],
+  ["a Service without ports sets no variables", variables([service("shop", "p", { clusterIP: "10.96.0.7" })]), []],
 ];
 for (const [sentence, hosts, expected] of rows)
   test(sentence, () => {

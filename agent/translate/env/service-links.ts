@@ -1,11 +1,11 @@
 import type { Pod, Service, ServicePort } from "../../../proto/kubernetes/gen/types.ts";
 
-/** The API server's own: every pod is told of it. */
-const EVERYBODYS = { namespace: "default", name: "kubernetes" } as const;
+/** The Service of the API server, which every pod gets. */
+const API_SERVER_SERVICE = { namespace: "default", name: "kubernetes" } as const;
 
 /**
- * The variables by which a container finds the Services of its pod's namespace, as far as `enableServiceLinks` allows, and the API
- * server in any case. A Service without an address of its own has none. In the order of the Services' names.
+ * The service environment of a container: the API server's Service always, the Services of the pod's namespace unless
+ * `enableServiceLinks` is false, sorted by name. Services without a cluster IP have none.
  * https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
  */
 export function serviceEnvironment({ metadata, spec }: Pod, services: readonly Service[]): ReadonlyMap<string, string> {
@@ -13,15 +13,15 @@ export function serviceEnvironment({ metadata, spec }: Pod, services: readonly S
   const isOwn = (service: Service) => spec.enableServiceLinks !== false && service.metadata.namespace === namespace;
   const linked = new Map<string, Service>();
   const addressed = services.filter(hasAddress);
-  // One of the pod's own namespace that has the same name comes later, and takes the place of the API server's.
-  for (const service of addressed.filter(isEverybodys)) linked.set(EVERYBODYS.name, service);
+  // A Service named "kubernetes" in the pod's own namespace overrides the API server's, so it is set second.
+  for (const service of addressed.filter(isApiServerService)) linked.set(API_SERVER_SERVICE.name, service);
   for (const service of addressed.filter(isOwn)) linked.set(service.metadata.name ?? "", service);
-  const inOrder = [...linked].toSorted(([one], [other]) => (one < other ? -1 : 1));
-  return new Map(inOrder.flatMap(([name, service]) => variablesOf(name, service)));
+  const sorted = [...linked].toSorted(([one], [other]) => (one < other ? -1 : 1));
+  return new Map(sorted.flatMap(([name, service]) => variablesOf(name, service)));
 }
 
-function isEverybodys({ metadata: { namespace, name } }: Service): boolean {
-  return namespace === EVERYBODYS.namespace && name === EVERYBODYS.name;
+function isApiServerService({ metadata: { namespace, name } }: Service): boolean {
+  return namespace === API_SERVER_SERVICE.namespace && name === API_SERVER_SERVICE.name;
 }
 
 function hasAddress({ spec: { clusterIP = "" } }: Service): boolean {
@@ -33,28 +33,28 @@ type Variable = readonly [name: string, value: string];
 function variablesOf(service: string, { spec: { clusterIP = "", ports = [] } }: Service): readonly Variable[] {
   const [first] = ports;
   if (first === undefined) return [];
-  const prefix = wordOf(service);
+  const prefix = envNameOf(service);
   const named = ports.filter(({ name = "" }) => name !== "");
   return [
     [`${prefix}_SERVICE_HOST`, clusterIP],
     [`${prefix}_SERVICE_PORT`, String(first.port)],
-    ...named.map(({ name = "", port }): Variable => [`${prefix}_SERVICE_PORT_${wordOf(name)}`, String(port)]),
-    [`${prefix}_PORT`, addressOf(clusterIP, first)],
+    ...named.map(({ name = "", port }): Variable => [`${prefix}_SERVICE_PORT_${envNameOf(name)}`, String(port)]),
+    [`${prefix}_PORT`, urlOf(clusterIP, first)],
     ...ports.flatMap((port) => linkOf(`${prefix}_PORT_${port.port}_${protocolOf(port)}`, clusterIP, port)),
   ];
 }
 
-/** What Docker's links looked like; images of that time still read them. */
+/** The variables of Docker's container links, which old images still read. */
 function linkOf(prefix: string, clusterIP: string, port: ServicePort): readonly Variable[] {
   return [
-    [prefix, addressOf(clusterIP, port)],
+    [prefix, urlOf(clusterIP, port)],
     [`${prefix}_PROTO`, protocolOf(port).toLowerCase()],
     [`${prefix}_PORT`, String(port.port)],
     [`${prefix}_ADDR`, clusterIP],
   ];
 }
 
-function addressOf(clusterIP: string, port: ServicePort): string {
+function urlOf(clusterIP: string, port: ServicePort): string {
   const host = clusterIP.includes(":") ? `[${clusterIP}]` : clusterIP;
   return `${protocolOf(port).toLowerCase()}://${host}:${port.port}`;
 }
@@ -63,6 +63,6 @@ function protocolOf({ protocol }: ServicePort): string {
   return protocol || "TCP";
 }
 
-function wordOf(name: string): string {
+function envNameOf(name: string): string {
   return name.replaceAll("-", "_").toUpperCase();
 }

@@ -1,38 +1,45 @@
 import { utf8Length } from "../../../proto/utf8.ts";
 import { TranslateError } from "../translate-error.ts";
 
-/** Replaces `$(NAME)` where the name is known, and `$$` by `$`; anything else stays as it is. */
+/** Replaces `$(NAME)` for a known name, and `$$` by `$`. Leaves everything else unchanged. */
 export type Expand = (text: string, environment: ReadonlyMap<string, string>) => string;
 
-/** What one process is given, counted as it is put together. Both throw `TranslateError` once it is more than any process can have. */
-export interface Portion {
-  /** Takes a text as it is. */
-  readonly take: (text: string) => string;
+/** Counts the bytes that one process receives. Both functions throw `TranslateError` above the kernel's limit. */
+export interface BoundedExpander {
+  /** Counts a text and returns it unchanged. */
+  readonly add: (text: string) => string;
   readonly expand: Expand;
 }
 
-/** Three quarters of the largest stack that the kernel thinks of: the most that arguments and environment may be. See execve(2). */
-const MOST_BYTES = 6 * 1024 * 1024;
+/** execve(2): arguments and environment may take up to three quarters of the kernel's 8 MiB reference stack. */
+const MAX_BYTES = 6 * 1024 * 1024;
 
 /**
- * Variables that are made of others grow with each that uses the one before it twice: a pod of a few lines asks for more than this machine
- * has. So what is more than the kernel would take is refused before it is put together.
+ * Creates the expander of one container. Nested references grow exponentially: when each variable uses the one before
+ * it twice, a few lines exceed the memory of the machine. So the limit of execve(2) is enforced before any text is
+ * built.
  */
-export function createPortion(container: string, reason: TranslateError["reason"]): Portion {
-  let left = MOST_BYTES;
-  const take = (text: string) => {
-    left -= utf8Length(text);
-    if (left >= 0) return text;
+export function createBoundedExpander(container: string, reason: TranslateError["reason"]): BoundedExpander {
+  let remainingBytes = MAX_BYTES;
+  const add = (text: string) => {
+    remainingBytes -= utf8Length(text);
+    if (remainingBytes >= 0) return text;
     throw new TranslateError(
       reason,
-      `container ${container}: command, args and env are larger than ${MOST_BYTES} bytes together, which no process can be given`,
+      `container ${container}: command, args and env are larger than ${MAX_BYTES} bytes together, which no process can be given`,
     );
   };
-  return { take, expand: (text, environment) => expandWith(take(text), (name) => environment.get(name), take) };
+  return { add, expand: (text, environment) => expandVariables(add(text), (name) => environment.get(name), add) };
 }
 
-/** By hand, since a regular expression would look for the end of each of a thousand references that have none. */
-function expandWith(text: string, known: (name: string) => string | undefined, take: Portion["take"]): string {
+/**
+ * Hand-written, since a regular expression would search to the end of the text for each unclosed `$(`: quadratic time.
+ */
+function expandVariables(
+  text: string,
+  lookup: (name: string) => string | undefined,
+  add: BoundedExpander["add"],
+): string {
   const lastEnd = text.lastIndexOf(")");
   const parts: string[] = [];
   let from = 0;
@@ -41,8 +48,8 @@ function expandWith(text: string, known: (name: string) => string | undefined, t
     const next = text[at + 1];
     const end = next === "(" && at < lastEnd ? text.indexOf(")", at) : -1;
     from = end >= 0 ? end + 1 : next === "$" ? at + 2 : at + 1;
-    const value = end >= 0 ? known(text.slice(at + 2, end)) : undefined;
-    if (value !== undefined) parts.push(take(value));
+    const value = end >= 0 ? lookup(text.slice(at + 2, end)) : undefined;
+    if (value !== undefined) parts.push(add(value));
     else parts.push(next === "$" ? "$" : text.slice(at, from));
   }
   return [...parts, text.slice(from)].join("");

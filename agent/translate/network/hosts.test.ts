@@ -10,7 +10,7 @@ const podOf = (spec: Partial<PodSpec> = {}): Pod => ({
   spec: { containers: [], ...spec },
 });
 
-test("a pod finds itself under its name, in its domain, and its aliases behind that", () => {
+test("the hosts file lists the pod under its FQDN and name, then its aliases", () => {
   const pod = podOf({
     subdomain: "web",
     hostAliases: [{ ip: "192.0.2.7", hostnames: ["db", "db.local"] }, { ip: "192.0.2.8" }],
@@ -33,11 +33,11 @@ test("a pod finds itself under its name, in its domain, and its aliases behind t
   `);
 });
 
-test("a pod without a subdomain has its name alone", () => {
+test("a pod without a subdomain is listed under its name only", () => {
   expect(hostsContent(podOf(), ["10.0.0.2"], nodeFacts, "")).toEndWith("fe00::2\tip6-allrouters\n10.0.0.2\tweb-0\n");
 });
 
-test("on the node's network it is the node's own file, and the aliases behind it", () => {
+test("under hostNetwork the hosts file is the node's, followed by the aliases", () => {
   const pod = podOf({ hostNetwork: true, hostAliases: [{ ip: "192.0.2.7", hostnames: ["db"] }] });
   expect(hostsContent(pod, [], nodeFacts, "127.0.0.1 node\n")).toBe(
     "# Kubernetes-managed hosts file (host network).\n127.0.0.1 node\n\n# Entries added by HostAliases.\n192.0.2.7\tdb\n",
@@ -52,19 +52,19 @@ const rows: readonly [
   podIPs: readonly string[],
   isMounted: boolean,
 ][] = [
-  ["a pod with an address has it", podOf(), { name: "a" }, ["10.0.0.2"], true],
-  ["one on the node's network has it", podOf({ hostNetwork: true }), { name: "a" }, [], true],
-  ["one without an address has none", podOf(), { name: "a" }, [], false],
-  ["a container that brings its own keeps that", podOf(), mount("/etc/hosts"), ["10.0.0.2"], false],
-  ["however it writes it", podOf(), mount("etc/hosts/"), ["10.0.0.2"], false],
-  ["a mount elsewhere is none", podOf(), mount("/etc/hosts.d"), ["10.0.0.2"], true],
+  ["a pod with an address mounts the hosts file", podOf(), { name: "a" }, ["10.0.0.2"], true],
+  ["a pod with hostNetwork mounts the hosts file", podOf({ hostNetwork: true }), { name: "a" }, [], true],
+  ["a pod without an address mounts no hosts file", podOf(), { name: "a" }, [], false],
+  ["a container's own mount of /etc/hosts replaces the hosts file", podOf(), mount("/etc/hosts"), ["10.0.0.2"], false],
+  ["a container's own mount of etc/hosts/ replaces the hosts file", podOf(), mount("etc/hosts/"), ["10.0.0.2"], false],
+  ["a mount of another path keeps the hosts file", podOf(), mount("/etc/hosts.d"), ["10.0.0.2"], true],
 ];
 for (const [sentence, pod, container, podIPs, isMounted] of rows)
   test(sentence, () => {
     expect(hostsPathFor(pod, container, podIPs) !== undefined).toBe(isMounted);
   });
 
-test("it is one file for all containers of the pod, which they may write to", () => {
+test("all containers of a pod mount the same writable hosts file", () => {
   const [hosts] = mountsOf({ name: "a" }, { pod: podOf(), attempt: 3, podIPs: ["10.0.0.2"], facts: nodeFacts });
   expect(hosts).toMatchObject({
     containerPath: "/etc/hosts",
@@ -75,19 +75,27 @@ test("it is one file for all containers of the pod, which they may write to", ()
 });
 
 const names: readonly [sentence: string, spec: Partial<PodSpec>, hostname: string][] = [
-  ["a pod is called by its name", {}, "web-0"],
-  ["or as it wants to be", { hostname: "shop" }, "shop"],
-  ["a subdomain changes nothing of that", { subdomain: "web" }, "web-0"],
-  ["unless it wants both", { subdomain: "web", setHostnameAsFQDN: true }, "web-0.web.shop.svc.cluster.local"],
-  ["without a subdomain there is nothing to add", { setHostnameAsFQDN: true }, "web-0"],
-  ["an override counts alone", { subdomain: "web", setHostnameAsFQDN: true, hostnameOverride: "me" }, "me"],
+  ["a pod's host name is its name", {}, "web-0"],
+  ["spec.hostname overrides the pod's name", { hostname: "shop" }, "shop"],
+  ["a subdomain does not change the host name", { subdomain: "web" }, "web-0"],
+  [
+    "setHostnameAsFQDN makes the host name the FQDN",
+    { subdomain: "web", setHostnameAsFQDN: true },
+    "web-0.web.shop.svc.cluster.local",
+  ],
+  ["setHostnameAsFQDN has no effect without a subdomain", { setHostnameAsFQDN: true }, "web-0"],
+  [
+    "hostnameOverride ignores subdomain and setHostnameAsFQDN",
+    { subdomain: "web", setHostnameAsFQDN: true, hostnameOverride: "me" },
+    "me",
+  ],
 ];
 for (const [sentence, spec, hostname] of names)
   test(sentence, () => {
     expect(kernelHostname(podOf(spec), nodeFacts)).toBe(hostname);
   });
 
-test("a name that the kernel would not take is refused with the kubelet's words", () => {
+test("an FQDN above the kernel's limit is rejected with the kubelet's message", () => {
   const pod = podOf({ hostname: "a".repeat(40), subdomain: "web", setHostnameAsFQDN: true });
   expect(() => kernelHostname(pod, nodeFacts)).toThrow(
     `failed to construct FQDN from pod hostname and cluster domain, FQDN ${"a".repeat(40)}.web.shop.svc.cluster.local is too long (64 characters is the max, 67 characters requested)`,

@@ -1,12 +1,12 @@
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "../node-facts.ts";
-import { absolute, podFolder } from "../volumes/paths.ts";
+import { absolutePath, podDir } from "../volumes/paths.ts";
 import { domainOf, hostnameOf } from "./hostname.ts";
 
-/** Where containers find the names of the pod and of its neighbours. */
+/** Where the kubelet mounts the pod's hosts file. */
 const HOSTS_PATH = "/etc/hosts";
 
-const OWN_ADDRESSES: readonly (readonly [address: string, names: string])[] = [
+const LOOPBACK_ENTRIES: readonly (readonly [address: string, names: string])[] = [
   ["127.0.0.1", "localhost"],
   ["::1", "localhost ip6-localhost ip6-loopback"],
   ["fe00::0", "ip6-localnet"],
@@ -15,29 +15,31 @@ const OWN_ADDRESSES: readonly (readonly [address: string, names: string])[] = [
   ["fe00::2", "ip6-allrouters"],
 ];
 
-/** The file that all containers of a pod share, relative to the root directory. */
+/** The hosts file that all containers of a pod share, relative to the root directory. */
 export function hostsFile(uid: string): string {
-  return `${podFolder(uid)}/etc-hosts`;
+  return `${podDir(uid)}/etc-hosts`;
 }
 
-/** Where the container finds that file; undefined where it brings its own, or the pod has no address to be told of. */
+/** The mount path of the hosts file; undefined when the container mounts its own, or the pod has no address to list. */
 export function hostsPathFor({ spec }: Pod, { volumeMounts = [] }: Container, podIPs: readonly string[]) {
-  const bringsOwn = volumeMounts.some(({ mountPath }) => absolute(mountPath).replace(/\/+$/, "") === HOSTS_PATH);
-  return bringsOwn || (podIPs.length === 0 && spec.hostNetwork !== true) ? undefined : HOSTS_PATH;
+  const mountsOwnFile = volumeMounts.some(
+    ({ mountPath }) => absolutePath(mountPath).replace(/\/+$/, "") === HOSTS_PATH,
+  );
+  return mountsOwnFile || (podIPs.length === 0 && spec.hostNetwork !== true) ? undefined : HOSTS_PATH;
 }
 
 /**
- * The content of a pod's `/etc/hosts`, in the form that the kubelet gives it. `ofNode` is the node's own file, which counts for a pod
- * on the node's network.
+ * The content of a pod's `/etc/hosts`, in the kubelet's format. A pod with `hostNetwork` gets `nodeHosts`, the
+ * content of the node's own file.
  * https://kubernetes.io/docs/tasks/network/customize-hosts-file-for-pods/
  */
-export function hostsContent(pod: Pod, podIPs: readonly string[], facts: NodeFacts, ofNode: string): string {
+export function hostsContent(pod: Pod, podIPs: readonly string[], facts: NodeFacts, nodeHosts: string): string {
   const own =
     pod.spec.hostNetwork === true
-      ? `# Kubernetes-managed hosts file (host network).\n${ofNode}`
-      : `# Kubernetes-managed hosts file.\n${linesOf([...OWN_ADDRESSES, ...podAddresses(pod, podIPs, facts)])}`;
+      ? `# Kubernetes-managed hosts file (host network).\n${nodeHosts}`
+      : `# Kubernetes-managed hosts file.\n${formatEntries([...LOOPBACK_ENTRIES, ...podAddresses(pod, podIPs, facts)])}`;
   const aliases = (pod.spec.hostAliases ?? []).map(({ ip, hostnames = [] }) => [ip, ...hostnames]);
-  return aliases.length === 0 ? own : `${own}\n# Entries added by HostAliases.\n${linesOf(aliases)}`;
+  return aliases.length === 0 ? own : `${own}\n# Entries added by HostAliases.\n${formatEntries(aliases)}`;
 }
 
 function podAddresses(pod: Pod, podIPs: readonly string[], facts: NodeFacts): readonly (readonly string[])[] {
@@ -47,6 +49,6 @@ function podAddresses(pod: Pod, podIPs: readonly string[], facts: NodeFacts): re
   return podIPs.map((ip) => [ip, ...names]);
 }
 
-function linesOf(entries: readonly (readonly string[])[]): string {
-  return entries.map((words) => `${words.join("\t")}\n`).join("");
+function formatEntries(entries: readonly (readonly string[])[]): string {
+  return entries.map((fields) => `${fields.join("\t")}\n`).join("");
 }

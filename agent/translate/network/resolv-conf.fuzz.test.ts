@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import fc from "fast-check";
-import { parseResolvConf } from "./dns.ts";
+import { parseResolvConf } from "./resolv-conf.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const longMs = 1_800_000;
@@ -23,7 +23,7 @@ const soup = fc
   .map((parts) => parts.join(""));
 
 test(
-  "any text is nameservers, searches and options, each a word",
+  "parseResolvConf returns single words for any text",
   () => {
     const property = fc.property(fc.oneof(soup, fc.string({ unit: "binary", maxLength: 300 })), (text) => {
       const { nameservers, searches, options } = parseResolvConf(text);
@@ -40,7 +40,7 @@ const domain = fc.domain().filter((text) => !/[#;]/.test(text));
 const option = fc.constantFrom("ndots:2", "rotate", "timeout:1", "edns0");
 
 test(
-  "what stands in a file with comments and blanks between is read: all nameservers and options, the last searches",
+  "parseResolvConf reads all nameservers and options and the last search line, despite comments and blanks",
   () => {
     const words = (keyword: string, word: fc.Arbitrary<string>) =>
       fc.tuple(fc.constant(keyword), fc.array(word, { maxLength: 4 }));

@@ -2,10 +2,11 @@ import type { HugepageLimit, LinuxContainerResources } from "../../../proto/cri/
 import type { Container, Pod, PodQOSClass } from "../../../proto/kubernetes/gen/types.ts";
 import { isCritical } from "../../../proto/kubernetes/priority.ts";
 import { parseQuantity, toNumber } from "../../../proto/kubernetes/quantity.ts";
+import { HUGE_PAGES_PREFIX, isHugePages } from "../../../proto/kubernetes/resource-list.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { amountsOf, int64, linuxResources, oomScoreAdj } from "./linux-resources.ts";
 
-/** Everything that the kernel is to hold a container to, with the kubelet's numbers. */
+/** All limits that the kernel enforces on a container, with the kubelet's numbers. */
 export function containerResources(
   pod: Pod,
   container: Container,
@@ -18,7 +19,7 @@ export function containerResources(
     ...resources,
     oomScoreAdj: BigInt(oomScoreAdj(pod, container, qosClass, facts)),
     hugepageLimits: hugePageLimits(container, facts),
-    // In version 1 it is memory and swap together; a container without a limit of memory has none of these two.
+    // cgroup v1 limits memory and swap together. A container without a memory limit gets neither.
     memorySwapLimitInBytes: facts.limitsSwap && !facts.hasCgroupV2 ? resources.memoryLimitInBytes : 0n,
     unified: {
       ...resources.unified,
@@ -28,13 +29,12 @@ export function containerResources(
   };
 }
 
-/** Of every size of pages that the kernel has: nothing, unless the container says so. */
+/** One limit for each huge page size of the kernel; 0 unless the container sets one. */
 function hugePageLimits({ resources }: Container, { hugePageSizes }: NodeFacts): HugepageLimit[] {
-  const prefix = "hugepages-";
   const limits = new Map(
     Object.entries(resources?.limits ?? {})
-      .filter(([name]) => name.startsWith(prefix))
-      .map(([name, amount]) => [toNumber(parseQuantity(name.slice(prefix.length))), amount]),
+      .filter(([name]) => isHugePages(name))
+      .map(([name, amount]) => [toNumber(parseQuantity(name.slice(HUGE_PAGES_PREFIX.length))), amount]),
   );
   return hugePageSizes.map((pageBytes) => ({
     pageSize: hugePageName(pageBytes),
@@ -42,7 +42,7 @@ function hugePageLimits({ resources }: Container, { hugePageSizes }: NodeFacts):
   }));
 }
 
-/** As the kernel names its files: `2MB`, `1GB`. */
+/** Formats a page size as the kernel names its hugetlb files: `2MB`, `1GB`. */
 function hugePageName(pageBytes: number): string {
   const units = ["B", "KB", "MB", "GB", "TB", "PB"];
   const power = units.findLastIndex((_, index) => pageBytes % 1024 ** index === 0);
@@ -50,22 +50,23 @@ function hugePageName(pageBytes: number): string {
 }
 
 /**
- * How much swap a container may have, under `LimitedSwap`: its share of the node's, as large as that of memory that it asks for. Containers
- * that are to have all their memory at hand get none, and so do those that ask for none or for all that they may have.
+ * The swap limit in bytes under `LimitedSwap`: the same share of the node's swap as the container requests of the
+ * node's memory. It is 0 for containers that request no memory or request exactly their limit, and for pods that are
+ * critical or not Burstable.
  * https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management/
  */
 function swapLimit(pod: Pod, { resources }: Container, qosClass: PodQOSClass, facts: NodeFacts): number {
   const { memoryRequest = 0, memoryLimit = 0 } = amountsOf(resources);
-  const isForSwap = facts.swapBehavior === "LimitedSwap" && qosClass === "Burstable" && !isCritical(pod);
-  if (!isForSwap || memoryRequest === memoryLimit || memoryRequest > facts.memoryCapacityBytes) return 0;
+  const mayUseSwap = facts.swapBehavior === "LimitedSwap" && qosClass === "Burstable" && !isCritical(pod);
+  if (!mayUseSwap || memoryRequest === memoryLimit || memoryRequest > facts.memoryCapacityBytes) return 0;
   return Math.trunc((memoryRequest / facts.memoryCapacityBytes) * facts.swapCapacityBytes);
 }
 
-/** Larger ones the kernel refuses: it has no more processes than these. */
-const MOST_PIDS = 4_194_304;
+/** PID_MAX_LIMIT of a 64-bit kernel, which rejects a larger `pids.max`. */
+const MAX_PIDS = 4_194_304;
 
-/** The pod as a whole has no cgroup of its own yet, so that each of its containers is held to what it may have. */
+/** The pod has no cgroup of its own yet, so each of its containers gets the pod's limit. */
 function pidsLimit({ hasCgroupV2, podPidsLimit }: NodeFacts): { readonly "pids.max"?: string } {
-  if (!hasCgroupV2 || podPidsLimit <= 0 || podPidsLimit >= MOST_PIDS) return {};
+  if (!hasCgroupV2 || podPidsLimit <= 0 || podPidsLimit >= MAX_PIDS) return {};
   return { "pids.max": String(podPidsLimit) };
 }

@@ -13,47 +13,53 @@ function linux(resources: ResourceRequirements | undefined, facts: Partial<NodeF
 }
 
 const shares: readonly [sentence: string, resources: ResourceRequirements | undefined, shares: bigint][] = [
-  ["no resources at all are the least", undefined, 2n],
-  ["a request of nothing is the least", { requests: { cpu: "0" } }, 2n],
-  ["a thousandth of a CPU is the least", { requests: { cpu: "1m" } }, 2n],
-  ["three thousandths are three", { requests: { cpu: "3m" } }, 3n],
-  ["a tenth of a CPU", { requests: { cpu: "100m" } }, 102n],
-  ["one CPU is 1024", { requests: { cpu: "1" } }, 1024n],
-  ["a limit stands in for a request that is not there", { limits: { cpu: "2" } }, 2048n],
-  ["a request counts, not the limit above it", { requests: { cpu: "250m" }, limits: { cpu: "2" } }, 256n],
-  ["255 CPUs are less than the most", { requests: { cpu: "255" } }, 261_120n],
-  ["256 CPUs are the most", { requests: { cpu: "256" } }, 262_144n],
-  ["a thousand CPUs are the most", { requests: { cpu: "1000" } }, 262_144n],
+  ["without resources they are the minimum", undefined, 2n],
+  ["a request of 0 gives the minimum", { requests: { cpu: "0" } }, 2n],
+  ["1m gives the minimum", { requests: { cpu: "1m" } }, 2n],
+  ["3m gives 3", { requests: { cpu: "3m" } }, 3n],
+  ["100m gives 102", { requests: { cpu: "100m" } }, 102n],
+  ["one CPU gives 1024", { requests: { cpu: "1" } }, 1024n],
+  ["a limit replaces a missing request", { limits: { cpu: "2" } }, 2048n],
+  ["a request takes precedence over the limit", { requests: { cpu: "250m" }, limits: { cpu: "2" } }, 256n],
+  ["255 CPUs stay below the maximum", { requests: { cpu: "255" } }, 261_120n],
+  ["256 CPUs give the maximum", { requests: { cpu: "256" } }, 262_144n],
+  ["1000 CPUs give the maximum", { requests: { cpu: "1000" } }, 262_144n],
 ];
 for (const [sentence, resources, cpuShares] of shares)
-  test(`shares: ${sentence}`, () => {
+  test(`cpu shares: ${sentence}`, () => {
     expect(linux(resources).cpuShares).toBe(cpuShares);
   });
 
 const quotas: readonly [string, ResourceRequirements | undefined, Partial<NodeFacts>, quota: bigint, period: bigint][] =
   [
-    ["without a limit there is none", { requests: { cpu: "1" } }, {}, 0n, 100_000n],
-    ["a limit of nothing is none", { limits: { cpu: "0" } }, {}, 0n, 100_000n],
-    ["half a CPU is half the period", { limits: { cpu: "500m" } }, {}, 50_000n, 100_000n],
-    ["two CPUs are two periods", { limits: { cpu: "2" } }, {}, 200_000n, 100_000n],
-    ["a thousandth is the least of 1 ms", { limits: { cpu: "1m" } }, {}, 1000n, 100_000n],
-    ["ten thousandths are exactly 1 ms", { limits: { cpu: "10m" } }, {}, 1000n, 100_000n],
-    ["eleven thousandths are more", { limits: { cpu: "11m" } }, {}, 1100n, 100_000n],
-    ["it follows the node's period", { limits: { cpu: "500m" } }, { cpuCFSQuotaPeriodMs: 10 }, 5000n, 10_000n],
-    ["a period may have fractions", { limits: { cpu: "1" } }, { cpuCFSQuotaPeriodMs: 1.5 }, 1500n, 1500n],
-    ["a node that wants none has none", { limits: { cpu: "1" } }, { cpuCFSQuota: false }, 0n, 0n],
+    ["without a limit there is no quota", { requests: { cpu: "1" } }, {}, 0n, 100_000n],
+    ["a limit of 0 means no quota", { limits: { cpu: "0" } }, {}, 0n, 100_000n],
+    ["half a CPU gives half a period", { limits: { cpu: "500m" } }, {}, 50_000n, 100_000n],
+    ["two CPUs give two periods", { limits: { cpu: "2" } }, {}, 200_000n, 100_000n],
+    ["1m gives the minimum of 1 ms", { limits: { cpu: "1m" } }, {}, 1000n, 100_000n],
+    ["10m gives exactly 1 ms", { limits: { cpu: "10m" } }, {}, 1000n, 100_000n],
+    ["11m gives more than 1 ms", { limits: { cpu: "11m" } }, {}, 1100n, 100_000n],
+    ["the quota follows the node's period", { limits: { cpu: "500m" } }, { cpuCFSQuotaPeriodMs: 10 }, 5000n, 10_000n],
+    [
+      "the period may be a fraction of a millisecond",
+      { limits: { cpu: "1" } },
+      { cpuCFSQuotaPeriodMs: 1.5 },
+      1500n,
+      1500n,
+    ],
+    ["cpuCFSQuota false sets no quota", { limits: { cpu: "1" } }, { cpuCFSQuota: false }, 0n, 0n],
   ];
 for (const [sentence, resources, facts, cpuQuota, cpuPeriod] of quotas)
-  test(`quota: ${sentence}`, () => {
+  test(`cpu quota: ${sentence}`, () => {
     expect(linux(resources, facts)).toMatchObject({ cpuQuota, cpuPeriod });
   });
 
-test("memory is bounded by its limit, and by nothing where there is none", () => {
+test("the memory limit is the container's, or unset", () => {
   expect(linux({ limits: { memory: "64Mi" } }).memoryLimitInBytes).toBe(67_108_864n);
   expect(linux({ requests: { memory: "64Mi" } }).memoryLimitInBytes).toBe(0n);
 });
 
-test("a limit beyond all measure is the largest that a message can carry", () => {
+test("a limit above the int64 range is clamped", () => {
   for (const [cpu, memory] of [
     ["1e15", "1000E"],
     ["1e100", "1e100"],
@@ -63,7 +69,7 @@ test("a limit beyond all measure is the largest that a message can carry", () =>
   }
 });
 
-test("a sidecar is killed no sooner than the least of the containers that it is there for", () => {
+test("the OOM killer spares a sidecar as long as the main container with the smallest request", () => {
   const asking = (name: string, memory?: string): Container => ({
     name,
     ...(memory === undefined ? {} : { resources: { requests: { memory } } }),
@@ -79,7 +85,7 @@ test("a sidecar is killed no sooner than the least of the containers that it is 
   expect(score(undefined, "2Gi", undefined)).toBe(999);
 });
 
-test("a pod asks for the sum of its containers, a limit standing in for a request", () => {
+test("a pod's request is the sum of its containers', where a limit replaces a missing request", () => {
   const pod = podOf({ requests: { cpu: "100m", memory: "1Mi" } }, { limits: { cpu: "1", memory: "2Mi" } });
   expect(podAmounts(pod)).toEqual({
     cpuRequest: 1100,
@@ -89,7 +95,7 @@ test("a pod asks for the sum of its containers, a limit standing in for a reques
   });
 });
 
-test("a pod has a limit when every container has one", () => {
+test("a pod has a limit only when every container has one", () => {
   const limits = { cpu: "500m", memory: "1Mi" };
   expect(podAmounts(podOf({ limits }, { limits }))).toEqual({
     cpuRequest: 1000,
@@ -108,12 +114,12 @@ const scores: readonly [
 ][] = [
   ["Guaranteed", "Guaranteed", "1Gi", {}, -997],
   ["BestEffort", "BestEffort", undefined, {}, 1000],
-  ["Burstable that asks for no memory is killed right after BestEffort", "Burstable", undefined, {}, 999],
-  ["Burstable that asks for a little", "Burstable", "1Mi", {}, 999],
-  ["Burstable that asks for a quarter of the node", "Burstable", "2Gi", {}, 750],
-  ["Burstable that asks for half of the node", "Burstable", "4Gi", {}, 500],
-  ["Burstable that asks for all of the node is killed after the node's own", "Burstable", "8Gi", {}, 3],
-  ["Burstable that asks for more than the node has", "Burstable", "16Gi", {}, 3],
+  ["a Burstable container without a memory request", "Burstable", undefined, {}, 999],
+  ["a Burstable container with a small memory request", "Burstable", "1Mi", {}, 999],
+  ["a Burstable container that requests a quarter of the node", "Burstable", "2Gi", {}, 750],
+  ["a Burstable container that requests half of the node", "Burstable", "4Gi", {}, 500],
+  ["a Burstable container that requests all of the node", "Burstable", "8Gi", {}, 3],
+  ["a Burstable container that requests more than the node", "Burstable", "16Gi", {}, 3],
   ["a critical pod", "BestEffort", undefined, { priority: 2_000_001_000 }, -997],
   ["a pod just below critical", "BestEffort", undefined, { priority: 1_999_999_999 }, 1000],
 ];
@@ -131,7 +137,7 @@ function podOf(...all: readonly ResourceRequirements[]): Pod {
   return { metadata: {}, spec: { containers: all.map((resources, index) => ({ name: `c${index}`, resources })) } };
 }
 
-test("a pod asks for what its worst moment needs: all containers, or an init container beside the sidecars before it", () => {
+test("a pod's request is the larger of all containers together and each init container beside the sidecars before it", () => {
   const cpu = (name: string, amount: string, more: Partial<Container> = {}): Container => ({
     name,
     resources: { requests: { cpu: amount }, limits: { memory: amount } },

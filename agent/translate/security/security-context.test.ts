@@ -12,7 +12,7 @@ import { containerSecurityContext, sandboxSecurityContext } from "./security-con
 
 type PodSecurity = NonNullable<PodSpec["securityContext"]>;
 
-interface Scene {
+interface SecurityCase {
   readonly own?: SecurityContext;
   readonly ofPod?: PodSecurity;
   readonly image?: ImageUser;
@@ -27,7 +27,7 @@ const numbered: ImageUser = { uid: 1001, username: "" };
 
 const ANNOTATION = "container.apparmor.security.beta.kubernetes.io/";
 
-function contextOf({ own, ofPod, image = root, spec, annotations, seccompDefault = false }: Scene) {
+function contextOf({ own, ofPod, image = root, spec, annotations, seccompDefault = false }: SecurityCase) {
   const container: Container = { name: "a", ...(own === undefined ? {} : { securityContext: own }) };
   const pod: Pod = {
     metadata: { name: "web", namespace: "shop", uid: "u", ...(annotations === undefined ? {} : { annotations }) },
@@ -39,46 +39,40 @@ function contextOf({ own, ofPod, image = root, spec, annotations, seccompDefault
 
 const users: readonly [
   sentence: string,
-  scene: Scene,
+  fixture: SecurityCase,
   user: bigint | undefined,
   name: string,
   group: bigint | undefined,
 ][] = [
-  ["an image that names nobody runs as root, which is said", {}, 0n, "", undefined],
-  ["a group alone goes with root, since runtimes refuse it without a user", { own: { runAsGroup: 5 } }, 0n, "", 5n],
-  ["the image's number", { image: numbered }, 1001n, "", undefined],
-  ["the image's name, which the runtime looks up", { image: named }, undefined, "web", undefined],
-  ["the pod's user goes before the image's", { ofPod: { runAsUser: 7 }, image: named }, 7n, "", undefined],
-  ["the container's user goes before the pod's", { own: { runAsUser: 8 }, ofPod: { runAsUser: 7 } }, 8n, "", undefined],
+  ["an image without USER runs as uid 0, set explicitly", {}, 0n, "", undefined],
+  ["a group without a user adds uid 0, since runtimes reject it otherwise", { own: { runAsGroup: 5 } }, 0n, "", 5n],
+  ["the image's numeric user", { image: numbered }, 1001n, "", undefined],
+  ["the image's user name, which the runtime resolves", { image: named }, undefined, "web", undefined],
+  ["the pod's user overrides the image's", { ofPod: { runAsUser: 7 }, image: named }, 7n, "", undefined],
+  ["the container's user overrides the pod's", { own: { runAsUser: 8 }, ofPod: { runAsUser: 7 } }, 8n, "", undefined],
+  ["the container's user 0 overrides the pod's", { own: { runAsUser: 0 }, ofPod: { runAsUser: 7 } }, 0n, "", undefined],
+  ["the pod's group is set", { ofPod: { runAsUser: 7, runAsGroup: 70 } }, 7n, "", 70n],
   [
-    "root by the container's word goes before the pod's user",
-    { own: { runAsUser: 0 }, ofPod: { runAsUser: 7 } },
-    0n,
-    "",
-    undefined,
-  ],
-  ["the pod's group", { ofPod: { runAsUser: 7, runAsGroup: 70 } }, 7n, "", 70n],
-  [
-    "the container's group goes before the pod's",
+    "the container's group overrides the pod's",
     { own: { runAsGroup: 80 }, ofPod: { runAsGroup: 70 }, image: numbered },
     1001n,
     "",
     80n,
   ],
 ];
-for (const [sentence, scene, user, name, group] of users)
+for (const [sentence, input, user, name, group] of users)
   test(`user: ${sentence}`, () => {
-    const { runAsUser, runAsUsername, runAsGroup } = contextOf(scene).context;
+    const { runAsUser, runAsUsername, runAsGroup } = contextOf(input).context;
     expect([runAsUser?.value, runAsUsername, runAsGroup?.value]).toEqual([user, name, group]);
   });
 
-test("the sandbox runs as the pod says, whatever its containers and images say", () => {
+test("the sandbox runs as the pod's user, whatever its containers and images set", () => {
   const { sandbox } = contextOf({ own: { runAsUser: 8 }, ofPod: { runAsUser: 7, runAsGroup: 70 }, image: numbered });
   expect([sandbox.runAsUser?.value, sandbox.runAsGroup?.value]).toEqual([7n, 70n]);
   expect(contextOf({ own: { runAsUser: 8 }, image: numbered }).sandbox.runAsUser).toBeUndefined();
 });
 
-test("supplemental groups and their policy are the pod's, for sandbox and container", () => {
+test("supplemental groups and their policy are the pod's, for sandbox and containers", () => {
   const { context, sandbox } = contextOf({ ofPod: { supplementalGroups: [5, 6], supplementalGroupsPolicy: "Strict" } });
   for (const { supplementalGroups, supplementalGroupsPolicy } of [context, sandbox]) {
     expect(supplementalGroups).toEqual([5n, 6n]);
@@ -90,37 +84,37 @@ test("supplemental groups and their policy are the pod's, for sandbox and contai
   expect(contextOf({}).context.supplementalGroupsPolicy).toBe(SupplementalGroupsPolicy.Merge);
 });
 
-const whose = '(pod: "web_shop(u)", container: a)';
-const breaks = `container's runAsUser breaks non-root policy ${whose}`;
-const willBeRoot = `container has runAsNonRoot and image will run as root ${whose}`;
-const cannotVerify = `container has runAsNonRoot and image has non-numeric user (web), cannot verify user is non-root ${whose}`;
-const nonRoot: readonly [sentence: string, scene: Scene, message: string | undefined][] = [
-  ["nobody asks: root is fine", {}, undefined],
-  ["the pod asks and the image names nobody", { ofPod: { runAsNonRoot: true } }, willBeRoot],
+const subject = '(pod: "web_shop(u)", container: a)';
+const breaks = `container's runAsUser breaks non-root policy ${subject}`;
+const willBeRoot = `container has runAsNonRoot and image will run as root ${subject}`;
+const cannotVerify = `container has runAsNonRoot and image has non-numeric user (web), cannot verify user is non-root ${subject}`;
+const nonRoot: readonly [sentence: string, fixture: SecurityCase, message: string | undefined][] = [
+  ["unset allows root", {}, undefined],
+  ["the pod sets it and the image has no USER", { ofPod: { runAsNonRoot: true } }, willBeRoot],
   [
-    "the container asks and the image is root by number",
+    "the container sets it and the image's user is 0",
     { own: { runAsNonRoot: true }, image: { uid: 0, username: "" } },
     willBeRoot,
   ],
-  ["the image has another number", { own: { runAsNonRoot: true }, image: numbered }, undefined],
-  ["the image has a name, which proves nothing", { own: { runAsNonRoot: true }, image: named }, cannotVerify],
+  ["the image's user is not 0", { own: { runAsNonRoot: true }, image: numbered }, undefined],
+  ["the image has a user name, which proves nothing", { own: { runAsNonRoot: true }, image: named }, cannotVerify],
   ["the image has a number and a name", { own: { runAsNonRoot: true }, image: { uid: 5, username: "web" } }, undefined],
-  ["the container says root itself", { own: { runAsNonRoot: true, runAsUser: 0 }, image: numbered }, breaks],
-  ["the pod says root", { ofPod: { runAsNonRoot: true, runAsUser: 0 } }, breaks],
+  ["the container's runAsUser is 0", { own: { runAsNonRoot: true, runAsUser: 0 }, image: numbered }, breaks],
+  ["the pod's runAsUser is 0", { ofPod: { runAsNonRoot: true, runAsUser: 0 } }, breaks],
   [
-    "the container says a user, whatever the image says",
+    "the container's runAsUser overrides the image's user",
     { own: { runAsUser: 7 }, ofPod: { runAsNonRoot: true } },
     undefined,
   ],
   [
-    "the container takes back what the pod asks",
+    "the container's false overrides the pod's true",
     { own: { runAsNonRoot: false }, ofPod: { runAsNonRoot: true } },
     undefined,
   ],
 ];
-for (const [sentence, scene, message] of nonRoot)
+for (const [sentence, input, message] of nonRoot)
   test(`runAsNonRoot: ${sentence}`, () => {
-    const translate = () => contextOf(scene);
+    const translate = () => contextOf(input);
     if (message === undefined) expect(translate).not.toThrow();
     else {
       expect(translate).toThrow(TranslateError);
@@ -128,7 +122,7 @@ for (const [sentence, scene, message] of nonRoot)
     }
   });
 
-test("what tells about the host is masked, and what changes it cannot be written", () => {
+test("paths that expose the host are masked, and paths that change it are read-only", () => {
   const { maskedPaths, readonlyPaths } = contextOf({}).context;
   expect(maskedPaths).toEqual([
     "/proc/asound",
@@ -152,12 +146,12 @@ for (const [sentence, own] of [
   ["procMount: Unmasked", { procMount: "Unmasked" }],
   ["a privileged container", { privileged: true }],
 ] as const)
-  test(`nothing is masked for ${sentence}`, () => {
+  test(`no path is masked for ${sentence}`, () => {
     const { maskedPaths, readonlyPaths } = contextOf({ own }).context;
     expect([...maskedPaths, ...readonlyPaths]).toEqual([]);
   });
 
-test("a privileged container makes its sandbox privileged, another one does not", () => {
+test("only a privileged container makes its sandbox privileged", () => {
   expect(contextOf({ own: { privileged: true } })).toMatchObject({
     context: { privileged: true },
     sandbox: { privileged: true },
@@ -165,7 +159,7 @@ test("a privileged container makes its sandbox privileged, another one does not"
   expect(contextOf({})).toMatchObject({ context: { privileged: false }, sandbox: { privileged: false } });
 });
 
-test("so does a privileged container of another kind: runtimes have none in a sandbox that is not", () => {
+test("a privileged init or ephemeral container makes the sandbox privileged, since runtimes require it", () => {
   const privileged = [{ name: "other", securityContext: { privileged: true } }];
   for (const list of ["initContainers", "ephemeralContainers"])
     expect(contextOf({ spec: { [list]: privileged } })).toMatchObject({
@@ -175,11 +169,11 @@ test("so does a privileged container of another kind: runtimes have none in a sa
 });
 
 const flags: readonly [sentence: string, own: SecurityContext, expected: object][] = [
-  ["new privileges may be gained unless that is forbidden", {}, { noNewPrivs: false }],
-  ["allowPrivilegeEscalation: false forbids it", { allowPrivilegeEscalation: false }, { noNewPrivs: true }],
-  ["allowPrivilegeEscalation: true does not", { allowPrivilegeEscalation: true }, { noNewPrivs: false }],
-  ["the root file system may be written", {}, { readonlyRootfs: false }],
-  ["readOnlyRootFilesystem forbids it", { readOnlyRootFilesystem: true }, { readonlyRootfs: true }],
+  ["new privileges are allowed by default", {}, { noNewPrivs: false }],
+  ["allowPrivilegeEscalation false sets noNewPrivs", { allowPrivilegeEscalation: false }, { noNewPrivs: true }],
+  ["allowPrivilegeEscalation true does not set noNewPrivs", { allowPrivilegeEscalation: true }, { noNewPrivs: false }],
+  ["the root file system is writable by default", {}, { readonlyRootfs: false }],
+  ["readOnlyRootFilesystem makes it read-only", { readOnlyRootFilesystem: true }, { readonlyRootfs: true }],
   [
     "capabilities are added and dropped by name",
     { capabilities: { add: ["NET_ADMIN"], drop: ["ALL"] } },
@@ -195,47 +189,42 @@ const { RuntimeDefault, Unconfined, Localhost } = ProfileType;
 const localhost = (localhostProfile: string): SecurityContext => ({
   seccompProfile: { type: "Localhost", localhostProfile },
 });
-const seccomp: readonly [sentence: string, scene: Scene, type: ProfileType, ref: string][] = [
-  ["none is Unconfined", {}, Unconfined, ""],
-  ["none is RuntimeDefault where the node says so", { seccompDefault: true }, RuntimeDefault, ""],
+const seccomp: readonly [sentence: string, fixture: SecurityCase, type: ProfileType, ref: string][] = [
+  ["unset means Unconfined", {}, Unconfined, ""],
+  ["unset means RuntimeDefault under seccompDefault", { seccompDefault: true }, RuntimeDefault, ""],
   [
-    "Unconfined stands against the node's default",
+    "Unconfined overrides seccompDefault",
     { own: { seccompProfile: { type: "Unconfined" } }, seccompDefault: true },
     Unconfined,
     "",
   ],
   ["the pod's", { ofPod: { seccompProfile: { type: "RuntimeDefault" } } }, RuntimeDefault, ""],
   [
-    "the container's goes before the pod's",
+    "the container's profile overrides the pod's",
     { own: { seccompProfile: { type: "Unconfined" } }, ofPod: { seccompProfile: { type: "RuntimeDefault" } } },
     Unconfined,
     "",
   ],
   [
-    "a file below the node's seccomp folder",
+    "a Localhost profile is a file below the node's seccomp directory",
     { own: localhost("web/strict.json") },
     Localhost,
     "/root-dir/seccomp/web/strict.json",
   ],
-  [
-    "a file whose name merely begins with dots",
-    { own: localhost("..strict") },
-    Localhost,
-    "/root-dir/seccomp/..strict",
-  ],
+  ["a file name may begin with dots", { own: localhost("..strict") }, Localhost, "/root-dir/seccomp/..strict"],
 ];
-for (const [sentence, scene, profileType, localhostRef] of seccomp)
+for (const [sentence, input, profileType, localhostRef] of seccomp)
   test(`seccomp: ${sentence}`, () => {
-    expect(contextOf(scene).context.seccomp).toEqual({ profileType, localhostRef });
+    expect(contextOf(input).context.seccomp).toEqual({ profileType, localhostRef });
   });
 
-test("the sandbox's own process always has the runtime's seccomp profile", () => {
+test("the sandbox always runs with the runtime's default seccomp profile", () => {
   const { sandbox } = contextOf({ ofPod: { seccompProfile: { type: "Unconfined" } } });
   expect(sandbox.seccomp).toEqual({ profileType: RuntimeDefault, localhostRef: "" });
 });
 
 for (const file of ["/etc/passwd", "..", "../x", "a/../../x", "a/.."])
-  test(`the localhost seccomp profile ${JSON.stringify(file)} is refused`, () => {
+  test(`the Localhost seccomp profile ${JSON.stringify(file)} is rejected`, () => {
     expect(() => contextOf({ own: localhost(file) })).toThrow(
       expect.objectContaining({
         reason: "CreateContainerConfigError",
@@ -264,8 +253,8 @@ for (const [what, own, message] of nameless)
     );
   });
 
-test("a policy for groups that a newer API may have fails the sandbox", () => {
-  const ofPod = Object.assign({}, { supplementalGroupsPolicy: "Sometimes" }) as NonNullable<Scene["ofPod"]>;
+test("an unknown supplementalGroupsPolicy fails the sandbox", () => {
+  const ofPod = Object.assign({}, { supplementalGroupsPolicy: "Sometimes" }) as NonNullable<SecurityCase["ofPod"]>;
   expect(() => contextOf({ ofPod })).toThrow(
     expect.objectContaining({
       reason: "CreatePodSandboxError",
@@ -274,9 +263,9 @@ test("a policy for groups that a newer API may have fails the sandbox", () => {
   );
 });
 
-const annotated = (text: string): Partial<Scene> => ({ annotations: { [`${ANNOTATION}a`]: text } });
-const apparmor: readonly [sentence: string, scene: Scene, profile: object | undefined, text: string][] = [
-  ["none is the runtime's affair", {}, undefined, ""],
+const annotated = (text: string): Partial<SecurityCase> => ({ annotations: { [`${ANNOTATION}a`]: text } });
+const apparmor: readonly [sentence: string, fixture: SecurityCase, profile: object | undefined, text: string][] = [
+  ["unset is left to the runtime", {}, undefined, ""],
   [
     "RuntimeDefault",
     { own: { appArmorProfile: { type: "RuntimeDefault" } } },
@@ -290,39 +279,44 @@ const apparmor: readonly [sentence: string, scene: Scene, profile: object | unde
     "unconfined",
   ],
   [
-    "the pod's loaded profile, by name",
+    "the pod's Localhost profile is named",
     { ofPod: { appArmorProfile: { type: "Localhost", localhostProfile: "strict" } } },
     { profileType: Localhost, localhostRef: "strict" },
     "localhost/strict",
   ],
   [
-    "an annotation of the container, which goes before the pod's field",
+    "an annotation for the container overrides the pod's field",
     { ...annotated("localhost/old"), ofPod: { appArmorProfile: { type: "Unconfined" } } },
     { profileType: Localhost, localhostRef: "old" },
     "localhost/old",
   ],
   [
-    "an annotation of the container, behind its own field",
+    "the container's field overrides an annotation",
     { ...annotated("unconfined"), own: { appArmorProfile: { type: "RuntimeDefault" } } },
     { profileType: RuntimeDefault, localhostRef: "" },
     "runtime/default",
   ],
   [
-    "an annotation that asks for the runtime's",
+    "an annotation may name the runtime's default",
     annotated("runtime/default"),
     { profileType: RuntimeDefault, localhostRef: "" },
     "runtime/default",
   ],
-  ["an annotation that means nothing", annotated("strict"), undefined, ""],
-  ["an annotation of another container", { annotations: { [`${ANNOTATION}b`]: "unconfined" } }, undefined, ""],
+  ["an invalid annotation is ignored", annotated("strict"), undefined, ""],
+  [
+    "an annotation for another container is ignored",
+    { annotations: { [`${ANNOTATION}b`]: "unconfined" } },
+    undefined,
+    "",
+  ],
 ];
-for (const [sentence, scene, profile, text] of apparmor)
+for (const [sentence, input, profile, text] of apparmor)
   test(`AppArmor: ${sentence}`, () => {
-    const { apparmor: found, apparmorProfile } = contextOf(scene).context;
+    const { apparmor: found, apparmorProfile } = contextOf(input).context;
     expect([found, apparmorProfile]).toEqual([profile as never, text]);
   });
 
-test("SELinux options of the container go before the pod's, and what is not said is empty", () => {
+test("SELinux options of the container override the pod's, and unset fields are empty", () => {
   const ofPod = { seLinuxOptions: { level: "s0", user: "u" } };
   expect(contextOf({ ofPod }).context.selinuxOptions).toEqual({ user: "u", role: "", type: "", level: "s0" });
   const { context, sandbox } = contextOf({ ofPod, own: { seLinuxOptions: { level: "s1" } } });
@@ -333,11 +327,17 @@ test("SELinux options of the container go before the pod's, and what is not said
 
 const { POD, CONTAINER, NODE } = NamespaceMode;
 const namespaces: readonly [sentence: string, spec: Partial<PodSpec>, network: number, ipc: number, pid: number][] = [
-  ["a pod has a network and IPC of its own, and each container its processes", {}, POD, POD, CONTAINER],
+  ["a pod has its own network and IPC, and each container its own processes", {}, POD, POD, CONTAINER],
   ["shareProcessNamespace shares processes in the pod", { shareProcessNamespace: true }, POD, POD, POD],
-  ["hostNetwork is the node's network", { hostNetwork: true }, NODE, POD, CONTAINER],
-  ["hostIPC is the node's IPC", { hostIPC: true }, POD, NODE, CONTAINER],
-  ["hostPID is the node's processes, shared or not", { hostPID: true, shareProcessNamespace: true }, POD, POD, NODE],
+  ["hostNetwork uses the node's network", { hostNetwork: true }, NODE, POD, CONTAINER],
+  ["hostIPC uses the node's IPC", { hostIPC: true }, POD, NODE, CONTAINER],
+  [
+    "hostPID uses the node's processes, whatever shareProcessNamespace is",
+    { hostPID: true, shareProcessNamespace: true },
+    POD,
+    POD,
+    NODE,
+  ],
 ];
 for (const [sentence, spec, network, ipc, pid] of namespaces)
   test(`namespaces: ${sentence}`, () => {

@@ -20,11 +20,11 @@ import type {
 } from "../../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { TranslateError } from "../translate-error.ts";
-import { type IdRange, usersOf } from "./user-namespace.ts";
+import { type IdRange, userNamespaceOf } from "./user-namespace.ts";
 
 /**
- * Paths that tell about, or reach into, the host; hidden unless `procMount: Unmasked`. The kubelet's list, with each CPU's
- * `thermal_throttle`, by whose counters a neighbour's work could be watched.
+ * Paths that expose the host, masked unless `procMount: Unmasked`. The kubelet's list; it also masks each CPU's
+ * `thermal_throttle`, whose counters would leak the workload of other pods.
  */
 const MASKED_PATHS: readonly string[] = [
   "/proc/asound",
@@ -42,7 +42,7 @@ const MASKED_PATHS: readonly string[] = [
 ];
 const READONLY_PATHS: readonly string[] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
-/** The sandbox's side: who its first process is, and which namespaces the pod shares with the node. `ids` are the pod's own. */
+/** The security context of the sandbox: the user of its first process and the namespaces shared with the node. */
 export function sandboxSecurityContext(pod: Pod, ids?: IdRange): LinuxSandboxSecurityContext {
   const { securityContext } = pod.spec;
   return LinuxSandboxSecurityContext.fromPartial({
@@ -54,7 +54,10 @@ export function sandboxSecurityContext(pod: Pod, ids?: IdRange): LinuxSandboxSec
   });
 }
 
-/** The container's side. What the container says goes before what the pod says. Throws `TranslateError`. */
+/**
+ * The security context of a container; its own fields override the pod's. Throws `TranslateError` for what cannot be
+ * enforced.
+ */
 export function containerSecurityContext(
   pod: Pod,
   container: Container,
@@ -85,17 +88,17 @@ export function containerSecurityContext(
 }
 
 /**
- * Of an ephemeral container that is to see the processes of another one: in whose namespace of them it runs. Where all of the pod, or of
- * the node, share one, it sees them anyway.
+ * The namespaces of an ephemeral container with `targetContainerName`. When the pod or the node already shares its
+ * process namespace, the target needs no namespace of its own.
  */
-export function namespacesWith(pod: Pod, targetId: ContainerId, ids?: IdRange): NamespaceOption {
+export function namespacesOfTarget(pod: Pod, targetId: ContainerId, ids?: IdRange): NamespaceOption {
   const options = namespacesOf(pod, ids);
   return options.pid === NamespaceMode.CONTAINER ? { ...options, pid: NamespaceMode.TARGET, targetId } : options;
 }
 
 function namespacesOf(pod: Pod, ids: IdRange | undefined): NamespaceOption {
   const { hostNetwork, hostIPC, hostPID, shareProcessNamespace } = pod.spec;
-  const usernsOptions = usersOf(pod, ids);
+  const usernsOptions = userNamespaceOf(pod, ids);
   const shared = shareProcessNamespace === true ? NamespaceMode.POD : NamespaceMode.CONTAINER;
   return NamespaceOption.fromPartial({
     network: hostNetwork === true ? NamespaceMode.NODE : NamespaceMode.POD,
@@ -108,7 +111,7 @@ function namespacesOf(pod: Pod, ids: IdRange | undefined): NamespaceOption {
 function userAndGroups(user: number | undefined, group: number | undefined, pod: Pod, image?: ImageUser) {
   const { fsGroup, supplementalGroups = [], supplementalGroupsPolicy } = pod.spec.securityContext ?? {};
   const byName = user === undefined && image?.uid === undefined ? image?.username : undefined;
-  // An image that names nobody runs as root, and that is said: runtimes refuse a group without a user.
+  // An image without USER runs as root. Set the uid explicitly, since runtimes reject a group without a user.
   const uid = user ?? image?.uid ?? (byName === "" ? 0 : undefined);
   return {
     ...(uid === undefined ? {} : { runAsUser: { value: BigInt(uid) } }),
@@ -119,14 +122,14 @@ function userAndGroups(user: number | undefined, group: number | undefined, pod:
   };
 }
 
-/** The sandbox is the first that it is asked for, and fails with it. */
+/** RunPodSandbox is the first call with this policy, so an unknown one fails the sandbox. */
 function groupsPolicy(policy: string | undefined): SupplementalGroupsPolicy {
   if (policy === "Strict") return SupplementalGroupsPolicy.Strict;
   if (policy === undefined || policy === "Merge") return SupplementalGroupsPolicy.Merge;
   throw new TranslateError("CreatePodSandboxError", `unsupported supplementalGroupsPolicy: ${policy}`);
 }
 
-/** `runAsNonRoot` is checked at every start: an image may have changed its user under the same name. */
+/** Checks `runAsNonRoot` at every start, since the user of an image may change under the same tag. */
 function verifyNonRoot(pod: Pod, container: Container, { uid, username }: ImageUser): void {
   const ofPod = pod.spec.securityContext;
   const own = container.securityContext;
@@ -134,19 +137,19 @@ function verifyNonRoot(pod: Pod, container: Container, { uid, username }: ImageU
   const user = own?.runAsUser ?? ofPod?.runAsUser;
   if (user !== undefined && user !== 0) return;
   const { name = "", namespace = "default", uid: podUid = "" } = pod.metadata;
-  const whose = `(pod: "${name}_${namespace}(${podUid})", container: ${container.name})`;
-  const refuse = (why: string) => new TranslateError("CreateContainerConfigError", `${why} ${whose}`);
-  if (user === 0) throw refuse("container's runAsUser breaks non-root policy");
+  const subject = `(pod: "${name}_${namespace}(${podUid})", container: ${container.name})`;
+  const toError = (message: string) => new TranslateError("CreateContainerConfigError", `${message} ${subject}`);
+  if (user === 0) throw toError("container's runAsUser breaks non-root policy");
   if (uid === undefined && username !== "")
-    throw refuse(
+    throw toError(
       `container has runAsNonRoot and image has non-numeric user (${username}), cannot verify user is non-root`,
     );
-  if ((uid ?? 0) === 0) throw refuse("container has runAsNonRoot and image will run as root");
+  if ((uid ?? 0) === 0) throw toError("container has runAsNonRoot and image will run as root");
 }
 
-/** No profile at all means Unconfined, unless the node's `seccompDefault` says otherwise; a nameless file means an error. */
+/** Without a profile: Unconfined, or RuntimeDefault under `seccompDefault`. An empty `localhostProfile` is an error. */
 function seccompProfile(profile: SeccompProfile | undefined, facts: NodeFacts): SecurityProfile {
-  refuseUnknownType("seccompProfile", profile?.type);
+  rejectUnknownType("seccompProfile", profile?.type);
   switch (profile?.type) {
     case "Unconfined":
       return SecurityProfile.fromPartial({ profileType: SecurityProfile_ProfileType.Unconfined });
@@ -174,11 +177,14 @@ function seccompProfile(profile: SeccompProfile | undefined, facts: NodeFacts): 
   }
 }
 
-/** Told twice, since older runtimes read the text alone. A nameless profile would be none at all: that is an error. */
+/**
+ * Sets both fields, since older runtimes read only the string. An empty `localhostProfile` is an error: it would mean
+ * no profile.
+ */
 function apparmor(
   profile: AppArmorProfile | undefined,
 ): Pick<LinuxContainerSecurityContext, "apparmor" | "apparmorProfile"> | undefined {
-  refuseUnknownType("appArmorProfile", profile?.type);
+  rejectUnknownType("appArmorProfile", profile?.type);
   const { Localhost, RuntimeDefault, Unconfined } = SecurityProfile_ProfileType;
   switch (profile?.type) {
     case "Unconfined":
@@ -199,8 +205,8 @@ function apparmor(
   }
 }
 
-/** A newer API may have more of them. To run without the confinement that was asked for would be a lie. */
-function refuseUnknownType(field: string, type: string | undefined): void {
+/** A newer API server may send an unknown type. Fail rather than run the container without its confinement. */
+function rejectUnknownType(field: string, type: string | undefined): void {
   if (type === undefined || ["Unconfined", "RuntimeDefault", "Localhost"].includes(type)) return;
   throw new TranslateError(
     "CreateContainerConfigError",

@@ -5,8 +5,8 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { nodeFacts } from "../../../test/fakes/node-facts.ts";
 import { sandboxConfig } from "../sandbox-config.ts";
 import { mountsOf } from "../volumes/mounts.ts";
-import { containerSecurityContext, namespacesWith } from "./security-context.ts";
-import { checkOwnUsers, formatUserNamespace, parseUserNamespace } from "./user-namespace.ts";
+import { containerSecurityContext, namespacesOfTarget } from "./security-context.ts";
+import { checkUserNamespaceSupport, formatUserNamespace, parseUserNamespace } from "./user-namespace.ts";
 
 const ids = { first: 131_072, length: 65_536 };
 const mapping = { hostId: 131_072, containerId: 0, length: 65_536 };
@@ -22,41 +22,41 @@ const podOf = (hostUsers?: boolean): Pod => ({
   },
 });
 
-test("a record is the kubelet's own", () => {
+test("formatUserNamespace writes the kubelet's format", () => {
   expect(formatUserNamespace(ids)).toBe(written);
   expect(parseUserNamespace(written)).toEqual(ids);
 });
 
-const one = (more: object) =>
+const fileWith = (more: object) =>
   JSON.stringify({ uidMappings: [{ ...mapping, ...more }], gidMappings: [{ ...mapping, ...more }] });
-const torn: readonly [title: string, text: string][] = [
-  ["an empty one", ""],
-  ["half of one", written.slice(0, 40)],
+const tornFiles: readonly [title: string, text: string][] = [
+  ["an empty file", ""],
+  ["a torn file", written.slice(0, 40)],
   ["a list", "[]"],
   ["nothing", "null"],
   ["no groups", JSON.stringify({ uidMappings: [mapping] })],
   [
-    "other groups than users",
+    "different groups and users",
     JSON.stringify({ uidMappings: [mapping], gidMappings: [{ ...mapping, hostId: 65_536 }] }),
   ],
   ["two ranges", JSON.stringify({ uidMappings: [mapping, mapping], gidMappings: [mapping, mapping] })],
-  ["a mapping that is none", JSON.stringify({ uidMappings: [null], gidMappings: [null] })],
-  ["one without root", one({ containerId: 1 })],
-  ["the node's own root", one({ hostId: 0 })],
-  ["ids beyond the last one", one({ hostId: 4_294_901_760, length: 65_537 })],
-  ["half an id", one({ length: 0.5 })],
+  ["a null mapping", JSON.stringify({ uidMappings: [null], gidMappings: [null] })],
+  ["a mapping without root", fileWith({ containerId: 1 })],
+  ["a mapping to the node's root", fileWith({ hostId: 0 })],
+  ["ids above 2^32", fileWith({ hostId: 4_294_901_760, length: 65_537 })],
+  ["a fractional length", fileWith({ length: 0.5 })],
 ];
-for (const [title, text] of torn)
-  test(`a record of ${title} says nothing`, () => expect(parseUserNamespace(text)).toBeUndefined());
+for (const [title, text] of tornFiles)
+  test(`parseUserNamespace rejects ${title}`, () => expect(parseUserNamespace(text)).toBeUndefined());
 
-test("a pod with users of its own tells the runtime its ids: its sandbox, its containers and each of their mounts", () => {
+test("sandbox, containers and mounts of a pod with hostUsers false carry its id range", () => {
   const pod = podOf(false);
   const own = { mode: NamespaceMode.POD, uids: [mapping], gids: [mapping] };
   const sandbox = sandboxConfig(pod, { attempt: 0, crashes: 0 }, nodeFacts, ids);
   expect(sandbox.linux?.securityContext?.namespaceOptions?.usernsOptions).toEqual(own);
   const context = containerSecurityContext(pod, container, { uid: undefined, username: "" }, nodeFacts, ids);
   expect(context.namespaceOptions?.usernsOptions).toEqual(own);
-  expect(namespacesWith(pod, "1" as ContainerId, ids).usernsOptions).toEqual(own);
+  expect(namespacesOfTarget(pod, "1" as ContainerId, ids).usernsOptions).toEqual(own);
   const mounts = mountsOf(container, { pod, attempt: 0, podIPs: ["10.0.0.2"], facts: nodeFacts, ids });
   expect(
     mounts.map(({ containerPath, uidMappings, gidMappings }) => ({ containerPath, uidMappings, gidMappings })),
@@ -69,7 +69,7 @@ test("a pod with users of its own tells the runtime its ids: its sandbox, its co
   );
 });
 
-test("another one has the node's users, and says so; nothing is mapped", () => {
+test("a pod with hostUsers true uses the node's user namespace explicitly and maps nothing", () => {
   for (const hostUsers of [undefined, true]) {
     const pod = podOf(hostUsers);
     const { linux } = sandboxConfig(pod, { attempt: 0, crashes: 0 }, nodeFacts);
@@ -83,35 +83,45 @@ test("another one has the node's users, and says so; nothing is mapped", () => {
   }
 });
 
-const lacks = "can't set `spec.hostUsers: false`, ";
+const messageStart = "can't set `spec.hostUsers: false`, ";
 const handlers: readonly [
   title: string,
   handler: string,
-  told: ReadonlyMap<string, boolean>,
+  reported: ReadonlyMap<string, boolean>,
   says: string | undefined,
 ][] = [
-  ["one that can", "", new Map([["", true]]), undefined],
-  ["one that cannot", "", new Map([["", false]]), `${lacks}runtime does not support user namespaces`],
-  ["one too old to tell", "", new Map(), `${lacks}runtime does not support user namespaces`],
+  ["accepts a handler with support", "", new Map([["", true]]), undefined],
   [
-    "a handler that cannot beside one that can",
+    "rejects a handler without support",
+    "",
+    new Map([["", false]]),
+    `${messageStart}runtime does not support user namespaces`,
+  ],
+  [
+    "rejects a runtime that does not report support",
+    "",
+    new Map(),
+    `${messageStart}runtime does not support user namespaces`,
+  ],
+  [
+    "rejects a handler without support beside one with support",
     "kata",
     new Map([
       ["", true],
       ["kata", false],
     ]),
-    `${lacks}RuntimeClass handler "kata" does not support user namespaces`,
+    `${messageStart}RuntimeClass handler "kata" does not support user namespaces`,
   ],
   [
-    "a handler that it does not have",
+    "rejects an unknown handler",
     "kata",
     new Map([["", true]]),
-    `${lacks}RuntimeClass handler "kata" does not support user namespaces: the handler "kata" is not known`,
+    `${messageStart}RuntimeClass handler "kata" does not support user namespaces: the handler "kata" is not known`,
   ],
 ];
-for (const [title, handler, told, says] of handlers)
-  test(`the runtime is ${title}`, () => {
-    const check = () => checkOwnUsers(handler, told);
-    if (says === undefined) expect(check).not.toThrow();
-    else expect(check).toThrow(says);
+for (const [title, handler, support, expected] of handlers)
+  test(`checkUserNamespaceSupport ${title}`, () => {
+    const check = () => checkUserNamespaceSupport(handler, support);
+    if (expected === undefined) expect(check).not.toThrow();
+    else expect(check).toThrow(expected);
   });

@@ -1,36 +1,36 @@
 import { type IDMapping, NamespaceMode, UserNamespace } from "../../../proto/cri/gen/api.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { TranslateError } from "../translate-error.ts";
-import { podFolder } from "../volumes/paths.ts";
+import { podDir } from "../volumes/paths.ts";
 
-/** The ids of the node, of users and of groups alike, that stand for those from 0 on in a pod. */
+/** A range of host ids, for users and groups alike, that the ids of a pod from 0 on are mapped to. */
 export interface IdRange {
   readonly first: number;
   readonly length: number;
 }
 
-/** Whether the pod is to have users of its own (`hostUsers: false`). */
-export function hasOwnUsers({ spec }: Pick<Pod, "spec">): boolean {
+/** Whether the pod runs in its own user namespace (`hostUsers: false`). */
+export function usesUserNamespace({ spec }: Pick<Pod, "spec">): boolean {
   return spec.hostUsers === false;
 }
 
-/** Where the range of a pod is recorded, relative to the root directory; name and form are the kubelet's. */
+/** The kubelet's file that records the id range of a pod, relative to the root directory. */
 export function userNamespaceFile(uid: string): string {
-  return `${podFolder(uid)}/userns`;
+  return `${podDir(uid)}/userns`;
 }
 
-/** What the file of a pod with this range says, as the kubelet writes it. */
+/** Serialises an id range as the kubelet does. */
 export function formatUserNamespace({ first, length }: IdRange): string {
   const mappings = [{ hostId: first, containerId: 0, length }];
   return JSON.stringify({ uidMappings: mappings, gidMappings: mappings });
 }
 
-/** What such a file says; undefined for one that no kubelet has written: half of it may be gone, or its author is another one. */
+/** Parses that file. Returns undefined for content that no kubelet writes, such as a torn or foreign file. */
 export function parseUserNamespace(text: string): IdRange | undefined {
   const { uidMappings, gidMappings } = parseObject(text);
-  const [ofUsers, ofGroups] = [onlyRange(uidMappings), onlyRange(gidMappings)];
-  if (ofUsers === undefined || ofGroups === undefined) return undefined;
-  return ofUsers.first === ofGroups.first && ofUsers.length === ofGroups.length ? ofUsers : undefined;
+  const [uidRange, gidRange] = [singleRange(uidMappings), singleRange(gidMappings)];
+  if (uidRange === undefined || gidRange === undefined) return undefined;
+  return uidRange.first === gidRange.first && uidRange.length === gidRange.length ? uidRange : undefined;
 }
 
 function parseObject(text: string): { readonly uidMappings?: unknown; readonly gidMappings?: unknown } {
@@ -38,13 +38,13 @@ function parseObject(text: string): { readonly uidMappings?: unknown; readonly g
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null ? value : {};
   } catch {
-    // No JSON is no object either.
+    // Treat invalid JSON like an object without mappings.
     return {};
   }
 }
 
-/** Root has to be mapped, and may not be mapped to the node's root. */
-function onlyRange(mappings: unknown): IdRange | undefined {
+/** The mapping must include the pod's root, and must not map it to the node's root. */
+function singleRange(mappings: unknown): IdRange | undefined {
   if (!Array.isArray(mappings) || mappings.length !== 1) return undefined;
   const { hostId, containerId, length } = (mappings[0] ?? {}) as Readonly<Record<string, unknown>>;
   if (containerId !== 0 || !isId(hostId) || !isId(length) || hostId + length > 2 ** 32) return undefined;
@@ -53,29 +53,29 @@ function onlyRange(mappings: unknown): IdRange | undefined {
 
 const isId = (value: unknown): value is number => typeof value === "number" && Number.isInteger(value) && value > 0;
 
-/** The mapping of one pod, as mounts and namespaces want it. */
+/** The CRI mapping of one pod, for its mounts and its namespaces. */
 export function idMappings({ first, length }: IdRange): IDMapping[] {
   return [{ hostId: first, containerId: 0, length }];
 }
 
-/** The users of a pod's sandbox and of its containers; undefined where a pod of its own users has no range yet. */
-export function usersOf(pod: Pod, ids: IdRange | undefined): UserNamespace | undefined {
-  if (!hasOwnUsers(pod)) return UserNamespace.fromPartial({ mode: NamespaceMode.NODE });
+/** The user namespace of a pod's sandbox and containers; undefined when the pod needs one and has no range yet. */
+export function userNamespaceOf(pod: Pod, ids: IdRange | undefined): UserNamespace | undefined {
+  if (!usesUserNamespace(pod)) return UserNamespace.fromPartial({ mode: NamespaceMode.NODE });
   if (ids === undefined) return undefined;
   return UserNamespace.fromPartial({ mode: NamespaceMode.POD, uids: idMappings(ids), gids: idMappings(ids) });
 }
 
 /**
- * Throws `TranslateError`, in the kubelet's words, where the runtime cannot give a pod users of its own. `told` is whether each of its
- * handlers can; one that is too old to tell names none.
+ * Throws `TranslateError`, in the kubelet's wording, when the runtime handler does not support user namespaces.
+ * `support` is empty for a runtime that is too old to report it.
  */
-export function checkOwnUsers(handler: string, told: ReadonlyMap<string, boolean>): void {
-  if (told.get(handler) === true) return;
-  const who = handler === "" ? "runtime does" : `RuntimeClass handler ${JSON.stringify(handler)} does`;
-  const isUnknown = told.size > 0 && !told.has(handler);
-  const why = isUnknown ? `: the handler ${JSON.stringify(handler)} is not known` : "";
+export function checkUserNamespaceSupport(handler: string, support: ReadonlyMap<string, boolean>): void {
+  if (support.get(handler) === true) return;
+  const subject = handler === "" ? "runtime does" : `RuntimeClass handler ${JSON.stringify(handler)} does`;
+  const isUnknown = support.size > 0 && !support.has(handler);
+  const detail = isUnknown ? `: the handler ${JSON.stringify(handler)} is not known` : "";
   throw new TranslateError(
     "CreatePodSandboxError",
-    `can't set \`spec.hostUsers: false\`, ${who} not support user namespaces${why}`,
+    `can't set \`spec.hostUsers: false\`, ${subject} not support user namespaces${detail}`,
   );
 }

@@ -23,7 +23,7 @@ function mounts(...volumeMounts: readonly VolumeMount[]) {
   return mountsOf(container, { pod, attempt: 0, podIPs: [], facts: nodeFacts }).slice(0, -1);
 }
 
-test("mounts stand in the order of the spec, a volume as often as it is asked for", () => {
+test("mounts keep the order of the spec, and a volume may be mounted twice", () => {
   const found = mounts(
     { name: "logs", mountPath: "/logs" },
     { name: "cache", mountPath: "/b" },
@@ -36,17 +36,13 @@ test("mounts stand in the order of the spec, a volume as often as it is asked fo
   ]);
 });
 
-const ownWords: readonly [sentence: string, path: string | undefined, expected: readonly string[]][] = [
-  [
-    "a container without mounts still has the file for its last words, one an instance",
-    undefined,
-    ["/dev/termination-log"],
-  ],
-  ["the file is where the container wants it", "/tmp/why", ["/tmp/why"]],
-  ["a relative path of that file is meant from the root", "why", ["/why"]],
-  ["a container that wants no such file has none", "", []],
+const terminationMessages: readonly [sentence: string, path: string | undefined, expected: readonly string[]][] = [
+  ["a container without mounts gets a termination-message file per instance", undefined, ["/dev/termination-log"]],
+  ["terminationMessagePath sets the mount path", "/tmp/why", ["/tmp/why"]],
+  ["a relative terminationMessagePath starts at the root", "why", ["/why"]],
+  ["an empty terminationMessagePath mounts no file", "", []],
 ];
-for (const [sentence, terminationMessagePath, expected] of ownWords)
+for (const [sentence, terminationMessagePath, expected] of terminationMessages)
   test(sentence, () => {
     const container = { name: "a", ...(terminationMessagePath === undefined ? {} : { terminationMessagePath }) };
     const found = mountsOf(container, { pod, attempt: 26, podIPs: [], facts: nodeFacts });
@@ -54,7 +50,7 @@ for (const [sentence, terminationMessagePath, expected] of ownWords)
     for (const { hostPath } of found) expect(hostPath).toBe("/root-dir/pods/u-1/containers/a/0000001a");
   });
 
-test("where SELinux is on, what is the pod's own is labelled for it, and nothing else", () => {
+test("SELinux relabels the pod's own volumes only", () => {
   const container: Container = {
     name: "a",
     volumeMounts: [
@@ -71,7 +67,7 @@ test("where SELinux is on, what is the pod's own is labelled for it, and nothing
   ]);
 });
 
-test("a propagation that a newer API may have is an error, since no other one would do", () => {
+test("an unknown mountPropagation is an error", () => {
   const newer = Object.assign({ name: "cache", mountPath: "/x" }, { mountPropagation: "Sideways" }) as VolumeMount;
   expect(() => mounts(newer)).toThrow(
     expect.objectContaining({
@@ -83,12 +79,12 @@ test("a propagation that a newer API may have is an error, since no other one wo
 
 const { PROPAGATION_PRIVATE, PROPAGATION_HOST_TO_CONTAINER, PROPAGATION_BIDIRECTIONAL } = MountPropagation;
 const rows: readonly [sentence: string, mount: Partial<VolumeMount>, expected: object][] = [
-  ["a mount may be written and is private", {}, { readonly: false, propagation: PROPAGATION_PRIVATE }],
-  ["readOnly cannot be written", { readOnly: true }, { readonly: true }],
-  ["None is private", { mountPropagation: "None" }, { propagation: PROPAGATION_PRIVATE }],
+  ["a mount is writable and private by default", {}, { readonly: false, propagation: PROPAGATION_PRIVATE }],
+  ["readOnly makes a mount read-only", { readOnly: true }, { readonly: true }],
+  ["the propagation None is private", { mountPropagation: "None" }, { propagation: PROPAGATION_PRIVATE }],
   ["HostToContainer", { mountPropagation: "HostToContainer" }, { propagation: PROPAGATION_HOST_TO_CONTAINER }],
   ["Bidirectional", { mountPropagation: "Bidirectional" }, { propagation: PROPAGATION_BIDIRECTIONAL }],
-  ["a relative path is meant from the root", { mountPath: "srv/x" }, { containerPath: "/srv/x" }],
+  ["a relative mountPath starts at the root", { mountPath: "srv/x" }, { containerPath: "/srv/x" }],
 ];
 for (const [sentence, mount, expected] of rows)
   test(sentence, () => {
@@ -96,7 +92,7 @@ for (const [sentence, mount, expected] of rows)
   });
 
 for (const name of ["none", "secret"])
-  test(`the volume ${name}, which cannot be mounted, is a configuration error that names both`, () => {
+  test(`the unsupported volume ${name} is a configuration error that names container and volume`, () => {
     const translate = () => mounts({ name, mountPath: "/x" });
     expect(translate).toThrow(TranslateError);
     expect(translate).toThrow(`container a mounts volume ${name}, which the pod does not have`);

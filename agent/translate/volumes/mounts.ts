@@ -4,27 +4,30 @@ import { hostsFile, hostsPathFor } from "../network/hosts.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { type IdRange, idMappings } from "../security/user-namespace.ts";
 import { TranslateError } from "../translate-error.ts";
-import { absolute, terminationLog, terminationMessagePath, volumeHostPath } from "./paths.ts";
+import { absolutePath, terminationLogFile, terminationMessagePath, volumeHostPath } from "./paths.ts";
 
-/** What a container's mounts are made of besides the container itself. */
-export interface MountScene {
+/** Everything the mounts of a container are built from, besides the container. */
+export interface MountInput {
   readonly pod: Pod;
   readonly attempt: number;
   readonly podIPs: readonly string[];
   readonly facts: NodeFacts;
-  /** Those of a pod with users of its own. */
+  /** The user-namespace ids of a pod with `hostUsers: false`. */
   readonly ids?: IdRange;
 }
 
-/** The container's `volumeMounts`, in their order, and behind them its `/etc/hosts` and the file for the last words of this instance. */
-export function mountsOf(container: Container, { pod, attempt, podIPs, facts, ids }: MountScene): Mount[] {
+/**
+ * Returns the container's `volumeMounts` in their order, then `/etc/hosts`, then the termination-message file of this
+ * instance.
+ */
+export function mountsOf(container: Container, { pod, attempt, podIPs, facts, ids }: MountInput): Mount[] {
   const mounts = [
     ...volumeMountsOf(pod, container, facts),
     ...hostsMount(pod, container, podIPs, facts),
     ...terminationMount(pod, container, attempt, facts),
   ];
   if (ids === undefined) return mounts;
-  // What root owns on the node is root's in the container too: the files themselves are as they would be without users of its own.
+  // An idmapped mount: files that root owns on the node belong to root in the container too, so volumes need no chown.
   return mounts.map((mount) => ({ ...mount, uidMappings: idMappings(ids), gidMappings: idMappings(ids) }));
 }
 
@@ -48,7 +51,7 @@ function terminationMount(
 ): readonly Mount[] {
   const containerPath = terminationMessagePath(container);
   if (containerPath === undefined) return [];
-  const hostPath = `${rootDir}/${terminationLog(uid, container.name, attempt)}`;
+  const hostPath = `${rootDir}/${terminationLogFile(uid, container.name, attempt)}`;
   return [Mount.fromPartial({ containerPath, hostPath, selinuxRelabel: true })];
 }
 
@@ -62,17 +65,17 @@ function volumeMountsOf(pod: Pod, container: Container, facts: NodeFacts): reado
         `container ${container.name} mounts volume ${volumeMount.name}, which the pod does not have`,
       );
     return Mount.fromPartial({
-      containerPath: absolute(volumeMount.mountPath),
+      containerPath: absolutePath(volumeMount.mountPath),
       hostPath,
       readonly: volumeMount.readOnly === true,
       propagation: propagationOf(volumeMount),
-      // What is the pod's own gets its label where SELinux is on; what is the node's keeps its own.
+      // The runtime relabels volumes that belong to the pod. A hostPath keeps the node's SELinux label.
       selinuxRelabel: volume?.emptyDir !== undefined,
     });
   });
 }
 
-/** A newer API may have more of them. */
+/** A newer API server may send a value that is unknown here. */
 function propagationOf({ mountPropagation = "None" }: VolumeMount): MountPropagation {
   switch (mountPropagation) {
     case "None":

@@ -2,7 +2,8 @@
 // source: api.proto
 
 /* eslint-disable */
-import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { type Long, longOf, longToBigint } from "../int64.ts";
+import _m0 from "protobufjs/minimal";
 
 /**
  * The Container Runtime Interface, version v1: what a node agent and a container runtime say to each other over a
@@ -1559,45 +1560,35 @@ function createBaseVersionRequest(): VersionRequest {
   return { version: "" };
 }
 
-export const VersionRequest: MessageFns<VersionRequest> = {
-  encode(message: VersionRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const VersionRequest = {
+  encode(message: VersionRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.version !== "") {
       writer.uint32(10).string(message.version);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): VersionRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseVersionRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.version = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): VersionRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseVersionRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.version = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<VersionRequest>): VersionRequest {
@@ -1614,8 +1605,8 @@ function createBaseVersionResponse(): VersionResponse {
   return { version: "", runtimeName: "", runtimeVersion: "", runtimeApiVersion: "" };
 }
 
-export const VersionResponse: MessageFns<VersionResponse> = {
-  encode(message: VersionResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const VersionResponse = {
+  encode(message: VersionResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.version !== "") {
       writer.uint32(10).string(message.version);
     }
@@ -1631,61 +1622,48 @@ export const VersionResponse: MessageFns<VersionResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): VersionResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseVersionResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.version = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): VersionResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseVersionResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.runtimeName = reader.string();
-            continue;
+          message.version = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.runtimeVersion = reader.string();
-            continue;
+          message.runtimeName = reader.string();
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.runtimeApiVersion = reader.string();
-            continue;
+          message.runtimeVersion = reader.string();
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.runtimeApiVersion = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<VersionResponse>): VersionResponse {
@@ -1705,45 +1683,35 @@ function createBaseStatusRequest(): StatusRequest {
   return { verbose: false };
 }
 
-export const StatusRequest: MessageFns<StatusRequest> = {
-  encode(message: StatusRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StatusRequest = {
+  encode(message: StatusRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.verbose !== false) {
       writer.uint32(8).bool(message.verbose);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StatusRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStatusRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.verbose = reader.bool();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StatusRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStatusRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.verbose = reader.bool();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StatusRequest>): StatusRequest {
@@ -1760,81 +1728,68 @@ function createBaseStatusResponse(): StatusResponse {
   return { status: undefined, info: {}, runtimeHandlers: [], features: undefined };
 }
 
-export const StatusResponse: MessageFns<StatusResponse> = {
-  encode(message: StatusResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StatusResponse = {
+  encode(message: StatusResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.status !== undefined) {
-      RuntimeStatus.encode(message.status, writer.uint32(10).fork()).join();
+      RuntimeStatus.encode(message.status, writer.uint32(10).fork()).ldelim();
     }
-    globalThis.Object.entries(message.info).forEach(([key, value]: [string, string]) => {
-      StatusResponse_InfoEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).join();
+    Object.entries(message.info).forEach(([key, value]) => {
+      StatusResponse_InfoEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).ldelim();
     });
     for (const v of message.runtimeHandlers) {
-      RuntimeHandler.encode(v!, writer.uint32(26).fork()).join();
+      RuntimeHandler.encode(v!, writer.uint32(26).fork()).ldelim();
     }
     if (message.features !== undefined) {
-      RuntimeFeatures.encode(message.features, writer.uint32(34).fork()).join();
+      RuntimeFeatures.encode(message.features, writer.uint32(34).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StatusResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStatusResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.status = RuntimeStatus.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StatusResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStatusResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            const entry2 = StatusResponse_InfoEntry.decode(reader, reader.uint32());
-            if (entry2.value !== undefined) {
-              message.info[entry2.key] = entry2.value;
-            }
-            continue;
+          message.status = RuntimeStatus.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.runtimeHandlers.push(RuntimeHandler.decode(reader, reader.uint32()));
-            continue;
+          const entry2 = StatusResponse_InfoEntry.decode(reader, reader.uint32());
+          if (entry2.value !== undefined) {
+            message.info[entry2.key] = entry2.value;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
+          }
 
-            message.features = RuntimeFeatures.decode(reader, reader.uint32());
-            continue;
+          message.runtimeHandlers.push(RuntimeHandler.decode(reader, reader.uint32()));
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.features = RuntimeFeatures.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StatusResponse>): StatusResponse {
@@ -1845,15 +1800,12 @@ export const StatusResponse: MessageFns<StatusResponse> = {
     message.status = (object.status !== undefined && object.status !== null)
       ? RuntimeStatus.fromPartial(object.status)
       : undefined;
-    message.info = (globalThis.Object.entries(object.info ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
+    message.info = Object.entries(object.info ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
     message.runtimeHandlers = object.runtimeHandlers?.map((e) => RuntimeHandler.fromPartial(e)) || [];
     message.features = (object.features !== undefined && object.features !== null)
       ? RuntimeFeatures.fromPartial(object.features)
@@ -1866,8 +1818,8 @@ function createBaseStatusResponse_InfoEntry(): StatusResponse_InfoEntry {
   return { key: "", value: "" };
 }
 
-export const StatusResponse_InfoEntry: MessageFns<StatusResponse_InfoEntry> = {
-  encode(message: StatusResponse_InfoEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StatusResponse_InfoEntry = {
+  encode(message: StatusResponse_InfoEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -1877,45 +1829,34 @@ export const StatusResponse_InfoEntry: MessageFns<StatusResponse_InfoEntry> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StatusResponse_InfoEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStatusResponse_InfoEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StatusResponse_InfoEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStatusResponse_InfoEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StatusResponse_InfoEntry>): StatusResponse_InfoEntry {
@@ -1933,45 +1874,35 @@ function createBaseRuntimeStatus(): RuntimeStatus {
   return { conditions: [] };
 }
 
-export const RuntimeStatus: MessageFns<RuntimeStatus> = {
-  encode(message: RuntimeStatus, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RuntimeStatus = {
+  encode(message: RuntimeStatus, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.conditions) {
-      RuntimeCondition.encode(v!, writer.uint32(10).fork()).join();
+      RuntimeCondition.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RuntimeStatus {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRuntimeStatus() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.conditions.push(RuntimeCondition.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): RuntimeStatus {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRuntimeStatus() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.conditions.push(RuntimeCondition.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RuntimeStatus>): RuntimeStatus {
@@ -1988,8 +1919,8 @@ function createBaseRuntimeCondition(): RuntimeCondition {
   return { type: "", status: false, reason: "", message: "" };
 }
 
-export const RuntimeCondition: MessageFns<RuntimeCondition> = {
-  encode(message: RuntimeCondition, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RuntimeCondition = {
+  encode(message: RuntimeCondition, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.type !== "") {
       writer.uint32(10).string(message.type);
     }
@@ -2005,61 +1936,48 @@ export const RuntimeCondition: MessageFns<RuntimeCondition> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RuntimeCondition {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRuntimeCondition() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.type = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): RuntimeCondition {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRuntimeCondition() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.status = reader.bool();
-            continue;
+          message.type = reader.string();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.reason = reader.string();
-            continue;
+          message.status = reader.bool();
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.message = reader.string();
-            continue;
+          message.reason = reader.string();
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.message = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RuntimeCondition>): RuntimeCondition {
@@ -2079,56 +1997,45 @@ function createBaseRuntimeHandler(): RuntimeHandler {
   return { name: "", features: undefined };
 }
 
-export const RuntimeHandler: MessageFns<RuntimeHandler> = {
-  encode(message: RuntimeHandler, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RuntimeHandler = {
+  encode(message: RuntimeHandler, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.name !== "") {
       writer.uint32(10).string(message.name);
     }
     if (message.features !== undefined) {
-      RuntimeHandlerFeatures.encode(message.features, writer.uint32(18).fork()).join();
+      RuntimeHandlerFeatures.encode(message.features, writer.uint32(18).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RuntimeHandler {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRuntimeHandler() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): RuntimeHandler {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRuntimeHandler() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.features = RuntimeHandlerFeatures.decode(reader, reader.uint32());
-            continue;
+          message.name = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.features = RuntimeHandlerFeatures.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RuntimeHandler>): RuntimeHandler {
@@ -2148,8 +2055,8 @@ function createBaseRuntimeHandlerFeatures(): RuntimeHandlerFeatures {
   return { recursiveReadOnlyMounts: false, userNamespaces: false };
 }
 
-export const RuntimeHandlerFeatures: MessageFns<RuntimeHandlerFeatures> = {
-  encode(message: RuntimeHandlerFeatures, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RuntimeHandlerFeatures = {
+  encode(message: RuntimeHandlerFeatures, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.recursiveReadOnlyMounts !== false) {
       writer.uint32(8).bool(message.recursiveReadOnlyMounts);
     }
@@ -2159,45 +2066,34 @@ export const RuntimeHandlerFeatures: MessageFns<RuntimeHandlerFeatures> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RuntimeHandlerFeatures {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRuntimeHandlerFeatures() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.recursiveReadOnlyMounts = reader.bool();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): RuntimeHandlerFeatures {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRuntimeHandlerFeatures() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.userNamespaces = reader.bool();
-            continue;
+          message.recursiveReadOnlyMounts = reader.bool();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.userNamespaces = reader.bool();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RuntimeHandlerFeatures>): RuntimeHandlerFeatures {
@@ -2215,8 +2111,8 @@ function createBaseRuntimeFeatures(): RuntimeFeatures {
   return { supplementalGroupsPolicy: false, userNamespacesHostNetwork: false };
 }
 
-export const RuntimeFeatures: MessageFns<RuntimeFeatures> = {
-  encode(message: RuntimeFeatures, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RuntimeFeatures = {
+  encode(message: RuntimeFeatures, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.supplementalGroupsPolicy !== false) {
       writer.uint32(8).bool(message.supplementalGroupsPolicy);
     }
@@ -2226,45 +2122,34 @@ export const RuntimeFeatures: MessageFns<RuntimeFeatures> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RuntimeFeatures {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRuntimeFeatures() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.supplementalGroupsPolicy = reader.bool();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): RuntimeFeatures {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRuntimeFeatures() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.userNamespacesHostNetwork = reader.bool();
-            continue;
+          message.supplementalGroupsPolicy = reader.bool();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.userNamespacesHostNetwork = reader.bool();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RuntimeFeatures>): RuntimeFeatures {
@@ -2282,34 +2167,25 @@ function createBaseRuntimeConfigRequest(): RuntimeConfigRequest {
   return {};
 }
 
-export const RuntimeConfigRequest: MessageFns<RuntimeConfigRequest> = {
-  encode(_: RuntimeConfigRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RuntimeConfigRequest = {
+  encode(_: RuntimeConfigRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RuntimeConfigRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRuntimeConfigRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): RuntimeConfigRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRuntimeConfigRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RuntimeConfigRequest>): RuntimeConfigRequest {
@@ -2325,45 +2201,35 @@ function createBaseRuntimeConfigResponse(): RuntimeConfigResponse {
   return { linux: undefined };
 }
 
-export const RuntimeConfigResponse: MessageFns<RuntimeConfigResponse> = {
-  encode(message: RuntimeConfigResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RuntimeConfigResponse = {
+  encode(message: RuntimeConfigResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.linux !== undefined) {
-      LinuxRuntimeConfiguration.encode(message.linux, writer.uint32(10).fork()).join();
+      LinuxRuntimeConfiguration.encode(message.linux, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RuntimeConfigResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRuntimeConfigResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.linux = LinuxRuntimeConfiguration.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): RuntimeConfigResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRuntimeConfigResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.linux = LinuxRuntimeConfiguration.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RuntimeConfigResponse>): RuntimeConfigResponse {
@@ -2382,45 +2248,35 @@ function createBaseLinuxRuntimeConfiguration(): LinuxRuntimeConfiguration {
   return { cgroupDriver: 0 };
 }
 
-export const LinuxRuntimeConfiguration: MessageFns<LinuxRuntimeConfiguration> = {
-  encode(message: LinuxRuntimeConfiguration, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const LinuxRuntimeConfiguration = {
+  encode(message: LinuxRuntimeConfiguration, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.cgroupDriver !== 0) {
       writer.uint32(8).int32(message.cgroupDriver);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): LinuxRuntimeConfiguration {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLinuxRuntimeConfiguration() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.cgroupDriver = reader.int32() as any;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): LinuxRuntimeConfiguration {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLinuxRuntimeConfiguration() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.cgroupDriver = reader.int32() as any;
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<LinuxRuntimeConfiguration>): LinuxRuntimeConfiguration {
@@ -2437,45 +2293,35 @@ function createBaseUpdateRuntimeConfigRequest(): UpdateRuntimeConfigRequest {
   return { runtimeConfig: undefined };
 }
 
-export const UpdateRuntimeConfigRequest: MessageFns<UpdateRuntimeConfigRequest> = {
-  encode(message: UpdateRuntimeConfigRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const UpdateRuntimeConfigRequest = {
+  encode(message: UpdateRuntimeConfigRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.runtimeConfig !== undefined) {
-      RuntimeConfig.encode(message.runtimeConfig, writer.uint32(10).fork()).join();
+      RuntimeConfig.encode(message.runtimeConfig, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): UpdateRuntimeConfigRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUpdateRuntimeConfigRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.runtimeConfig = RuntimeConfig.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): UpdateRuntimeConfigRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUpdateRuntimeConfigRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.runtimeConfig = RuntimeConfig.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<UpdateRuntimeConfigRequest>): UpdateRuntimeConfigRequest {
@@ -2494,45 +2340,35 @@ function createBaseRuntimeConfig(): RuntimeConfig {
   return { networkConfig: undefined };
 }
 
-export const RuntimeConfig: MessageFns<RuntimeConfig> = {
-  encode(message: RuntimeConfig, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RuntimeConfig = {
+  encode(message: RuntimeConfig, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.networkConfig !== undefined) {
-      NetworkConfig.encode(message.networkConfig, writer.uint32(10).fork()).join();
+      NetworkConfig.encode(message.networkConfig, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RuntimeConfig {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRuntimeConfig() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.networkConfig = NetworkConfig.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): RuntimeConfig {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRuntimeConfig() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.networkConfig = NetworkConfig.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RuntimeConfig>): RuntimeConfig {
@@ -2551,45 +2387,35 @@ function createBaseNetworkConfig(): NetworkConfig {
   return { podCidr: "" };
 }
 
-export const NetworkConfig: MessageFns<NetworkConfig> = {
-  encode(message: NetworkConfig, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const NetworkConfig = {
+  encode(message: NetworkConfig, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.podCidr !== "") {
       writer.uint32(10).string(message.podCidr);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): NetworkConfig {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseNetworkConfig() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podCidr = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): NetworkConfig {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseNetworkConfig() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.podCidr = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<NetworkConfig>): NetworkConfig {
@@ -2606,34 +2432,25 @@ function createBaseUpdateRuntimeConfigResponse(): UpdateRuntimeConfigResponse {
   return {};
 }
 
-export const UpdateRuntimeConfigResponse: MessageFns<UpdateRuntimeConfigResponse> = {
-  encode(_: UpdateRuntimeConfigResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const UpdateRuntimeConfigResponse = {
+  encode(_: UpdateRuntimeConfigResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): UpdateRuntimeConfigResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUpdateRuntimeConfigResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): UpdateRuntimeConfigResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUpdateRuntimeConfigResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<UpdateRuntimeConfigResponse>): UpdateRuntimeConfigResponse {
@@ -2649,10 +2466,10 @@ function createBaseRunPodSandboxRequest(): RunPodSandboxRequest {
   return { config: undefined, runtimeHandler: "" };
 }
 
-export const RunPodSandboxRequest: MessageFns<RunPodSandboxRequest> = {
-  encode(message: RunPodSandboxRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RunPodSandboxRequest = {
+  encode(message: RunPodSandboxRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.config !== undefined) {
-      PodSandboxConfig.encode(message.config, writer.uint32(10).fork()).join();
+      PodSandboxConfig.encode(message.config, writer.uint32(10).fork()).ldelim();
     }
     if (message.runtimeHandler !== "") {
       writer.uint32(18).string(message.runtimeHandler);
@@ -2660,45 +2477,34 @@ export const RunPodSandboxRequest: MessageFns<RunPodSandboxRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RunPodSandboxRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRunPodSandboxRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.config = PodSandboxConfig.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): RunPodSandboxRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRunPodSandboxRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.runtimeHandler = reader.string();
-            continue;
+          message.config = PodSandboxConfig.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.runtimeHandler = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RunPodSandboxRequest>): RunPodSandboxRequest {
@@ -2728,10 +2534,10 @@ function createBasePodSandboxConfig(): PodSandboxConfig {
   };
 }
 
-export const PodSandboxConfig: MessageFns<PodSandboxConfig> = {
-  encode(message: PodSandboxConfig, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxConfig = {
+  encode(message: PodSandboxConfig, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.metadata !== undefined) {
-      PodSandboxMetadata.encode(message.metadata, writer.uint32(10).fork()).join();
+      PodSandboxMetadata.encode(message.metadata, writer.uint32(10).fork()).ldelim();
     }
     if (message.hostname !== "") {
       writer.uint32(18).string(message.hostname);
@@ -2740,127 +2546,109 @@ export const PodSandboxConfig: MessageFns<PodSandboxConfig> = {
       writer.uint32(26).string(message.logDirectory);
     }
     if (message.dnsConfig !== undefined) {
-      DNSConfig.encode(message.dnsConfig, writer.uint32(34).fork()).join();
+      DNSConfig.encode(message.dnsConfig, writer.uint32(34).fork()).ldelim();
     }
     for (const v of message.portMappings) {
-      PortMapping.encode(v!, writer.uint32(42).fork()).join();
+      PortMapping.encode(v!, writer.uint32(42).fork()).ldelim();
     }
-    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
-      PodSandboxConfig_LabelsEntry.encode({ key: key as any, value }, writer.uint32(50).fork()).join();
+    Object.entries(message.labels).forEach(([key, value]) => {
+      PodSandboxConfig_LabelsEntry.encode({ key: key as any, value }, writer.uint32(50).fork()).ldelim();
     });
-    globalThis.Object.entries(message.annotations).forEach(([key, value]: [string, string]) => {
-      PodSandboxConfig_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(58).fork()).join();
+    Object.entries(message.annotations).forEach(([key, value]) => {
+      PodSandboxConfig_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(58).fork()).ldelim();
     });
     if (message.linux !== undefined) {
-      LinuxPodSandboxConfig.encode(message.linux, writer.uint32(66).fork()).join();
+      LinuxPodSandboxConfig.encode(message.linux, writer.uint32(66).fork()).ldelim();
     }
     if (message.windows !== undefined) {
-      WindowsPodSandboxConfig.encode(message.windows, writer.uint32(74).fork()).join();
+      WindowsPodSandboxConfig.encode(message.windows, writer.uint32(74).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxConfig {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxConfig() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.metadata = PodSandboxMetadata.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxConfig {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxConfig() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.hostname = reader.string();
-            continue;
+          message.metadata = PodSandboxMetadata.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.logDirectory = reader.string();
-            continue;
+          message.hostname = reader.string();
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.dnsConfig = DNSConfig.decode(reader, reader.uint32());
-            continue;
+          message.logDirectory = reader.string();
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.portMappings.push(PortMapping.decode(reader, reader.uint32()));
-            continue;
+          message.dnsConfig = DNSConfig.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
 
-            const entry6 = PodSandboxConfig_LabelsEntry.decode(reader, reader.uint32());
-            if (entry6.value !== undefined) {
-              message.labels[entry6.key] = entry6.value;
-            }
-            continue;
+          message.portMappings.push(PortMapping.decode(reader, reader.uint32()));
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
           }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
 
-            const entry7 = PodSandboxConfig_AnnotationsEntry.decode(reader, reader.uint32());
-            if (entry7.value !== undefined) {
-              message.annotations[entry7.key] = entry7.value;
-            }
-            continue;
+          const entry6 = PodSandboxConfig_LabelsEntry.decode(reader, reader.uint32());
+          if (entry6.value !== undefined) {
+            message.labels[entry6.key] = entry6.value;
           }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
+          continue;
+        case 7:
+          if (tag !== 58) {
+            break;
+          }
 
-            message.linux = LinuxPodSandboxConfig.decode(reader, reader.uint32());
-            continue;
+          const entry7 = PodSandboxConfig_AnnotationsEntry.decode(reader, reader.uint32());
+          if (entry7.value !== undefined) {
+            message.annotations[entry7.key] = entry7.value;
           }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
+          continue;
+        case 8:
+          if (tag !== 66) {
+            break;
+          }
 
-            message.windows = WindowsPodSandboxConfig.decode(reader, reader.uint32());
-            continue;
+          message.linux = LinuxPodSandboxConfig.decode(reader, reader.uint32());
+          continue;
+        case 9:
+          if (tag !== 74) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.windows = WindowsPodSandboxConfig.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxConfig>): PodSandboxConfig {
@@ -2877,17 +2665,14 @@ export const PodSandboxConfig: MessageFns<PodSandboxConfig> = {
       ? DNSConfig.fromPartial(object.dnsConfig)
       : undefined;
     message.portMappings = object.portMappings?.map((e) => PortMapping.fromPartial(e)) || [];
-    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
-    message.annotations = (globalThis.Object.entries(object.annotations ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.labels = Object.entries(object.labels ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
+    message.annotations = Object.entries(object.annotations ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -2909,8 +2694,8 @@ function createBasePodSandboxConfig_LabelsEntry(): PodSandboxConfig_LabelsEntry 
   return { key: "", value: "" };
 }
 
-export const PodSandboxConfig_LabelsEntry: MessageFns<PodSandboxConfig_LabelsEntry> = {
-  encode(message: PodSandboxConfig_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxConfig_LabelsEntry = {
+  encode(message: PodSandboxConfig_LabelsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -2920,45 +2705,34 @@ export const PodSandboxConfig_LabelsEntry: MessageFns<PodSandboxConfig_LabelsEnt
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxConfig_LabelsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxConfig_LabelsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxConfig_LabelsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxConfig_LabelsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxConfig_LabelsEntry>): PodSandboxConfig_LabelsEntry {
@@ -2976,8 +2750,8 @@ function createBasePodSandboxConfig_AnnotationsEntry(): PodSandboxConfig_Annotat
   return { key: "", value: "" };
 }
 
-export const PodSandboxConfig_AnnotationsEntry: MessageFns<PodSandboxConfig_AnnotationsEntry> = {
-  encode(message: PodSandboxConfig_AnnotationsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxConfig_AnnotationsEntry = {
+  encode(message: PodSandboxConfig_AnnotationsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -2987,45 +2761,34 @@ export const PodSandboxConfig_AnnotationsEntry: MessageFns<PodSandboxConfig_Anno
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxConfig_AnnotationsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxConfig_AnnotationsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxConfig_AnnotationsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxConfig_AnnotationsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxConfig_AnnotationsEntry>): PodSandboxConfig_AnnotationsEntry {
@@ -3043,8 +2806,8 @@ function createBasePodSandboxMetadata(): PodSandboxMetadata {
   return { name: "", uid: "", namespace: "", attempt: 0 };
 }
 
-export const PodSandboxMetadata: MessageFns<PodSandboxMetadata> = {
-  encode(message: PodSandboxMetadata, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxMetadata = {
+  encode(message: PodSandboxMetadata, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.name !== "") {
       writer.uint32(10).string(message.name);
     }
@@ -3060,61 +2823,48 @@ export const PodSandboxMetadata: MessageFns<PodSandboxMetadata> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxMetadata {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxMetadata() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxMetadata {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxMetadata() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.uid = reader.string();
-            continue;
+          message.name = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.namespace = reader.string();
-            continue;
+          message.uid = reader.string();
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
 
-            message.attempt = reader.uint32();
-            continue;
+          message.namespace = reader.string();
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.attempt = reader.uint32();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxMetadata>): PodSandboxMetadata {
@@ -3134,8 +2884,8 @@ function createBaseDNSConfig(): DNSConfig {
   return { servers: [], searches: [], options: [] };
 }
 
-export const DNSConfig: MessageFns<DNSConfig> = {
-  encode(message: DNSConfig, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const DNSConfig = {
+  encode(message: DNSConfig, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.servers) {
       writer.uint32(10).string(v!);
     }
@@ -3148,53 +2898,41 @@ export const DNSConfig: MessageFns<DNSConfig> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): DNSConfig {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDNSConfig() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.servers.push(reader.string());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): DNSConfig {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDNSConfig() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.searches.push(reader.string());
-            continue;
+          message.servers.push(reader.string());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.options.push(reader.string());
-            continue;
+          message.searches.push(reader.string());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.options.push(reader.string());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<DNSConfig>): DNSConfig {
@@ -3213,8 +2951,8 @@ function createBasePortMapping(): PortMapping {
   return { protocol: 0, containerPort: 0, hostPort: 0, hostIp: "" };
 }
 
-export const PortMapping: MessageFns<PortMapping> = {
-  encode(message: PortMapping, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PortMapping = {
+  encode(message: PortMapping, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.protocol !== 0) {
       writer.uint32(8).int32(message.protocol);
     }
@@ -3230,61 +2968,48 @@ export const PortMapping: MessageFns<PortMapping> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PortMapping {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePortMapping() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.protocol = reader.int32() as any;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PortMapping {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePortMapping() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.containerPort = reader.int32();
-            continue;
+          message.protocol = reader.int32() as any;
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.hostPort = reader.int32();
-            continue;
+          message.containerPort = reader.int32();
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.hostIp = reader.string();
-            continue;
+          message.hostPort = reader.int32();
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.hostIp = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PortMapping>): PortMapping {
@@ -3304,92 +3029,78 @@ function createBaseLinuxPodSandboxConfig(): LinuxPodSandboxConfig {
   return { cgroupParent: "", securityContext: undefined, sysctls: {}, overhead: undefined, resources: undefined };
 }
 
-export const LinuxPodSandboxConfig: MessageFns<LinuxPodSandboxConfig> = {
-  encode(message: LinuxPodSandboxConfig, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const LinuxPodSandboxConfig = {
+  encode(message: LinuxPodSandboxConfig, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.cgroupParent !== "") {
       writer.uint32(10).string(message.cgroupParent);
     }
     if (message.securityContext !== undefined) {
-      LinuxSandboxSecurityContext.encode(message.securityContext, writer.uint32(18).fork()).join();
+      LinuxSandboxSecurityContext.encode(message.securityContext, writer.uint32(18).fork()).ldelim();
     }
-    globalThis.Object.entries(message.sysctls).forEach(([key, value]: [string, string]) => {
-      LinuxPodSandboxConfig_SysctlsEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).join();
+    Object.entries(message.sysctls).forEach(([key, value]) => {
+      LinuxPodSandboxConfig_SysctlsEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).ldelim();
     });
     if (message.overhead !== undefined) {
-      LinuxContainerResources.encode(message.overhead, writer.uint32(34).fork()).join();
+      LinuxContainerResources.encode(message.overhead, writer.uint32(34).fork()).ldelim();
     }
     if (message.resources !== undefined) {
-      LinuxContainerResources.encode(message.resources, writer.uint32(42).fork()).join();
+      LinuxContainerResources.encode(message.resources, writer.uint32(42).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): LinuxPodSandboxConfig {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLinuxPodSandboxConfig() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.cgroupParent = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): LinuxPodSandboxConfig {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLinuxPodSandboxConfig() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.securityContext = LinuxSandboxSecurityContext.decode(reader, reader.uint32());
-            continue;
+          message.cgroupParent = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            const entry3 = LinuxPodSandboxConfig_SysctlsEntry.decode(reader, reader.uint32());
-            if (entry3.value !== undefined) {
-              message.sysctls[entry3.key] = entry3.value;
-            }
-            continue;
+          message.securityContext = LinuxSandboxSecurityContext.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.overhead = LinuxContainerResources.decode(reader, reader.uint32());
-            continue;
+          const entry3 = LinuxPodSandboxConfig_SysctlsEntry.decode(reader, reader.uint32());
+          if (entry3.value !== undefined) {
+            message.sysctls[entry3.key] = entry3.value;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
+          }
 
-            message.resources = LinuxContainerResources.decode(reader, reader.uint32());
-            continue;
+          message.overhead = LinuxContainerResources.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.resources = LinuxContainerResources.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<LinuxPodSandboxConfig>): LinuxPodSandboxConfig {
@@ -3401,15 +3112,12 @@ export const LinuxPodSandboxConfig: MessageFns<LinuxPodSandboxConfig> = {
     message.securityContext = (object.securityContext !== undefined && object.securityContext !== null)
       ? LinuxSandboxSecurityContext.fromPartial(object.securityContext)
       : undefined;
-    message.sysctls = (globalThis.Object.entries(object.sysctls ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
+    message.sysctls = Object.entries(object.sysctls ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
     message.overhead = (object.overhead !== undefined && object.overhead !== null)
       ? LinuxContainerResources.fromPartial(object.overhead)
       : undefined;
@@ -3424,8 +3132,8 @@ function createBaseLinuxPodSandboxConfig_SysctlsEntry(): LinuxPodSandboxConfig_S
   return { key: "", value: "" };
 }
 
-export const LinuxPodSandboxConfig_SysctlsEntry: MessageFns<LinuxPodSandboxConfig_SysctlsEntry> = {
-  encode(message: LinuxPodSandboxConfig_SysctlsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const LinuxPodSandboxConfig_SysctlsEntry = {
+  encode(message: LinuxPodSandboxConfig_SysctlsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -3435,45 +3143,34 @@ export const LinuxPodSandboxConfig_SysctlsEntry: MessageFns<LinuxPodSandboxConfi
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): LinuxPodSandboxConfig_SysctlsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLinuxPodSandboxConfig_SysctlsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): LinuxPodSandboxConfig_SysctlsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLinuxPodSandboxConfig_SysctlsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<LinuxPodSandboxConfig_SysctlsEntry>): LinuxPodSandboxConfig_SysctlsEntry {
@@ -3503,30 +3200,28 @@ function createBaseLinuxSandboxSecurityContext(): LinuxSandboxSecurityContext {
   };
 }
 
-export const LinuxSandboxSecurityContext: MessageFns<LinuxSandboxSecurityContext> = {
-  encode(message: LinuxSandboxSecurityContext, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const LinuxSandboxSecurityContext = {
+  encode(message: LinuxSandboxSecurityContext, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.namespaceOptions !== undefined) {
-      NamespaceOption.encode(message.namespaceOptions, writer.uint32(10).fork()).join();
+      NamespaceOption.encode(message.namespaceOptions, writer.uint32(10).fork()).ldelim();
     }
     if (message.selinuxOptions !== undefined) {
-      SELinuxOption.encode(message.selinuxOptions, writer.uint32(18).fork()).join();
+      SELinuxOption.encode(message.selinuxOptions, writer.uint32(18).fork()).ldelim();
     }
     if (message.runAsUser !== undefined) {
-      Int64Value.encode(message.runAsUser, writer.uint32(26).fork()).join();
+      Int64Value.encode(message.runAsUser, writer.uint32(26).fork()).ldelim();
     }
     if (message.readonlyRootfs !== false) {
       writer.uint32(32).bool(message.readonlyRootfs);
     }
-    if (message.supplementalGroups.length !== 0) {
-      writer.uint32(42).fork();
-      for (const v of message.supplementalGroups) {
-        if (BigInt.asIntN(64, v) !== v) {
-          throw new globalThis.Error("a value provided in array field supplementalGroups of type int64 is too large");
-        }
-        writer.int64(v);
+    writer.uint32(42).fork();
+    for (const v of message.supplementalGroups) {
+      if (BigInt.asIntN(64, v) !== v) {
+        throw new globalThis.Error("a value provided in array field supplementalGroups of type int64 is too large");
       }
-      writer.join();
+      writer.int64(longOf(v));
     }
+    writer.ldelim();
     if (message.privileged !== false) {
       writer.uint32(48).bool(message.privileged);
     }
@@ -3534,13 +3229,13 @@ export const LinuxSandboxSecurityContext: MessageFns<LinuxSandboxSecurityContext
       writer.uint32(58).string(message.seccompProfilePath);
     }
     if (message.runAsGroup !== undefined) {
-      Int64Value.encode(message.runAsGroup, writer.uint32(66).fork()).join();
+      Int64Value.encode(message.runAsGroup, writer.uint32(66).fork()).ldelim();
     }
     if (message.seccomp !== undefined) {
-      SecurityProfile.encode(message.seccomp, writer.uint32(74).fork()).join();
+      SecurityProfile.encode(message.seccomp, writer.uint32(74).fork()).ldelim();
     }
     if (message.apparmor !== undefined) {
-      SecurityProfile.encode(message.apparmor, writer.uint32(82).fork()).join();
+      SecurityProfile.encode(message.apparmor, writer.uint32(82).fork()).ldelim();
     }
     if (message.supplementalGroupsPolicy !== 0) {
       writer.uint32(88).int32(message.supplementalGroupsPolicy);
@@ -3548,127 +3243,107 @@ export const LinuxSandboxSecurityContext: MessageFns<LinuxSandboxSecurityContext
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): LinuxSandboxSecurityContext {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLinuxSandboxSecurityContext() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.namespaceOptions = NamespaceOption.decode(reader, reader.uint32());
-            continue;
-          }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.selinuxOptions = SELinuxOption.decode(reader, reader.uint32());
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.runAsUser = Int64Value.decode(reader, reader.uint32());
-            continue;
-          }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
-
-            message.readonlyRootfs = reader.bool();
-            continue;
-          }
-          case 5: {
-            if (tag === 40) {
-              message.supplementalGroups.push(reader.int64() as bigint);
-
-              continue;
-            }
-
-            if (tag === 42) {
-              const end2 = reader.uint32() + reader.pos;
-              while (reader.pos < end2) {
-                message.supplementalGroups.push(reader.int64() as bigint);
-              }
-
-              continue;
-            }
-
+  decode(input: _m0.Reader | Uint8Array, length?: number): LinuxSandboxSecurityContext {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLinuxSandboxSecurityContext() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
             break;
           }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
 
-            message.privileged = reader.bool();
+          message.namespaceOptions = NamespaceOption.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
+          }
+
+          message.selinuxOptions = SELinuxOption.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
+          }
+
+          message.runAsUser = Int64Value.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
+          }
+
+          message.readonlyRootfs = reader.bool();
+          continue;
+        case 5:
+          if (tag === 40) {
+            message.supplementalGroups.push(longToBigint(reader.int64() as Long));
+
             continue;
           }
-          case 7: {
-            if (tag !== 58) {
-              break;
+
+          if (tag === 42) {
+            const end2 = reader.uint32() + reader.pos;
+            while (reader.pos < end2) {
+              message.supplementalGroups.push(longToBigint(reader.int64() as Long));
             }
 
-            message.seccompProfilePath = reader.string();
             continue;
           }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
 
-            message.runAsGroup = Int64Value.decode(reader, reader.uint32());
-            continue;
-          }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
-
-            message.seccomp = SecurityProfile.decode(reader, reader.uint32());
-            continue;
-          }
-          case 10: {
-            if (tag !== 82) {
-              break;
-            }
-
-            message.apparmor = SecurityProfile.decode(reader, reader.uint32());
-            continue;
-          }
-          case 11: {
-            if (tag !== 88) {
-              break;
-            }
-
-            message.supplementalGroupsPolicy = reader.int32() as any;
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
           break;
-        }
-        reader.skip(tag & 7);
+        case 6:
+          if (tag !== 48) {
+            break;
+          }
+
+          message.privileged = reader.bool();
+          continue;
+        case 7:
+          if (tag !== 58) {
+            break;
+          }
+
+          message.seccompProfilePath = reader.string();
+          continue;
+        case 8:
+          if (tag !== 66) {
+            break;
+          }
+
+          message.runAsGroup = Int64Value.decode(reader, reader.uint32());
+          continue;
+        case 9:
+          if (tag !== 74) {
+            break;
+          }
+
+          message.seccomp = SecurityProfile.decode(reader, reader.uint32());
+          continue;
+        case 10:
+          if (tag !== 82) {
+            break;
+          }
+
+          message.apparmor = SecurityProfile.decode(reader, reader.uint32());
+          continue;
+        case 11:
+          if (tag !== 88) {
+            break;
+          }
+
+          message.supplementalGroupsPolicy = reader.int32() as any;
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<LinuxSandboxSecurityContext>): LinuxSandboxSecurityContext {
@@ -3686,7 +3361,7 @@ export const LinuxSandboxSecurityContext: MessageFns<LinuxSandboxSecurityContext
       ? Int64Value.fromPartial(object.runAsUser)
       : undefined;
     message.readonlyRootfs = object.readonlyRootfs ?? false;
-    message.supplementalGroups = object.supplementalGroups?.map((e) => BigInt(e)) || [];
+    message.supplementalGroups = object.supplementalGroups?.map((e) => e) || [];
     message.privileged = object.privileged ?? false;
     message.seccompProfilePath = object.seccompProfilePath ?? "";
     message.runAsGroup = (object.runAsGroup !== undefined && object.runAsGroup !== null)
@@ -3707,8 +3382,8 @@ function createBaseNamespaceOption(): NamespaceOption {
   return { network: 0, pid: 0, ipc: 0, targetId: "", usernsOptions: undefined };
 }
 
-export const NamespaceOption: MessageFns<NamespaceOption> = {
-  encode(message: NamespaceOption, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const NamespaceOption = {
+  encode(message: NamespaceOption, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.network !== 0) {
       writer.uint32(8).int32(message.network);
     }
@@ -3722,74 +3397,60 @@ export const NamespaceOption: MessageFns<NamespaceOption> = {
       writer.uint32(34).string(message.targetId);
     }
     if (message.usernsOptions !== undefined) {
-      UserNamespace.encode(message.usernsOptions, writer.uint32(42).fork()).join();
+      UserNamespace.encode(message.usernsOptions, writer.uint32(42).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): NamespaceOption {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseNamespaceOption() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.network = reader.int32() as any;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): NamespaceOption {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseNamespaceOption() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.pid = reader.int32() as any;
-            continue;
+          message.network = reader.int32() as any;
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.ipc = reader.int32() as any;
-            continue;
+          message.pid = reader.int32() as any;
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.targetId = reader.string();
-            continue;
+          message.ipc = reader.int32() as any;
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.usernsOptions = UserNamespace.decode(reader, reader.uint32());
-            continue;
+          message.targetId = reader.string();
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.usernsOptions = UserNamespace.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<NamespaceOption>): NamespaceOption {
@@ -3812,67 +3473,55 @@ function createBaseUserNamespace(): UserNamespace {
   return { mode: 0, uids: [], gids: [] };
 }
 
-export const UserNamespace: MessageFns<UserNamespace> = {
-  encode(message: UserNamespace, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const UserNamespace = {
+  encode(message: UserNamespace, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.mode !== 0) {
       writer.uint32(8).int32(message.mode);
     }
     for (const v of message.uids) {
-      IDMapping.encode(v!, writer.uint32(18).fork()).join();
+      IDMapping.encode(v!, writer.uint32(18).fork()).ldelim();
     }
     for (const v of message.gids) {
-      IDMapping.encode(v!, writer.uint32(26).fork()).join();
+      IDMapping.encode(v!, writer.uint32(26).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): UserNamespace {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUserNamespace() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.mode = reader.int32() as any;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): UserNamespace {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUserNamespace() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.uids.push(IDMapping.decode(reader, reader.uint32()));
-            continue;
+          message.mode = reader.int32() as any;
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.gids.push(IDMapping.decode(reader, reader.uint32()));
-            continue;
+          message.uids.push(IDMapping.decode(reader, reader.uint32()));
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.gids.push(IDMapping.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<UserNamespace>): UserNamespace {
@@ -3891,8 +3540,8 @@ function createBaseIDMapping(): IDMapping {
   return { hostId: 0, containerId: 0, length: 0 };
 }
 
-export const IDMapping: MessageFns<IDMapping> = {
-  encode(message: IDMapping, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const IDMapping = {
+  encode(message: IDMapping, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.hostId !== 0) {
       writer.uint32(8).uint32(message.hostId);
     }
@@ -3905,53 +3554,41 @@ export const IDMapping: MessageFns<IDMapping> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): IDMapping {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseIDMapping() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.hostId = reader.uint32();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): IDMapping {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseIDMapping() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.containerId = reader.uint32();
-            continue;
+          message.hostId = reader.uint32();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.length = reader.uint32();
-            continue;
+          message.containerId = reader.uint32();
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.length = reader.uint32();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<IDMapping>): IDMapping {
@@ -3970,8 +3607,8 @@ function createBaseSELinuxOption(): SELinuxOption {
   return { user: "", role: "", type: "", level: "" };
 }
 
-export const SELinuxOption: MessageFns<SELinuxOption> = {
-  encode(message: SELinuxOption, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const SELinuxOption = {
+  encode(message: SELinuxOption, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.user !== "") {
       writer.uint32(10).string(message.user);
     }
@@ -3987,61 +3624,48 @@ export const SELinuxOption: MessageFns<SELinuxOption> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): SELinuxOption {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSELinuxOption() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.user = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): SELinuxOption {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSELinuxOption() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.role = reader.string();
-            continue;
+          message.user = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.type = reader.string();
-            continue;
+          message.role = reader.string();
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.level = reader.string();
-            continue;
+          message.type = reader.string();
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.level = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<SELinuxOption>): SELinuxOption {
@@ -4061,48 +3685,38 @@ function createBaseInt64Value(): Int64Value {
   return { value: 0n };
 }
 
-export const Int64Value: MessageFns<Int64Value> = {
-  encode(message: Int64Value, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Int64Value = {
+  encode(message: Int64Value, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.value !== 0n) {
       if (BigInt.asIntN(64, message.value) !== message.value) {
         throw new globalThis.Error("value provided for field message.value of type int64 too large");
       }
-      writer.uint32(8).int64(message.value);
+      writer.uint32(8).int64(longOf(message.value));
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Int64Value {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseInt64Value() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.value = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Int64Value {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseInt64Value() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = longToBigint(reader.int64() as Long);
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Int64Value>): Int64Value {
@@ -4110,7 +3724,7 @@ export const Int64Value: MessageFns<Int64Value> = {
   },
   fromPartial(object: DeepPartial<Int64Value>): Int64Value {
     const message = createBaseInt64Value() as any;
-    message.value = (object.value !== undefined && object.value !== null) ? BigInt(object.value) : 0n;
+    message.value = object.value ?? 0n;
     return message;
   },
 };
@@ -4119,8 +3733,8 @@ function createBaseSecurityProfile(): SecurityProfile {
   return { profileType: 0, localhostRef: "" };
 }
 
-export const SecurityProfile: MessageFns<SecurityProfile> = {
-  encode(message: SecurityProfile, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const SecurityProfile = {
+  encode(message: SecurityProfile, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.profileType !== 0) {
       writer.uint32(8).int32(message.profileType);
     }
@@ -4130,45 +3744,34 @@ export const SecurityProfile: MessageFns<SecurityProfile> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): SecurityProfile {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSecurityProfile() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.profileType = reader.int32() as any;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): SecurityProfile {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSecurityProfile() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.localhostRef = reader.string();
-            continue;
+          message.profileType = reader.int32() as any;
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.localhostRef = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<SecurityProfile>): SecurityProfile {
@@ -4197,37 +3800,37 @@ function createBaseLinuxContainerResources(): LinuxContainerResources {
   };
 }
 
-export const LinuxContainerResources: MessageFns<LinuxContainerResources> = {
-  encode(message: LinuxContainerResources, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const LinuxContainerResources = {
+  encode(message: LinuxContainerResources, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.cpuPeriod !== 0n) {
       if (BigInt.asIntN(64, message.cpuPeriod) !== message.cpuPeriod) {
         throw new globalThis.Error("value provided for field message.cpuPeriod of type int64 too large");
       }
-      writer.uint32(8).int64(message.cpuPeriod);
+      writer.uint32(8).int64(longOf(message.cpuPeriod));
     }
     if (message.cpuQuota !== 0n) {
       if (BigInt.asIntN(64, message.cpuQuota) !== message.cpuQuota) {
         throw new globalThis.Error("value provided for field message.cpuQuota of type int64 too large");
       }
-      writer.uint32(16).int64(message.cpuQuota);
+      writer.uint32(16).int64(longOf(message.cpuQuota));
     }
     if (message.cpuShares !== 0n) {
       if (BigInt.asIntN(64, message.cpuShares) !== message.cpuShares) {
         throw new globalThis.Error("value provided for field message.cpuShares of type int64 too large");
       }
-      writer.uint32(24).int64(message.cpuShares);
+      writer.uint32(24).int64(longOf(message.cpuShares));
     }
     if (message.memoryLimitInBytes !== 0n) {
       if (BigInt.asIntN(64, message.memoryLimitInBytes) !== message.memoryLimitInBytes) {
         throw new globalThis.Error("value provided for field message.memoryLimitInBytes of type int64 too large");
       }
-      writer.uint32(32).int64(message.memoryLimitInBytes);
+      writer.uint32(32).int64(longOf(message.memoryLimitInBytes));
     }
     if (message.oomScoreAdj !== 0n) {
       if (BigInt.asIntN(64, message.oomScoreAdj) !== message.oomScoreAdj) {
         throw new globalThis.Error("value provided for field message.oomScoreAdj of type int64 too large");
       }
-      writer.uint32(40).int64(message.oomScoreAdj);
+      writer.uint32(40).int64(longOf(message.oomScoreAdj));
     }
     if (message.cpusetCpus !== "") {
       writer.uint32(50).string(message.cpusetCpus);
@@ -4236,126 +3839,107 @@ export const LinuxContainerResources: MessageFns<LinuxContainerResources> = {
       writer.uint32(58).string(message.cpusetMems);
     }
     for (const v of message.hugepageLimits) {
-      HugepageLimit.encode(v!, writer.uint32(66).fork()).join();
+      HugepageLimit.encode(v!, writer.uint32(66).fork()).ldelim();
     }
-    globalThis.Object.entries(message.unified).forEach(([key, value]: [string, string]) => {
-      LinuxContainerResources_UnifiedEntry.encode({ key: key as any, value }, writer.uint32(74).fork()).join();
+    Object.entries(message.unified).forEach(([key, value]) => {
+      LinuxContainerResources_UnifiedEntry.encode({ key: key as any, value }, writer.uint32(74).fork()).ldelim();
     });
     if (message.memorySwapLimitInBytes !== 0n) {
       if (BigInt.asIntN(64, message.memorySwapLimitInBytes) !== message.memorySwapLimitInBytes) {
         throw new globalThis.Error("value provided for field message.memorySwapLimitInBytes of type int64 too large");
       }
-      writer.uint32(80).int64(message.memorySwapLimitInBytes);
+      writer.uint32(80).int64(longOf(message.memorySwapLimitInBytes));
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): LinuxContainerResources {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLinuxContainerResources() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.cpuPeriod = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): LinuxContainerResources {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLinuxContainerResources() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.cpuQuota = reader.int64() as bigint;
-            continue;
+          message.cpuPeriod = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.cpuShares = reader.int64() as bigint;
-            continue;
+          message.cpuQuota = longToBigint(reader.int64() as Long);
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
 
-            message.memoryLimitInBytes = reader.int64() as bigint;
-            continue;
+          message.cpuShares = longToBigint(reader.int64() as Long);
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
           }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
 
-            message.oomScoreAdj = reader.int64() as bigint;
-            continue;
+          message.memoryLimitInBytes = longToBigint(reader.int64() as Long);
+          continue;
+        case 5:
+          if (tag !== 40) {
+            break;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
 
-            message.cpusetCpus = reader.string();
-            continue;
+          message.oomScoreAdj = longToBigint(reader.int64() as Long);
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
           }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
 
-            message.cpusetMems = reader.string();
-            continue;
+          message.cpusetCpus = reader.string();
+          continue;
+        case 7:
+          if (tag !== 58) {
+            break;
           }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
 
-            message.hugepageLimits.push(HugepageLimit.decode(reader, reader.uint32()));
-            continue;
+          message.cpusetMems = reader.string();
+          continue;
+        case 8:
+          if (tag !== 66) {
+            break;
           }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
 
-            const entry9 = LinuxContainerResources_UnifiedEntry.decode(reader, reader.uint32());
-            if (entry9.value !== undefined) {
-              message.unified[entry9.key] = entry9.value;
-            }
-            continue;
+          message.hugepageLimits.push(HugepageLimit.decode(reader, reader.uint32()));
+          continue;
+        case 9:
+          if (tag !== 74) {
+            break;
           }
-          case 10: {
-            if (tag !== 80) {
-              break;
-            }
 
-            message.memorySwapLimitInBytes = reader.int64() as bigint;
-            continue;
+          const entry9 = LinuxContainerResources_UnifiedEntry.decode(reader, reader.uint32());
+          if (entry9.value !== undefined) {
+            message.unified[entry9.key] = entry9.value;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+          continue;
+        case 10:
+          if (tag !== 80) {
+            break;
+          }
+
+          message.memorySwapLimitInBytes = longToBigint(reader.int64() as Long);
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<LinuxContainerResources>): LinuxContainerResources {
@@ -4363,31 +3947,21 @@ export const LinuxContainerResources: MessageFns<LinuxContainerResources> = {
   },
   fromPartial(object: DeepPartial<LinuxContainerResources>): LinuxContainerResources {
     const message = createBaseLinuxContainerResources() as any;
-    message.cpuPeriod = (object.cpuPeriod !== undefined && object.cpuPeriod !== null) ? BigInt(object.cpuPeriod) : 0n;
-    message.cpuQuota = (object.cpuQuota !== undefined && object.cpuQuota !== null) ? BigInt(object.cpuQuota) : 0n;
-    message.cpuShares = (object.cpuShares !== undefined && object.cpuShares !== null) ? BigInt(object.cpuShares) : 0n;
-    message.memoryLimitInBytes = (object.memoryLimitInBytes !== undefined && object.memoryLimitInBytes !== null)
-      ? BigInt(object.memoryLimitInBytes)
-      : 0n;
-    message.oomScoreAdj = (object.oomScoreAdj !== undefined && object.oomScoreAdj !== null)
-      ? BigInt(object.oomScoreAdj)
-      : 0n;
+    message.cpuPeriod = object.cpuPeriod ?? 0n;
+    message.cpuQuota = object.cpuQuota ?? 0n;
+    message.cpuShares = object.cpuShares ?? 0n;
+    message.memoryLimitInBytes = object.memoryLimitInBytes ?? 0n;
+    message.oomScoreAdj = object.oomScoreAdj ?? 0n;
     message.cpusetCpus = object.cpusetCpus ?? "";
     message.cpusetMems = object.cpusetMems ?? "";
     message.hugepageLimits = object.hugepageLimits?.map((e) => HugepageLimit.fromPartial(e)) || [];
-    message.unified = (globalThis.Object.entries(object.unified ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
-    message.memorySwapLimitInBytes =
-      (object.memorySwapLimitInBytes !== undefined && object.memorySwapLimitInBytes !== null)
-        ? BigInt(object.memorySwapLimitInBytes)
-        : 0n;
+    message.unified = Object.entries(object.unified ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
+    message.memorySwapLimitInBytes = object.memorySwapLimitInBytes ?? 0n;
     return message;
   },
 };
@@ -4396,8 +3970,8 @@ function createBaseLinuxContainerResources_UnifiedEntry(): LinuxContainerResourc
   return { key: "", value: "" };
 }
 
-export const LinuxContainerResources_UnifiedEntry: MessageFns<LinuxContainerResources_UnifiedEntry> = {
-  encode(message: LinuxContainerResources_UnifiedEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const LinuxContainerResources_UnifiedEntry = {
+  encode(message: LinuxContainerResources_UnifiedEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -4407,45 +3981,34 @@ export const LinuxContainerResources_UnifiedEntry: MessageFns<LinuxContainerReso
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): LinuxContainerResources_UnifiedEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLinuxContainerResources_UnifiedEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): LinuxContainerResources_UnifiedEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLinuxContainerResources_UnifiedEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<LinuxContainerResources_UnifiedEntry>): LinuxContainerResources_UnifiedEntry {
@@ -4463,8 +4026,8 @@ function createBaseHugepageLimit(): HugepageLimit {
   return { pageSize: "", limit: 0n };
 }
 
-export const HugepageLimit: MessageFns<HugepageLimit> = {
-  encode(message: HugepageLimit, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const HugepageLimit = {
+  encode(message: HugepageLimit, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.pageSize !== "") {
       writer.uint32(10).string(message.pageSize);
     }
@@ -4472,50 +4035,39 @@ export const HugepageLimit: MessageFns<HugepageLimit> = {
       if (BigInt.asUintN(64, message.limit) !== message.limit) {
         throw new globalThis.Error("value provided for field message.limit of type uint64 too large");
       }
-      writer.uint32(16).uint64(message.limit);
+      writer.uint32(16).uint64(longOf(message.limit));
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): HugepageLimit {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseHugepageLimit() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.pageSize = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): HugepageLimit {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseHugepageLimit() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.limit = reader.uint64() as bigint;
-            continue;
+          message.pageSize = reader.string();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.limit = longToBigint(reader.uint64() as Long);
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<HugepageLimit>): HugepageLimit {
@@ -4524,7 +4076,7 @@ export const HugepageLimit: MessageFns<HugepageLimit> = {
   fromPartial(object: DeepPartial<HugepageLimit>): HugepageLimit {
     const message = createBaseHugepageLimit() as any;
     message.pageSize = object.pageSize ?? "";
-    message.limit = (object.limit !== undefined && object.limit !== null) ? BigInt(object.limit) : 0n;
+    message.limit = object.limit ?? 0n;
     return message;
   },
 };
@@ -4533,45 +4085,35 @@ function createBaseWindowsPodSandboxConfig(): WindowsPodSandboxConfig {
   return { securityContext: undefined };
 }
 
-export const WindowsPodSandboxConfig: MessageFns<WindowsPodSandboxConfig> = {
-  encode(message: WindowsPodSandboxConfig, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsPodSandboxConfig = {
+  encode(message: WindowsPodSandboxConfig, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.securityContext !== undefined) {
-      WindowsSandboxSecurityContext.encode(message.securityContext, writer.uint32(10).fork()).join();
+      WindowsSandboxSecurityContext.encode(message.securityContext, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsPodSandboxConfig {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsPodSandboxConfig() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.securityContext = WindowsSandboxSecurityContext.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsPodSandboxConfig {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsPodSandboxConfig() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.securityContext = WindowsSandboxSecurityContext.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsPodSandboxConfig>): WindowsPodSandboxConfig {
@@ -4590,8 +4132,8 @@ function createBaseWindowsSandboxSecurityContext(): WindowsSandboxSecurityContex
   return { runAsUsername: "", credentialSpec: "", hostProcess: false, namespaceOptions: undefined };
 }
 
-export const WindowsSandboxSecurityContext: MessageFns<WindowsSandboxSecurityContext> = {
-  encode(message: WindowsSandboxSecurityContext, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsSandboxSecurityContext = {
+  encode(message: WindowsSandboxSecurityContext, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.runAsUsername !== "") {
       writer.uint32(10).string(message.runAsUsername);
     }
@@ -4602,66 +4144,53 @@ export const WindowsSandboxSecurityContext: MessageFns<WindowsSandboxSecurityCon
       writer.uint32(24).bool(message.hostProcess);
     }
     if (message.namespaceOptions !== undefined) {
-      WindowsNamespaceOption.encode(message.namespaceOptions, writer.uint32(34).fork()).join();
+      WindowsNamespaceOption.encode(message.namespaceOptions, writer.uint32(34).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsSandboxSecurityContext {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsSandboxSecurityContext() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.runAsUsername = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsSandboxSecurityContext {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsSandboxSecurityContext() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.credentialSpec = reader.string();
-            continue;
+          message.runAsUsername = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.hostProcess = reader.bool();
-            continue;
+          message.credentialSpec = reader.string();
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.namespaceOptions = WindowsNamespaceOption.decode(reader, reader.uint32());
-            continue;
+          message.hostProcess = reader.bool();
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.namespaceOptions = WindowsNamespaceOption.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsSandboxSecurityContext>): WindowsSandboxSecurityContext {
@@ -4683,45 +4212,35 @@ function createBaseWindowsNamespaceOption(): WindowsNamespaceOption {
   return { network: 0 };
 }
 
-export const WindowsNamespaceOption: MessageFns<WindowsNamespaceOption> = {
-  encode(message: WindowsNamespaceOption, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsNamespaceOption = {
+  encode(message: WindowsNamespaceOption, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.network !== 0) {
       writer.uint32(8).int32(message.network);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsNamespaceOption {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsNamespaceOption() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.network = reader.int32() as any;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsNamespaceOption {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsNamespaceOption() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.network = reader.int32() as any;
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsNamespaceOption>): WindowsNamespaceOption {
@@ -4738,45 +4257,35 @@ function createBaseRunPodSandboxResponse(): RunPodSandboxResponse {
   return { podSandboxId: "" };
 }
 
-export const RunPodSandboxResponse: MessageFns<RunPodSandboxResponse> = {
-  encode(message: RunPodSandboxResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RunPodSandboxResponse = {
+  encode(message: RunPodSandboxResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.podSandboxId !== "") {
       writer.uint32(10).string(message.podSandboxId);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RunPodSandboxResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRunPodSandboxResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podSandboxId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): RunPodSandboxResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRunPodSandboxResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.podSandboxId = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RunPodSandboxResponse>): RunPodSandboxResponse {
@@ -4793,45 +4302,35 @@ function createBaseStopPodSandboxRequest(): StopPodSandboxRequest {
   return { podSandboxId: "" };
 }
 
-export const StopPodSandboxRequest: MessageFns<StopPodSandboxRequest> = {
-  encode(message: StopPodSandboxRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StopPodSandboxRequest = {
+  encode(message: StopPodSandboxRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.podSandboxId !== "") {
       writer.uint32(10).string(message.podSandboxId);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StopPodSandboxRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStopPodSandboxRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podSandboxId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StopPodSandboxRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStopPodSandboxRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.podSandboxId = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StopPodSandboxRequest>): StopPodSandboxRequest {
@@ -4848,34 +4347,25 @@ function createBaseStopPodSandboxResponse(): StopPodSandboxResponse {
   return {};
 }
 
-export const StopPodSandboxResponse: MessageFns<StopPodSandboxResponse> = {
-  encode(_: StopPodSandboxResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StopPodSandboxResponse = {
+  encode(_: StopPodSandboxResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StopPodSandboxResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStopPodSandboxResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): StopPodSandboxResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStopPodSandboxResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StopPodSandboxResponse>): StopPodSandboxResponse {
@@ -4891,45 +4381,35 @@ function createBaseRemovePodSandboxRequest(): RemovePodSandboxRequest {
   return { podSandboxId: "" };
 }
 
-export const RemovePodSandboxRequest: MessageFns<RemovePodSandboxRequest> = {
-  encode(message: RemovePodSandboxRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RemovePodSandboxRequest = {
+  encode(message: RemovePodSandboxRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.podSandboxId !== "") {
       writer.uint32(10).string(message.podSandboxId);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RemovePodSandboxRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRemovePodSandboxRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podSandboxId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): RemovePodSandboxRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRemovePodSandboxRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.podSandboxId = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RemovePodSandboxRequest>): RemovePodSandboxRequest {
@@ -4946,34 +4426,25 @@ function createBaseRemovePodSandboxResponse(): RemovePodSandboxResponse {
   return {};
 }
 
-export const RemovePodSandboxResponse: MessageFns<RemovePodSandboxResponse> = {
-  encode(_: RemovePodSandboxResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RemovePodSandboxResponse = {
+  encode(_: RemovePodSandboxResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RemovePodSandboxResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRemovePodSandboxResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): RemovePodSandboxResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRemovePodSandboxResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RemovePodSandboxResponse>): RemovePodSandboxResponse {
@@ -4989,8 +4460,8 @@ function createBasePodSandboxStatusRequest(): PodSandboxStatusRequest {
   return { podSandboxId: "", verbose: false };
 }
 
-export const PodSandboxStatusRequest: MessageFns<PodSandboxStatusRequest> = {
-  encode(message: PodSandboxStatusRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxStatusRequest = {
+  encode(message: PodSandboxStatusRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.podSandboxId !== "") {
       writer.uint32(10).string(message.podSandboxId);
     }
@@ -5000,45 +4471,34 @@ export const PodSandboxStatusRequest: MessageFns<PodSandboxStatusRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxStatusRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxStatusRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podSandboxId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxStatusRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxStatusRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.verbose = reader.bool();
-            continue;
+          message.podSandboxId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.verbose = reader.bool();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxStatusRequest>): PodSandboxStatusRequest {
@@ -5056,84 +4516,71 @@ function createBasePodSandboxStatusResponse(): PodSandboxStatusResponse {
   return { status: undefined, info: {}, containersStatuses: [], timestamp: 0n };
 }
 
-export const PodSandboxStatusResponse: MessageFns<PodSandboxStatusResponse> = {
-  encode(message: PodSandboxStatusResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxStatusResponse = {
+  encode(message: PodSandboxStatusResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.status !== undefined) {
-      PodSandboxStatus.encode(message.status, writer.uint32(10).fork()).join();
+      PodSandboxStatus.encode(message.status, writer.uint32(10).fork()).ldelim();
     }
-    globalThis.Object.entries(message.info).forEach(([key, value]: [string, string]) => {
-      PodSandboxStatusResponse_InfoEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).join();
+    Object.entries(message.info).forEach(([key, value]) => {
+      PodSandboxStatusResponse_InfoEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).ldelim();
     });
     for (const v of message.containersStatuses) {
-      ContainerStatus.encode(v!, writer.uint32(26).fork()).join();
+      ContainerStatus.encode(v!, writer.uint32(26).fork()).ldelim();
     }
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(32).int64(message.timestamp);
+      writer.uint32(32).int64(longOf(message.timestamp));
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxStatusResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxStatusResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.status = PodSandboxStatus.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxStatusResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxStatusResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            const entry2 = PodSandboxStatusResponse_InfoEntry.decode(reader, reader.uint32());
-            if (entry2.value !== undefined) {
-              message.info[entry2.key] = entry2.value;
-            }
-            continue;
+          message.status = PodSandboxStatus.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.containersStatuses.push(ContainerStatus.decode(reader, reader.uint32()));
-            continue;
+          const entry2 = PodSandboxStatusResponse_InfoEntry.decode(reader, reader.uint32());
+          if (entry2.value !== undefined) {
+            message.info[entry2.key] = entry2.value;
           }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
+          }
 
-            message.timestamp = reader.int64() as bigint;
-            continue;
+          message.containersStatuses.push(ContainerStatus.decode(reader, reader.uint32()));
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxStatusResponse>): PodSandboxStatusResponse {
@@ -5144,17 +4591,14 @@ export const PodSandboxStatusResponse: MessageFns<PodSandboxStatusResponse> = {
     message.status = (object.status !== undefined && object.status !== null)
       ? PodSandboxStatus.fromPartial(object.status)
       : undefined;
-    message.info = (globalThis.Object.entries(object.info ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
+    message.info = Object.entries(object.info ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
     message.containersStatuses = object.containersStatuses?.map((e) => ContainerStatus.fromPartial(e)) || [];
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     return message;
   },
 };
@@ -5163,8 +4607,8 @@ function createBasePodSandboxStatusResponse_InfoEntry(): PodSandboxStatusRespons
   return { key: "", value: "" };
 }
 
-export const PodSandboxStatusResponse_InfoEntry: MessageFns<PodSandboxStatusResponse_InfoEntry> = {
-  encode(message: PodSandboxStatusResponse_InfoEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxStatusResponse_InfoEntry = {
+  encode(message: PodSandboxStatusResponse_InfoEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -5174,45 +4618,34 @@ export const PodSandboxStatusResponse_InfoEntry: MessageFns<PodSandboxStatusResp
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxStatusResponse_InfoEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxStatusResponse_InfoEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxStatusResponse_InfoEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxStatusResponse_InfoEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxStatusResponse_InfoEntry>): PodSandboxStatusResponse_InfoEntry {
@@ -5240,13 +4673,13 @@ function createBasePodSandboxStatus(): PodSandboxStatus {
   };
 }
 
-export const PodSandboxStatus: MessageFns<PodSandboxStatus> = {
-  encode(message: PodSandboxStatus, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxStatus = {
+  encode(message: PodSandboxStatus, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
     if (message.metadata !== undefined) {
-      PodSandboxMetadata.encode(message.metadata, writer.uint32(18).fork()).join();
+      PodSandboxMetadata.encode(message.metadata, writer.uint32(18).fork()).ldelim();
     }
     if (message.state !== 0) {
       writer.uint32(24).int32(message.state);
@@ -5255,19 +4688,19 @@ export const PodSandboxStatus: MessageFns<PodSandboxStatus> = {
       if (BigInt.asIntN(64, message.createdAt) !== message.createdAt) {
         throw new globalThis.Error("value provided for field message.createdAt of type int64 too large");
       }
-      writer.uint32(32).int64(message.createdAt);
+      writer.uint32(32).int64(longOf(message.createdAt));
     }
     if (message.network !== undefined) {
-      PodSandboxNetworkStatus.encode(message.network, writer.uint32(42).fork()).join();
+      PodSandboxNetworkStatus.encode(message.network, writer.uint32(42).fork()).ldelim();
     }
     if (message.linux !== undefined) {
-      LinuxPodSandboxStatus.encode(message.linux, writer.uint32(50).fork()).join();
+      LinuxPodSandboxStatus.encode(message.linux, writer.uint32(50).fork()).ldelim();
     }
-    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
-      PodSandboxStatus_LabelsEntry.encode({ key: key as any, value }, writer.uint32(58).fork()).join();
+    Object.entries(message.labels).forEach(([key, value]) => {
+      PodSandboxStatus_LabelsEntry.encode({ key: key as any, value }, writer.uint32(58).fork()).ldelim();
     });
-    globalThis.Object.entries(message.annotations).forEach(([key, value]: [string, string]) => {
-      PodSandboxStatus_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(66).fork()).join();
+    Object.entries(message.annotations).forEach(([key, value]) => {
+      PodSandboxStatus_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(66).fork()).ldelim();
     });
     if (message.runtimeHandler !== "") {
       writer.uint32(74).string(message.runtimeHandler);
@@ -5275,107 +4708,89 @@ export const PodSandboxStatus: MessageFns<PodSandboxStatus> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxStatus {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxStatus() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxStatus {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxStatus() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.metadata = PodSandboxMetadata.decode(reader, reader.uint32());
-            continue;
+          message.id = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.state = reader.int32() as any;
-            continue;
+          message.metadata = PodSandboxMetadata.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
 
-            message.createdAt = reader.int64() as bigint;
-            continue;
+          message.state = reader.int32() as any;
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.network = PodSandboxNetworkStatus.decode(reader, reader.uint32());
-            continue;
+          message.createdAt = longToBigint(reader.int64() as Long);
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
 
-            message.linux = LinuxPodSandboxStatus.decode(reader, reader.uint32());
-            continue;
+          message.network = PodSandboxNetworkStatus.decode(reader, reader.uint32());
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
           }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
 
-            const entry7 = PodSandboxStatus_LabelsEntry.decode(reader, reader.uint32());
-            if (entry7.value !== undefined) {
-              message.labels[entry7.key] = entry7.value;
-            }
-            continue;
+          message.linux = LinuxPodSandboxStatus.decode(reader, reader.uint32());
+          continue;
+        case 7:
+          if (tag !== 58) {
+            break;
           }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
 
-            const entry8 = PodSandboxStatus_AnnotationsEntry.decode(reader, reader.uint32());
-            if (entry8.value !== undefined) {
-              message.annotations[entry8.key] = entry8.value;
-            }
-            continue;
+          const entry7 = PodSandboxStatus_LabelsEntry.decode(reader, reader.uint32());
+          if (entry7.value !== undefined) {
+            message.labels[entry7.key] = entry7.value;
           }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
+          continue;
+        case 8:
+          if (tag !== 66) {
+            break;
+          }
 
-            message.runtimeHandler = reader.string();
-            continue;
+          const entry8 = PodSandboxStatus_AnnotationsEntry.decode(reader, reader.uint32());
+          if (entry8.value !== undefined) {
+            message.annotations[entry8.key] = entry8.value;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+          continue;
+        case 9:
+          if (tag !== 74) {
+            break;
+          }
+
+          message.runtimeHandler = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxStatus>): PodSandboxStatus {
@@ -5388,24 +4803,21 @@ export const PodSandboxStatus: MessageFns<PodSandboxStatus> = {
       ? PodSandboxMetadata.fromPartial(object.metadata)
       : undefined;
     message.state = object.state ?? 0;
-    message.createdAt = (object.createdAt !== undefined && object.createdAt !== null) ? BigInt(object.createdAt) : 0n;
+    message.createdAt = object.createdAt ?? 0n;
     message.network = (object.network !== undefined && object.network !== null)
       ? PodSandboxNetworkStatus.fromPartial(object.network)
       : undefined;
     message.linux = (object.linux !== undefined && object.linux !== null)
       ? LinuxPodSandboxStatus.fromPartial(object.linux)
       : undefined;
-    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
-    message.annotations = (globalThis.Object.entries(object.annotations ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.labels = Object.entries(object.labels ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
+    message.annotations = Object.entries(object.annotations ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -5422,8 +4834,8 @@ function createBasePodSandboxStatus_LabelsEntry(): PodSandboxStatus_LabelsEntry 
   return { key: "", value: "" };
 }
 
-export const PodSandboxStatus_LabelsEntry: MessageFns<PodSandboxStatus_LabelsEntry> = {
-  encode(message: PodSandboxStatus_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxStatus_LabelsEntry = {
+  encode(message: PodSandboxStatus_LabelsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -5433,45 +4845,34 @@ export const PodSandboxStatus_LabelsEntry: MessageFns<PodSandboxStatus_LabelsEnt
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxStatus_LabelsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxStatus_LabelsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxStatus_LabelsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxStatus_LabelsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxStatus_LabelsEntry>): PodSandboxStatus_LabelsEntry {
@@ -5489,8 +4890,8 @@ function createBasePodSandboxStatus_AnnotationsEntry(): PodSandboxStatus_Annotat
   return { key: "", value: "" };
 }
 
-export const PodSandboxStatus_AnnotationsEntry: MessageFns<PodSandboxStatus_AnnotationsEntry> = {
-  encode(message: PodSandboxStatus_AnnotationsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxStatus_AnnotationsEntry = {
+  encode(message: PodSandboxStatus_AnnotationsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -5500,45 +4901,34 @@ export const PodSandboxStatus_AnnotationsEntry: MessageFns<PodSandboxStatus_Anno
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxStatus_AnnotationsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxStatus_AnnotationsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxStatus_AnnotationsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxStatus_AnnotationsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxStatus_AnnotationsEntry>): PodSandboxStatus_AnnotationsEntry {
@@ -5556,56 +4946,45 @@ function createBasePodSandboxNetworkStatus(): PodSandboxNetworkStatus {
   return { ip: "", additionalIps: [] };
 }
 
-export const PodSandboxNetworkStatus: MessageFns<PodSandboxNetworkStatus> = {
-  encode(message: PodSandboxNetworkStatus, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxNetworkStatus = {
+  encode(message: PodSandboxNetworkStatus, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.ip !== "") {
       writer.uint32(10).string(message.ip);
     }
     for (const v of message.additionalIps) {
-      PodIP.encode(v!, writer.uint32(18).fork()).join();
+      PodIP.encode(v!, writer.uint32(18).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxNetworkStatus {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxNetworkStatus() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.ip = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxNetworkStatus {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxNetworkStatus() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.additionalIps.push(PodIP.decode(reader, reader.uint32()));
-            continue;
+          message.ip = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.additionalIps.push(PodIP.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxNetworkStatus>): PodSandboxNetworkStatus {
@@ -5623,45 +5002,35 @@ function createBasePodIP(): PodIP {
   return { ip: "" };
 }
 
-export const PodIP: MessageFns<PodIP> = {
-  encode(message: PodIP, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodIP = {
+  encode(message: PodIP, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.ip !== "") {
       writer.uint32(10).string(message.ip);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodIP {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodIP() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.ip = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodIP {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodIP() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.ip = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodIP>): PodIP {
@@ -5678,45 +5047,35 @@ function createBaseLinuxPodSandboxStatus(): LinuxPodSandboxStatus {
   return { namespaces: undefined };
 }
 
-export const LinuxPodSandboxStatus: MessageFns<LinuxPodSandboxStatus> = {
-  encode(message: LinuxPodSandboxStatus, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const LinuxPodSandboxStatus = {
+  encode(message: LinuxPodSandboxStatus, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.namespaces !== undefined) {
-      Namespace.encode(message.namespaces, writer.uint32(10).fork()).join();
+      Namespace.encode(message.namespaces, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): LinuxPodSandboxStatus {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLinuxPodSandboxStatus() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.namespaces = Namespace.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): LinuxPodSandboxStatus {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLinuxPodSandboxStatus() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.namespaces = Namespace.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<LinuxPodSandboxStatus>): LinuxPodSandboxStatus {
@@ -5735,45 +5094,35 @@ function createBaseNamespace(): Namespace {
   return { options: undefined };
 }
 
-export const Namespace: MessageFns<Namespace> = {
-  encode(message: Namespace, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Namespace = {
+  encode(message: Namespace, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.options !== undefined) {
-      NamespaceOption.encode(message.options, writer.uint32(18).fork()).join();
+      NamespaceOption.encode(message.options, writer.uint32(18).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Namespace {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseNamespace() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
-
-            message.options = NamespaceOption.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Namespace {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseNamespace() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.options = NamespaceOption.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Namespace>): Namespace {
@@ -5812,13 +5161,13 @@ function createBaseContainerStatus(): ContainerStatus {
   };
 }
 
-export const ContainerStatus: MessageFns<ContainerStatus> = {
-  encode(message: ContainerStatus, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerStatus = {
+  encode(message: ContainerStatus, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
     if (message.metadata !== undefined) {
-      ContainerMetadata.encode(message.metadata, writer.uint32(18).fork()).join();
+      ContainerMetadata.encode(message.metadata, writer.uint32(18).fork()).ldelim();
     }
     if (message.state !== 0) {
       writer.uint32(24).int32(message.state);
@@ -5827,25 +5176,25 @@ export const ContainerStatus: MessageFns<ContainerStatus> = {
       if (BigInt.asIntN(64, message.createdAt) !== message.createdAt) {
         throw new globalThis.Error("value provided for field message.createdAt of type int64 too large");
       }
-      writer.uint32(32).int64(message.createdAt);
+      writer.uint32(32).int64(longOf(message.createdAt));
     }
     if (message.startedAt !== 0n) {
       if (BigInt.asIntN(64, message.startedAt) !== message.startedAt) {
         throw new globalThis.Error("value provided for field message.startedAt of type int64 too large");
       }
-      writer.uint32(40).int64(message.startedAt);
+      writer.uint32(40).int64(longOf(message.startedAt));
     }
     if (message.finishedAt !== 0n) {
       if (BigInt.asIntN(64, message.finishedAt) !== message.finishedAt) {
         throw new globalThis.Error("value provided for field message.finishedAt of type int64 too large");
       }
-      writer.uint32(48).int64(message.finishedAt);
+      writer.uint32(48).int64(longOf(message.finishedAt));
     }
     if (message.exitCode !== 0) {
       writer.uint32(56).int32(message.exitCode);
     }
     if (message.image !== undefined) {
-      ImageSpec.encode(message.image, writer.uint32(66).fork()).join();
+      ImageSpec.encode(message.image, writer.uint32(66).fork()).ldelim();
     }
     if (message.imageRef !== "") {
       writer.uint32(74).string(message.imageRef);
@@ -5856,26 +5205,26 @@ export const ContainerStatus: MessageFns<ContainerStatus> = {
     if (message.message !== "") {
       writer.uint32(90).string(message.message);
     }
-    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
-      ContainerStatus_LabelsEntry.encode({ key: key as any, value }, writer.uint32(98).fork()).join();
+    Object.entries(message.labels).forEach(([key, value]) => {
+      ContainerStatus_LabelsEntry.encode({ key: key as any, value }, writer.uint32(98).fork()).ldelim();
     });
-    globalThis.Object.entries(message.annotations).forEach(([key, value]: [string, string]) => {
-      ContainerStatus_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(106).fork()).join();
+    Object.entries(message.annotations).forEach(([key, value]) => {
+      ContainerStatus_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(106).fork()).ldelim();
     });
     for (const v of message.mounts) {
-      Mount.encode(v!, writer.uint32(114).fork()).join();
+      Mount.encode(v!, writer.uint32(114).fork()).ldelim();
     }
     if (message.logPath !== "") {
       writer.uint32(122).string(message.logPath);
     }
     if (message.resources !== undefined) {
-      ContainerResources.encode(message.resources, writer.uint32(130).fork()).join();
+      ContainerResources.encode(message.resources, writer.uint32(130).fork()).ldelim();
     }
     if (message.imageId !== "") {
       writer.uint32(138).string(message.imageId);
     }
     if (message.user !== undefined) {
-      ContainerUser.encode(message.user, writer.uint32(146).fork()).join();
+      ContainerUser.encode(message.user, writer.uint32(146).fork()).ldelim();
     }
     if (message.stopSignal !== 0) {
       writer.uint32(152).int32(message.stopSignal);
@@ -5883,187 +5232,159 @@ export const ContainerStatus: MessageFns<ContainerStatus> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerStatus {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerStatus() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerStatus {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerStatus() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.metadata = ContainerMetadata.decode(reader, reader.uint32());
-            continue;
+          message.id = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.state = reader.int32() as any;
-            continue;
+          message.metadata = ContainerMetadata.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
 
-            message.createdAt = reader.int64() as bigint;
-            continue;
+          message.state = reader.int32() as any;
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
           }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
 
-            message.startedAt = reader.int64() as bigint;
-            continue;
+          message.createdAt = longToBigint(reader.int64() as Long);
+          continue;
+        case 5:
+          if (tag !== 40) {
+            break;
           }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
 
-            message.finishedAt = reader.int64() as bigint;
-            continue;
+          message.startedAt = longToBigint(reader.int64() as Long);
+          continue;
+        case 6:
+          if (tag !== 48) {
+            break;
           }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
 
-            message.exitCode = reader.int32();
-            continue;
+          message.finishedAt = longToBigint(reader.int64() as Long);
+          continue;
+        case 7:
+          if (tag !== 56) {
+            break;
           }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
 
-            message.image = ImageSpec.decode(reader, reader.uint32());
-            continue;
+          message.exitCode = reader.int32();
+          continue;
+        case 8:
+          if (tag !== 66) {
+            break;
           }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
 
-            message.imageRef = reader.string();
-            continue;
+          message.image = ImageSpec.decode(reader, reader.uint32());
+          continue;
+        case 9:
+          if (tag !== 74) {
+            break;
           }
-          case 10: {
-            if (tag !== 82) {
-              break;
-            }
 
-            message.reason = reader.string();
-            continue;
+          message.imageRef = reader.string();
+          continue;
+        case 10:
+          if (tag !== 82) {
+            break;
           }
-          case 11: {
-            if (tag !== 90) {
-              break;
-            }
 
-            message.message = reader.string();
-            continue;
+          message.reason = reader.string();
+          continue;
+        case 11:
+          if (tag !== 90) {
+            break;
           }
-          case 12: {
-            if (tag !== 98) {
-              break;
-            }
 
-            const entry12 = ContainerStatus_LabelsEntry.decode(reader, reader.uint32());
-            if (entry12.value !== undefined) {
-              message.labels[entry12.key] = entry12.value;
-            }
-            continue;
+          message.message = reader.string();
+          continue;
+        case 12:
+          if (tag !== 98) {
+            break;
           }
-          case 13: {
-            if (tag !== 106) {
-              break;
-            }
 
-            const entry13 = ContainerStatus_AnnotationsEntry.decode(reader, reader.uint32());
-            if (entry13.value !== undefined) {
-              message.annotations[entry13.key] = entry13.value;
-            }
-            continue;
+          const entry12 = ContainerStatus_LabelsEntry.decode(reader, reader.uint32());
+          if (entry12.value !== undefined) {
+            message.labels[entry12.key] = entry12.value;
           }
-          case 14: {
-            if (tag !== 114) {
-              break;
-            }
+          continue;
+        case 13:
+          if (tag !== 106) {
+            break;
+          }
 
-            message.mounts.push(Mount.decode(reader, reader.uint32()));
-            continue;
+          const entry13 = ContainerStatus_AnnotationsEntry.decode(reader, reader.uint32());
+          if (entry13.value !== undefined) {
+            message.annotations[entry13.key] = entry13.value;
           }
-          case 15: {
-            if (tag !== 122) {
-              break;
-            }
+          continue;
+        case 14:
+          if (tag !== 114) {
+            break;
+          }
 
-            message.logPath = reader.string();
-            continue;
+          message.mounts.push(Mount.decode(reader, reader.uint32()));
+          continue;
+        case 15:
+          if (tag !== 122) {
+            break;
           }
-          case 16: {
-            if (tag !== 130) {
-              break;
-            }
 
-            message.resources = ContainerResources.decode(reader, reader.uint32());
-            continue;
+          message.logPath = reader.string();
+          continue;
+        case 16:
+          if (tag !== 130) {
+            break;
           }
-          case 17: {
-            if (tag !== 138) {
-              break;
-            }
 
-            message.imageId = reader.string();
-            continue;
+          message.resources = ContainerResources.decode(reader, reader.uint32());
+          continue;
+        case 17:
+          if (tag !== 138) {
+            break;
           }
-          case 18: {
-            if (tag !== 146) {
-              break;
-            }
 
-            message.user = ContainerUser.decode(reader, reader.uint32());
-            continue;
+          message.imageId = reader.string();
+          continue;
+        case 18:
+          if (tag !== 146) {
+            break;
           }
-          case 19: {
-            if (tag !== 152) {
-              break;
-            }
 
-            message.stopSignal = reader.int32() as any;
-            continue;
+          message.user = ContainerUser.decode(reader, reader.uint32());
+          continue;
+        case 19:
+          if (tag !== 152) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.stopSignal = reader.int32() as any;
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerStatus>): ContainerStatus {
@@ -6076,11 +5397,9 @@ export const ContainerStatus: MessageFns<ContainerStatus> = {
       ? ContainerMetadata.fromPartial(object.metadata)
       : undefined;
     message.state = object.state ?? 0;
-    message.createdAt = (object.createdAt !== undefined && object.createdAt !== null) ? BigInt(object.createdAt) : 0n;
-    message.startedAt = (object.startedAt !== undefined && object.startedAt !== null) ? BigInt(object.startedAt) : 0n;
-    message.finishedAt = (object.finishedAt !== undefined && object.finishedAt !== null)
-      ? BigInt(object.finishedAt)
-      : 0n;
+    message.createdAt = object.createdAt ?? 0n;
+    message.startedAt = object.startedAt ?? 0n;
+    message.finishedAt = object.finishedAt ?? 0n;
     message.exitCode = object.exitCode ?? 0;
     message.image = (object.image !== undefined && object.image !== null)
       ? ImageSpec.fromPartial(object.image)
@@ -6088,17 +5407,14 @@ export const ContainerStatus: MessageFns<ContainerStatus> = {
     message.imageRef = object.imageRef ?? "";
     message.reason = object.reason ?? "";
     message.message = object.message ?? "";
-    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
-    message.annotations = (globalThis.Object.entries(object.annotations ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.labels = Object.entries(object.labels ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
+    message.annotations = Object.entries(object.annotations ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -6124,8 +5440,8 @@ function createBaseContainerStatus_LabelsEntry(): ContainerStatus_LabelsEntry {
   return { key: "", value: "" };
 }
 
-export const ContainerStatus_LabelsEntry: MessageFns<ContainerStatus_LabelsEntry> = {
-  encode(message: ContainerStatus_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerStatus_LabelsEntry = {
+  encode(message: ContainerStatus_LabelsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -6135,45 +5451,34 @@ export const ContainerStatus_LabelsEntry: MessageFns<ContainerStatus_LabelsEntry
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerStatus_LabelsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerStatus_LabelsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerStatus_LabelsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerStatus_LabelsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerStatus_LabelsEntry>): ContainerStatus_LabelsEntry {
@@ -6191,8 +5496,8 @@ function createBaseContainerStatus_AnnotationsEntry(): ContainerStatus_Annotatio
   return { key: "", value: "" };
 }
 
-export const ContainerStatus_AnnotationsEntry: MessageFns<ContainerStatus_AnnotationsEntry> = {
-  encode(message: ContainerStatus_AnnotationsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerStatus_AnnotationsEntry = {
+  encode(message: ContainerStatus_AnnotationsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -6202,45 +5507,34 @@ export const ContainerStatus_AnnotationsEntry: MessageFns<ContainerStatus_Annota
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerStatus_AnnotationsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerStatus_AnnotationsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerStatus_AnnotationsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerStatus_AnnotationsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerStatus_AnnotationsEntry>): ContainerStatus_AnnotationsEntry {
@@ -6258,8 +5552,8 @@ function createBaseContainerMetadata(): ContainerMetadata {
   return { name: "", attempt: 0 };
 }
 
-export const ContainerMetadata: MessageFns<ContainerMetadata> = {
-  encode(message: ContainerMetadata, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerMetadata = {
+  encode(message: ContainerMetadata, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.name !== "") {
       writer.uint32(10).string(message.name);
     }
@@ -6269,45 +5563,34 @@ export const ContainerMetadata: MessageFns<ContainerMetadata> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerMetadata {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerMetadata() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerMetadata {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerMetadata() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.attempt = reader.uint32();
-            continue;
+          message.name = reader.string();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.attempt = reader.uint32();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerMetadata>): ContainerMetadata {
@@ -6325,13 +5608,13 @@ function createBaseImageSpec(): ImageSpec {
   return { image: "", annotations: {}, userSpecifiedImage: "", runtimeHandler: "", imageRef: "" };
 }
 
-export const ImageSpec: MessageFns<ImageSpec> = {
-  encode(message: ImageSpec, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ImageSpec = {
+  encode(message: ImageSpec, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.image !== "") {
       writer.uint32(10).string(message.image);
     }
-    globalThis.Object.entries(message.annotations).forEach(([key, value]: [string, string]) => {
-      ImageSpec_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).join();
+    Object.entries(message.annotations).forEach(([key, value]) => {
+      ImageSpec_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).ldelim();
     });
     if (message.userSpecifiedImage !== "") {
       writer.uint32(146).string(message.userSpecifiedImage);
@@ -6345,72 +5628,58 @@ export const ImageSpec: MessageFns<ImageSpec> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ImageSpec {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseImageSpec() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.image = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ImageSpec {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseImageSpec() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            const entry2 = ImageSpec_AnnotationsEntry.decode(reader, reader.uint32());
-            if (entry2.value !== undefined) {
-              message.annotations[entry2.key] = entry2.value;
-            }
-            continue;
+          message.image = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 18: {
-            if (tag !== 146) {
-              break;
-            }
 
-            message.userSpecifiedImage = reader.string();
-            continue;
+          const entry2 = ImageSpec_AnnotationsEntry.decode(reader, reader.uint32());
+          if (entry2.value !== undefined) {
+            message.annotations[entry2.key] = entry2.value;
           }
-          case 19: {
-            if (tag !== 154) {
-              break;
-            }
+          continue;
+        case 18:
+          if (tag !== 146) {
+            break;
+          }
 
-            message.runtimeHandler = reader.string();
-            continue;
+          message.userSpecifiedImage = reader.string();
+          continue;
+        case 19:
+          if (tag !== 154) {
+            break;
           }
-          case 20: {
-            if (tag !== 162) {
-              break;
-            }
 
-            message.imageRef = reader.string();
-            continue;
+          message.runtimeHandler = reader.string();
+          continue;
+        case 20:
+          if (tag !== 162) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.imageRef = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ImageSpec>): ImageSpec {
@@ -6419,8 +5688,8 @@ export const ImageSpec: MessageFns<ImageSpec> = {
   fromPartial(object: DeepPartial<ImageSpec>): ImageSpec {
     const message = createBaseImageSpec() as any;
     message.image = object.image ?? "";
-    message.annotations = (globalThis.Object.entries(object.annotations ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.annotations = Object.entries(object.annotations ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -6439,8 +5708,8 @@ function createBaseImageSpec_AnnotationsEntry(): ImageSpec_AnnotationsEntry {
   return { key: "", value: "" };
 }
 
-export const ImageSpec_AnnotationsEntry: MessageFns<ImageSpec_AnnotationsEntry> = {
-  encode(message: ImageSpec_AnnotationsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ImageSpec_AnnotationsEntry = {
+  encode(message: ImageSpec_AnnotationsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -6450,45 +5719,34 @@ export const ImageSpec_AnnotationsEntry: MessageFns<ImageSpec_AnnotationsEntry> 
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ImageSpec_AnnotationsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseImageSpec_AnnotationsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ImageSpec_AnnotationsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseImageSpec_AnnotationsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ImageSpec_AnnotationsEntry>): ImageSpec_AnnotationsEntry {
@@ -6517,8 +5775,8 @@ function createBaseMount(): Mount {
   };
 }
 
-export const Mount: MessageFns<Mount> = {
-  encode(message: Mount, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Mount = {
+  encode(message: Mount, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerPath !== "") {
       writer.uint32(10).string(message.containerPath);
     }
@@ -6535,16 +5793,16 @@ export const Mount: MessageFns<Mount> = {
       writer.uint32(40).int32(message.propagation);
     }
     for (const v of message.uidMappings) {
-      IDMapping.encode(v!, writer.uint32(50).fork()).join();
+      IDMapping.encode(v!, writer.uint32(50).fork()).ldelim();
     }
     for (const v of message.gidMappings) {
-      IDMapping.encode(v!, writer.uint32(58).fork()).join();
+      IDMapping.encode(v!, writer.uint32(58).fork()).ldelim();
     }
     if (message.recursiveReadOnly !== false) {
       writer.uint32(64).bool(message.recursiveReadOnly);
     }
     if (message.image !== undefined) {
-      ImageSpec.encode(message.image, writer.uint32(74).fork()).join();
+      ImageSpec.encode(message.image, writer.uint32(74).fork()).ldelim();
     }
     if (message.imageSubPath !== "") {
       writer.uint32(82).string(message.imageSubPath);
@@ -6552,109 +5810,90 @@ export const Mount: MessageFns<Mount> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Mount {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseMount() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerPath = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Mount {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseMount() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.hostPath = reader.string();
-            continue;
+          message.containerPath = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.readonly = reader.bool();
-            continue;
+          message.hostPath = reader.string();
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
 
-            message.selinuxRelabel = reader.bool();
-            continue;
+          message.readonly = reader.bool();
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
           }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
 
-            message.propagation = reader.int32() as any;
-            continue;
+          message.selinuxRelabel = reader.bool();
+          continue;
+        case 5:
+          if (tag !== 40) {
+            break;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
 
-            message.uidMappings.push(IDMapping.decode(reader, reader.uint32()));
-            continue;
+          message.propagation = reader.int32() as any;
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
           }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
 
-            message.gidMappings.push(IDMapping.decode(reader, reader.uint32()));
-            continue;
+          message.uidMappings.push(IDMapping.decode(reader, reader.uint32()));
+          continue;
+        case 7:
+          if (tag !== 58) {
+            break;
           }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
 
-            message.recursiveReadOnly = reader.bool();
-            continue;
+          message.gidMappings.push(IDMapping.decode(reader, reader.uint32()));
+          continue;
+        case 8:
+          if (tag !== 64) {
+            break;
           }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
 
-            message.image = ImageSpec.decode(reader, reader.uint32());
-            continue;
+          message.recursiveReadOnly = reader.bool();
+          continue;
+        case 9:
+          if (tag !== 74) {
+            break;
           }
-          case 10: {
-            if (tag !== 82) {
-              break;
-            }
 
-            message.imageSubPath = reader.string();
-            continue;
+          message.image = ImageSpec.decode(reader, reader.uint32());
+          continue;
+        case 10:
+          if (tag !== 82) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.imageSubPath = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Mount>): Mount {
@@ -6682,56 +5921,45 @@ function createBaseContainerResources(): ContainerResources {
   return { linux: undefined, windows: undefined };
 }
 
-export const ContainerResources: MessageFns<ContainerResources> = {
-  encode(message: ContainerResources, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerResources = {
+  encode(message: ContainerResources, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.linux !== undefined) {
-      LinuxContainerResources.encode(message.linux, writer.uint32(10).fork()).join();
+      LinuxContainerResources.encode(message.linux, writer.uint32(10).fork()).ldelim();
     }
     if (message.windows !== undefined) {
-      WindowsContainerResources.encode(message.windows, writer.uint32(18).fork()).join();
+      WindowsContainerResources.encode(message.windows, writer.uint32(18).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerResources {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerResources() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.linux = LinuxContainerResources.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerResources {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerResources() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.windows = WindowsContainerResources.decode(reader, reader.uint32());
-            continue;
+          message.linux = LinuxContainerResources.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.windows = WindowsContainerResources.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerResources>): ContainerResources {
@@ -6760,115 +5988,100 @@ function createBaseWindowsContainerResources(): WindowsContainerResources {
   };
 }
 
-export const WindowsContainerResources: MessageFns<WindowsContainerResources> = {
-  encode(message: WindowsContainerResources, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsContainerResources = {
+  encode(message: WindowsContainerResources, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.cpuShares !== 0n) {
       if (BigInt.asIntN(64, message.cpuShares) !== message.cpuShares) {
         throw new globalThis.Error("value provided for field message.cpuShares of type int64 too large");
       }
-      writer.uint32(8).int64(message.cpuShares);
+      writer.uint32(8).int64(longOf(message.cpuShares));
     }
     if (message.cpuCount !== 0n) {
       if (BigInt.asIntN(64, message.cpuCount) !== message.cpuCount) {
         throw new globalThis.Error("value provided for field message.cpuCount of type int64 too large");
       }
-      writer.uint32(16).int64(message.cpuCount);
+      writer.uint32(16).int64(longOf(message.cpuCount));
     }
     if (message.cpuMaximum !== 0n) {
       if (BigInt.asIntN(64, message.cpuMaximum) !== message.cpuMaximum) {
         throw new globalThis.Error("value provided for field message.cpuMaximum of type int64 too large");
       }
-      writer.uint32(24).int64(message.cpuMaximum);
+      writer.uint32(24).int64(longOf(message.cpuMaximum));
     }
     if (message.memoryLimitInBytes !== 0n) {
       if (BigInt.asIntN(64, message.memoryLimitInBytes) !== message.memoryLimitInBytes) {
         throw new globalThis.Error("value provided for field message.memoryLimitInBytes of type int64 too large");
       }
-      writer.uint32(32).int64(message.memoryLimitInBytes);
+      writer.uint32(32).int64(longOf(message.memoryLimitInBytes));
     }
     if (message.rootfsSizeInBytes !== 0n) {
       if (BigInt.asIntN(64, message.rootfsSizeInBytes) !== message.rootfsSizeInBytes) {
         throw new globalThis.Error("value provided for field message.rootfsSizeInBytes of type int64 too large");
       }
-      writer.uint32(40).int64(message.rootfsSizeInBytes);
+      writer.uint32(40).int64(longOf(message.rootfsSizeInBytes));
     }
     for (const v of message.affinityCpus) {
-      WindowsCpuGroupAffinity.encode(v!, writer.uint32(50).fork()).join();
+      WindowsCpuGroupAffinity.encode(v!, writer.uint32(50).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsContainerResources {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsContainerResources() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.cpuShares = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsContainerResources {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsContainerResources() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.cpuCount = reader.int64() as bigint;
-            continue;
+          message.cpuShares = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.cpuMaximum = reader.int64() as bigint;
-            continue;
+          message.cpuCount = longToBigint(reader.int64() as Long);
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
 
-            message.memoryLimitInBytes = reader.int64() as bigint;
-            continue;
+          message.cpuMaximum = longToBigint(reader.int64() as Long);
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
           }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
 
-            message.rootfsSizeInBytes = reader.int64() as bigint;
-            continue;
+          message.memoryLimitInBytes = longToBigint(reader.int64() as Long);
+          continue;
+        case 5:
+          if (tag !== 40) {
+            break;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
 
-            message.affinityCpus.push(WindowsCpuGroupAffinity.decode(reader, reader.uint32()));
-            continue;
+          message.rootfsSizeInBytes = longToBigint(reader.int64() as Long);
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.affinityCpus.push(WindowsCpuGroupAffinity.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsContainerResources>): WindowsContainerResources {
@@ -6876,17 +6089,11 @@ export const WindowsContainerResources: MessageFns<WindowsContainerResources> = 
   },
   fromPartial(object: DeepPartial<WindowsContainerResources>): WindowsContainerResources {
     const message = createBaseWindowsContainerResources() as any;
-    message.cpuShares = (object.cpuShares !== undefined && object.cpuShares !== null) ? BigInt(object.cpuShares) : 0n;
-    message.cpuCount = (object.cpuCount !== undefined && object.cpuCount !== null) ? BigInt(object.cpuCount) : 0n;
-    message.cpuMaximum = (object.cpuMaximum !== undefined && object.cpuMaximum !== null)
-      ? BigInt(object.cpuMaximum)
-      : 0n;
-    message.memoryLimitInBytes = (object.memoryLimitInBytes !== undefined && object.memoryLimitInBytes !== null)
-      ? BigInt(object.memoryLimitInBytes)
-      : 0n;
-    message.rootfsSizeInBytes = (object.rootfsSizeInBytes !== undefined && object.rootfsSizeInBytes !== null)
-      ? BigInt(object.rootfsSizeInBytes)
-      : 0n;
+    message.cpuShares = object.cpuShares ?? 0n;
+    message.cpuCount = object.cpuCount ?? 0n;
+    message.cpuMaximum = object.cpuMaximum ?? 0n;
+    message.memoryLimitInBytes = object.memoryLimitInBytes ?? 0n;
+    message.rootfsSizeInBytes = object.rootfsSizeInBytes ?? 0n;
     message.affinityCpus = object.affinityCpus?.map((e) => WindowsCpuGroupAffinity.fromPartial(e)) || [];
     return message;
   },
@@ -6896,13 +6103,13 @@ function createBaseWindowsCpuGroupAffinity(): WindowsCpuGroupAffinity {
   return { cpuMask: 0n, cpuGroup: 0 };
 }
 
-export const WindowsCpuGroupAffinity: MessageFns<WindowsCpuGroupAffinity> = {
-  encode(message: WindowsCpuGroupAffinity, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsCpuGroupAffinity = {
+  encode(message: WindowsCpuGroupAffinity, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.cpuMask !== 0n) {
       if (BigInt.asUintN(64, message.cpuMask) !== message.cpuMask) {
         throw new globalThis.Error("value provided for field message.cpuMask of type uint64 too large");
       }
-      writer.uint32(8).uint64(message.cpuMask);
+      writer.uint32(8).uint64(longOf(message.cpuMask));
     }
     if (message.cpuGroup !== 0) {
       writer.uint32(16).uint32(message.cpuGroup);
@@ -6910,45 +6117,34 @@ export const WindowsCpuGroupAffinity: MessageFns<WindowsCpuGroupAffinity> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsCpuGroupAffinity {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsCpuGroupAffinity() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.cpuMask = reader.uint64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsCpuGroupAffinity {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsCpuGroupAffinity() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.cpuGroup = reader.uint32();
-            continue;
+          message.cpuMask = longToBigint(reader.uint64() as Long);
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.cpuGroup = reader.uint32();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsCpuGroupAffinity>): WindowsCpuGroupAffinity {
@@ -6956,7 +6152,7 @@ export const WindowsCpuGroupAffinity: MessageFns<WindowsCpuGroupAffinity> = {
   },
   fromPartial(object: DeepPartial<WindowsCpuGroupAffinity>): WindowsCpuGroupAffinity {
     const message = createBaseWindowsCpuGroupAffinity() as any;
-    message.cpuMask = (object.cpuMask !== undefined && object.cpuMask !== null) ? BigInt(object.cpuMask) : 0n;
+    message.cpuMask = object.cpuMask ?? 0n;
     message.cpuGroup = object.cpuGroup ?? 0;
     return message;
   },
@@ -6966,45 +6162,35 @@ function createBaseContainerUser(): ContainerUser {
   return { linux: undefined };
 }
 
-export const ContainerUser: MessageFns<ContainerUser> = {
-  encode(message: ContainerUser, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerUser = {
+  encode(message: ContainerUser, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.linux !== undefined) {
-      LinuxContainerUser.encode(message.linux, writer.uint32(10).fork()).join();
+      LinuxContainerUser.encode(message.linux, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerUser {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerUser() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.linux = LinuxContainerUser.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerUser {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerUser() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.linux = LinuxContainerUser.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerUser>): ContainerUser {
@@ -7023,90 +6209,76 @@ function createBaseLinuxContainerUser(): LinuxContainerUser {
   return { uid: 0n, gid: 0n, supplementalGroups: [] };
 }
 
-export const LinuxContainerUser: MessageFns<LinuxContainerUser> = {
-  encode(message: LinuxContainerUser, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const LinuxContainerUser = {
+  encode(message: LinuxContainerUser, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.uid !== 0n) {
       if (BigInt.asIntN(64, message.uid) !== message.uid) {
         throw new globalThis.Error("value provided for field message.uid of type int64 too large");
       }
-      writer.uint32(8).int64(message.uid);
+      writer.uint32(8).int64(longOf(message.uid));
     }
     if (message.gid !== 0n) {
       if (BigInt.asIntN(64, message.gid) !== message.gid) {
         throw new globalThis.Error("value provided for field message.gid of type int64 too large");
       }
-      writer.uint32(16).int64(message.gid);
+      writer.uint32(16).int64(longOf(message.gid));
     }
-    if (message.supplementalGroups.length !== 0) {
-      writer.uint32(26).fork();
-      for (const v of message.supplementalGroups) {
-        if (BigInt.asIntN(64, v) !== v) {
-          throw new globalThis.Error("a value provided in array field supplementalGroups of type int64 is too large");
-        }
-        writer.int64(v);
+    writer.uint32(26).fork();
+    for (const v of message.supplementalGroups) {
+      if (BigInt.asIntN(64, v) !== v) {
+        throw new globalThis.Error("a value provided in array field supplementalGroups of type int64 is too large");
       }
-      writer.join();
+      writer.int64(longOf(v));
     }
+    writer.ldelim();
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): LinuxContainerUser {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLinuxContainerUser() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.uid = reader.int64() as bigint;
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.gid = reader.int64() as bigint;
-            continue;
-          }
-          case 3: {
-            if (tag === 24) {
-              message.supplementalGroups.push(reader.int64() as bigint);
-
-              continue;
-            }
-
-            if (tag === 26) {
-              const end2 = reader.uint32() + reader.pos;
-              while (reader.pos < end2) {
-                message.supplementalGroups.push(reader.int64() as bigint);
-              }
-
-              continue;
-            }
-
+  decode(input: _m0.Reader | Uint8Array, length?: number): LinuxContainerUser {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLinuxContainerUser() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
             break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
+
+          message.uid = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
+          }
+
+          message.gid = longToBigint(reader.int64() as Long);
+          continue;
+        case 3:
+          if (tag === 24) {
+            message.supplementalGroups.push(longToBigint(reader.int64() as Long));
+
+            continue;
+          }
+
+          if (tag === 26) {
+            const end2 = reader.uint32() + reader.pos;
+            while (reader.pos < end2) {
+              message.supplementalGroups.push(longToBigint(reader.int64() as Long));
+            }
+
+            continue;
+          }
+
           break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<LinuxContainerUser>): LinuxContainerUser {
@@ -7114,9 +6286,9 @@ export const LinuxContainerUser: MessageFns<LinuxContainerUser> = {
   },
   fromPartial(object: DeepPartial<LinuxContainerUser>): LinuxContainerUser {
     const message = createBaseLinuxContainerUser() as any;
-    message.uid = (object.uid !== undefined && object.uid !== null) ? BigInt(object.uid) : 0n;
-    message.gid = (object.gid !== undefined && object.gid !== null) ? BigInt(object.gid) : 0n;
-    message.supplementalGroups = object.supplementalGroups?.map((e) => BigInt(e)) || [];
+    message.uid = object.uid ?? 0n;
+    message.gid = object.gid ?? 0n;
+    message.supplementalGroups = object.supplementalGroups?.map((e) => e) || [];
     return message;
   },
 };
@@ -7125,45 +6297,35 @@ function createBaseListPodSandboxRequest(): ListPodSandboxRequest {
   return { filter: undefined };
 }
 
-export const ListPodSandboxRequest: MessageFns<ListPodSandboxRequest> = {
-  encode(message: ListPodSandboxRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListPodSandboxRequest = {
+  encode(message: ListPodSandboxRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.filter !== undefined) {
-      PodSandboxFilter.encode(message.filter, writer.uint32(10).fork()).join();
+      PodSandboxFilter.encode(message.filter, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListPodSandboxRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListPodSandboxRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.filter = PodSandboxFilter.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListPodSandboxRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListPodSandboxRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.filter = PodSandboxFilter.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListPodSandboxRequest>): ListPodSandboxRequest {
@@ -7182,70 +6344,58 @@ function createBasePodSandboxFilter(): PodSandboxFilter {
   return { id: "", state: undefined, labelSelector: {} };
 }
 
-export const PodSandboxFilter: MessageFns<PodSandboxFilter> = {
-  encode(message: PodSandboxFilter, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxFilter = {
+  encode(message: PodSandboxFilter, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
     if (message.state !== undefined) {
-      PodSandboxStateValue.encode(message.state, writer.uint32(18).fork()).join();
+      PodSandboxStateValue.encode(message.state, writer.uint32(18).fork()).ldelim();
     }
-    globalThis.Object.entries(message.labelSelector).forEach(([key, value]: [string, string]) => {
-      PodSandboxFilter_LabelSelectorEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).join();
+    Object.entries(message.labelSelector).forEach(([key, value]) => {
+      PodSandboxFilter_LabelSelectorEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).ldelim();
     });
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxFilter {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxFilter() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxFilter {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxFilter() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.state = PodSandboxStateValue.decode(reader, reader.uint32());
-            continue;
+          message.id = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            const entry3 = PodSandboxFilter_LabelSelectorEntry.decode(reader, reader.uint32());
-            if (entry3.value !== undefined) {
-              message.labelSelector[entry3.key] = entry3.value;
-            }
-            continue;
+          message.state = PodSandboxStateValue.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          const entry3 = PodSandboxFilter_LabelSelectorEntry.decode(reader, reader.uint32());
+          if (entry3.value !== undefined) {
+            message.labelSelector[entry3.key] = entry3.value;
+          }
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxFilter>): PodSandboxFilter {
@@ -7257,8 +6407,8 @@ export const PodSandboxFilter: MessageFns<PodSandboxFilter> = {
     message.state = (object.state !== undefined && object.state !== null)
       ? PodSandboxStateValue.fromPartial(object.state)
       : undefined;
-    message.labelSelector = (globalThis.Object.entries(object.labelSelector ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.labelSelector = Object.entries(object.labelSelector ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -7274,8 +6424,8 @@ function createBasePodSandboxFilter_LabelSelectorEntry(): PodSandboxFilter_Label
   return { key: "", value: "" };
 }
 
-export const PodSandboxFilter_LabelSelectorEntry: MessageFns<PodSandboxFilter_LabelSelectorEntry> = {
-  encode(message: PodSandboxFilter_LabelSelectorEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxFilter_LabelSelectorEntry = {
+  encode(message: PodSandboxFilter_LabelSelectorEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -7285,45 +6435,34 @@ export const PodSandboxFilter_LabelSelectorEntry: MessageFns<PodSandboxFilter_La
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxFilter_LabelSelectorEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxFilter_LabelSelectorEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxFilter_LabelSelectorEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxFilter_LabelSelectorEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxFilter_LabelSelectorEntry>): PodSandboxFilter_LabelSelectorEntry {
@@ -7341,45 +6480,35 @@ function createBasePodSandboxStateValue(): PodSandboxStateValue {
   return { state: 0 };
 }
 
-export const PodSandboxStateValue: MessageFns<PodSandboxStateValue> = {
-  encode(message: PodSandboxStateValue, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxStateValue = {
+  encode(message: PodSandboxStateValue, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.state !== 0) {
       writer.uint32(8).int32(message.state);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxStateValue {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxStateValue() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.state = reader.int32() as any;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxStateValue {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxStateValue() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.state = reader.int32() as any;
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxStateValue>): PodSandboxStateValue {
@@ -7396,45 +6525,35 @@ function createBaseListPodSandboxResponse(): ListPodSandboxResponse {
   return { items: [] };
 }
 
-export const ListPodSandboxResponse: MessageFns<ListPodSandboxResponse> = {
-  encode(message: ListPodSandboxResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListPodSandboxResponse = {
+  encode(message: ListPodSandboxResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.items) {
-      PodSandbox.encode(v!, writer.uint32(10).fork()).join();
+      PodSandbox.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListPodSandboxResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListPodSandboxResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.items.push(PodSandbox.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListPodSandboxResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListPodSandboxResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.items.push(PodSandbox.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListPodSandboxResponse>): ListPodSandboxResponse {
@@ -7451,13 +6570,13 @@ function createBasePodSandbox(): PodSandbox {
   return { id: "", metadata: undefined, state: 0, createdAt: 0n, labels: {}, annotations: {}, runtimeHandler: "" };
 }
 
-export const PodSandbox: MessageFns<PodSandbox> = {
-  encode(message: PodSandbox, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandbox = {
+  encode(message: PodSandbox, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
     if (message.metadata !== undefined) {
-      PodSandboxMetadata.encode(message.metadata, writer.uint32(18).fork()).join();
+      PodSandboxMetadata.encode(message.metadata, writer.uint32(18).fork()).ldelim();
     }
     if (message.state !== 0) {
       writer.uint32(24).int32(message.state);
@@ -7466,13 +6585,13 @@ export const PodSandbox: MessageFns<PodSandbox> = {
       if (BigInt.asIntN(64, message.createdAt) !== message.createdAt) {
         throw new globalThis.Error("value provided for field message.createdAt of type int64 too large");
       }
-      writer.uint32(32).int64(message.createdAt);
+      writer.uint32(32).int64(longOf(message.createdAt));
     }
-    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
-      PodSandbox_LabelsEntry.encode({ key: key as any, value }, writer.uint32(42).fork()).join();
+    Object.entries(message.labels).forEach(([key, value]) => {
+      PodSandbox_LabelsEntry.encode({ key: key as any, value }, writer.uint32(42).fork()).ldelim();
     });
-    globalThis.Object.entries(message.annotations).forEach(([key, value]: [string, string]) => {
-      PodSandbox_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(50).fork()).join();
+    Object.entries(message.annotations).forEach(([key, value]) => {
+      PodSandbox_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(50).fork()).ldelim();
     });
     if (message.runtimeHandler !== "") {
       writer.uint32(58).string(message.runtimeHandler);
@@ -7480,91 +6599,75 @@ export const PodSandbox: MessageFns<PodSandbox> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandbox {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandbox() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandbox {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandbox() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.metadata = PodSandboxMetadata.decode(reader, reader.uint32());
-            continue;
+          message.id = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.state = reader.int32() as any;
-            continue;
+          message.metadata = PodSandboxMetadata.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
 
-            message.createdAt = reader.int64() as bigint;
-            continue;
+          message.state = reader.int32() as any;
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            const entry5 = PodSandbox_LabelsEntry.decode(reader, reader.uint32());
-            if (entry5.value !== undefined) {
-              message.labels[entry5.key] = entry5.value;
-            }
-            continue;
+          message.createdAt = longToBigint(reader.int64() as Long);
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
 
-            const entry6 = PodSandbox_AnnotationsEntry.decode(reader, reader.uint32());
-            if (entry6.value !== undefined) {
-              message.annotations[entry6.key] = entry6.value;
-            }
-            continue;
+          const entry5 = PodSandbox_LabelsEntry.decode(reader, reader.uint32());
+          if (entry5.value !== undefined) {
+            message.labels[entry5.key] = entry5.value;
           }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
+          }
 
-            message.runtimeHandler = reader.string();
-            continue;
+          const entry6 = PodSandbox_AnnotationsEntry.decode(reader, reader.uint32());
+          if (entry6.value !== undefined) {
+            message.annotations[entry6.key] = entry6.value;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+          continue;
+        case 7:
+          if (tag !== 58) {
+            break;
+          }
+
+          message.runtimeHandler = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandbox>): PodSandbox {
@@ -7577,18 +6680,15 @@ export const PodSandbox: MessageFns<PodSandbox> = {
       ? PodSandboxMetadata.fromPartial(object.metadata)
       : undefined;
     message.state = object.state ?? 0;
-    message.createdAt = (object.createdAt !== undefined && object.createdAt !== null) ? BigInt(object.createdAt) : 0n;
-    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
-    message.annotations = (globalThis.Object.entries(object.annotations ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.createdAt = object.createdAt ?? 0n;
+    message.labels = Object.entries(object.labels ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
+    message.annotations = Object.entries(object.annotations ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -7605,8 +6705,8 @@ function createBasePodSandbox_LabelsEntry(): PodSandbox_LabelsEntry {
   return { key: "", value: "" };
 }
 
-export const PodSandbox_LabelsEntry: MessageFns<PodSandbox_LabelsEntry> = {
-  encode(message: PodSandbox_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandbox_LabelsEntry = {
+  encode(message: PodSandbox_LabelsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -7616,45 +6716,34 @@ export const PodSandbox_LabelsEntry: MessageFns<PodSandbox_LabelsEntry> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandbox_LabelsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandbox_LabelsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandbox_LabelsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandbox_LabelsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandbox_LabelsEntry>): PodSandbox_LabelsEntry {
@@ -7672,8 +6761,8 @@ function createBasePodSandbox_AnnotationsEntry(): PodSandbox_AnnotationsEntry {
   return { key: "", value: "" };
 }
 
-export const PodSandbox_AnnotationsEntry: MessageFns<PodSandbox_AnnotationsEntry> = {
-  encode(message: PodSandbox_AnnotationsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandbox_AnnotationsEntry = {
+  encode(message: PodSandbox_AnnotationsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -7683,45 +6772,34 @@ export const PodSandbox_AnnotationsEntry: MessageFns<PodSandbox_AnnotationsEntry
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandbox_AnnotationsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandbox_AnnotationsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandbox_AnnotationsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandbox_AnnotationsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandbox_AnnotationsEntry>): PodSandbox_AnnotationsEntry {
@@ -7739,45 +6817,35 @@ function createBaseStreamPodSandboxesRequest(): StreamPodSandboxesRequest {
   return { filter: undefined };
 }
 
-export const StreamPodSandboxesRequest: MessageFns<StreamPodSandboxesRequest> = {
-  encode(message: StreamPodSandboxesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StreamPodSandboxesRequest = {
+  encode(message: StreamPodSandboxesRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.filter !== undefined) {
-      PodSandboxFilter.encode(message.filter, writer.uint32(10).fork()).join();
+      PodSandboxFilter.encode(message.filter, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StreamPodSandboxesRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStreamPodSandboxesRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.filter = PodSandboxFilter.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StreamPodSandboxesRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStreamPodSandboxesRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.filter = PodSandboxFilter.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StreamPodSandboxesRequest>): StreamPodSandboxesRequest {
@@ -7796,45 +6864,35 @@ function createBaseStreamPodSandboxesResponse(): StreamPodSandboxesResponse {
   return { podSandboxes: [] };
 }
 
-export const StreamPodSandboxesResponse: MessageFns<StreamPodSandboxesResponse> = {
-  encode(message: StreamPodSandboxesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StreamPodSandboxesResponse = {
+  encode(message: StreamPodSandboxesResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.podSandboxes) {
-      PodSandbox.encode(v!, writer.uint32(10).fork()).join();
+      PodSandbox.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StreamPodSandboxesResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStreamPodSandboxesResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podSandboxes.push(PodSandbox.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StreamPodSandboxesResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStreamPodSandboxesResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.podSandboxes.push(PodSandbox.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StreamPodSandboxesResponse>): StreamPodSandboxesResponse {
@@ -7851,67 +6909,55 @@ function createBaseUpdatePodSandboxResourcesRequest(): UpdatePodSandboxResources
   return { podSandboxId: "", overhead: undefined, resources: undefined };
 }
 
-export const UpdatePodSandboxResourcesRequest: MessageFns<UpdatePodSandboxResourcesRequest> = {
-  encode(message: UpdatePodSandboxResourcesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const UpdatePodSandboxResourcesRequest = {
+  encode(message: UpdatePodSandboxResourcesRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.podSandboxId !== "") {
       writer.uint32(10).string(message.podSandboxId);
     }
     if (message.overhead !== undefined) {
-      LinuxContainerResources.encode(message.overhead, writer.uint32(18).fork()).join();
+      LinuxContainerResources.encode(message.overhead, writer.uint32(18).fork()).ldelim();
     }
     if (message.resources !== undefined) {
-      LinuxContainerResources.encode(message.resources, writer.uint32(26).fork()).join();
+      LinuxContainerResources.encode(message.resources, writer.uint32(26).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): UpdatePodSandboxResourcesRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUpdatePodSandboxResourcesRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podSandboxId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): UpdatePodSandboxResourcesRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUpdatePodSandboxResourcesRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.overhead = LinuxContainerResources.decode(reader, reader.uint32());
-            continue;
+          message.podSandboxId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.resources = LinuxContainerResources.decode(reader, reader.uint32());
-            continue;
+          message.overhead = LinuxContainerResources.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.resources = LinuxContainerResources.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<UpdatePodSandboxResourcesRequest>): UpdatePodSandboxResourcesRequest {
@@ -7934,34 +6980,25 @@ function createBaseUpdatePodSandboxResourcesResponse(): UpdatePodSandboxResource
   return {};
 }
 
-export const UpdatePodSandboxResourcesResponse: MessageFns<UpdatePodSandboxResourcesResponse> = {
-  encode(_: UpdatePodSandboxResourcesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const UpdatePodSandboxResourcesResponse = {
+  encode(_: UpdatePodSandboxResourcesResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): UpdatePodSandboxResourcesResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUpdatePodSandboxResourcesResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): UpdatePodSandboxResourcesResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUpdatePodSandboxResourcesResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<UpdatePodSandboxResourcesResponse>): UpdatePodSandboxResourcesResponse {
@@ -7977,67 +7014,55 @@ function createBaseCreateContainerRequest(): CreateContainerRequest {
   return { podSandboxId: "", config: undefined, sandboxConfig: undefined };
 }
 
-export const CreateContainerRequest: MessageFns<CreateContainerRequest> = {
-  encode(message: CreateContainerRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CreateContainerRequest = {
+  encode(message: CreateContainerRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.podSandboxId !== "") {
       writer.uint32(10).string(message.podSandboxId);
     }
     if (message.config !== undefined) {
-      ContainerConfig.encode(message.config, writer.uint32(18).fork()).join();
+      ContainerConfig.encode(message.config, writer.uint32(18).fork()).ldelim();
     }
     if (message.sandboxConfig !== undefined) {
-      PodSandboxConfig.encode(message.sandboxConfig, writer.uint32(26).fork()).join();
+      PodSandboxConfig.encode(message.sandboxConfig, writer.uint32(26).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): CreateContainerRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCreateContainerRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podSandboxId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): CreateContainerRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCreateContainerRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.config = ContainerConfig.decode(reader, reader.uint32());
-            continue;
+          message.podSandboxId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.sandboxConfig = PodSandboxConfig.decode(reader, reader.uint32());
-            continue;
+          message.config = ContainerConfig.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.sandboxConfig = PodSandboxConfig.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<CreateContainerRequest>): CreateContainerRequest {
@@ -8079,13 +7104,13 @@ function createBaseContainerConfig(): ContainerConfig {
   };
 }
 
-export const ContainerConfig: MessageFns<ContainerConfig> = {
-  encode(message: ContainerConfig, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerConfig = {
+  encode(message: ContainerConfig, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.metadata !== undefined) {
-      ContainerMetadata.encode(message.metadata, writer.uint32(10).fork()).join();
+      ContainerMetadata.encode(message.metadata, writer.uint32(10).fork()).ldelim();
     }
     if (message.image !== undefined) {
-      ImageSpec.encode(message.image, writer.uint32(18).fork()).join();
+      ImageSpec.encode(message.image, writer.uint32(18).fork()).ldelim();
     }
     for (const v of message.command) {
       writer.uint32(26).string(v!);
@@ -8097,19 +7122,19 @@ export const ContainerConfig: MessageFns<ContainerConfig> = {
       writer.uint32(42).string(message.workingDir);
     }
     for (const v of message.envs) {
-      KeyValue.encode(v!, writer.uint32(50).fork()).join();
+      KeyValue.encode(v!, writer.uint32(50).fork()).ldelim();
     }
     for (const v of message.mounts) {
-      Mount.encode(v!, writer.uint32(58).fork()).join();
+      Mount.encode(v!, writer.uint32(58).fork()).ldelim();
     }
     for (const v of message.devices) {
-      Device.encode(v!, writer.uint32(66).fork()).join();
+      Device.encode(v!, writer.uint32(66).fork()).ldelim();
     }
-    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
-      ContainerConfig_LabelsEntry.encode({ key: key as any, value }, writer.uint32(74).fork()).join();
+    Object.entries(message.labels).forEach(([key, value]) => {
+      ContainerConfig_LabelsEntry.encode({ key: key as any, value }, writer.uint32(74).fork()).ldelim();
     });
-    globalThis.Object.entries(message.annotations).forEach(([key, value]: [string, string]) => {
-      ContainerConfig_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(82).fork()).join();
+    Object.entries(message.annotations).forEach(([key, value]) => {
+      ContainerConfig_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(82).fork()).ldelim();
     });
     if (message.logPath !== "") {
       writer.uint32(90).string(message.logPath);
@@ -8124,13 +7149,13 @@ export const ContainerConfig: MessageFns<ContainerConfig> = {
       writer.uint32(112).bool(message.tty);
     }
     if (message.linux !== undefined) {
-      LinuxContainerConfig.encode(message.linux, writer.uint32(122).fork()).join();
+      LinuxContainerConfig.encode(message.linux, writer.uint32(122).fork()).ldelim();
     }
     if (message.windows !== undefined) {
-      WindowsContainerConfig.encode(message.windows, writer.uint32(130).fork()).join();
+      WindowsContainerConfig.encode(message.windows, writer.uint32(130).fork()).ldelim();
     }
     for (const v of message.CDIDevices) {
-      CDIDevice.encode(v!, writer.uint32(138).fork()).join();
+      CDIDevice.encode(v!, writer.uint32(138).fork()).ldelim();
     }
     if (message.stopSignal !== 0) {
       writer.uint32(144).int32(message.stopSignal);
@@ -8138,179 +7163,152 @@ export const ContainerConfig: MessageFns<ContainerConfig> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerConfig {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerConfig() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.metadata = ContainerMetadata.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerConfig {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerConfig() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.image = ImageSpec.decode(reader, reader.uint32());
-            continue;
+          message.metadata = ContainerMetadata.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.command.push(reader.string());
-            continue;
+          message.image = ImageSpec.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.args.push(reader.string());
-            continue;
+          message.command.push(reader.string());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.workingDir = reader.string();
-            continue;
+          message.args.push(reader.string());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
 
-            message.envs.push(KeyValue.decode(reader, reader.uint32()));
-            continue;
+          message.workingDir = reader.string();
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
           }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
 
-            message.mounts.push(Mount.decode(reader, reader.uint32()));
-            continue;
+          message.envs.push(KeyValue.decode(reader, reader.uint32()));
+          continue;
+        case 7:
+          if (tag !== 58) {
+            break;
           }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
 
-            message.devices.push(Device.decode(reader, reader.uint32()));
-            continue;
+          message.mounts.push(Mount.decode(reader, reader.uint32()));
+          continue;
+        case 8:
+          if (tag !== 66) {
+            break;
           }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
 
-            const entry9 = ContainerConfig_LabelsEntry.decode(reader, reader.uint32());
-            if (entry9.value !== undefined) {
-              message.labels[entry9.key] = entry9.value;
-            }
-            continue;
+          message.devices.push(Device.decode(reader, reader.uint32()));
+          continue;
+        case 9:
+          if (tag !== 74) {
+            break;
           }
-          case 10: {
-            if (tag !== 82) {
-              break;
-            }
 
-            const entry10 = ContainerConfig_AnnotationsEntry.decode(reader, reader.uint32());
-            if (entry10.value !== undefined) {
-              message.annotations[entry10.key] = entry10.value;
-            }
-            continue;
+          const entry9 = ContainerConfig_LabelsEntry.decode(reader, reader.uint32());
+          if (entry9.value !== undefined) {
+            message.labels[entry9.key] = entry9.value;
           }
-          case 11: {
-            if (tag !== 90) {
-              break;
-            }
+          continue;
+        case 10:
+          if (tag !== 82) {
+            break;
+          }
 
-            message.logPath = reader.string();
-            continue;
+          const entry10 = ContainerConfig_AnnotationsEntry.decode(reader, reader.uint32());
+          if (entry10.value !== undefined) {
+            message.annotations[entry10.key] = entry10.value;
           }
-          case 12: {
-            if (tag !== 96) {
-              break;
-            }
+          continue;
+        case 11:
+          if (tag !== 90) {
+            break;
+          }
 
-            message.stdin = reader.bool();
-            continue;
+          message.logPath = reader.string();
+          continue;
+        case 12:
+          if (tag !== 96) {
+            break;
           }
-          case 13: {
-            if (tag !== 104) {
-              break;
-            }
 
-            message.stdinOnce = reader.bool();
-            continue;
+          message.stdin = reader.bool();
+          continue;
+        case 13:
+          if (tag !== 104) {
+            break;
           }
-          case 14: {
-            if (tag !== 112) {
-              break;
-            }
 
-            message.tty = reader.bool();
-            continue;
+          message.stdinOnce = reader.bool();
+          continue;
+        case 14:
+          if (tag !== 112) {
+            break;
           }
-          case 15: {
-            if (tag !== 122) {
-              break;
-            }
 
-            message.linux = LinuxContainerConfig.decode(reader, reader.uint32());
-            continue;
+          message.tty = reader.bool();
+          continue;
+        case 15:
+          if (tag !== 122) {
+            break;
           }
-          case 16: {
-            if (tag !== 130) {
-              break;
-            }
 
-            message.windows = WindowsContainerConfig.decode(reader, reader.uint32());
-            continue;
+          message.linux = LinuxContainerConfig.decode(reader, reader.uint32());
+          continue;
+        case 16:
+          if (tag !== 130) {
+            break;
           }
-          case 17: {
-            if (tag !== 138) {
-              break;
-            }
 
-            message.CDIDevices.push(CDIDevice.decode(reader, reader.uint32()));
-            continue;
+          message.windows = WindowsContainerConfig.decode(reader, reader.uint32());
+          continue;
+        case 17:
+          if (tag !== 138) {
+            break;
           }
-          case 18: {
-            if (tag !== 144) {
-              break;
-            }
 
-            message.stopSignal = reader.int32() as any;
-            continue;
+          message.CDIDevices.push(CDIDevice.decode(reader, reader.uint32()));
+          continue;
+        case 18:
+          if (tag !== 144) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.stopSignal = reader.int32() as any;
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerConfig>): ContainerConfig {
@@ -8330,17 +7328,14 @@ export const ContainerConfig: MessageFns<ContainerConfig> = {
     message.envs = object.envs?.map((e) => KeyValue.fromPartial(e)) || [];
     message.mounts = object.mounts?.map((e) => Mount.fromPartial(e)) || [];
     message.devices = object.devices?.map((e) => Device.fromPartial(e)) || [];
-    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
-    message.annotations = (globalThis.Object.entries(object.annotations ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.labels = Object.entries(object.labels ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
+    message.annotations = Object.entries(object.annotations ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -8368,8 +7363,8 @@ function createBaseContainerConfig_LabelsEntry(): ContainerConfig_LabelsEntry {
   return { key: "", value: "" };
 }
 
-export const ContainerConfig_LabelsEntry: MessageFns<ContainerConfig_LabelsEntry> = {
-  encode(message: ContainerConfig_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerConfig_LabelsEntry = {
+  encode(message: ContainerConfig_LabelsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -8379,45 +7374,34 @@ export const ContainerConfig_LabelsEntry: MessageFns<ContainerConfig_LabelsEntry
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerConfig_LabelsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerConfig_LabelsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerConfig_LabelsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerConfig_LabelsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerConfig_LabelsEntry>): ContainerConfig_LabelsEntry {
@@ -8435,8 +7419,8 @@ function createBaseContainerConfig_AnnotationsEntry(): ContainerConfig_Annotatio
   return { key: "", value: "" };
 }
 
-export const ContainerConfig_AnnotationsEntry: MessageFns<ContainerConfig_AnnotationsEntry> = {
-  encode(message: ContainerConfig_AnnotationsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerConfig_AnnotationsEntry = {
+  encode(message: ContainerConfig_AnnotationsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -8446,45 +7430,34 @@ export const ContainerConfig_AnnotationsEntry: MessageFns<ContainerConfig_Annota
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerConfig_AnnotationsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerConfig_AnnotationsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerConfig_AnnotationsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerConfig_AnnotationsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerConfig_AnnotationsEntry>): ContainerConfig_AnnotationsEntry {
@@ -8502,8 +7475,8 @@ function createBaseKeyValue(): KeyValue {
   return { key: "", value: new Uint8Array(0) };
 }
 
-export const KeyValue: MessageFns<KeyValue> = {
-  encode(message: KeyValue, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const KeyValue = {
+  encode(message: KeyValue, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -8513,45 +7486,34 @@ export const KeyValue: MessageFns<KeyValue> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): KeyValue {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseKeyValue() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): KeyValue {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseKeyValue() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.bytes();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.bytes();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<KeyValue>): KeyValue {
@@ -8569,8 +7531,8 @@ function createBaseDevice(): Device {
   return { containerPath: "", hostPath: "", permissions: "" };
 }
 
-export const Device: MessageFns<Device> = {
-  encode(message: Device, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Device = {
+  encode(message: Device, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerPath !== "") {
       writer.uint32(10).string(message.containerPath);
     }
@@ -8583,53 +7545,41 @@ export const Device: MessageFns<Device> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Device {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseDevice() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerPath = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Device {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseDevice() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.hostPath = reader.string();
-            continue;
+          message.containerPath = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.permissions = reader.string();
-            continue;
+          message.hostPath = reader.string();
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.permissions = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Device>): Device {
@@ -8648,56 +7598,45 @@ function createBaseLinuxContainerConfig(): LinuxContainerConfig {
   return { resources: undefined, securityContext: undefined };
 }
 
-export const LinuxContainerConfig: MessageFns<LinuxContainerConfig> = {
-  encode(message: LinuxContainerConfig, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const LinuxContainerConfig = {
+  encode(message: LinuxContainerConfig, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.resources !== undefined) {
-      LinuxContainerResources.encode(message.resources, writer.uint32(10).fork()).join();
+      LinuxContainerResources.encode(message.resources, writer.uint32(10).fork()).ldelim();
     }
     if (message.securityContext !== undefined) {
-      LinuxContainerSecurityContext.encode(message.securityContext, writer.uint32(18).fork()).join();
+      LinuxContainerSecurityContext.encode(message.securityContext, writer.uint32(18).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): LinuxContainerConfig {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLinuxContainerConfig() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.resources = LinuxContainerResources.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): LinuxContainerConfig {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLinuxContainerConfig() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.securityContext = LinuxContainerSecurityContext.decode(reader, reader.uint32());
-            continue;
+          message.resources = LinuxContainerResources.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.securityContext = LinuxContainerSecurityContext.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<LinuxContainerConfig>): LinuxContainerConfig {
@@ -8737,22 +7676,22 @@ function createBaseLinuxContainerSecurityContext(): LinuxContainerSecurityContex
   };
 }
 
-export const LinuxContainerSecurityContext: MessageFns<LinuxContainerSecurityContext> = {
-  encode(message: LinuxContainerSecurityContext, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const LinuxContainerSecurityContext = {
+  encode(message: LinuxContainerSecurityContext, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.capabilities !== undefined) {
-      Capability.encode(message.capabilities, writer.uint32(10).fork()).join();
+      Capability.encode(message.capabilities, writer.uint32(10).fork()).ldelim();
     }
     if (message.privileged !== false) {
       writer.uint32(16).bool(message.privileged);
     }
     if (message.namespaceOptions !== undefined) {
-      NamespaceOption.encode(message.namespaceOptions, writer.uint32(26).fork()).join();
+      NamespaceOption.encode(message.namespaceOptions, writer.uint32(26).fork()).ldelim();
     }
     if (message.selinuxOptions !== undefined) {
-      SELinuxOption.encode(message.selinuxOptions, writer.uint32(34).fork()).join();
+      SELinuxOption.encode(message.selinuxOptions, writer.uint32(34).fork()).ldelim();
     }
     if (message.runAsUser !== undefined) {
-      Int64Value.encode(message.runAsUser, writer.uint32(42).fork()).join();
+      Int64Value.encode(message.runAsUser, writer.uint32(42).fork()).ldelim();
     }
     if (message.runAsUsername !== "") {
       writer.uint32(50).string(message.runAsUsername);
@@ -8760,16 +7699,14 @@ export const LinuxContainerSecurityContext: MessageFns<LinuxContainerSecurityCon
     if (message.readonlyRootfs !== false) {
       writer.uint32(56).bool(message.readonlyRootfs);
     }
-    if (message.supplementalGroups.length !== 0) {
-      writer.uint32(66).fork();
-      for (const v of message.supplementalGroups) {
-        if (BigInt.asIntN(64, v) !== v) {
-          throw new globalThis.Error("a value provided in array field supplementalGroups of type int64 is too large");
-        }
-        writer.int64(v);
+    writer.uint32(66).fork();
+    for (const v of message.supplementalGroups) {
+      if (BigInt.asIntN(64, v) !== v) {
+        throw new globalThis.Error("a value provided in array field supplementalGroups of type int64 is too large");
       }
-      writer.join();
+      writer.int64(longOf(v));
     }
+    writer.ldelim();
     if (message.apparmorProfile !== "") {
       writer.uint32(74).string(message.apparmorProfile);
     }
@@ -8780,7 +7717,7 @@ export const LinuxContainerSecurityContext: MessageFns<LinuxContainerSecurityCon
       writer.uint32(88).bool(message.noNewPrivs);
     }
     if (message.runAsGroup !== undefined) {
-      Int64Value.encode(message.runAsGroup, writer.uint32(98).fork()).join();
+      Int64Value.encode(message.runAsGroup, writer.uint32(98).fork()).ldelim();
     }
     for (const v of message.maskedPaths) {
       writer.uint32(106).string(v!);
@@ -8789,10 +7726,10 @@ export const LinuxContainerSecurityContext: MessageFns<LinuxContainerSecurityCon
       writer.uint32(114).string(v!);
     }
     if (message.seccomp !== undefined) {
-      SecurityProfile.encode(message.seccomp, writer.uint32(122).fork()).join();
+      SecurityProfile.encode(message.seccomp, writer.uint32(122).fork()).ldelim();
     }
     if (message.apparmor !== undefined) {
-      SecurityProfile.encode(message.apparmor, writer.uint32(130).fork()).join();
+      SecurityProfile.encode(message.apparmor, writer.uint32(130).fork()).ldelim();
     }
     if (message.supplementalGroupsPolicy !== 0) {
       writer.uint32(136).int32(message.supplementalGroupsPolicy);
@@ -8800,175 +7737,149 @@ export const LinuxContainerSecurityContext: MessageFns<LinuxContainerSecurityCon
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): LinuxContainerSecurityContext {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLinuxContainerSecurityContext() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.capabilities = Capability.decode(reader, reader.uint32());
-            continue;
-          }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
-
-            message.privileged = reader.bool();
-            continue;
-          }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
-
-            message.namespaceOptions = NamespaceOption.decode(reader, reader.uint32());
-            continue;
-          }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
-
-            message.selinuxOptions = SELinuxOption.decode(reader, reader.uint32());
-            continue;
-          }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
-
-            message.runAsUser = Int64Value.decode(reader, reader.uint32());
-            continue;
-          }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
-
-            message.runAsUsername = reader.string();
-            continue;
-          }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
-
-            message.readonlyRootfs = reader.bool();
-            continue;
-          }
-          case 8: {
-            if (tag === 64) {
-              message.supplementalGroups.push(reader.int64() as bigint);
-
-              continue;
-            }
-
-            if (tag === 66) {
-              const end2 = reader.uint32() + reader.pos;
-              while (reader.pos < end2) {
-                message.supplementalGroups.push(reader.int64() as bigint);
-              }
-
-              continue;
-            }
-
+  decode(input: _m0.Reader | Uint8Array, length?: number): LinuxContainerSecurityContext {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLinuxContainerSecurityContext() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
             break;
           }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
 
-            message.apparmorProfile = reader.string();
+          message.capabilities = Capability.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
+          }
+
+          message.privileged = reader.bool();
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
+          }
+
+          message.namespaceOptions = NamespaceOption.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
+          }
+
+          message.selinuxOptions = SELinuxOption.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
+          }
+
+          message.runAsUser = Int64Value.decode(reader, reader.uint32());
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
+          }
+
+          message.runAsUsername = reader.string();
+          continue;
+        case 7:
+          if (tag !== 56) {
+            break;
+          }
+
+          message.readonlyRootfs = reader.bool();
+          continue;
+        case 8:
+          if (tag === 64) {
+            message.supplementalGroups.push(longToBigint(reader.int64() as Long));
+
             continue;
           }
-          case 10: {
-            if (tag !== 82) {
-              break;
+
+          if (tag === 66) {
+            const end2 = reader.uint32() + reader.pos;
+            while (reader.pos < end2) {
+              message.supplementalGroups.push(longToBigint(reader.int64() as Long));
             }
 
-            message.seccompProfilePath = reader.string();
             continue;
           }
-          case 11: {
-            if (tag !== 88) {
-              break;
-            }
 
-            message.noNewPrivs = reader.bool();
-            continue;
-          }
-          case 12: {
-            if (tag !== 98) {
-              break;
-            }
-
-            message.runAsGroup = Int64Value.decode(reader, reader.uint32());
-            continue;
-          }
-          case 13: {
-            if (tag !== 106) {
-              break;
-            }
-
-            message.maskedPaths.push(reader.string());
-            continue;
-          }
-          case 14: {
-            if (tag !== 114) {
-              break;
-            }
-
-            message.readonlyPaths.push(reader.string());
-            continue;
-          }
-          case 15: {
-            if (tag !== 122) {
-              break;
-            }
-
-            message.seccomp = SecurityProfile.decode(reader, reader.uint32());
-            continue;
-          }
-          case 16: {
-            if (tag !== 130) {
-              break;
-            }
-
-            message.apparmor = SecurityProfile.decode(reader, reader.uint32());
-            continue;
-          }
-          case 17: {
-            if (tag !== 136) {
-              break;
-            }
-
-            message.supplementalGroupsPolicy = reader.int32() as any;
-            continue;
-          }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
           break;
-        }
-        reader.skip(tag & 7);
+        case 9:
+          if (tag !== 74) {
+            break;
+          }
+
+          message.apparmorProfile = reader.string();
+          continue;
+        case 10:
+          if (tag !== 82) {
+            break;
+          }
+
+          message.seccompProfilePath = reader.string();
+          continue;
+        case 11:
+          if (tag !== 88) {
+            break;
+          }
+
+          message.noNewPrivs = reader.bool();
+          continue;
+        case 12:
+          if (tag !== 98) {
+            break;
+          }
+
+          message.runAsGroup = Int64Value.decode(reader, reader.uint32());
+          continue;
+        case 13:
+          if (tag !== 106) {
+            break;
+          }
+
+          message.maskedPaths.push(reader.string());
+          continue;
+        case 14:
+          if (tag !== 114) {
+            break;
+          }
+
+          message.readonlyPaths.push(reader.string());
+          continue;
+        case 15:
+          if (tag !== 122) {
+            break;
+          }
+
+          message.seccomp = SecurityProfile.decode(reader, reader.uint32());
+          continue;
+        case 16:
+          if (tag !== 130) {
+            break;
+          }
+
+          message.apparmor = SecurityProfile.decode(reader, reader.uint32());
+          continue;
+        case 17:
+          if (tag !== 136) {
+            break;
+          }
+
+          message.supplementalGroupsPolicy = reader.int32() as any;
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<LinuxContainerSecurityContext>): LinuxContainerSecurityContext {
@@ -8991,7 +7902,7 @@ export const LinuxContainerSecurityContext: MessageFns<LinuxContainerSecurityCon
       : undefined;
     message.runAsUsername = object.runAsUsername ?? "";
     message.readonlyRootfs = object.readonlyRootfs ?? false;
-    message.supplementalGroups = object.supplementalGroups?.map((e) => BigInt(e)) || [];
+    message.supplementalGroups = object.supplementalGroups?.map((e) => e) || [];
     message.apparmorProfile = object.apparmorProfile ?? "";
     message.seccompProfilePath = object.seccompProfilePath ?? "";
     message.noNewPrivs = object.noNewPrivs ?? false;
@@ -9015,8 +7926,8 @@ function createBaseCapability(): Capability {
   return { addCapabilities: [], dropCapabilities: [], addAmbientCapabilities: [] };
 }
 
-export const Capability: MessageFns<Capability> = {
-  encode(message: Capability, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Capability = {
+  encode(message: Capability, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.addCapabilities) {
       writer.uint32(10).string(v!);
     }
@@ -9029,53 +7940,41 @@ export const Capability: MessageFns<Capability> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Capability {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCapability() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.addCapabilities.push(reader.string());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Capability {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCapability() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.dropCapabilities.push(reader.string());
-            continue;
+          message.addCapabilities.push(reader.string());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.addAmbientCapabilities.push(reader.string());
-            continue;
+          message.dropCapabilities.push(reader.string());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.addAmbientCapabilities.push(reader.string());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Capability>): Capability {
@@ -9094,56 +7993,45 @@ function createBaseWindowsContainerConfig(): WindowsContainerConfig {
   return { resources: undefined, securityContext: undefined };
 }
 
-export const WindowsContainerConfig: MessageFns<WindowsContainerConfig> = {
-  encode(message: WindowsContainerConfig, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsContainerConfig = {
+  encode(message: WindowsContainerConfig, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.resources !== undefined) {
-      WindowsContainerResources.encode(message.resources, writer.uint32(10).fork()).join();
+      WindowsContainerResources.encode(message.resources, writer.uint32(10).fork()).ldelim();
     }
     if (message.securityContext !== undefined) {
-      WindowsContainerSecurityContext.encode(message.securityContext, writer.uint32(18).fork()).join();
+      WindowsContainerSecurityContext.encode(message.securityContext, writer.uint32(18).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsContainerConfig {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsContainerConfig() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.resources = WindowsContainerResources.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsContainerConfig {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsContainerConfig() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.securityContext = WindowsContainerSecurityContext.decode(reader, reader.uint32());
-            continue;
+          message.resources = WindowsContainerResources.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.securityContext = WindowsContainerSecurityContext.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsContainerConfig>): WindowsContainerConfig {
@@ -9165,8 +8053,8 @@ function createBaseWindowsContainerSecurityContext(): WindowsContainerSecurityCo
   return { runAsUsername: "", credentialSpec: "", hostProcess: false };
 }
 
-export const WindowsContainerSecurityContext: MessageFns<WindowsContainerSecurityContext> = {
-  encode(message: WindowsContainerSecurityContext, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsContainerSecurityContext = {
+  encode(message: WindowsContainerSecurityContext, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.runAsUsername !== "") {
       writer.uint32(10).string(message.runAsUsername);
     }
@@ -9179,53 +8067,41 @@ export const WindowsContainerSecurityContext: MessageFns<WindowsContainerSecurit
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsContainerSecurityContext {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsContainerSecurityContext() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.runAsUsername = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsContainerSecurityContext {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsContainerSecurityContext() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.credentialSpec = reader.string();
-            continue;
+          message.runAsUsername = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.hostProcess = reader.bool();
-            continue;
+          message.credentialSpec = reader.string();
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.hostProcess = reader.bool();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsContainerSecurityContext>): WindowsContainerSecurityContext {
@@ -9244,45 +8120,35 @@ function createBaseCDIDevice(): CDIDevice {
   return { name: "" };
 }
 
-export const CDIDevice: MessageFns<CDIDevice> = {
-  encode(message: CDIDevice, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CDIDevice = {
+  encode(message: CDIDevice, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.name !== "") {
       writer.uint32(10).string(message.name);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): CDIDevice {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCDIDevice() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): CDIDevice {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCDIDevice() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.name = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<CDIDevice>): CDIDevice {
@@ -9299,45 +8165,35 @@ function createBaseCreateContainerResponse(): CreateContainerResponse {
   return { containerId: "" };
 }
 
-export const CreateContainerResponse: MessageFns<CreateContainerResponse> = {
-  encode(message: CreateContainerResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CreateContainerResponse = {
+  encode(message: CreateContainerResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): CreateContainerResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCreateContainerResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): CreateContainerResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCreateContainerResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containerId = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<CreateContainerResponse>): CreateContainerResponse {
@@ -9354,45 +8210,35 @@ function createBaseStartContainerRequest(): StartContainerRequest {
   return { containerId: "" };
 }
 
-export const StartContainerRequest: MessageFns<StartContainerRequest> = {
-  encode(message: StartContainerRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StartContainerRequest = {
+  encode(message: StartContainerRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StartContainerRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStartContainerRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StartContainerRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStartContainerRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containerId = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StartContainerRequest>): StartContainerRequest {
@@ -9409,34 +8255,25 @@ function createBaseStartContainerResponse(): StartContainerResponse {
   return {};
 }
 
-export const StartContainerResponse: MessageFns<StartContainerResponse> = {
-  encode(_: StartContainerResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StartContainerResponse = {
+  encode(_: StartContainerResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StartContainerResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStartContainerResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): StartContainerResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStartContainerResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StartContainerResponse>): StartContainerResponse {
@@ -9452,8 +8289,8 @@ function createBaseStopContainerRequest(): StopContainerRequest {
   return { containerId: "", timeout: 0n };
 }
 
-export const StopContainerRequest: MessageFns<StopContainerRequest> = {
-  encode(message: StopContainerRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StopContainerRequest = {
+  encode(message: StopContainerRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
@@ -9461,50 +8298,39 @@ export const StopContainerRequest: MessageFns<StopContainerRequest> = {
       if (BigInt.asIntN(64, message.timeout) !== message.timeout) {
         throw new globalThis.Error("value provided for field message.timeout of type int64 too large");
       }
-      writer.uint32(16).int64(message.timeout);
+      writer.uint32(16).int64(longOf(message.timeout));
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StopContainerRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStopContainerRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StopContainerRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStopContainerRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.timeout = reader.int64() as bigint;
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.timeout = longToBigint(reader.int64() as Long);
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StopContainerRequest>): StopContainerRequest {
@@ -9513,7 +8339,7 @@ export const StopContainerRequest: MessageFns<StopContainerRequest> = {
   fromPartial(object: DeepPartial<StopContainerRequest>): StopContainerRequest {
     const message = createBaseStopContainerRequest() as any;
     message.containerId = object.containerId ?? "";
-    message.timeout = (object.timeout !== undefined && object.timeout !== null) ? BigInt(object.timeout) : 0n;
+    message.timeout = object.timeout ?? 0n;
     return message;
   },
 };
@@ -9522,34 +8348,25 @@ function createBaseStopContainerResponse(): StopContainerResponse {
   return {};
 }
 
-export const StopContainerResponse: MessageFns<StopContainerResponse> = {
-  encode(_: StopContainerResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StopContainerResponse = {
+  encode(_: StopContainerResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StopContainerResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStopContainerResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): StopContainerResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStopContainerResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StopContainerResponse>): StopContainerResponse {
@@ -9565,45 +8382,35 @@ function createBaseRemoveContainerRequest(): RemoveContainerRequest {
   return { containerId: "" };
 }
 
-export const RemoveContainerRequest: MessageFns<RemoveContainerRequest> = {
-  encode(message: RemoveContainerRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RemoveContainerRequest = {
+  encode(message: RemoveContainerRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RemoveContainerRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRemoveContainerRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): RemoveContainerRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRemoveContainerRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containerId = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RemoveContainerRequest>): RemoveContainerRequest {
@@ -9620,34 +8427,25 @@ function createBaseRemoveContainerResponse(): RemoveContainerResponse {
   return {};
 }
 
-export const RemoveContainerResponse: MessageFns<RemoveContainerResponse> = {
-  encode(_: RemoveContainerResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RemoveContainerResponse = {
+  encode(_: RemoveContainerResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RemoveContainerResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRemoveContainerResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): RemoveContainerResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRemoveContainerResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RemoveContainerResponse>): RemoveContainerResponse {
@@ -9663,8 +8461,8 @@ function createBaseContainerStatusRequest(): ContainerStatusRequest {
   return { containerId: "", verbose: false };
 }
 
-export const ContainerStatusRequest: MessageFns<ContainerStatusRequest> = {
-  encode(message: ContainerStatusRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerStatusRequest = {
+  encode(message: ContainerStatusRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
@@ -9674,45 +8472,34 @@ export const ContainerStatusRequest: MessageFns<ContainerStatusRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerStatusRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerStatusRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerStatusRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerStatusRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.verbose = reader.bool();
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.verbose = reader.bool();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerStatusRequest>): ContainerStatusRequest {
@@ -9730,59 +8517,48 @@ function createBaseContainerStatusResponse(): ContainerStatusResponse {
   return { status: undefined, info: {} };
 }
 
-export const ContainerStatusResponse: MessageFns<ContainerStatusResponse> = {
-  encode(message: ContainerStatusResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerStatusResponse = {
+  encode(message: ContainerStatusResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.status !== undefined) {
-      ContainerStatus.encode(message.status, writer.uint32(10).fork()).join();
+      ContainerStatus.encode(message.status, writer.uint32(10).fork()).ldelim();
     }
-    globalThis.Object.entries(message.info).forEach(([key, value]: [string, string]) => {
-      ContainerStatusResponse_InfoEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).join();
+    Object.entries(message.info).forEach(([key, value]) => {
+      ContainerStatusResponse_InfoEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).ldelim();
     });
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerStatusResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerStatusResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.status = ContainerStatus.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerStatusResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerStatusResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            const entry2 = ContainerStatusResponse_InfoEntry.decode(reader, reader.uint32());
-            if (entry2.value !== undefined) {
-              message.info[entry2.key] = entry2.value;
-            }
-            continue;
+          message.status = ContainerStatus.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          const entry2 = ContainerStatusResponse_InfoEntry.decode(reader, reader.uint32());
+          if (entry2.value !== undefined) {
+            message.info[entry2.key] = entry2.value;
+          }
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerStatusResponse>): ContainerStatusResponse {
@@ -9793,15 +8569,12 @@ export const ContainerStatusResponse: MessageFns<ContainerStatusResponse> = {
     message.status = (object.status !== undefined && object.status !== null)
       ? ContainerStatus.fromPartial(object.status)
       : undefined;
-    message.info = (globalThis.Object.entries(object.info ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
+    message.info = Object.entries(object.info ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
     return message;
   },
 };
@@ -9810,8 +8583,8 @@ function createBaseContainerStatusResponse_InfoEntry(): ContainerStatusResponse_
   return { key: "", value: "" };
 }
 
-export const ContainerStatusResponse_InfoEntry: MessageFns<ContainerStatusResponse_InfoEntry> = {
-  encode(message: ContainerStatusResponse_InfoEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerStatusResponse_InfoEntry = {
+  encode(message: ContainerStatusResponse_InfoEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -9821,45 +8594,34 @@ export const ContainerStatusResponse_InfoEntry: MessageFns<ContainerStatusRespon
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerStatusResponse_InfoEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerStatusResponse_InfoEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerStatusResponse_InfoEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerStatusResponse_InfoEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerStatusResponse_InfoEntry>): ContainerStatusResponse_InfoEntry {
@@ -9877,45 +8639,35 @@ function createBaseListContainersRequest(): ListContainersRequest {
   return { filter: undefined };
 }
 
-export const ListContainersRequest: MessageFns<ListContainersRequest> = {
-  encode(message: ListContainersRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListContainersRequest = {
+  encode(message: ListContainersRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.filter !== undefined) {
-      ContainerFilter.encode(message.filter, writer.uint32(10).fork()).join();
+      ContainerFilter.encode(message.filter, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListContainersRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListContainersRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.filter = ContainerFilter.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListContainersRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListContainersRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.filter = ContainerFilter.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListContainersRequest>): ListContainersRequest {
@@ -9934,81 +8686,68 @@ function createBaseContainerFilter(): ContainerFilter {
   return { id: "", state: undefined, podSandboxId: "", labelSelector: {} };
 }
 
-export const ContainerFilter: MessageFns<ContainerFilter> = {
-  encode(message: ContainerFilter, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerFilter = {
+  encode(message: ContainerFilter, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
     if (message.state !== undefined) {
-      ContainerStateValue.encode(message.state, writer.uint32(18).fork()).join();
+      ContainerStateValue.encode(message.state, writer.uint32(18).fork()).ldelim();
     }
     if (message.podSandboxId !== "") {
       writer.uint32(26).string(message.podSandboxId);
     }
-    globalThis.Object.entries(message.labelSelector).forEach(([key, value]: [string, string]) => {
-      ContainerFilter_LabelSelectorEntry.encode({ key: key as any, value }, writer.uint32(34).fork()).join();
+    Object.entries(message.labelSelector).forEach(([key, value]) => {
+      ContainerFilter_LabelSelectorEntry.encode({ key: key as any, value }, writer.uint32(34).fork()).ldelim();
     });
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerFilter {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerFilter() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerFilter {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerFilter() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.state = ContainerStateValue.decode(reader, reader.uint32());
-            continue;
+          message.id = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.podSandboxId = reader.string();
-            continue;
+          message.state = ContainerStateValue.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            const entry4 = ContainerFilter_LabelSelectorEntry.decode(reader, reader.uint32());
-            if (entry4.value !== undefined) {
-              message.labelSelector[entry4.key] = entry4.value;
-            }
-            continue;
+          message.podSandboxId = reader.string();
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          const entry4 = ContainerFilter_LabelSelectorEntry.decode(reader, reader.uint32());
+          if (entry4.value !== undefined) {
+            message.labelSelector[entry4.key] = entry4.value;
+          }
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerFilter>): ContainerFilter {
@@ -10021,8 +8760,8 @@ export const ContainerFilter: MessageFns<ContainerFilter> = {
       ? ContainerStateValue.fromPartial(object.state)
       : undefined;
     message.podSandboxId = object.podSandboxId ?? "";
-    message.labelSelector = (globalThis.Object.entries(object.labelSelector ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.labelSelector = Object.entries(object.labelSelector ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -10038,8 +8777,8 @@ function createBaseContainerFilter_LabelSelectorEntry(): ContainerFilter_LabelSe
   return { key: "", value: "" };
 }
 
-export const ContainerFilter_LabelSelectorEntry: MessageFns<ContainerFilter_LabelSelectorEntry> = {
-  encode(message: ContainerFilter_LabelSelectorEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerFilter_LabelSelectorEntry = {
+  encode(message: ContainerFilter_LabelSelectorEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -10049,45 +8788,34 @@ export const ContainerFilter_LabelSelectorEntry: MessageFns<ContainerFilter_Labe
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerFilter_LabelSelectorEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerFilter_LabelSelectorEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerFilter_LabelSelectorEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerFilter_LabelSelectorEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerFilter_LabelSelectorEntry>): ContainerFilter_LabelSelectorEntry {
@@ -10105,45 +8833,35 @@ function createBaseContainerStateValue(): ContainerStateValue {
   return { state: 0 };
 }
 
-export const ContainerStateValue: MessageFns<ContainerStateValue> = {
-  encode(message: ContainerStateValue, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerStateValue = {
+  encode(message: ContainerStateValue, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.state !== 0) {
       writer.uint32(8).int32(message.state);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerStateValue {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerStateValue() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.state = reader.int32() as any;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerStateValue {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerStateValue() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.state = reader.int32() as any;
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerStateValue>): ContainerStateValue {
@@ -10160,45 +8878,35 @@ function createBaseListContainersResponse(): ListContainersResponse {
   return { containers: [] };
 }
 
-export const ListContainersResponse: MessageFns<ListContainersResponse> = {
-  encode(message: ListContainersResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListContainersResponse = {
+  encode(message: ListContainersResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.containers) {
-      Container.encode(v!, writer.uint32(10).fork()).join();
+      Container.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListContainersResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListContainersResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containers.push(Container.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListContainersResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListContainersResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containers.push(Container.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListContainersResponse>): ListContainersResponse {
@@ -10226,8 +8934,8 @@ function createBaseContainer(): Container {
   };
 }
 
-export const Container: MessageFns<Container> = {
-  encode(message: Container, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Container = {
+  encode(message: Container, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
@@ -10235,10 +8943,10 @@ export const Container: MessageFns<Container> = {
       writer.uint32(18).string(message.podSandboxId);
     }
     if (message.metadata !== undefined) {
-      ContainerMetadata.encode(message.metadata, writer.uint32(26).fork()).join();
+      ContainerMetadata.encode(message.metadata, writer.uint32(26).fork()).ldelim();
     }
     if (message.image !== undefined) {
-      ImageSpec.encode(message.image, writer.uint32(34).fork()).join();
+      ImageSpec.encode(message.image, writer.uint32(34).fork()).ldelim();
     }
     if (message.imageRef !== "") {
       writer.uint32(42).string(message.imageRef);
@@ -10250,13 +8958,13 @@ export const Container: MessageFns<Container> = {
       if (BigInt.asIntN(64, message.createdAt) !== message.createdAt) {
         throw new globalThis.Error("value provided for field message.createdAt of type int64 too large");
       }
-      writer.uint32(56).int64(message.createdAt);
+      writer.uint32(56).int64(longOf(message.createdAt));
     }
-    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
-      Container_LabelsEntry.encode({ key: key as any, value }, writer.uint32(66).fork()).join();
+    Object.entries(message.labels).forEach(([key, value]) => {
+      Container_LabelsEntry.encode({ key: key as any, value }, writer.uint32(66).fork()).ldelim();
     });
-    globalThis.Object.entries(message.annotations).forEach(([key, value]: [string, string]) => {
-      Container_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(74).fork()).join();
+    Object.entries(message.annotations).forEach(([key, value]) => {
+      Container_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(74).fork()).ldelim();
     });
     if (message.imageId !== "") {
       writer.uint32(82).string(message.imageId);
@@ -10264,115 +8972,96 @@ export const Container: MessageFns<Container> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Container {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainer() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Container {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainer() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.podSandboxId = reader.string();
-            continue;
+          message.id = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.metadata = ContainerMetadata.decode(reader, reader.uint32());
-            continue;
+          message.podSandboxId = reader.string();
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.image = ImageSpec.decode(reader, reader.uint32());
-            continue;
+          message.metadata = ContainerMetadata.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.imageRef = reader.string();
-            continue;
+          message.image = ImageSpec.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
 
-            message.state = reader.int32() as any;
-            continue;
+          message.imageRef = reader.string();
+          continue;
+        case 6:
+          if (tag !== 48) {
+            break;
           }
-          case 7: {
-            if (tag !== 56) {
-              break;
-            }
 
-            message.createdAt = reader.int64() as bigint;
-            continue;
+          message.state = reader.int32() as any;
+          continue;
+        case 7:
+          if (tag !== 56) {
+            break;
           }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
 
-            const entry8 = Container_LabelsEntry.decode(reader, reader.uint32());
-            if (entry8.value !== undefined) {
-              message.labels[entry8.key] = entry8.value;
-            }
-            continue;
+          message.createdAt = longToBigint(reader.int64() as Long);
+          continue;
+        case 8:
+          if (tag !== 66) {
+            break;
           }
-          case 9: {
-            if (tag !== 74) {
-              break;
-            }
 
-            const entry9 = Container_AnnotationsEntry.decode(reader, reader.uint32());
-            if (entry9.value !== undefined) {
-              message.annotations[entry9.key] = entry9.value;
-            }
-            continue;
+          const entry8 = Container_LabelsEntry.decode(reader, reader.uint32());
+          if (entry8.value !== undefined) {
+            message.labels[entry8.key] = entry8.value;
           }
-          case 10: {
-            if (tag !== 82) {
-              break;
-            }
+          continue;
+        case 9:
+          if (tag !== 74) {
+            break;
+          }
 
-            message.imageId = reader.string();
-            continue;
+          const entry9 = Container_AnnotationsEntry.decode(reader, reader.uint32());
+          if (entry9.value !== undefined) {
+            message.annotations[entry9.key] = entry9.value;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+          continue;
+        case 10:
+          if (tag !== 82) {
+            break;
+          }
+
+          message.imageId = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Container>): Container {
@@ -10390,18 +9079,15 @@ export const Container: MessageFns<Container> = {
       : undefined;
     message.imageRef = object.imageRef ?? "";
     message.state = object.state ?? 0;
-    message.createdAt = (object.createdAt !== undefined && object.createdAt !== null) ? BigInt(object.createdAt) : 0n;
-    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
-    message.annotations = (globalThis.Object.entries(object.annotations ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.createdAt = object.createdAt ?? 0n;
+    message.labels = Object.entries(object.labels ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
+    message.annotations = Object.entries(object.annotations ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -10418,8 +9104,8 @@ function createBaseContainer_LabelsEntry(): Container_LabelsEntry {
   return { key: "", value: "" };
 }
 
-export const Container_LabelsEntry: MessageFns<Container_LabelsEntry> = {
-  encode(message: Container_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Container_LabelsEntry = {
+  encode(message: Container_LabelsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -10429,45 +9115,34 @@ export const Container_LabelsEntry: MessageFns<Container_LabelsEntry> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Container_LabelsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainer_LabelsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Container_LabelsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainer_LabelsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Container_LabelsEntry>): Container_LabelsEntry {
@@ -10485,8 +9160,8 @@ function createBaseContainer_AnnotationsEntry(): Container_AnnotationsEntry {
   return { key: "", value: "" };
 }
 
-export const Container_AnnotationsEntry: MessageFns<Container_AnnotationsEntry> = {
-  encode(message: Container_AnnotationsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Container_AnnotationsEntry = {
+  encode(message: Container_AnnotationsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -10496,45 +9171,34 @@ export const Container_AnnotationsEntry: MessageFns<Container_AnnotationsEntry> 
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Container_AnnotationsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainer_AnnotationsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Container_AnnotationsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainer_AnnotationsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Container_AnnotationsEntry>): Container_AnnotationsEntry {
@@ -10552,45 +9216,35 @@ function createBaseStreamContainersRequest(): StreamContainersRequest {
   return { filter: undefined };
 }
 
-export const StreamContainersRequest: MessageFns<StreamContainersRequest> = {
-  encode(message: StreamContainersRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StreamContainersRequest = {
+  encode(message: StreamContainersRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.filter !== undefined) {
-      ContainerFilter.encode(message.filter, writer.uint32(10).fork()).join();
+      ContainerFilter.encode(message.filter, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StreamContainersRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStreamContainersRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.filter = ContainerFilter.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StreamContainersRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStreamContainersRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.filter = ContainerFilter.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StreamContainersRequest>): StreamContainersRequest {
@@ -10609,45 +9263,35 @@ function createBaseStreamContainersResponse(): StreamContainersResponse {
   return { containers: [] };
 }
 
-export const StreamContainersResponse: MessageFns<StreamContainersResponse> = {
-  encode(message: StreamContainersResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StreamContainersResponse = {
+  encode(message: StreamContainersResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.containers) {
-      Container.encode(v!, writer.uint32(10).fork()).join();
+      Container.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StreamContainersResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStreamContainersResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containers.push(Container.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StreamContainersResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStreamContainersResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containers.push(Container.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StreamContainersResponse>): StreamContainersResponse {
@@ -10664,82 +9308,69 @@ function createBaseUpdateContainerResourcesRequest(): UpdateContainerResourcesRe
   return { containerId: "", linux: undefined, windows: undefined, annotations: {} };
 }
 
-export const UpdateContainerResourcesRequest: MessageFns<UpdateContainerResourcesRequest> = {
-  encode(message: UpdateContainerResourcesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const UpdateContainerResourcesRequest = {
+  encode(message: UpdateContainerResourcesRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
     if (message.linux !== undefined) {
-      LinuxContainerResources.encode(message.linux, writer.uint32(18).fork()).join();
+      LinuxContainerResources.encode(message.linux, writer.uint32(18).fork()).ldelim();
     }
     if (message.windows !== undefined) {
-      WindowsContainerResources.encode(message.windows, writer.uint32(26).fork()).join();
+      WindowsContainerResources.encode(message.windows, writer.uint32(26).fork()).ldelim();
     }
-    globalThis.Object.entries(message.annotations).forEach(([key, value]: [string, string]) => {
+    Object.entries(message.annotations).forEach(([key, value]) => {
       UpdateContainerResourcesRequest_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(34).fork())
-        .join();
+        .ldelim();
     });
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): UpdateContainerResourcesRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUpdateContainerResourcesRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): UpdateContainerResourcesRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUpdateContainerResourcesRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.linux = LinuxContainerResources.decode(reader, reader.uint32());
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.windows = WindowsContainerResources.decode(reader, reader.uint32());
-            continue;
+          message.linux = LinuxContainerResources.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            const entry4 = UpdateContainerResourcesRequest_AnnotationsEntry.decode(reader, reader.uint32());
-            if (entry4.value !== undefined) {
-              message.annotations[entry4.key] = entry4.value;
-            }
-            continue;
+          message.windows = WindowsContainerResources.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          const entry4 = UpdateContainerResourcesRequest_AnnotationsEntry.decode(reader, reader.uint32());
+          if (entry4.value !== undefined) {
+            message.annotations[entry4.key] = entry4.value;
+          }
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<UpdateContainerResourcesRequest>): UpdateContainerResourcesRequest {
@@ -10754,8 +9385,8 @@ export const UpdateContainerResourcesRequest: MessageFns<UpdateContainerResource
     message.windows = (object.windows !== undefined && object.windows !== null)
       ? WindowsContainerResources.fromPartial(object.windows)
       : undefined;
-    message.annotations = (globalThis.Object.entries(object.annotations ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.annotations = Object.entries(object.annotations ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -10771,13 +9402,11 @@ function createBaseUpdateContainerResourcesRequest_AnnotationsEntry(): UpdateCon
   return { key: "", value: "" };
 }
 
-export const UpdateContainerResourcesRequest_AnnotationsEntry: MessageFns<
-  UpdateContainerResourcesRequest_AnnotationsEntry
-> = {
+export const UpdateContainerResourcesRequest_AnnotationsEntry = {
   encode(
     message: UpdateContainerResourcesRequest_AnnotationsEntry,
-    writer: BinaryWriter = new BinaryWriter(),
-  ): BinaryWriter {
+    writer: _m0.Writer = _m0.Writer.create(),
+  ): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -10787,45 +9416,34 @@ export const UpdateContainerResourcesRequest_AnnotationsEntry: MessageFns<
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): UpdateContainerResourcesRequest_AnnotationsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUpdateContainerResourcesRequest_AnnotationsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): UpdateContainerResourcesRequest_AnnotationsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUpdateContainerResourcesRequest_AnnotationsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(
@@ -10847,34 +9465,25 @@ function createBaseUpdateContainerResourcesResponse(): UpdateContainerResourcesR
   return {};
 }
 
-export const UpdateContainerResourcesResponse: MessageFns<UpdateContainerResourcesResponse> = {
-  encode(_: UpdateContainerResourcesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const UpdateContainerResourcesResponse = {
+  encode(_: UpdateContainerResourcesResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): UpdateContainerResourcesResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUpdateContainerResourcesResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): UpdateContainerResourcesResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUpdateContainerResourcesResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<UpdateContainerResourcesResponse>): UpdateContainerResourcesResponse {
@@ -10890,45 +9499,35 @@ function createBaseReopenContainerLogRequest(): ReopenContainerLogRequest {
   return { containerId: "" };
 }
 
-export const ReopenContainerLogRequest: MessageFns<ReopenContainerLogRequest> = {
-  encode(message: ReopenContainerLogRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ReopenContainerLogRequest = {
+  encode(message: ReopenContainerLogRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ReopenContainerLogRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseReopenContainerLogRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ReopenContainerLogRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseReopenContainerLogRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containerId = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ReopenContainerLogRequest>): ReopenContainerLogRequest {
@@ -10945,34 +9544,25 @@ function createBaseReopenContainerLogResponse(): ReopenContainerLogResponse {
   return {};
 }
 
-export const ReopenContainerLogResponse: MessageFns<ReopenContainerLogResponse> = {
-  encode(_: ReopenContainerLogResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ReopenContainerLogResponse = {
+  encode(_: ReopenContainerLogResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ReopenContainerLogResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseReopenContainerLogResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): ReopenContainerLogResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseReopenContainerLogResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ReopenContainerLogResponse>): ReopenContainerLogResponse {
@@ -10988,8 +9578,8 @@ function createBaseCheckpointContainerRequest(): CheckpointContainerRequest {
   return { containerId: "", location: "", timeout: 0n };
 }
 
-export const CheckpointContainerRequest: MessageFns<CheckpointContainerRequest> = {
-  encode(message: CheckpointContainerRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CheckpointContainerRequest = {
+  encode(message: CheckpointContainerRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
@@ -11000,58 +9590,46 @@ export const CheckpointContainerRequest: MessageFns<CheckpointContainerRequest> 
       if (BigInt.asIntN(64, message.timeout) !== message.timeout) {
         throw new globalThis.Error("value provided for field message.timeout of type int64 too large");
       }
-      writer.uint32(24).int64(message.timeout);
+      writer.uint32(24).int64(longOf(message.timeout));
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): CheckpointContainerRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCheckpointContainerRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): CheckpointContainerRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCheckpointContainerRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.location = reader.string();
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.timeout = reader.int64() as bigint;
-            continue;
+          message.location = reader.string();
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.timeout = longToBigint(reader.int64() as Long);
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<CheckpointContainerRequest>): CheckpointContainerRequest {
@@ -11061,7 +9639,7 @@ export const CheckpointContainerRequest: MessageFns<CheckpointContainerRequest> 
     const message = createBaseCheckpointContainerRequest() as any;
     message.containerId = object.containerId ?? "";
     message.location = object.location ?? "";
-    message.timeout = (object.timeout !== undefined && object.timeout !== null) ? BigInt(object.timeout) : 0n;
+    message.timeout = object.timeout ?? 0n;
     return message;
   },
 };
@@ -11070,34 +9648,25 @@ function createBaseCheckpointContainerResponse(): CheckpointContainerResponse {
   return {};
 }
 
-export const CheckpointContainerResponse: MessageFns<CheckpointContainerResponse> = {
-  encode(_: CheckpointContainerResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CheckpointContainerResponse = {
+  encode(_: CheckpointContainerResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): CheckpointContainerResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCheckpointContainerResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): CheckpointContainerResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCheckpointContainerResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<CheckpointContainerResponse>): CheckpointContainerResponse {
@@ -11113,34 +9682,25 @@ function createBaseGetEventsRequest(): GetEventsRequest {
   return {};
 }
 
-export const GetEventsRequest: MessageFns<GetEventsRequest> = {
-  encode(_: GetEventsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const GetEventsRequest = {
+  encode(_: GetEventsRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): GetEventsRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseGetEventsRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): GetEventsRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseGetEventsRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<GetEventsRequest>): GetEventsRequest {
@@ -11156,8 +9716,8 @@ function createBaseContainerEventResponse(): ContainerEventResponse {
   return { containerId: "", containerEventType: 0, createdAt: 0n, podSandboxStatus: undefined, containersStatuses: [] };
 }
 
-export const ContainerEventResponse: MessageFns<ContainerEventResponse> = {
-  encode(message: ContainerEventResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerEventResponse = {
+  encode(message: ContainerEventResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
@@ -11168,80 +9728,66 @@ export const ContainerEventResponse: MessageFns<ContainerEventResponse> = {
       if (BigInt.asIntN(64, message.createdAt) !== message.createdAt) {
         throw new globalThis.Error("value provided for field message.createdAt of type int64 too large");
       }
-      writer.uint32(24).int64(message.createdAt);
+      writer.uint32(24).int64(longOf(message.createdAt));
     }
     if (message.podSandboxStatus !== undefined) {
-      PodSandboxStatus.encode(message.podSandboxStatus, writer.uint32(34).fork()).join();
+      PodSandboxStatus.encode(message.podSandboxStatus, writer.uint32(34).fork()).ldelim();
     }
     for (const v of message.containersStatuses) {
-      ContainerStatus.encode(v!, writer.uint32(42).fork()).join();
+      ContainerStatus.encode(v!, writer.uint32(42).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerEventResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerEventResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerEventResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerEventResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.containerEventType = reader.int32() as any;
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.createdAt = reader.int64() as bigint;
-            continue;
+          message.containerEventType = reader.int32() as any;
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.podSandboxStatus = PodSandboxStatus.decode(reader, reader.uint32());
-            continue;
+          message.createdAt = longToBigint(reader.int64() as Long);
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.containersStatuses.push(ContainerStatus.decode(reader, reader.uint32()));
-            continue;
+          message.podSandboxStatus = PodSandboxStatus.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containersStatuses.push(ContainerStatus.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerEventResponse>): ContainerEventResponse {
@@ -11251,7 +9797,7 @@ export const ContainerEventResponse: MessageFns<ContainerEventResponse> = {
     const message = createBaseContainerEventResponse() as any;
     message.containerId = object.containerId ?? "";
     message.containerEventType = object.containerEventType ?? 0;
-    message.createdAt = (object.createdAt !== undefined && object.createdAt !== null) ? BigInt(object.createdAt) : 0n;
+    message.createdAt = object.createdAt ?? 0n;
     message.podSandboxStatus = (object.podSandboxStatus !== undefined && object.podSandboxStatus !== null)
       ? PodSandboxStatus.fromPartial(object.podSandboxStatus)
       : undefined;
@@ -11264,8 +9810,8 @@ function createBaseExecSyncRequest(): ExecSyncRequest {
   return { containerId: "", cmd: [], timeout: 0n };
 }
 
-export const ExecSyncRequest: MessageFns<ExecSyncRequest> = {
-  encode(message: ExecSyncRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ExecSyncRequest = {
+  encode(message: ExecSyncRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
@@ -11276,58 +9822,46 @@ export const ExecSyncRequest: MessageFns<ExecSyncRequest> = {
       if (BigInt.asIntN(64, message.timeout) !== message.timeout) {
         throw new globalThis.Error("value provided for field message.timeout of type int64 too large");
       }
-      writer.uint32(24).int64(message.timeout);
+      writer.uint32(24).int64(longOf(message.timeout));
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ExecSyncRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseExecSyncRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ExecSyncRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseExecSyncRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.cmd.push(reader.string());
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.timeout = reader.int64() as bigint;
-            continue;
+          message.cmd.push(reader.string());
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.timeout = longToBigint(reader.int64() as Long);
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ExecSyncRequest>): ExecSyncRequest {
@@ -11337,7 +9871,7 @@ export const ExecSyncRequest: MessageFns<ExecSyncRequest> = {
     const message = createBaseExecSyncRequest() as any;
     message.containerId = object.containerId ?? "";
     message.cmd = object.cmd?.map((e) => e) || [];
-    message.timeout = (object.timeout !== undefined && object.timeout !== null) ? BigInt(object.timeout) : 0n;
+    message.timeout = object.timeout ?? 0n;
     return message;
   },
 };
@@ -11346,8 +9880,8 @@ function createBaseExecSyncResponse(): ExecSyncResponse {
   return { stdout: new Uint8Array(0), stderr: new Uint8Array(0), exitCode: 0 };
 }
 
-export const ExecSyncResponse: MessageFns<ExecSyncResponse> = {
-  encode(message: ExecSyncResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ExecSyncResponse = {
+  encode(message: ExecSyncResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.stdout.length !== 0) {
       writer.uint32(10).bytes(message.stdout);
     }
@@ -11360,53 +9894,41 @@ export const ExecSyncResponse: MessageFns<ExecSyncResponse> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ExecSyncResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseExecSyncResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.stdout = reader.bytes();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ExecSyncResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseExecSyncResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.stderr = reader.bytes();
-            continue;
+          message.stdout = reader.bytes();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.exitCode = reader.int32();
-            continue;
+          message.stderr = reader.bytes();
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.exitCode = reader.int32();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ExecSyncResponse>): ExecSyncResponse {
@@ -11425,8 +9947,8 @@ function createBaseExecRequest(): ExecRequest {
   return { containerId: "", cmd: [], tty: false, stdin: false, stdout: false, stderr: false };
 }
 
-export const ExecRequest: MessageFns<ExecRequest> = {
-  encode(message: ExecRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ExecRequest = {
+  encode(message: ExecRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
@@ -11448,77 +9970,62 @@ export const ExecRequest: MessageFns<ExecRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ExecRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseExecRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ExecRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseExecRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.cmd.push(reader.string());
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.tty = reader.bool();
-            continue;
+          message.cmd.push(reader.string());
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
 
-            message.stdin = reader.bool();
-            continue;
+          message.tty = reader.bool();
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
           }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
 
-            message.stdout = reader.bool();
-            continue;
+          message.stdin = reader.bool();
+          continue;
+        case 5:
+          if (tag !== 40) {
+            break;
           }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
 
-            message.stderr = reader.bool();
-            continue;
+          message.stdout = reader.bool();
+          continue;
+        case 6:
+          if (tag !== 48) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.stderr = reader.bool();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ExecRequest>): ExecRequest {
@@ -11540,45 +10047,35 @@ function createBaseExecResponse(): ExecResponse {
   return { url: "" };
 }
 
-export const ExecResponse: MessageFns<ExecResponse> = {
-  encode(message: ExecResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ExecResponse = {
+  encode(message: ExecResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.url !== "") {
       writer.uint32(10).string(message.url);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ExecResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseExecResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.url = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ExecResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseExecResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.url = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ExecResponse>): ExecResponse {
@@ -11595,8 +10092,8 @@ function createBaseAttachRequest(): AttachRequest {
   return { containerId: "", stdin: false, tty: false, stdout: false, stderr: false };
 }
 
-export const AttachRequest: MessageFns<AttachRequest> = {
-  encode(message: AttachRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const AttachRequest = {
+  encode(message: AttachRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
@@ -11615,69 +10112,55 @@ export const AttachRequest: MessageFns<AttachRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): AttachRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAttachRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): AttachRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAttachRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.stdin = reader.bool();
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.tty = reader.bool();
-            continue;
+          message.stdin = reader.bool();
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
 
-            message.stdout = reader.bool();
-            continue;
+          message.tty = reader.bool();
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
           }
-          case 5: {
-            if (tag !== 40) {
-              break;
-            }
 
-            message.stderr = reader.bool();
-            continue;
+          message.stdout = reader.bool();
+          continue;
+        case 5:
+          if (tag !== 40) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.stderr = reader.bool();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<AttachRequest>): AttachRequest {
@@ -11698,45 +10181,35 @@ function createBaseAttachResponse(): AttachResponse {
   return { url: "" };
 }
 
-export const AttachResponse: MessageFns<AttachResponse> = {
-  encode(message: AttachResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const AttachResponse = {
+  encode(message: AttachResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.url !== "") {
       writer.uint32(10).string(message.url);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): AttachResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAttachResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.url = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): AttachResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAttachResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.url = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<AttachResponse>): AttachResponse {
@@ -11753,70 +10226,57 @@ function createBasePortForwardRequest(): PortForwardRequest {
   return { podSandboxId: "", port: [] };
 }
 
-export const PortForwardRequest: MessageFns<PortForwardRequest> = {
-  encode(message: PortForwardRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PortForwardRequest = {
+  encode(message: PortForwardRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.podSandboxId !== "") {
       writer.uint32(10).string(message.podSandboxId);
     }
-    if (message.port.length !== 0) {
-      writer.uint32(18).fork();
-      for (const v of message.port) {
-        writer.int32(v);
-      }
-      writer.join();
+    writer.uint32(18).fork();
+    for (const v of message.port) {
+      writer.int32(v);
     }
+    writer.ldelim();
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PortForwardRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePortForwardRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podSandboxId = reader.string();
-            continue;
-          }
-          case 2: {
-            if (tag === 16) {
-              message.port.push(reader.int32());
-
-              continue;
-            }
-
-            if (tag === 18) {
-              const end2 = reader.uint32() + reader.pos;
-              while (reader.pos < end2) {
-                message.port.push(reader.int32());
-              }
-
-              continue;
-            }
-
+  decode(input: _m0.Reader | Uint8Array, length?: number): PortForwardRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePortForwardRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
             break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
+
+          message.podSandboxId = reader.string();
+          continue;
+        case 2:
+          if (tag === 16) {
+            message.port.push(reader.int32());
+
+            continue;
+          }
+
+          if (tag === 18) {
+            const end2 = reader.uint32() + reader.pos;
+            while (reader.pos < end2) {
+              message.port.push(reader.int32());
+            }
+
+            continue;
+          }
+
           break;
-        }
-        reader.skip(tag & 7);
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PortForwardRequest>): PortForwardRequest {
@@ -11834,45 +10294,35 @@ function createBasePortForwardResponse(): PortForwardResponse {
   return { url: "" };
 }
 
-export const PortForwardResponse: MessageFns<PortForwardResponse> = {
-  encode(message: PortForwardResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PortForwardResponse = {
+  encode(message: PortForwardResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.url !== "") {
       writer.uint32(10).string(message.url);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PortForwardResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePortForwardResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.url = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PortForwardResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePortForwardResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.url = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PortForwardResponse>): PortForwardResponse {
@@ -11889,45 +10339,35 @@ function createBaseContainerStatsRequest(): ContainerStatsRequest {
   return { containerId: "" };
 }
 
-export const ContainerStatsRequest: MessageFns<ContainerStatsRequest> = {
-  encode(message: ContainerStatsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerStatsRequest = {
+  encode(message: ContainerStatsRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerStatsRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerStatsRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerStatsRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerStatsRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containerId = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerStatsRequest>): ContainerStatsRequest {
@@ -11944,45 +10384,35 @@ function createBaseContainerStatsResponse(): ContainerStatsResponse {
   return { stats: undefined };
 }
 
-export const ContainerStatsResponse: MessageFns<ContainerStatsResponse> = {
-  encode(message: ContainerStatsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerStatsResponse = {
+  encode(message: ContainerStatsResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.stats !== undefined) {
-      ContainerStats.encode(message.stats, writer.uint32(10).fork()).join();
+      ContainerStats.encode(message.stats, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerStatsResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerStatsResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.stats = ContainerStats.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerStatsResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerStatsResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.stats = ContainerStats.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerStatsResponse>): ContainerStatsResponse {
@@ -12008,100 +10438,85 @@ function createBaseContainerStats(): ContainerStats {
   };
 }
 
-export const ContainerStats: MessageFns<ContainerStats> = {
-  encode(message: ContainerStats, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerStats = {
+  encode(message: ContainerStats, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.attributes !== undefined) {
-      ContainerAttributes.encode(message.attributes, writer.uint32(10).fork()).join();
+      ContainerAttributes.encode(message.attributes, writer.uint32(10).fork()).ldelim();
     }
     if (message.cpu !== undefined) {
-      CpuUsage.encode(message.cpu, writer.uint32(18).fork()).join();
+      CpuUsage.encode(message.cpu, writer.uint32(18).fork()).ldelim();
     }
     if (message.memory !== undefined) {
-      MemoryUsage.encode(message.memory, writer.uint32(26).fork()).join();
+      MemoryUsage.encode(message.memory, writer.uint32(26).fork()).ldelim();
     }
     if (message.writableLayer !== undefined) {
-      FilesystemUsage.encode(message.writableLayer, writer.uint32(34).fork()).join();
+      FilesystemUsage.encode(message.writableLayer, writer.uint32(34).fork()).ldelim();
     }
     if (message.swap !== undefined) {
-      SwapUsage.encode(message.swap, writer.uint32(42).fork()).join();
+      SwapUsage.encode(message.swap, writer.uint32(42).fork()).ldelim();
     }
     if (message.io !== undefined) {
-      IoUsage.encode(message.io, writer.uint32(50).fork()).join();
+      IoUsage.encode(message.io, writer.uint32(50).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerStats {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerStats() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.attributes = ContainerAttributes.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerStats {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerStats() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.cpu = CpuUsage.decode(reader, reader.uint32());
-            continue;
+          message.attributes = ContainerAttributes.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.memory = MemoryUsage.decode(reader, reader.uint32());
-            continue;
+          message.cpu = CpuUsage.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.writableLayer = FilesystemUsage.decode(reader, reader.uint32());
-            continue;
+          message.memory = MemoryUsage.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.swap = SwapUsage.decode(reader, reader.uint32());
-            continue;
+          message.writableLayer = FilesystemUsage.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
 
-            message.io = IoUsage.decode(reader, reader.uint32());
-            continue;
+          message.swap = SwapUsage.decode(reader, reader.uint32());
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.io = IoUsage.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerStats>): ContainerStats {
@@ -12129,84 +10544,71 @@ function createBaseContainerAttributes(): ContainerAttributes {
   return { id: "", metadata: undefined, labels: {}, annotations: {} };
 }
 
-export const ContainerAttributes: MessageFns<ContainerAttributes> = {
-  encode(message: ContainerAttributes, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerAttributes = {
+  encode(message: ContainerAttributes, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
     if (message.metadata !== undefined) {
-      ContainerMetadata.encode(message.metadata, writer.uint32(18).fork()).join();
+      ContainerMetadata.encode(message.metadata, writer.uint32(18).fork()).ldelim();
     }
-    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
-      ContainerAttributes_LabelsEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).join();
+    Object.entries(message.labels).forEach(([key, value]) => {
+      ContainerAttributes_LabelsEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).ldelim();
     });
-    globalThis.Object.entries(message.annotations).forEach(([key, value]: [string, string]) => {
-      ContainerAttributes_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(34).fork()).join();
+    Object.entries(message.annotations).forEach(([key, value]) => {
+      ContainerAttributes_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(34).fork()).ldelim();
     });
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerAttributes {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerAttributes() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerAttributes {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerAttributes() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.metadata = ContainerMetadata.decode(reader, reader.uint32());
-            continue;
+          message.id = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            const entry3 = ContainerAttributes_LabelsEntry.decode(reader, reader.uint32());
-            if (entry3.value !== undefined) {
-              message.labels[entry3.key] = entry3.value;
-            }
-            continue;
+          message.metadata = ContainerMetadata.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            const entry4 = ContainerAttributes_AnnotationsEntry.decode(reader, reader.uint32());
-            if (entry4.value !== undefined) {
-              message.annotations[entry4.key] = entry4.value;
-            }
-            continue;
+          const entry3 = ContainerAttributes_LabelsEntry.decode(reader, reader.uint32());
+          if (entry3.value !== undefined) {
+            message.labels[entry3.key] = entry3.value;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
+          }
+
+          const entry4 = ContainerAttributes_AnnotationsEntry.decode(reader, reader.uint32());
+          if (entry4.value !== undefined) {
+            message.annotations[entry4.key] = entry4.value;
+          }
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerAttributes>): ContainerAttributes {
@@ -12218,17 +10620,14 @@ export const ContainerAttributes: MessageFns<ContainerAttributes> = {
     message.metadata = (object.metadata !== undefined && object.metadata !== null)
       ? ContainerMetadata.fromPartial(object.metadata)
       : undefined;
-    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
-    message.annotations = (globalThis.Object.entries(object.annotations ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.labels = Object.entries(object.labels ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
+    message.annotations = Object.entries(object.annotations ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -12244,8 +10643,8 @@ function createBaseContainerAttributes_LabelsEntry(): ContainerAttributes_Labels
   return { key: "", value: "" };
 }
 
-export const ContainerAttributes_LabelsEntry: MessageFns<ContainerAttributes_LabelsEntry> = {
-  encode(message: ContainerAttributes_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerAttributes_LabelsEntry = {
+  encode(message: ContainerAttributes_LabelsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -12255,45 +10654,34 @@ export const ContainerAttributes_LabelsEntry: MessageFns<ContainerAttributes_Lab
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerAttributes_LabelsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerAttributes_LabelsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerAttributes_LabelsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerAttributes_LabelsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerAttributes_LabelsEntry>): ContainerAttributes_LabelsEntry {
@@ -12311,8 +10699,8 @@ function createBaseContainerAttributes_AnnotationsEntry(): ContainerAttributes_A
   return { key: "", value: "" };
 }
 
-export const ContainerAttributes_AnnotationsEntry: MessageFns<ContainerAttributes_AnnotationsEntry> = {
-  encode(message: ContainerAttributes_AnnotationsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerAttributes_AnnotationsEntry = {
+  encode(message: ContainerAttributes_AnnotationsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -12322,45 +10710,34 @@ export const ContainerAttributes_AnnotationsEntry: MessageFns<ContainerAttribute
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerAttributes_AnnotationsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerAttributes_AnnotationsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerAttributes_AnnotationsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerAttributes_AnnotationsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerAttributes_AnnotationsEntry>): ContainerAttributes_AnnotationsEntry {
@@ -12378,81 +10755,68 @@ function createBaseCpuUsage(): CpuUsage {
   return { timestamp: 0n, usageCoreNanoSeconds: undefined, usageNanoCores: undefined, psi: undefined };
 }
 
-export const CpuUsage: MessageFns<CpuUsage> = {
-  encode(message: CpuUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const CpuUsage = {
+  encode(message: CpuUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(8).int64(message.timestamp);
+      writer.uint32(8).int64(longOf(message.timestamp));
     }
     if (message.usageCoreNanoSeconds !== undefined) {
-      UInt64Value.encode(message.usageCoreNanoSeconds, writer.uint32(18).fork()).join();
+      UInt64Value.encode(message.usageCoreNanoSeconds, writer.uint32(18).fork()).ldelim();
     }
     if (message.usageNanoCores !== undefined) {
-      UInt64Value.encode(message.usageNanoCores, writer.uint32(26).fork()).join();
+      UInt64Value.encode(message.usageNanoCores, writer.uint32(26).fork()).ldelim();
     }
     if (message.psi !== undefined) {
-      PsiStats.encode(message.psi, writer.uint32(34).fork()).join();
+      PsiStats.encode(message.psi, writer.uint32(34).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): CpuUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseCpuUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.timestamp = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): CpuUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseCpuUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.usageCoreNanoSeconds = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.usageNanoCores = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.usageCoreNanoSeconds = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.psi = PsiStats.decode(reader, reader.uint32());
-            continue;
+          message.usageNanoCores = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.psi = PsiStats.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<CpuUsage>): CpuUsage {
@@ -12460,7 +10824,7 @@ export const CpuUsage: MessageFns<CpuUsage> = {
   },
   fromPartial(object: DeepPartial<CpuUsage>): CpuUsage {
     const message = createBaseCpuUsage() as any;
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.usageCoreNanoSeconds = (object.usageCoreNanoSeconds !== undefined && object.usageCoreNanoSeconds !== null)
       ? UInt64Value.fromPartial(object.usageCoreNanoSeconds)
       : undefined;
@@ -12476,48 +10840,38 @@ function createBaseUInt64Value(): UInt64Value {
   return { value: 0n };
 }
 
-export const UInt64Value: MessageFns<UInt64Value> = {
-  encode(message: UInt64Value, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const UInt64Value = {
+  encode(message: UInt64Value, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.value !== 0n) {
       if (BigInt.asUintN(64, message.value) !== message.value) {
         throw new globalThis.Error("value provided for field message.value of type uint64 too large");
       }
-      writer.uint32(8).uint64(message.value);
+      writer.uint32(8).uint64(longOf(message.value));
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): UInt64Value {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseUInt64Value() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.value = reader.uint64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): UInt64Value {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseUInt64Value() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = longToBigint(reader.uint64() as Long);
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<UInt64Value>): UInt64Value {
@@ -12525,7 +10879,7 @@ export const UInt64Value: MessageFns<UInt64Value> = {
   },
   fromPartial(object: DeepPartial<UInt64Value>): UInt64Value {
     const message = createBaseUInt64Value() as any;
-    message.value = (object.value !== undefined && object.value !== null) ? BigInt(object.value) : 0n;
+    message.value = object.value ?? 0n;
     return message;
   },
 };
@@ -12534,56 +10888,45 @@ function createBasePsiStats(): PsiStats {
   return { Full: undefined, Some: undefined };
 }
 
-export const PsiStats: MessageFns<PsiStats> = {
-  encode(message: PsiStats, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PsiStats = {
+  encode(message: PsiStats, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.Full !== undefined) {
-      PsiData.encode(message.Full, writer.uint32(10).fork()).join();
+      PsiData.encode(message.Full, writer.uint32(10).fork()).ldelim();
     }
     if (message.Some !== undefined) {
-      PsiData.encode(message.Some, writer.uint32(18).fork()).join();
+      PsiData.encode(message.Some, writer.uint32(18).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PsiStats {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePsiStats() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.Full = PsiData.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PsiStats {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePsiStats() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.Some = PsiData.decode(reader, reader.uint32());
-            continue;
+          message.Full = PsiData.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.Some = PsiData.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PsiStats>): PsiStats {
@@ -12601,13 +10944,13 @@ function createBasePsiData(): PsiData {
   return { Total: 0n, Avg10: 0, Avg60: 0, Avg300: 0 };
 }
 
-export const PsiData: MessageFns<PsiData> = {
-  encode(message: PsiData, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PsiData = {
+  encode(message: PsiData, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.Total !== 0n) {
       if (BigInt.asUintN(64, message.Total) !== message.Total) {
         throw new globalThis.Error("value provided for field message.Total of type uint64 too large");
       }
-      writer.uint32(8).uint64(message.Total);
+      writer.uint32(8).uint64(longOf(message.Total));
     }
     if (message.Avg10 !== 0) {
       writer.uint32(17).double(message.Avg10);
@@ -12621,61 +10964,48 @@ export const PsiData: MessageFns<PsiData> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PsiData {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePsiData() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.Total = reader.uint64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PsiData {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePsiData() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 17) {
-              break;
-            }
 
-            message.Avg10 = reader.double();
-            continue;
+          message.Total = longToBigint(reader.uint64() as Long);
+          continue;
+        case 2:
+          if (tag !== 17) {
+            break;
           }
-          case 3: {
-            if (tag !== 25) {
-              break;
-            }
 
-            message.Avg60 = reader.double();
-            continue;
+          message.Avg10 = reader.double();
+          continue;
+        case 3:
+          if (tag !== 25) {
+            break;
           }
-          case 4: {
-            if (tag !== 33) {
-              break;
-            }
 
-            message.Avg300 = reader.double();
-            continue;
+          message.Avg60 = reader.double();
+          continue;
+        case 4:
+          if (tag !== 33) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.Avg300 = reader.double();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PsiData>): PsiData {
@@ -12683,7 +11013,7 @@ export const PsiData: MessageFns<PsiData> = {
   },
   fromPartial(object: DeepPartial<PsiData>): PsiData {
     const message = createBasePsiData() as any;
-    message.Total = (object.Total !== undefined && object.Total !== null) ? BigInt(object.Total) : 0n;
+    message.Total = object.Total ?? 0n;
     message.Avg10 = object.Avg10 ?? 0;
     message.Avg60 = object.Avg60 ?? 0;
     message.Avg300 = object.Avg300 ?? 0;
@@ -12704,125 +11034,108 @@ function createBaseMemoryUsage(): MemoryUsage {
   };
 }
 
-export const MemoryUsage: MessageFns<MemoryUsage> = {
-  encode(message: MemoryUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const MemoryUsage = {
+  encode(message: MemoryUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(8).int64(message.timestamp);
+      writer.uint32(8).int64(longOf(message.timestamp));
     }
     if (message.workingSetBytes !== undefined) {
-      UInt64Value.encode(message.workingSetBytes, writer.uint32(18).fork()).join();
+      UInt64Value.encode(message.workingSetBytes, writer.uint32(18).fork()).ldelim();
     }
     if (message.availableBytes !== undefined) {
-      UInt64Value.encode(message.availableBytes, writer.uint32(26).fork()).join();
+      UInt64Value.encode(message.availableBytes, writer.uint32(26).fork()).ldelim();
     }
     if (message.usageBytes !== undefined) {
-      UInt64Value.encode(message.usageBytes, writer.uint32(34).fork()).join();
+      UInt64Value.encode(message.usageBytes, writer.uint32(34).fork()).ldelim();
     }
     if (message.rssBytes !== undefined) {
-      UInt64Value.encode(message.rssBytes, writer.uint32(42).fork()).join();
+      UInt64Value.encode(message.rssBytes, writer.uint32(42).fork()).ldelim();
     }
     if (message.pageFaults !== undefined) {
-      UInt64Value.encode(message.pageFaults, writer.uint32(50).fork()).join();
+      UInt64Value.encode(message.pageFaults, writer.uint32(50).fork()).ldelim();
     }
     if (message.majorPageFaults !== undefined) {
-      UInt64Value.encode(message.majorPageFaults, writer.uint32(58).fork()).join();
+      UInt64Value.encode(message.majorPageFaults, writer.uint32(58).fork()).ldelim();
     }
     if (message.psi !== undefined) {
-      PsiStats.encode(message.psi, writer.uint32(66).fork()).join();
+      PsiStats.encode(message.psi, writer.uint32(66).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): MemoryUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseMemoryUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.timestamp = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): MemoryUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseMemoryUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.workingSetBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.availableBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.workingSetBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.usageBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.availableBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.rssBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.usageBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
 
-            message.pageFaults = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.rssBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
           }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
 
-            message.majorPageFaults = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.pageFaults = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 7:
+          if (tag !== 58) {
+            break;
           }
-          case 8: {
-            if (tag !== 66) {
-              break;
-            }
 
-            message.psi = PsiStats.decode(reader, reader.uint32());
-            continue;
+          message.majorPageFaults = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 8:
+          if (tag !== 66) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.psi = PsiStats.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<MemoryUsage>): MemoryUsage {
@@ -12830,7 +11143,7 @@ export const MemoryUsage: MessageFns<MemoryUsage> = {
   },
   fromPartial(object: DeepPartial<MemoryUsage>): MemoryUsage {
     const message = createBaseMemoryUsage() as any;
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.workingSetBytes = (object.workingSetBytes !== undefined && object.workingSetBytes !== null)
       ? UInt64Value.fromPartial(object.workingSetBytes)
       : undefined;
@@ -12858,81 +11171,68 @@ function createBaseFilesystemUsage(): FilesystemUsage {
   return { timestamp: 0n, fsId: undefined, usedBytes: undefined, inodesUsed: undefined };
 }
 
-export const FilesystemUsage: MessageFns<FilesystemUsage> = {
-  encode(message: FilesystemUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const FilesystemUsage = {
+  encode(message: FilesystemUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(8).int64(message.timestamp);
+      writer.uint32(8).int64(longOf(message.timestamp));
     }
     if (message.fsId !== undefined) {
-      FilesystemIdentifier.encode(message.fsId, writer.uint32(18).fork()).join();
+      FilesystemIdentifier.encode(message.fsId, writer.uint32(18).fork()).ldelim();
     }
     if (message.usedBytes !== undefined) {
-      UInt64Value.encode(message.usedBytes, writer.uint32(26).fork()).join();
+      UInt64Value.encode(message.usedBytes, writer.uint32(26).fork()).ldelim();
     }
     if (message.inodesUsed !== undefined) {
-      UInt64Value.encode(message.inodesUsed, writer.uint32(34).fork()).join();
+      UInt64Value.encode(message.inodesUsed, writer.uint32(34).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): FilesystemUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseFilesystemUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.timestamp = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): FilesystemUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseFilesystemUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.fsId = FilesystemIdentifier.decode(reader, reader.uint32());
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.usedBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.fsId = FilesystemIdentifier.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.inodesUsed = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.usedBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.inodesUsed = UInt64Value.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<FilesystemUsage>): FilesystemUsage {
@@ -12940,7 +11240,7 @@ export const FilesystemUsage: MessageFns<FilesystemUsage> = {
   },
   fromPartial(object: DeepPartial<FilesystemUsage>): FilesystemUsage {
     const message = createBaseFilesystemUsage() as any;
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.fsId = (object.fsId !== undefined && object.fsId !== null)
       ? FilesystemIdentifier.fromPartial(object.fsId)
       : undefined;
@@ -12958,45 +11258,35 @@ function createBaseFilesystemIdentifier(): FilesystemIdentifier {
   return { mountpoint: "" };
 }
 
-export const FilesystemIdentifier: MessageFns<FilesystemIdentifier> = {
-  encode(message: FilesystemIdentifier, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const FilesystemIdentifier = {
+  encode(message: FilesystemIdentifier, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.mountpoint !== "") {
       writer.uint32(10).string(message.mountpoint);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): FilesystemIdentifier {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseFilesystemIdentifier() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.mountpoint = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): FilesystemIdentifier {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseFilesystemIdentifier() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.mountpoint = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<FilesystemIdentifier>): FilesystemIdentifier {
@@ -13013,70 +11303,58 @@ function createBaseSwapUsage(): SwapUsage {
   return { timestamp: 0n, swapAvailableBytes: undefined, swapUsageBytes: undefined };
 }
 
-export const SwapUsage: MessageFns<SwapUsage> = {
-  encode(message: SwapUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const SwapUsage = {
+  encode(message: SwapUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(8).int64(message.timestamp);
+      writer.uint32(8).int64(longOf(message.timestamp));
     }
     if (message.swapAvailableBytes !== undefined) {
-      UInt64Value.encode(message.swapAvailableBytes, writer.uint32(18).fork()).join();
+      UInt64Value.encode(message.swapAvailableBytes, writer.uint32(18).fork()).ldelim();
     }
     if (message.swapUsageBytes !== undefined) {
-      UInt64Value.encode(message.swapUsageBytes, writer.uint32(26).fork()).join();
+      UInt64Value.encode(message.swapUsageBytes, writer.uint32(26).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): SwapUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSwapUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.timestamp = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): SwapUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSwapUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.swapAvailableBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.swapUsageBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.swapAvailableBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.swapUsageBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<SwapUsage>): SwapUsage {
@@ -13084,7 +11362,7 @@ export const SwapUsage: MessageFns<SwapUsage> = {
   },
   fromPartial(object: DeepPartial<SwapUsage>): SwapUsage {
     const message = createBaseSwapUsage() as any;
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.swapAvailableBytes = (object.swapAvailableBytes !== undefined && object.swapAvailableBytes !== null)
       ? UInt64Value.fromPartial(object.swapAvailableBytes)
       : undefined;
@@ -13099,59 +11377,48 @@ function createBaseIoUsage(): IoUsage {
   return { timestamp: 0n, psi: undefined };
 }
 
-export const IoUsage: MessageFns<IoUsage> = {
-  encode(message: IoUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const IoUsage = {
+  encode(message: IoUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(8).int64(message.timestamp);
+      writer.uint32(8).int64(longOf(message.timestamp));
     }
     if (message.psi !== undefined) {
-      PsiStats.encode(message.psi, writer.uint32(18).fork()).join();
+      PsiStats.encode(message.psi, writer.uint32(18).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): IoUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseIoUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.timestamp = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): IoUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseIoUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.psi = PsiStats.decode(reader, reader.uint32());
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.psi = PsiStats.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<IoUsage>): IoUsage {
@@ -13159,7 +11426,7 @@ export const IoUsage: MessageFns<IoUsage> = {
   },
   fromPartial(object: DeepPartial<IoUsage>): IoUsage {
     const message = createBaseIoUsage() as any;
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.psi = (object.psi !== undefined && object.psi !== null) ? PsiStats.fromPartial(object.psi) : undefined;
     return message;
   },
@@ -13169,45 +11436,35 @@ function createBaseListContainerStatsRequest(): ListContainerStatsRequest {
   return { filter: undefined };
 }
 
-export const ListContainerStatsRequest: MessageFns<ListContainerStatsRequest> = {
-  encode(message: ListContainerStatsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListContainerStatsRequest = {
+  encode(message: ListContainerStatsRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.filter !== undefined) {
-      ContainerStatsFilter.encode(message.filter, writer.uint32(10).fork()).join();
+      ContainerStatsFilter.encode(message.filter, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListContainerStatsRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListContainerStatsRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.filter = ContainerStatsFilter.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListContainerStatsRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListContainerStatsRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.filter = ContainerStatsFilter.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListContainerStatsRequest>): ListContainerStatsRequest {
@@ -13226,70 +11483,58 @@ function createBaseContainerStatsFilter(): ContainerStatsFilter {
   return { id: "", podSandboxId: "", labelSelector: {} };
 }
 
-export const ContainerStatsFilter: MessageFns<ContainerStatsFilter> = {
-  encode(message: ContainerStatsFilter, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerStatsFilter = {
+  encode(message: ContainerStatsFilter, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
     if (message.podSandboxId !== "") {
       writer.uint32(18).string(message.podSandboxId);
     }
-    globalThis.Object.entries(message.labelSelector).forEach(([key, value]: [string, string]) => {
-      ContainerStatsFilter_LabelSelectorEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).join();
+    Object.entries(message.labelSelector).forEach(([key, value]) => {
+      ContainerStatsFilter_LabelSelectorEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).ldelim();
     });
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerStatsFilter {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerStatsFilter() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerStatsFilter {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerStatsFilter() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.podSandboxId = reader.string();
-            continue;
+          message.id = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            const entry3 = ContainerStatsFilter_LabelSelectorEntry.decode(reader, reader.uint32());
-            if (entry3.value !== undefined) {
-              message.labelSelector[entry3.key] = entry3.value;
-            }
-            continue;
+          message.podSandboxId = reader.string();
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          const entry3 = ContainerStatsFilter_LabelSelectorEntry.decode(reader, reader.uint32());
+          if (entry3.value !== undefined) {
+            message.labelSelector[entry3.key] = entry3.value;
+          }
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerStatsFilter>): ContainerStatsFilter {
@@ -13299,8 +11544,8 @@ export const ContainerStatsFilter: MessageFns<ContainerStatsFilter> = {
     const message = createBaseContainerStatsFilter() as any;
     message.id = object.id ?? "";
     message.podSandboxId = object.podSandboxId ?? "";
-    message.labelSelector = (globalThis.Object.entries(object.labelSelector ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.labelSelector = Object.entries(object.labelSelector ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -13316,8 +11561,8 @@ function createBaseContainerStatsFilter_LabelSelectorEntry(): ContainerStatsFilt
   return { key: "", value: "" };
 }
 
-export const ContainerStatsFilter_LabelSelectorEntry: MessageFns<ContainerStatsFilter_LabelSelectorEntry> = {
-  encode(message: ContainerStatsFilter_LabelSelectorEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerStatsFilter_LabelSelectorEntry = {
+  encode(message: ContainerStatsFilter_LabelSelectorEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -13327,45 +11572,34 @@ export const ContainerStatsFilter_LabelSelectorEntry: MessageFns<ContainerStatsF
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerStatsFilter_LabelSelectorEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerStatsFilter_LabelSelectorEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerStatsFilter_LabelSelectorEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerStatsFilter_LabelSelectorEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerStatsFilter_LabelSelectorEntry>): ContainerStatsFilter_LabelSelectorEntry {
@@ -13383,45 +11617,35 @@ function createBaseListContainerStatsResponse(): ListContainerStatsResponse {
   return { stats: [] };
 }
 
-export const ListContainerStatsResponse: MessageFns<ListContainerStatsResponse> = {
-  encode(message: ListContainerStatsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListContainerStatsResponse = {
+  encode(message: ListContainerStatsResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.stats) {
-      ContainerStats.encode(v!, writer.uint32(10).fork()).join();
+      ContainerStats.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListContainerStatsResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListContainerStatsResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.stats.push(ContainerStats.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListContainerStatsResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListContainerStatsResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.stats.push(ContainerStats.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListContainerStatsResponse>): ListContainerStatsResponse {
@@ -13438,45 +11662,35 @@ function createBaseStreamContainerStatsRequest(): StreamContainerStatsRequest {
   return { filter: undefined };
 }
 
-export const StreamContainerStatsRequest: MessageFns<StreamContainerStatsRequest> = {
-  encode(message: StreamContainerStatsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StreamContainerStatsRequest = {
+  encode(message: StreamContainerStatsRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.filter !== undefined) {
-      ContainerStatsFilter.encode(message.filter, writer.uint32(10).fork()).join();
+      ContainerStatsFilter.encode(message.filter, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StreamContainerStatsRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStreamContainerStatsRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.filter = ContainerStatsFilter.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StreamContainerStatsRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStreamContainerStatsRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.filter = ContainerStatsFilter.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StreamContainerStatsRequest>): StreamContainerStatsRequest {
@@ -13495,45 +11709,35 @@ function createBaseStreamContainerStatsResponse(): StreamContainerStatsResponse 
   return { containerStats: [] };
 }
 
-export const StreamContainerStatsResponse: MessageFns<StreamContainerStatsResponse> = {
-  encode(message: StreamContainerStatsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StreamContainerStatsResponse = {
+  encode(message: StreamContainerStatsResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.containerStats) {
-      ContainerStats.encode(v!, writer.uint32(10).fork()).join();
+      ContainerStats.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StreamContainerStatsResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStreamContainerStatsResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerStats.push(ContainerStats.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StreamContainerStatsResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStreamContainerStatsResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containerStats.push(ContainerStats.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StreamContainerStatsResponse>): StreamContainerStatsResponse {
@@ -13550,45 +11754,35 @@ function createBasePodSandboxStatsRequest(): PodSandboxStatsRequest {
   return { podSandboxId: "" };
 }
 
-export const PodSandboxStatsRequest: MessageFns<PodSandboxStatsRequest> = {
-  encode(message: PodSandboxStatsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxStatsRequest = {
+  encode(message: PodSandboxStatsRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.podSandboxId !== "") {
       writer.uint32(10).string(message.podSandboxId);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxStatsRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxStatsRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podSandboxId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxStatsRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxStatsRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.podSandboxId = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxStatsRequest>): PodSandboxStatsRequest {
@@ -13605,45 +11799,35 @@ function createBasePodSandboxStatsResponse(): PodSandboxStatsResponse {
   return { stats: undefined };
 }
 
-export const PodSandboxStatsResponse: MessageFns<PodSandboxStatsResponse> = {
-  encode(message: PodSandboxStatsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxStatsResponse = {
+  encode(message: PodSandboxStatsResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.stats !== undefined) {
-      PodSandboxStats.encode(message.stats, writer.uint32(10).fork()).join();
+      PodSandboxStats.encode(message.stats, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxStatsResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxStatsResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.stats = PodSandboxStats.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxStatsResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxStatsResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.stats = PodSandboxStats.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxStatsResponse>): PodSandboxStatsResponse {
@@ -13662,67 +11846,55 @@ function createBasePodSandboxStats(): PodSandboxStats {
   return { attributes: undefined, linux: undefined, windows: undefined };
 }
 
-export const PodSandboxStats: MessageFns<PodSandboxStats> = {
-  encode(message: PodSandboxStats, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxStats = {
+  encode(message: PodSandboxStats, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.attributes !== undefined) {
-      PodSandboxAttributes.encode(message.attributes, writer.uint32(10).fork()).join();
+      PodSandboxAttributes.encode(message.attributes, writer.uint32(10).fork()).ldelim();
     }
     if (message.linux !== undefined) {
-      LinuxPodSandboxStats.encode(message.linux, writer.uint32(18).fork()).join();
+      LinuxPodSandboxStats.encode(message.linux, writer.uint32(18).fork()).ldelim();
     }
     if (message.windows !== undefined) {
-      WindowsPodSandboxStats.encode(message.windows, writer.uint32(26).fork()).join();
+      WindowsPodSandboxStats.encode(message.windows, writer.uint32(26).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxStats {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxStats() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.attributes = PodSandboxAttributes.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxStats {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxStats() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.linux = LinuxPodSandboxStats.decode(reader, reader.uint32());
-            continue;
+          message.attributes = PodSandboxAttributes.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.windows = WindowsPodSandboxStats.decode(reader, reader.uint32());
-            continue;
+          message.linux = LinuxPodSandboxStats.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.windows = WindowsPodSandboxStats.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxStats>): PodSandboxStats {
@@ -13747,84 +11919,71 @@ function createBasePodSandboxAttributes(): PodSandboxAttributes {
   return { id: "", metadata: undefined, labels: {}, annotations: {} };
 }
 
-export const PodSandboxAttributes: MessageFns<PodSandboxAttributes> = {
-  encode(message: PodSandboxAttributes, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxAttributes = {
+  encode(message: PodSandboxAttributes, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
     if (message.metadata !== undefined) {
-      PodSandboxMetadata.encode(message.metadata, writer.uint32(18).fork()).join();
+      PodSandboxMetadata.encode(message.metadata, writer.uint32(18).fork()).ldelim();
     }
-    globalThis.Object.entries(message.labels).forEach(([key, value]: [string, string]) => {
-      PodSandboxAttributes_LabelsEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).join();
+    Object.entries(message.labels).forEach(([key, value]) => {
+      PodSandboxAttributes_LabelsEntry.encode({ key: key as any, value }, writer.uint32(26).fork()).ldelim();
     });
-    globalThis.Object.entries(message.annotations).forEach(([key, value]: [string, string]) => {
-      PodSandboxAttributes_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(34).fork()).join();
+    Object.entries(message.annotations).forEach(([key, value]) => {
+      PodSandboxAttributes_AnnotationsEntry.encode({ key: key as any, value }, writer.uint32(34).fork()).ldelim();
     });
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxAttributes {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxAttributes() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxAttributes {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxAttributes() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.metadata = PodSandboxMetadata.decode(reader, reader.uint32());
-            continue;
+          message.id = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            const entry3 = PodSandboxAttributes_LabelsEntry.decode(reader, reader.uint32());
-            if (entry3.value !== undefined) {
-              message.labels[entry3.key] = entry3.value;
-            }
-            continue;
+          message.metadata = PodSandboxMetadata.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            const entry4 = PodSandboxAttributes_AnnotationsEntry.decode(reader, reader.uint32());
-            if (entry4.value !== undefined) {
-              message.annotations[entry4.key] = entry4.value;
-            }
-            continue;
+          const entry3 = PodSandboxAttributes_LabelsEntry.decode(reader, reader.uint32());
+          if (entry3.value !== undefined) {
+            message.labels[entry3.key] = entry3.value;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
+          }
+
+          const entry4 = PodSandboxAttributes_AnnotationsEntry.decode(reader, reader.uint32());
+          if (entry4.value !== undefined) {
+            message.annotations[entry4.key] = entry4.value;
+          }
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxAttributes>): PodSandboxAttributes {
@@ -13836,17 +11995,14 @@ export const PodSandboxAttributes: MessageFns<PodSandboxAttributes> = {
     message.metadata = (object.metadata !== undefined && object.metadata !== null)
       ? PodSandboxMetadata.fromPartial(object.metadata)
       : undefined;
-    message.labels = (globalThis.Object.entries(object.labels ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
-    message.annotations = (globalThis.Object.entries(object.annotations ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.labels = Object.entries(object.labels ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
+    message.annotations = Object.entries(object.annotations ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -13862,8 +12018,8 @@ function createBasePodSandboxAttributes_LabelsEntry(): PodSandboxAttributes_Labe
   return { key: "", value: "" };
 }
 
-export const PodSandboxAttributes_LabelsEntry: MessageFns<PodSandboxAttributes_LabelsEntry> = {
-  encode(message: PodSandboxAttributes_LabelsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxAttributes_LabelsEntry = {
+  encode(message: PodSandboxAttributes_LabelsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -13873,45 +12029,34 @@ export const PodSandboxAttributes_LabelsEntry: MessageFns<PodSandboxAttributes_L
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxAttributes_LabelsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxAttributes_LabelsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxAttributes_LabelsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxAttributes_LabelsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxAttributes_LabelsEntry>): PodSandboxAttributes_LabelsEntry {
@@ -13929,8 +12074,8 @@ function createBasePodSandboxAttributes_AnnotationsEntry(): PodSandboxAttributes
   return { key: "", value: "" };
 }
 
-export const PodSandboxAttributes_AnnotationsEntry: MessageFns<PodSandboxAttributes_AnnotationsEntry> = {
-  encode(message: PodSandboxAttributes_AnnotationsEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxAttributes_AnnotationsEntry = {
+  encode(message: PodSandboxAttributes_AnnotationsEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -13940,45 +12085,34 @@ export const PodSandboxAttributes_AnnotationsEntry: MessageFns<PodSandboxAttribu
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxAttributes_AnnotationsEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxAttributes_AnnotationsEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxAttributes_AnnotationsEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxAttributes_AnnotationsEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxAttributes_AnnotationsEntry>): PodSandboxAttributes_AnnotationsEntry {
@@ -13996,100 +12130,85 @@ function createBaseLinuxPodSandboxStats(): LinuxPodSandboxStats {
   return { cpu: undefined, memory: undefined, network: undefined, process: undefined, containers: [], io: undefined };
 }
 
-export const LinuxPodSandboxStats: MessageFns<LinuxPodSandboxStats> = {
-  encode(message: LinuxPodSandboxStats, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const LinuxPodSandboxStats = {
+  encode(message: LinuxPodSandboxStats, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.cpu !== undefined) {
-      CpuUsage.encode(message.cpu, writer.uint32(10).fork()).join();
+      CpuUsage.encode(message.cpu, writer.uint32(10).fork()).ldelim();
     }
     if (message.memory !== undefined) {
-      MemoryUsage.encode(message.memory, writer.uint32(18).fork()).join();
+      MemoryUsage.encode(message.memory, writer.uint32(18).fork()).ldelim();
     }
     if (message.network !== undefined) {
-      NetworkUsage.encode(message.network, writer.uint32(26).fork()).join();
+      NetworkUsage.encode(message.network, writer.uint32(26).fork()).ldelim();
     }
     if (message.process !== undefined) {
-      ProcessUsage.encode(message.process, writer.uint32(34).fork()).join();
+      ProcessUsage.encode(message.process, writer.uint32(34).fork()).ldelim();
     }
     for (const v of message.containers) {
-      ContainerStats.encode(v!, writer.uint32(42).fork()).join();
+      ContainerStats.encode(v!, writer.uint32(42).fork()).ldelim();
     }
     if (message.io !== undefined) {
-      IoUsage.encode(message.io, writer.uint32(50).fork()).join();
+      IoUsage.encode(message.io, writer.uint32(50).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): LinuxPodSandboxStats {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseLinuxPodSandboxStats() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.cpu = CpuUsage.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): LinuxPodSandboxStats {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseLinuxPodSandboxStats() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.memory = MemoryUsage.decode(reader, reader.uint32());
-            continue;
+          message.cpu = CpuUsage.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.network = NetworkUsage.decode(reader, reader.uint32());
-            continue;
+          message.memory = MemoryUsage.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.process = ProcessUsage.decode(reader, reader.uint32());
-            continue;
+          message.network = NetworkUsage.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.containers.push(ContainerStats.decode(reader, reader.uint32()));
-            continue;
+          message.process = ProcessUsage.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
 
-            message.io = IoUsage.decode(reader, reader.uint32());
-            continue;
+          message.containers.push(ContainerStats.decode(reader, reader.uint32()));
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.io = IoUsage.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<LinuxPodSandboxStats>): LinuxPodSandboxStats {
@@ -14117,70 +12236,58 @@ function createBaseNetworkUsage(): NetworkUsage {
   return { timestamp: 0n, defaultInterface: undefined, interfaces: [] };
 }
 
-export const NetworkUsage: MessageFns<NetworkUsage> = {
-  encode(message: NetworkUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const NetworkUsage = {
+  encode(message: NetworkUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(8).int64(message.timestamp);
+      writer.uint32(8).int64(longOf(message.timestamp));
     }
     if (message.defaultInterface !== undefined) {
-      NetworkInterfaceUsage.encode(message.defaultInterface, writer.uint32(18).fork()).join();
+      NetworkInterfaceUsage.encode(message.defaultInterface, writer.uint32(18).fork()).ldelim();
     }
     for (const v of message.interfaces) {
-      NetworkInterfaceUsage.encode(v!, writer.uint32(26).fork()).join();
+      NetworkInterfaceUsage.encode(v!, writer.uint32(26).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): NetworkUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseNetworkUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.timestamp = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): NetworkUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseNetworkUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.defaultInterface = NetworkInterfaceUsage.decode(reader, reader.uint32());
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.interfaces.push(NetworkInterfaceUsage.decode(reader, reader.uint32()));
-            continue;
+          message.defaultInterface = NetworkInterfaceUsage.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.interfaces.push(NetworkInterfaceUsage.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<NetworkUsage>): NetworkUsage {
@@ -14188,7 +12295,7 @@ export const NetworkUsage: MessageFns<NetworkUsage> = {
   },
   fromPartial(object: DeepPartial<NetworkUsage>): NetworkUsage {
     const message = createBaseNetworkUsage() as any;
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.defaultInterface = (object.defaultInterface !== undefined && object.defaultInterface !== null)
       ? NetworkInterfaceUsage.fromPartial(object.defaultInterface)
       : undefined;
@@ -14201,89 +12308,75 @@ function createBaseNetworkInterfaceUsage(): NetworkInterfaceUsage {
   return { name: "", rxBytes: undefined, rxErrors: undefined, txBytes: undefined, txErrors: undefined };
 }
 
-export const NetworkInterfaceUsage: MessageFns<NetworkInterfaceUsage> = {
-  encode(message: NetworkInterfaceUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const NetworkInterfaceUsage = {
+  encode(message: NetworkInterfaceUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.name !== "") {
       writer.uint32(10).string(message.name);
     }
     if (message.rxBytes !== undefined) {
-      UInt64Value.encode(message.rxBytes, writer.uint32(18).fork()).join();
+      UInt64Value.encode(message.rxBytes, writer.uint32(18).fork()).ldelim();
     }
     if (message.rxErrors !== undefined) {
-      UInt64Value.encode(message.rxErrors, writer.uint32(26).fork()).join();
+      UInt64Value.encode(message.rxErrors, writer.uint32(26).fork()).ldelim();
     }
     if (message.txBytes !== undefined) {
-      UInt64Value.encode(message.txBytes, writer.uint32(34).fork()).join();
+      UInt64Value.encode(message.txBytes, writer.uint32(34).fork()).ldelim();
     }
     if (message.txErrors !== undefined) {
-      UInt64Value.encode(message.txErrors, writer.uint32(42).fork()).join();
+      UInt64Value.encode(message.txErrors, writer.uint32(42).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): NetworkInterfaceUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseNetworkInterfaceUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): NetworkInterfaceUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseNetworkInterfaceUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.rxBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.name = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.rxErrors = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.rxBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.txBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.rxErrors = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.txErrors = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.txBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.txErrors = UInt64Value.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<NetworkInterfaceUsage>): NetworkInterfaceUsage {
@@ -14312,59 +12405,48 @@ function createBaseProcessUsage(): ProcessUsage {
   return { timestamp: 0n, processCount: undefined };
 }
 
-export const ProcessUsage: MessageFns<ProcessUsage> = {
-  encode(message: ProcessUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ProcessUsage = {
+  encode(message: ProcessUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(8).int64(message.timestamp);
+      writer.uint32(8).int64(longOf(message.timestamp));
     }
     if (message.processCount !== undefined) {
-      UInt64Value.encode(message.processCount, writer.uint32(18).fork()).join();
+      UInt64Value.encode(message.processCount, writer.uint32(18).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ProcessUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseProcessUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.timestamp = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ProcessUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseProcessUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.processCount = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.processCount = UInt64Value.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ProcessUsage>): ProcessUsage {
@@ -14372,7 +12454,7 @@ export const ProcessUsage: MessageFns<ProcessUsage> = {
   },
   fromPartial(object: DeepPartial<ProcessUsage>): ProcessUsage {
     const message = createBaseProcessUsage() as any;
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.processCount = (object.processCount !== undefined && object.processCount !== null)
       ? UInt64Value.fromPartial(object.processCount)
       : undefined;
@@ -14384,89 +12466,75 @@ function createBaseWindowsPodSandboxStats(): WindowsPodSandboxStats {
   return { cpu: undefined, memory: undefined, network: undefined, process: undefined, containers: [] };
 }
 
-export const WindowsPodSandboxStats: MessageFns<WindowsPodSandboxStats> = {
-  encode(message: WindowsPodSandboxStats, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsPodSandboxStats = {
+  encode(message: WindowsPodSandboxStats, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.cpu !== undefined) {
-      WindowsCpuUsage.encode(message.cpu, writer.uint32(10).fork()).join();
+      WindowsCpuUsage.encode(message.cpu, writer.uint32(10).fork()).ldelim();
     }
     if (message.memory !== undefined) {
-      WindowsMemoryUsage.encode(message.memory, writer.uint32(18).fork()).join();
+      WindowsMemoryUsage.encode(message.memory, writer.uint32(18).fork()).ldelim();
     }
     if (message.network !== undefined) {
-      WindowsNetworkUsage.encode(message.network, writer.uint32(26).fork()).join();
+      WindowsNetworkUsage.encode(message.network, writer.uint32(26).fork()).ldelim();
     }
     if (message.process !== undefined) {
-      WindowsProcessUsage.encode(message.process, writer.uint32(34).fork()).join();
+      WindowsProcessUsage.encode(message.process, writer.uint32(34).fork()).ldelim();
     }
     for (const v of message.containers) {
-      WindowsContainerStats.encode(v!, writer.uint32(42).fork()).join();
+      WindowsContainerStats.encode(v!, writer.uint32(42).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsPodSandboxStats {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsPodSandboxStats() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.cpu = WindowsCpuUsage.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsPodSandboxStats {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsPodSandboxStats() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.memory = WindowsMemoryUsage.decode(reader, reader.uint32());
-            continue;
+          message.cpu = WindowsCpuUsage.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.network = WindowsNetworkUsage.decode(reader, reader.uint32());
-            continue;
+          message.memory = WindowsMemoryUsage.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.process = WindowsProcessUsage.decode(reader, reader.uint32());
-            continue;
+          message.network = WindowsNetworkUsage.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.containers.push(WindowsContainerStats.decode(reader, reader.uint32()));
-            continue;
+          message.process = WindowsProcessUsage.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containers.push(WindowsContainerStats.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsPodSandboxStats>): WindowsPodSandboxStats {
@@ -14495,70 +12563,58 @@ function createBaseWindowsCpuUsage(): WindowsCpuUsage {
   return { timestamp: 0n, usageCoreNanoSeconds: undefined, usageNanoCores: undefined };
 }
 
-export const WindowsCpuUsage: MessageFns<WindowsCpuUsage> = {
-  encode(message: WindowsCpuUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsCpuUsage = {
+  encode(message: WindowsCpuUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(8).int64(message.timestamp);
+      writer.uint32(8).int64(longOf(message.timestamp));
     }
     if (message.usageCoreNanoSeconds !== undefined) {
-      UInt64Value.encode(message.usageCoreNanoSeconds, writer.uint32(18).fork()).join();
+      UInt64Value.encode(message.usageCoreNanoSeconds, writer.uint32(18).fork()).ldelim();
     }
     if (message.usageNanoCores !== undefined) {
-      UInt64Value.encode(message.usageNanoCores, writer.uint32(26).fork()).join();
+      UInt64Value.encode(message.usageNanoCores, writer.uint32(26).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsCpuUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsCpuUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.timestamp = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsCpuUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsCpuUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.usageCoreNanoSeconds = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.usageNanoCores = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.usageCoreNanoSeconds = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.usageNanoCores = UInt64Value.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsCpuUsage>): WindowsCpuUsage {
@@ -14566,7 +12622,7 @@ export const WindowsCpuUsage: MessageFns<WindowsCpuUsage> = {
   },
   fromPartial(object: DeepPartial<WindowsCpuUsage>): WindowsCpuUsage {
     const message = createBaseWindowsCpuUsage() as any;
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.usageCoreNanoSeconds = (object.usageCoreNanoSeconds !== undefined && object.usageCoreNanoSeconds !== null)
       ? UInt64Value.fromPartial(object.usageCoreNanoSeconds)
       : undefined;
@@ -14587,92 +12643,78 @@ function createBaseWindowsMemoryUsage(): WindowsMemoryUsage {
   };
 }
 
-export const WindowsMemoryUsage: MessageFns<WindowsMemoryUsage> = {
-  encode(message: WindowsMemoryUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsMemoryUsage = {
+  encode(message: WindowsMemoryUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(8).int64(message.timestamp);
+      writer.uint32(8).int64(longOf(message.timestamp));
     }
     if (message.workingSetBytes !== undefined) {
-      UInt64Value.encode(message.workingSetBytes, writer.uint32(18).fork()).join();
+      UInt64Value.encode(message.workingSetBytes, writer.uint32(18).fork()).ldelim();
     }
     if (message.availableBytes !== undefined) {
-      UInt64Value.encode(message.availableBytes, writer.uint32(26).fork()).join();
+      UInt64Value.encode(message.availableBytes, writer.uint32(26).fork()).ldelim();
     }
     if (message.pageFaults !== undefined) {
-      UInt64Value.encode(message.pageFaults, writer.uint32(34).fork()).join();
+      UInt64Value.encode(message.pageFaults, writer.uint32(34).fork()).ldelim();
     }
     if (message.commitMemoryBytes !== undefined) {
-      UInt64Value.encode(message.commitMemoryBytes, writer.uint32(42).fork()).join();
+      UInt64Value.encode(message.commitMemoryBytes, writer.uint32(42).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsMemoryUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsMemoryUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.timestamp = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsMemoryUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsMemoryUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.workingSetBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.availableBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.workingSetBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.pageFaults = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.availableBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.commitMemoryBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.pageFaults = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.commitMemoryBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsMemoryUsage>): WindowsMemoryUsage {
@@ -14680,7 +12722,7 @@ export const WindowsMemoryUsage: MessageFns<WindowsMemoryUsage> = {
   },
   fromPartial(object: DeepPartial<WindowsMemoryUsage>): WindowsMemoryUsage {
     const message = createBaseWindowsMemoryUsage() as any;
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.workingSetBytes = (object.workingSetBytes !== undefined && object.workingSetBytes !== null)
       ? UInt64Value.fromPartial(object.workingSetBytes)
       : undefined;
@@ -14701,70 +12743,58 @@ function createBaseWindowsNetworkUsage(): WindowsNetworkUsage {
   return { timestamp: 0n, defaultInterface: undefined, interfaces: [] };
 }
 
-export const WindowsNetworkUsage: MessageFns<WindowsNetworkUsage> = {
-  encode(message: WindowsNetworkUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsNetworkUsage = {
+  encode(message: WindowsNetworkUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(8).int64(message.timestamp);
+      writer.uint32(8).int64(longOf(message.timestamp));
     }
     if (message.defaultInterface !== undefined) {
-      WindowsNetworkInterfaceUsage.encode(message.defaultInterface, writer.uint32(18).fork()).join();
+      WindowsNetworkInterfaceUsage.encode(message.defaultInterface, writer.uint32(18).fork()).ldelim();
     }
     for (const v of message.interfaces) {
-      WindowsNetworkInterfaceUsage.encode(v!, writer.uint32(26).fork()).join();
+      WindowsNetworkInterfaceUsage.encode(v!, writer.uint32(26).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsNetworkUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsNetworkUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.timestamp = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsNetworkUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsNetworkUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.defaultInterface = WindowsNetworkInterfaceUsage.decode(reader, reader.uint32());
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.interfaces.push(WindowsNetworkInterfaceUsage.decode(reader, reader.uint32()));
-            continue;
+          message.defaultInterface = WindowsNetworkInterfaceUsage.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.interfaces.push(WindowsNetworkInterfaceUsage.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsNetworkUsage>): WindowsNetworkUsage {
@@ -14772,7 +12802,7 @@ export const WindowsNetworkUsage: MessageFns<WindowsNetworkUsage> = {
   },
   fromPartial(object: DeepPartial<WindowsNetworkUsage>): WindowsNetworkUsage {
     const message = createBaseWindowsNetworkUsage() as any;
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.defaultInterface = (object.defaultInterface !== undefined && object.defaultInterface !== null)
       ? WindowsNetworkInterfaceUsage.fromPartial(object.defaultInterface)
       : undefined;
@@ -14785,89 +12815,75 @@ function createBaseWindowsNetworkInterfaceUsage(): WindowsNetworkInterfaceUsage 
   return { name: "", rxBytes: undefined, rxPacketsDropped: undefined, txBytes: undefined, txPacketsDropped: undefined };
 }
 
-export const WindowsNetworkInterfaceUsage: MessageFns<WindowsNetworkInterfaceUsage> = {
-  encode(message: WindowsNetworkInterfaceUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsNetworkInterfaceUsage = {
+  encode(message: WindowsNetworkInterfaceUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.name !== "") {
       writer.uint32(10).string(message.name);
     }
     if (message.rxBytes !== undefined) {
-      UInt64Value.encode(message.rxBytes, writer.uint32(18).fork()).join();
+      UInt64Value.encode(message.rxBytes, writer.uint32(18).fork()).ldelim();
     }
     if (message.rxPacketsDropped !== undefined) {
-      UInt64Value.encode(message.rxPacketsDropped, writer.uint32(26).fork()).join();
+      UInt64Value.encode(message.rxPacketsDropped, writer.uint32(26).fork()).ldelim();
     }
     if (message.txBytes !== undefined) {
-      UInt64Value.encode(message.txBytes, writer.uint32(34).fork()).join();
+      UInt64Value.encode(message.txBytes, writer.uint32(34).fork()).ldelim();
     }
     if (message.txPacketsDropped !== undefined) {
-      UInt64Value.encode(message.txPacketsDropped, writer.uint32(42).fork()).join();
+      UInt64Value.encode(message.txPacketsDropped, writer.uint32(42).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsNetworkInterfaceUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsNetworkInterfaceUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsNetworkInterfaceUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsNetworkInterfaceUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.rxBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.name = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.rxPacketsDropped = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.rxBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.txBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.rxPacketsDropped = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.txPacketsDropped = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.txBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.txPacketsDropped = UInt64Value.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsNetworkInterfaceUsage>): WindowsNetworkInterfaceUsage {
@@ -14896,59 +12912,48 @@ function createBaseWindowsProcessUsage(): WindowsProcessUsage {
   return { timestamp: 0n, processCount: undefined };
 }
 
-export const WindowsProcessUsage: MessageFns<WindowsProcessUsage> = {
-  encode(message: WindowsProcessUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsProcessUsage = {
+  encode(message: WindowsProcessUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(8).int64(message.timestamp);
+      writer.uint32(8).int64(longOf(message.timestamp));
     }
     if (message.processCount !== undefined) {
-      UInt64Value.encode(message.processCount, writer.uint32(18).fork()).join();
+      UInt64Value.encode(message.processCount, writer.uint32(18).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsProcessUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsProcessUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.timestamp = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsProcessUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsProcessUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.processCount = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.processCount = UInt64Value.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsProcessUsage>): WindowsProcessUsage {
@@ -14956,7 +12961,7 @@ export const WindowsProcessUsage: MessageFns<WindowsProcessUsage> = {
   },
   fromPartial(object: DeepPartial<WindowsProcessUsage>): WindowsProcessUsage {
     const message = createBaseWindowsProcessUsage() as any;
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.processCount = (object.processCount !== undefined && object.processCount !== null)
       ? UInt64Value.fromPartial(object.processCount)
       : undefined;
@@ -14968,78 +12973,65 @@ function createBaseWindowsContainerStats(): WindowsContainerStats {
   return { attributes: undefined, cpu: undefined, memory: undefined, writableLayer: undefined };
 }
 
-export const WindowsContainerStats: MessageFns<WindowsContainerStats> = {
-  encode(message: WindowsContainerStats, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsContainerStats = {
+  encode(message: WindowsContainerStats, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.attributes !== undefined) {
-      ContainerAttributes.encode(message.attributes, writer.uint32(10).fork()).join();
+      ContainerAttributes.encode(message.attributes, writer.uint32(10).fork()).ldelim();
     }
     if (message.cpu !== undefined) {
-      WindowsCpuUsage.encode(message.cpu, writer.uint32(18).fork()).join();
+      WindowsCpuUsage.encode(message.cpu, writer.uint32(18).fork()).ldelim();
     }
     if (message.memory !== undefined) {
-      WindowsMemoryUsage.encode(message.memory, writer.uint32(26).fork()).join();
+      WindowsMemoryUsage.encode(message.memory, writer.uint32(26).fork()).ldelim();
     }
     if (message.writableLayer !== undefined) {
-      WindowsFilesystemUsage.encode(message.writableLayer, writer.uint32(34).fork()).join();
+      WindowsFilesystemUsage.encode(message.writableLayer, writer.uint32(34).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsContainerStats {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsContainerStats() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.attributes = ContainerAttributes.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsContainerStats {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsContainerStats() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.cpu = WindowsCpuUsage.decode(reader, reader.uint32());
-            continue;
+          message.attributes = ContainerAttributes.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.memory = WindowsMemoryUsage.decode(reader, reader.uint32());
-            continue;
+          message.cpu = WindowsCpuUsage.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.writableLayer = WindowsFilesystemUsage.decode(reader, reader.uint32());
-            continue;
+          message.memory = WindowsMemoryUsage.decode(reader, reader.uint32());
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.writableLayer = WindowsFilesystemUsage.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsContainerStats>): WindowsContainerStats {
@@ -15067,70 +13059,58 @@ function createBaseWindowsFilesystemUsage(): WindowsFilesystemUsage {
   return { timestamp: 0n, fsId: undefined, usedBytes: undefined };
 }
 
-export const WindowsFilesystemUsage: MessageFns<WindowsFilesystemUsage> = {
-  encode(message: WindowsFilesystemUsage, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const WindowsFilesystemUsage = {
+  encode(message: WindowsFilesystemUsage, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== 0n) {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(8).int64(message.timestamp);
+      writer.uint32(8).int64(longOf(message.timestamp));
     }
     if (message.fsId !== undefined) {
-      FilesystemIdentifier.encode(message.fsId, writer.uint32(18).fork()).join();
+      FilesystemIdentifier.encode(message.fsId, writer.uint32(18).fork()).ldelim();
     }
     if (message.usedBytes !== undefined) {
-      UInt64Value.encode(message.usedBytes, writer.uint32(26).fork()).join();
+      UInt64Value.encode(message.usedBytes, writer.uint32(26).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): WindowsFilesystemUsage {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseWindowsFilesystemUsage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.timestamp = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): WindowsFilesystemUsage {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseWindowsFilesystemUsage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.fsId = FilesystemIdentifier.decode(reader, reader.uint32());
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.usedBytes = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.fsId = FilesystemIdentifier.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.usedBytes = UInt64Value.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<WindowsFilesystemUsage>): WindowsFilesystemUsage {
@@ -15138,7 +13118,7 @@ export const WindowsFilesystemUsage: MessageFns<WindowsFilesystemUsage> = {
   },
   fromPartial(object: DeepPartial<WindowsFilesystemUsage>): WindowsFilesystemUsage {
     const message = createBaseWindowsFilesystemUsage() as any;
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.fsId = (object.fsId !== undefined && object.fsId !== null)
       ? FilesystemIdentifier.fromPartial(object.fsId)
       : undefined;
@@ -15153,45 +13133,35 @@ function createBaseListPodSandboxStatsRequest(): ListPodSandboxStatsRequest {
   return { filter: undefined };
 }
 
-export const ListPodSandboxStatsRequest: MessageFns<ListPodSandboxStatsRequest> = {
-  encode(message: ListPodSandboxStatsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListPodSandboxStatsRequest = {
+  encode(message: ListPodSandboxStatsRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.filter !== undefined) {
-      PodSandboxStatsFilter.encode(message.filter, writer.uint32(10).fork()).join();
+      PodSandboxStatsFilter.encode(message.filter, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListPodSandboxStatsRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListPodSandboxStatsRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.filter = PodSandboxStatsFilter.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListPodSandboxStatsRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListPodSandboxStatsRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.filter = PodSandboxStatsFilter.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListPodSandboxStatsRequest>): ListPodSandboxStatsRequest {
@@ -15210,59 +13180,48 @@ function createBasePodSandboxStatsFilter(): PodSandboxStatsFilter {
   return { id: "", labelSelector: {} };
 }
 
-export const PodSandboxStatsFilter: MessageFns<PodSandboxStatsFilter> = {
-  encode(message: PodSandboxStatsFilter, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxStatsFilter = {
+  encode(message: PodSandboxStatsFilter, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
-    globalThis.Object.entries(message.labelSelector).forEach(([key, value]: [string, string]) => {
-      PodSandboxStatsFilter_LabelSelectorEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).join();
+    Object.entries(message.labelSelector).forEach(([key, value]) => {
+      PodSandboxStatsFilter_LabelSelectorEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).ldelim();
     });
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxStatsFilter {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxStatsFilter() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxStatsFilter {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxStatsFilter() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            const entry2 = PodSandboxStatsFilter_LabelSelectorEntry.decode(reader, reader.uint32());
-            if (entry2.value !== undefined) {
-              message.labelSelector[entry2.key] = entry2.value;
-            }
-            continue;
+          message.id = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          const entry2 = PodSandboxStatsFilter_LabelSelectorEntry.decode(reader, reader.uint32());
+          if (entry2.value !== undefined) {
+            message.labelSelector[entry2.key] = entry2.value;
+          }
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxStatsFilter>): PodSandboxStatsFilter {
@@ -15271,8 +13230,8 @@ export const PodSandboxStatsFilter: MessageFns<PodSandboxStatsFilter> = {
   fromPartial(object: DeepPartial<PodSandboxStatsFilter>): PodSandboxStatsFilter {
     const message = createBasePodSandboxStatsFilter() as any;
     message.id = object.id ?? "";
-    message.labelSelector = (globalThis.Object.entries(object.labelSelector ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
+    message.labelSelector = Object.entries(object.labelSelector ?? {}).reduce<{ [key: string]: string }>(
+      (acc, [key, value]) => {
         if (value !== undefined) {
           acc[key] = globalThis.String(value);
         }
@@ -15288,8 +13247,8 @@ function createBasePodSandboxStatsFilter_LabelSelectorEntry(): PodSandboxStatsFi
   return { key: "", value: "" };
 }
 
-export const PodSandboxStatsFilter_LabelSelectorEntry: MessageFns<PodSandboxStatsFilter_LabelSelectorEntry> = {
-  encode(message: PodSandboxStatsFilter_LabelSelectorEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxStatsFilter_LabelSelectorEntry = {
+  encode(message: PodSandboxStatsFilter_LabelSelectorEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -15299,45 +13258,34 @@ export const PodSandboxStatsFilter_LabelSelectorEntry: MessageFns<PodSandboxStat
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxStatsFilter_LabelSelectorEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxStatsFilter_LabelSelectorEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxStatsFilter_LabelSelectorEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxStatsFilter_LabelSelectorEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxStatsFilter_LabelSelectorEntry>): PodSandboxStatsFilter_LabelSelectorEntry {
@@ -15355,45 +13303,35 @@ function createBaseListPodSandboxStatsResponse(): ListPodSandboxStatsResponse {
   return { stats: [] };
 }
 
-export const ListPodSandboxStatsResponse: MessageFns<ListPodSandboxStatsResponse> = {
-  encode(message: ListPodSandboxStatsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListPodSandboxStatsResponse = {
+  encode(message: ListPodSandboxStatsResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.stats) {
-      PodSandboxStats.encode(v!, writer.uint32(10).fork()).join();
+      PodSandboxStats.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListPodSandboxStatsResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListPodSandboxStatsResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.stats.push(PodSandboxStats.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListPodSandboxStatsResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListPodSandboxStatsResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.stats.push(PodSandboxStats.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListPodSandboxStatsResponse>): ListPodSandboxStatsResponse {
@@ -15410,45 +13348,35 @@ function createBaseStreamPodSandboxStatsRequest(): StreamPodSandboxStatsRequest 
   return { filter: undefined };
 }
 
-export const StreamPodSandboxStatsRequest: MessageFns<StreamPodSandboxStatsRequest> = {
-  encode(message: StreamPodSandboxStatsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StreamPodSandboxStatsRequest = {
+  encode(message: StreamPodSandboxStatsRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.filter !== undefined) {
-      PodSandboxStatsFilter.encode(message.filter, writer.uint32(10).fork()).join();
+      PodSandboxStatsFilter.encode(message.filter, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StreamPodSandboxStatsRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStreamPodSandboxStatsRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.filter = PodSandboxStatsFilter.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StreamPodSandboxStatsRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStreamPodSandboxStatsRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.filter = PodSandboxStatsFilter.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StreamPodSandboxStatsRequest>): StreamPodSandboxStatsRequest {
@@ -15467,45 +13395,35 @@ function createBaseStreamPodSandboxStatsResponse(): StreamPodSandboxStatsRespons
   return { podSandboxStats: [] };
 }
 
-export const StreamPodSandboxStatsResponse: MessageFns<StreamPodSandboxStatsResponse> = {
-  encode(message: StreamPodSandboxStatsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StreamPodSandboxStatsResponse = {
+  encode(message: StreamPodSandboxStatsResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.podSandboxStats) {
-      PodSandboxStats.encode(v!, writer.uint32(10).fork()).join();
+      PodSandboxStats.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StreamPodSandboxStatsResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStreamPodSandboxStatsResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podSandboxStats.push(PodSandboxStats.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StreamPodSandboxStatsResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStreamPodSandboxStatsResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.podSandboxStats.push(PodSandboxStats.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StreamPodSandboxStatsResponse>): StreamPodSandboxStatsResponse {
@@ -15522,34 +13440,25 @@ function createBaseListMetricDescriptorsRequest(): ListMetricDescriptorsRequest 
   return {};
 }
 
-export const ListMetricDescriptorsRequest: MessageFns<ListMetricDescriptorsRequest> = {
-  encode(_: ListMetricDescriptorsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListMetricDescriptorsRequest = {
+  encode(_: ListMetricDescriptorsRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListMetricDescriptorsRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListMetricDescriptorsRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListMetricDescriptorsRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListMetricDescriptorsRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListMetricDescriptorsRequest>): ListMetricDescriptorsRequest {
@@ -15565,45 +13474,35 @@ function createBaseListMetricDescriptorsResponse(): ListMetricDescriptorsRespons
   return { descriptors: [] };
 }
 
-export const ListMetricDescriptorsResponse: MessageFns<ListMetricDescriptorsResponse> = {
-  encode(message: ListMetricDescriptorsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListMetricDescriptorsResponse = {
+  encode(message: ListMetricDescriptorsResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.descriptors) {
-      MetricDescriptor.encode(v!, writer.uint32(10).fork()).join();
+      MetricDescriptor.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListMetricDescriptorsResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListMetricDescriptorsResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.descriptors.push(MetricDescriptor.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListMetricDescriptorsResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListMetricDescriptorsResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.descriptors.push(MetricDescriptor.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListMetricDescriptorsResponse>): ListMetricDescriptorsResponse {
@@ -15620,8 +13519,8 @@ function createBaseMetricDescriptor(): MetricDescriptor {
   return { name: "", help: "", labelKeys: [] };
 }
 
-export const MetricDescriptor: MessageFns<MetricDescriptor> = {
-  encode(message: MetricDescriptor, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const MetricDescriptor = {
+  encode(message: MetricDescriptor, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.name !== "") {
       writer.uint32(10).string(message.name);
     }
@@ -15634,53 +13533,41 @@ export const MetricDescriptor: MessageFns<MetricDescriptor> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): MetricDescriptor {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseMetricDescriptor() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): MetricDescriptor {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseMetricDescriptor() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.help = reader.string();
-            continue;
+          message.name = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.labelKeys.push(reader.string());
-            continue;
+          message.help = reader.string();
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.labelKeys.push(reader.string());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<MetricDescriptor>): MetricDescriptor {
@@ -15699,34 +13586,25 @@ function createBaseListPodSandboxMetricsRequest(): ListPodSandboxMetricsRequest 
   return {};
 }
 
-export const ListPodSandboxMetricsRequest: MessageFns<ListPodSandboxMetricsRequest> = {
-  encode(_: ListPodSandboxMetricsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListPodSandboxMetricsRequest = {
+  encode(_: ListPodSandboxMetricsRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListPodSandboxMetricsRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListPodSandboxMetricsRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListPodSandboxMetricsRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListPodSandboxMetricsRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListPodSandboxMetricsRequest>): ListPodSandboxMetricsRequest {
@@ -15742,45 +13620,35 @@ function createBaseListPodSandboxMetricsResponse(): ListPodSandboxMetricsRespons
   return { podMetrics: [] };
 }
 
-export const ListPodSandboxMetricsResponse: MessageFns<ListPodSandboxMetricsResponse> = {
-  encode(message: ListPodSandboxMetricsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListPodSandboxMetricsResponse = {
+  encode(message: ListPodSandboxMetricsResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.podMetrics) {
-      PodSandboxMetrics.encode(v!, writer.uint32(10).fork()).join();
+      PodSandboxMetrics.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListPodSandboxMetricsResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListPodSandboxMetricsResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podMetrics.push(PodSandboxMetrics.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListPodSandboxMetricsResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListPodSandboxMetricsResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.podMetrics.push(PodSandboxMetrics.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListPodSandboxMetricsResponse>): ListPodSandboxMetricsResponse {
@@ -15797,67 +13665,55 @@ function createBasePodSandboxMetrics(): PodSandboxMetrics {
   return { podSandboxId: "", metrics: [], containerMetrics: [] };
 }
 
-export const PodSandboxMetrics: MessageFns<PodSandboxMetrics> = {
-  encode(message: PodSandboxMetrics, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PodSandboxMetrics = {
+  encode(message: PodSandboxMetrics, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.podSandboxId !== "") {
       writer.uint32(10).string(message.podSandboxId);
     }
     for (const v of message.metrics) {
-      Metric.encode(v!, writer.uint32(18).fork()).join();
+      Metric.encode(v!, writer.uint32(18).fork()).ldelim();
     }
     for (const v of message.containerMetrics) {
-      ContainerMetrics.encode(v!, writer.uint32(26).fork()).join();
+      ContainerMetrics.encode(v!, writer.uint32(26).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PodSandboxMetrics {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePodSandboxMetrics() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podSandboxId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PodSandboxMetrics {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePodSandboxMetrics() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.metrics.push(Metric.decode(reader, reader.uint32()));
-            continue;
+          message.podSandboxId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.containerMetrics.push(ContainerMetrics.decode(reader, reader.uint32()));
-            continue;
+          message.metrics.push(Metric.decode(reader, reader.uint32()));
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containerMetrics.push(ContainerMetrics.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PodSandboxMetrics>): PodSandboxMetrics {
@@ -15876,8 +13732,8 @@ function createBaseMetric(): Metric {
   return { name: "", timestamp: 0n, metricType: 0, labelValues: [], value: undefined };
 }
 
-export const Metric: MessageFns<Metric> = {
-  encode(message: Metric, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Metric = {
+  encode(message: Metric, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.name !== "") {
       writer.uint32(10).string(message.name);
     }
@@ -15885,7 +13741,7 @@ export const Metric: MessageFns<Metric> = {
       if (BigInt.asIntN(64, message.timestamp) !== message.timestamp) {
         throw new globalThis.Error("value provided for field message.timestamp of type int64 too large");
       }
-      writer.uint32(16).int64(message.timestamp);
+      writer.uint32(16).int64(longOf(message.timestamp));
     }
     if (message.metricType !== 0) {
       writer.uint32(24).int32(message.metricType);
@@ -15894,74 +13750,60 @@ export const Metric: MessageFns<Metric> = {
       writer.uint32(34).string(v!);
     }
     if (message.value !== undefined) {
-      UInt64Value.encode(message.value, writer.uint32(42).fork()).join();
+      UInt64Value.encode(message.value, writer.uint32(42).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Metric {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseMetric() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.name = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Metric {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseMetric() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.timestamp = reader.int64() as bigint;
-            continue;
+          message.name = reader.string();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.metricType = reader.int32() as any;
-            continue;
+          message.timestamp = longToBigint(reader.int64() as Long);
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.labelValues.push(reader.string());
-            continue;
+          message.metricType = reader.int32() as any;
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.value = UInt64Value.decode(reader, reader.uint32());
-            continue;
+          message.labelValues.push(reader.string());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = UInt64Value.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Metric>): Metric {
@@ -15970,7 +13812,7 @@ export const Metric: MessageFns<Metric> = {
   fromPartial(object: DeepPartial<Metric>): Metric {
     const message = createBaseMetric() as any;
     message.name = object.name ?? "";
-    message.timestamp = (object.timestamp !== undefined && object.timestamp !== null) ? BigInt(object.timestamp) : 0n;
+    message.timestamp = object.timestamp ?? 0n;
     message.metricType = object.metricType ?? 0;
     message.labelValues = object.labelValues?.map((e) => e) || [];
     message.value = (object.value !== undefined && object.value !== null)
@@ -15984,56 +13826,45 @@ function createBaseContainerMetrics(): ContainerMetrics {
   return { containerId: "", metrics: [] };
 }
 
-export const ContainerMetrics: MessageFns<ContainerMetrics> = {
-  encode(message: ContainerMetrics, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerMetrics = {
+  encode(message: ContainerMetrics, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
     for (const v of message.metrics) {
-      Metric.encode(v!, writer.uint32(18).fork()).join();
+      Metric.encode(v!, writer.uint32(18).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerMetrics {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerMetrics() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerMetrics {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerMetrics() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.metrics.push(Metric.decode(reader, reader.uint32()));
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.metrics.push(Metric.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerMetrics>): ContainerMetrics {
@@ -16051,34 +13882,25 @@ function createBaseStreamPodSandboxMetricsRequest(): StreamPodSandboxMetricsRequ
   return {};
 }
 
-export const StreamPodSandboxMetricsRequest: MessageFns<StreamPodSandboxMetricsRequest> = {
-  encode(_: StreamPodSandboxMetricsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StreamPodSandboxMetricsRequest = {
+  encode(_: StreamPodSandboxMetricsRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StreamPodSandboxMetricsRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStreamPodSandboxMetricsRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): StreamPodSandboxMetricsRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStreamPodSandboxMetricsRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StreamPodSandboxMetricsRequest>): StreamPodSandboxMetricsRequest {
@@ -16094,45 +13916,35 @@ function createBaseStreamPodSandboxMetricsResponse(): StreamPodSandboxMetricsRes
   return { podSandboxMetrics: [] };
 }
 
-export const StreamPodSandboxMetricsResponse: MessageFns<StreamPodSandboxMetricsResponse> = {
-  encode(message: StreamPodSandboxMetricsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StreamPodSandboxMetricsResponse = {
+  encode(message: StreamPodSandboxMetricsResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.podSandboxMetrics) {
-      PodSandboxMetrics.encode(v!, writer.uint32(10).fork()).join();
+      PodSandboxMetrics.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StreamPodSandboxMetricsResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStreamPodSandboxMetricsResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.podSandboxMetrics.push(PodSandboxMetrics.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StreamPodSandboxMetricsResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStreamPodSandboxMetricsResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.podSandboxMetrics.push(PodSandboxMetrics.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StreamPodSandboxMetricsResponse>): StreamPodSandboxMetricsResponse {
@@ -16149,45 +13961,35 @@ function createBaseListImagesRequest(): ListImagesRequest {
   return { filter: undefined };
 }
 
-export const ListImagesRequest: MessageFns<ListImagesRequest> = {
-  encode(message: ListImagesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListImagesRequest = {
+  encode(message: ListImagesRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.filter !== undefined) {
-      ImageFilter.encode(message.filter, writer.uint32(10).fork()).join();
+      ImageFilter.encode(message.filter, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListImagesRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListImagesRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.filter = ImageFilter.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListImagesRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListImagesRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.filter = ImageFilter.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListImagesRequest>): ListImagesRequest {
@@ -16206,45 +14008,35 @@ function createBaseImageFilter(): ImageFilter {
   return { image: undefined };
 }
 
-export const ImageFilter: MessageFns<ImageFilter> = {
-  encode(message: ImageFilter, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ImageFilter = {
+  encode(message: ImageFilter, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.image !== undefined) {
-      ImageSpec.encode(message.image, writer.uint32(10).fork()).join();
+      ImageSpec.encode(message.image, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ImageFilter {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseImageFilter() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.image = ImageSpec.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ImageFilter {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseImageFilter() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.image = ImageSpec.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ImageFilter>): ImageFilter {
@@ -16263,45 +14055,35 @@ function createBaseListImagesResponse(): ListImagesResponse {
   return { images: [] };
 }
 
-export const ListImagesResponse: MessageFns<ListImagesResponse> = {
-  encode(message: ListImagesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ListImagesResponse = {
+  encode(message: ListImagesResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.images) {
-      Image.encode(v!, writer.uint32(10).fork()).join();
+      Image.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ListImagesResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseListImagesResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.images.push(Image.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ListImagesResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseListImagesResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.images.push(Image.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ListImagesResponse>): ListImagesResponse {
@@ -16327,8 +14109,8 @@ function createBaseImage(): Image {
   };
 }
 
-export const Image: MessageFns<Image> = {
-  encode(message: Image, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Image = {
+  encode(message: Image, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
@@ -16342,16 +14124,16 @@ export const Image: MessageFns<Image> = {
       if (BigInt.asUintN(64, message.size) !== message.size) {
         throw new globalThis.Error("value provided for field message.size of type uint64 too large");
       }
-      writer.uint32(32).uint64(message.size);
+      writer.uint32(32).uint64(longOf(message.size));
     }
     if (message.uid !== undefined) {
-      Int64Value.encode(message.uid, writer.uint32(42).fork()).join();
+      Int64Value.encode(message.uid, writer.uint32(42).fork()).ldelim();
     }
     if (message.username !== "") {
       writer.uint32(50).string(message.username);
     }
     if (message.spec !== undefined) {
-      ImageSpec.encode(message.spec, writer.uint32(58).fork()).join();
+      ImageSpec.encode(message.spec, writer.uint32(58).fork()).ldelim();
     }
     if (message.pinned !== false) {
       writer.uint32(64).bool(message.pinned);
@@ -16359,93 +14141,76 @@ export const Image: MessageFns<Image> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Image {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseImage() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Image {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseImage() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.repoTags.push(reader.string());
-            continue;
+          message.id = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.repoDigests.push(reader.string());
-            continue;
+          message.repoTags.push(reader.string());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
 
-            message.size = reader.uint64() as bigint;
-            continue;
+          message.repoDigests.push(reader.string());
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.uid = Int64Value.decode(reader, reader.uint32());
-            continue;
+          message.size = longToBigint(reader.uint64() as Long);
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
 
-            message.username = reader.string();
-            continue;
+          message.uid = Int64Value.decode(reader, reader.uint32());
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
           }
-          case 7: {
-            if (tag !== 58) {
-              break;
-            }
 
-            message.spec = ImageSpec.decode(reader, reader.uint32());
-            continue;
+          message.username = reader.string();
+          continue;
+        case 7:
+          if (tag !== 58) {
+            break;
           }
-          case 8: {
-            if (tag !== 64) {
-              break;
-            }
 
-            message.pinned = reader.bool();
-            continue;
+          message.spec = ImageSpec.decode(reader, reader.uint32());
+          continue;
+        case 8:
+          if (tag !== 64) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.pinned = reader.bool();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Image>): Image {
@@ -16456,7 +14221,7 @@ export const Image: MessageFns<Image> = {
     message.id = object.id ?? "";
     message.repoTags = object.repoTags?.map((e) => e) || [];
     message.repoDigests = object.repoDigests?.map((e) => e) || [];
-    message.size = (object.size !== undefined && object.size !== null) ? BigInt(object.size) : 0n;
+    message.size = object.size ?? 0n;
     message.uid = (object.uid !== undefined && object.uid !== null) ? Int64Value.fromPartial(object.uid) : undefined;
     message.username = object.username ?? "";
     message.spec = (object.spec !== undefined && object.spec !== null) ? ImageSpec.fromPartial(object.spec) : undefined;
@@ -16469,45 +14234,35 @@ function createBaseStreamImagesRequest(): StreamImagesRequest {
   return { filter: undefined };
 }
 
-export const StreamImagesRequest: MessageFns<StreamImagesRequest> = {
-  encode(message: StreamImagesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StreamImagesRequest = {
+  encode(message: StreamImagesRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.filter !== undefined) {
-      ImageFilter.encode(message.filter, writer.uint32(10).fork()).join();
+      ImageFilter.encode(message.filter, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StreamImagesRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStreamImagesRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.filter = ImageFilter.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StreamImagesRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStreamImagesRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.filter = ImageFilter.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StreamImagesRequest>): StreamImagesRequest {
@@ -16526,45 +14281,35 @@ function createBaseStreamImagesResponse(): StreamImagesResponse {
   return { images: [] };
 }
 
-export const StreamImagesResponse: MessageFns<StreamImagesResponse> = {
-  encode(message: StreamImagesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const StreamImagesResponse = {
+  encode(message: StreamImagesResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.images) {
-      Image.encode(v!, writer.uint32(10).fork()).join();
+      Image.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): StreamImagesResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseStreamImagesResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.images.push(Image.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): StreamImagesResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseStreamImagesResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.images.push(Image.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<StreamImagesResponse>): StreamImagesResponse {
@@ -16581,10 +14326,10 @@ function createBaseImageStatusRequest(): ImageStatusRequest {
   return { image: undefined, verbose: false };
 }
 
-export const ImageStatusRequest: MessageFns<ImageStatusRequest> = {
-  encode(message: ImageStatusRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ImageStatusRequest = {
+  encode(message: ImageStatusRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.image !== undefined) {
-      ImageSpec.encode(message.image, writer.uint32(10).fork()).join();
+      ImageSpec.encode(message.image, writer.uint32(10).fork()).ldelim();
     }
     if (message.verbose !== false) {
       writer.uint32(16).bool(message.verbose);
@@ -16592,45 +14337,34 @@ export const ImageStatusRequest: MessageFns<ImageStatusRequest> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ImageStatusRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseImageStatusRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.image = ImageSpec.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ImageStatusRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseImageStatusRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.verbose = reader.bool();
-            continue;
+          message.image = ImageSpec.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.verbose = reader.bool();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ImageStatusRequest>): ImageStatusRequest {
@@ -16650,59 +14384,48 @@ function createBaseImageStatusResponse(): ImageStatusResponse {
   return { image: undefined, info: {} };
 }
 
-export const ImageStatusResponse: MessageFns<ImageStatusResponse> = {
-  encode(message: ImageStatusResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ImageStatusResponse = {
+  encode(message: ImageStatusResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.image !== undefined) {
-      Image.encode(message.image, writer.uint32(10).fork()).join();
+      Image.encode(message.image, writer.uint32(10).fork()).ldelim();
     }
-    globalThis.Object.entries(message.info).forEach(([key, value]: [string, string]) => {
-      ImageStatusResponse_InfoEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).join();
+    Object.entries(message.info).forEach(([key, value]) => {
+      ImageStatusResponse_InfoEntry.encode({ key: key as any, value }, writer.uint32(18).fork()).ldelim();
     });
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ImageStatusResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseImageStatusResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.image = Image.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ImageStatusResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseImageStatusResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            const entry2 = ImageStatusResponse_InfoEntry.decode(reader, reader.uint32());
-            if (entry2.value !== undefined) {
-              message.info[entry2.key] = entry2.value;
-            }
-            continue;
+          message.image = Image.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          const entry2 = ImageStatusResponse_InfoEntry.decode(reader, reader.uint32());
+          if (entry2.value !== undefined) {
+            message.info[entry2.key] = entry2.value;
+          }
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ImageStatusResponse>): ImageStatusResponse {
@@ -16711,15 +14434,12 @@ export const ImageStatusResponse: MessageFns<ImageStatusResponse> = {
   fromPartial(object: DeepPartial<ImageStatusResponse>): ImageStatusResponse {
     const message = createBaseImageStatusResponse() as any;
     message.image = (object.image !== undefined && object.image !== null) ? Image.fromPartial(object.image) : undefined;
-    message.info = (globalThis.Object.entries(object.info ?? {}) as [string, string][]).reduce(
-      (acc: { [key: string]: string }, [key, value]: [string, string]) => {
-        if (value !== undefined) {
-          acc[key] = globalThis.String(value);
-        }
-        return acc;
-      },
-      {},
-    );
+    message.info = Object.entries(object.info ?? {}).reduce<{ [key: string]: string }>((acc, [key, value]) => {
+      if (value !== undefined) {
+        acc[key] = globalThis.String(value);
+      }
+      return acc;
+    }, {});
     return message;
   },
 };
@@ -16728,8 +14448,8 @@ function createBaseImageStatusResponse_InfoEntry(): ImageStatusResponse_InfoEntr
   return { key: "", value: "" };
 }
 
-export const ImageStatusResponse_InfoEntry: MessageFns<ImageStatusResponse_InfoEntry> = {
-  encode(message: ImageStatusResponse_InfoEntry, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ImageStatusResponse_InfoEntry = {
+  encode(message: ImageStatusResponse_InfoEntry, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.key !== "") {
       writer.uint32(10).string(message.key);
     }
@@ -16739,45 +14459,34 @@ export const ImageStatusResponse_InfoEntry: MessageFns<ImageStatusResponse_InfoE
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ImageStatusResponse_InfoEntry {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseImageStatusResponse_InfoEntry() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.key = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ImageStatusResponse_InfoEntry {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseImageStatusResponse_InfoEntry() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.string();
-            continue;
+          message.key = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ImageStatusResponse_InfoEntry>): ImageStatusResponse_InfoEntry {
@@ -16795,67 +14504,55 @@ function createBasePullImageRequest(): PullImageRequest {
   return { image: undefined, auth: undefined, sandboxConfig: undefined };
 }
 
-export const PullImageRequest: MessageFns<PullImageRequest> = {
-  encode(message: PullImageRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PullImageRequest = {
+  encode(message: PullImageRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.image !== undefined) {
-      ImageSpec.encode(message.image, writer.uint32(10).fork()).join();
+      ImageSpec.encode(message.image, writer.uint32(10).fork()).ldelim();
     }
     if (message.auth !== undefined) {
-      AuthConfig.encode(message.auth, writer.uint32(18).fork()).join();
+      AuthConfig.encode(message.auth, writer.uint32(18).fork()).ldelim();
     }
     if (message.sandboxConfig !== undefined) {
-      PodSandboxConfig.encode(message.sandboxConfig, writer.uint32(26).fork()).join();
+      PodSandboxConfig.encode(message.sandboxConfig, writer.uint32(26).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PullImageRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePullImageRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.image = ImageSpec.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PullImageRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePullImageRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.auth = AuthConfig.decode(reader, reader.uint32());
-            continue;
+          message.image = ImageSpec.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.sandboxConfig = PodSandboxConfig.decode(reader, reader.uint32());
-            continue;
+          message.auth = AuthConfig.decode(reader, reader.uint32());
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.sandboxConfig = PodSandboxConfig.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PullImageRequest>): PullImageRequest {
@@ -16880,8 +14577,8 @@ function createBaseAuthConfig(): AuthConfig {
   return { username: "", password: "", auth: "", serverAddress: "", identityToken: "", registryToken: "" };
 }
 
-export const AuthConfig: MessageFns<AuthConfig> = {
-  encode(message: AuthConfig, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const AuthConfig = {
+  encode(message: AuthConfig, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.username !== "") {
       writer.uint32(10).string(message.username);
     }
@@ -16903,77 +14600,62 @@ export const AuthConfig: MessageFns<AuthConfig> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): AuthConfig {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAuthConfig() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.username = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): AuthConfig {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAuthConfig() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.password = reader.string();
-            continue;
+          message.username = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.auth = reader.string();
-            continue;
+          message.password = reader.string();
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.serverAddress = reader.string();
-            continue;
+          message.auth = reader.string();
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.identityToken = reader.string();
-            continue;
+          message.serverAddress = reader.string();
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-          case 6: {
-            if (tag !== 50) {
-              break;
-            }
 
-            message.registryToken = reader.string();
-            continue;
+          message.identityToken = reader.string();
+          continue;
+        case 6:
+          if (tag !== 50) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.registryToken = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<AuthConfig>): AuthConfig {
@@ -16995,45 +14677,35 @@ function createBasePullImageResponse(): PullImageResponse {
   return { imageRef: "" };
 }
 
-export const PullImageResponse: MessageFns<PullImageResponse> = {
-  encode(message: PullImageResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const PullImageResponse = {
+  encode(message: PullImageResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.imageRef !== "") {
       writer.uint32(10).string(message.imageRef);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): PullImageResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBasePullImageResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.imageRef = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): PullImageResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBasePullImageResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.imageRef = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<PullImageResponse>): PullImageResponse {
@@ -17050,45 +14722,35 @@ function createBaseRemoveImageRequest(): RemoveImageRequest {
   return { image: undefined };
 }
 
-export const RemoveImageRequest: MessageFns<RemoveImageRequest> = {
-  encode(message: RemoveImageRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RemoveImageRequest = {
+  encode(message: RemoveImageRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.image !== undefined) {
-      ImageSpec.encode(message.image, writer.uint32(10).fork()).join();
+      ImageSpec.encode(message.image, writer.uint32(10).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RemoveImageRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRemoveImageRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.image = ImageSpec.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): RemoveImageRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRemoveImageRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.image = ImageSpec.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RemoveImageRequest>): RemoveImageRequest {
@@ -17107,34 +14769,25 @@ function createBaseRemoveImageResponse(): RemoveImageResponse {
   return {};
 }
 
-export const RemoveImageResponse: MessageFns<RemoveImageResponse> = {
-  encode(_: RemoveImageResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const RemoveImageResponse = {
+  encode(_: RemoveImageResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): RemoveImageResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseRemoveImageResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): RemoveImageResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseRemoveImageResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<RemoveImageResponse>): RemoveImageResponse {
@@ -17150,34 +14803,25 @@ function createBaseImageFsInfoRequest(): ImageFsInfoRequest {
   return {};
 }
 
-export const ImageFsInfoRequest: MessageFns<ImageFsInfoRequest> = {
-  encode(_: ImageFsInfoRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ImageFsInfoRequest = {
+  encode(_: ImageFsInfoRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ImageFsInfoRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseImageFsInfoRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+  decode(input: _m0.Reader | Uint8Array, length?: number): ImageFsInfoRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseImageFsInfoRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ImageFsInfoRequest>): ImageFsInfoRequest {
@@ -17193,56 +14837,45 @@ function createBaseImageFsInfoResponse(): ImageFsInfoResponse {
   return { imageFilesystems: [], containerFilesystems: [] };
 }
 
-export const ImageFsInfoResponse: MessageFns<ImageFsInfoResponse> = {
-  encode(message: ImageFsInfoResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ImageFsInfoResponse = {
+  encode(message: ImageFsInfoResponse, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.imageFilesystems) {
-      FilesystemUsage.encode(v!, writer.uint32(10).fork()).join();
+      FilesystemUsage.encode(v!, writer.uint32(10).fork()).ldelim();
     }
     for (const v of message.containerFilesystems) {
-      FilesystemUsage.encode(v!, writer.uint32(18).fork()).join();
+      FilesystemUsage.encode(v!, writer.uint32(18).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ImageFsInfoResponse {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseImageFsInfoResponse() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.imageFilesystems.push(FilesystemUsage.decode(reader, reader.uint32()));
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ImageFsInfoResponse {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseImageFsInfoResponse() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.containerFilesystems.push(FilesystemUsage.decode(reader, reader.uint32()));
-            continue;
+          message.imageFilesystems.push(FilesystemUsage.decode(reader, reader.uint32()));
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containerFilesystems.push(FilesystemUsage.decode(reader, reader.uint32()));
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ImageFsInfoResponse>): ImageFsInfoResponse {
@@ -17258,15 +14891,8 @@ export const ImageFsInfoResponse: MessageFns<ImageFsInfoResponse> = {
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | bigint | undefined;
 
-type DeepPartial<T> = T extends bigint ? string | number | bigint
-  : T extends Builtin ? T : T extends globalThis.Array<infer U> ? globalThis.Array<DeepPartial<U>>
+type DeepPartial<T> = T extends Builtin ? T
+  : T extends globalThis.Array<infer U> ? globalThis.Array<DeepPartial<U>>
   : T extends ReadonlyArray<infer U> ? ReadonlyArray<DeepPartial<U>>
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-interface MessageFns<T> {
-  encode(message: T, writer?: BinaryWriter): BinaryWriter;
-  decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create(base?: DeepPartial<T>): T;
-  fromPartial(object: DeepPartial<T>): T;
-}

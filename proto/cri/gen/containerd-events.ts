@@ -2,7 +2,8 @@
 // source: containerd-events.proto
 
 /* eslint-disable */
-import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { type Long, longOf, longToBigint } from "../int64.ts";
+import _m0 from "protobufjs/minimal";
 
 /**
  * The part of containerd's own event service that tells what CRI's GetContainerEvents tells, for containerd before 1.7.
@@ -87,45 +88,35 @@ function createBaseSubscribeRequest(): SubscribeRequest {
   return { filters: [] };
 }
 
-export const SubscribeRequest: MessageFns<SubscribeRequest> = {
-  encode(message: SubscribeRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const SubscribeRequest = {
+  encode(message: SubscribeRequest, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     for (const v of message.filters) {
       writer.uint32(10).string(v!);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): SubscribeRequest {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseSubscribeRequest() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.filters.push(reader.string());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): SubscribeRequest {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseSubscribeRequest() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.filters.push(reader.string());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<SubscribeRequest>): SubscribeRequest {
@@ -142,10 +133,10 @@ function createBaseEnvelope(): Envelope {
   return { timestamp: undefined, namespace: "", topic: "", event: undefined };
 }
 
-export const Envelope: MessageFns<Envelope> = {
-  encode(message: Envelope, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Envelope = {
+  encode(message: Envelope, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.timestamp !== undefined) {
-      Timestamp.encode(message.timestamp, writer.uint32(10).fork()).join();
+      Timestamp.encode(message.timestamp, writer.uint32(10).fork()).ldelim();
     }
     if (message.namespace !== "") {
       writer.uint32(18).string(message.namespace);
@@ -154,66 +145,53 @@ export const Envelope: MessageFns<Envelope> = {
       writer.uint32(26).string(message.topic);
     }
     if (message.event !== undefined) {
-      Any.encode(message.event, writer.uint32(34).fork()).join();
+      Any.encode(message.event, writer.uint32(34).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Envelope {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseEnvelope() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.timestamp = Timestamp.decode(reader, reader.uint32());
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Envelope {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseEnvelope() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.namespace = reader.string();
-            continue;
+          message.timestamp = Timestamp.decode(reader, reader.uint32());
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 26) {
-              break;
-            }
 
-            message.topic = reader.string();
-            continue;
+          message.namespace = reader.string();
+          continue;
+        case 3:
+          if (tag !== 26) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.event = Any.decode(reader, reader.uint32());
-            continue;
+          message.topic = reader.string();
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.event = Any.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Envelope>): Envelope {
@@ -235,13 +213,13 @@ function createBaseTimestamp(): Timestamp {
   return { seconds: 0n, nanos: 0 };
 }
 
-export const Timestamp: MessageFns<Timestamp> = {
-  encode(message: Timestamp, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Timestamp = {
+  encode(message: Timestamp, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.seconds !== 0n) {
       if (BigInt.asIntN(64, message.seconds) !== message.seconds) {
         throw new globalThis.Error("value provided for field message.seconds of type int64 too large");
       }
-      writer.uint32(8).int64(message.seconds);
+      writer.uint32(8).int64(longOf(message.seconds));
     }
     if (message.nanos !== 0) {
       writer.uint32(16).int32(message.nanos);
@@ -249,45 +227,34 @@ export const Timestamp: MessageFns<Timestamp> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Timestamp {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseTimestamp() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 8) {
-              break;
-            }
-
-            message.seconds = reader.int64() as bigint;
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Timestamp {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseTimestamp() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 8) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.nanos = reader.int32();
-            continue;
+          message.seconds = longToBigint(reader.int64() as Long);
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.nanos = reader.int32();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Timestamp>): Timestamp {
@@ -295,7 +262,7 @@ export const Timestamp: MessageFns<Timestamp> = {
   },
   fromPartial(object: DeepPartial<Timestamp>): Timestamp {
     const message = createBaseTimestamp() as any;
-    message.seconds = (object.seconds !== undefined && object.seconds !== null) ? BigInt(object.seconds) : 0n;
+    message.seconds = object.seconds ?? 0n;
     message.nanos = object.nanos ?? 0;
     return message;
   },
@@ -305,8 +272,8 @@ function createBaseAny(): Any {
   return { typeUrl: "", value: new Uint8Array(0) };
 }
 
-export const Any: MessageFns<Any> = {
-  encode(message: Any, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const Any = {
+  encode(message: Any, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.typeUrl !== "") {
       writer.uint32(10).string(message.typeUrl);
     }
@@ -316,45 +283,34 @@ export const Any: MessageFns<Any> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): Any {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseAny() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.typeUrl = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): Any {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseAny() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.value = reader.bytes();
-            continue;
+          message.typeUrl = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.value = reader.bytes();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<Any>): Any {
@@ -372,8 +328,8 @@ function createBaseTaskCreate(): TaskCreate {
   return { containerId: "", pid: 0 };
 }
 
-export const TaskCreate: MessageFns<TaskCreate> = {
-  encode(message: TaskCreate, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const TaskCreate = {
+  encode(message: TaskCreate, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
@@ -383,45 +339,34 @@ export const TaskCreate: MessageFns<TaskCreate> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): TaskCreate {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseTaskCreate() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): TaskCreate {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseTaskCreate() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 6: {
-            if (tag !== 48) {
-              break;
-            }
 
-            message.pid = reader.uint32();
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 6:
+          if (tag !== 48) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.pid = reader.uint32();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<TaskCreate>): TaskCreate {
@@ -439,8 +384,8 @@ function createBaseTaskStart(): TaskStart {
   return { containerId: "", pid: 0 };
 }
 
-export const TaskStart: MessageFns<TaskStart> = {
-  encode(message: TaskStart, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const TaskStart = {
+  encode(message: TaskStart, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
@@ -450,45 +395,34 @@ export const TaskStart: MessageFns<TaskStart> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): TaskStart {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseTaskStart() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): TaskStart {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseTaskStart() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.pid = reader.uint32();
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.pid = reader.uint32();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<TaskStart>): TaskStart {
@@ -506,8 +440,8 @@ function createBaseTaskExit(): TaskExit {
   return { containerId: "", id: "", pid: 0, exitStatus: 0, exitedAt: undefined };
 }
 
-export const TaskExit: MessageFns<TaskExit> = {
-  encode(message: TaskExit, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const TaskExit = {
+  encode(message: TaskExit, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
@@ -521,74 +455,60 @@ export const TaskExit: MessageFns<TaskExit> = {
       writer.uint32(32).uint32(message.exitStatus);
     }
     if (message.exitedAt !== undefined) {
-      Timestamp.encode(message.exitedAt, writer.uint32(42).fork()).join();
+      Timestamp.encode(message.exitedAt, writer.uint32(42).fork()).ldelim();
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): TaskExit {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseTaskExit() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): TaskExit {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseTaskExit() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.id = reader.string();
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.pid = reader.uint32();
-            continue;
+          message.id = reader.string();
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 32) {
-              break;
-            }
 
-            message.exitStatus = reader.uint32();
-            continue;
+          message.pid = reader.uint32();
+          continue;
+        case 4:
+          if (tag !== 32) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.exitedAt = Timestamp.decode(reader, reader.uint32());
-            continue;
+          message.exitStatus = reader.uint32();
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.exitedAt = Timestamp.decode(reader, reader.uint32());
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<TaskExit>): TaskExit {
@@ -611,8 +531,8 @@ function createBaseTaskDelete(): TaskDelete {
   return { containerId: "", pid: 0, exitStatus: 0, exitedAt: undefined, id: "" };
 }
 
-export const TaskDelete: MessageFns<TaskDelete> = {
-  encode(message: TaskDelete, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const TaskDelete = {
+  encode(message: TaskDelete, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
@@ -623,7 +543,7 @@ export const TaskDelete: MessageFns<TaskDelete> = {
       writer.uint32(24).uint32(message.exitStatus);
     }
     if (message.exitedAt !== undefined) {
-      Timestamp.encode(message.exitedAt, writer.uint32(34).fork()).join();
+      Timestamp.encode(message.exitedAt, writer.uint32(34).fork()).ldelim();
     }
     if (message.id !== "") {
       writer.uint32(42).string(message.id);
@@ -631,69 +551,55 @@ export const TaskDelete: MessageFns<TaskDelete> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): TaskDelete {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseTaskDelete() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): TaskDelete {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseTaskDelete() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 16) {
-              break;
-            }
 
-            message.pid = reader.uint32();
-            continue;
+          message.containerId = reader.string();
+          continue;
+        case 2:
+          if (tag !== 16) {
+            break;
           }
-          case 3: {
-            if (tag !== 24) {
-              break;
-            }
 
-            message.exitStatus = reader.uint32();
-            continue;
+          message.pid = reader.uint32();
+          continue;
+        case 3:
+          if (tag !== 24) {
+            break;
           }
-          case 4: {
-            if (tag !== 34) {
-              break;
-            }
 
-            message.exitedAt = Timestamp.decode(reader, reader.uint32());
-            continue;
+          message.exitStatus = reader.uint32();
+          continue;
+        case 4:
+          if (tag !== 34) {
+            break;
           }
-          case 5: {
-            if (tag !== 42) {
-              break;
-            }
 
-            message.id = reader.string();
-            continue;
+          message.exitedAt = Timestamp.decode(reader, reader.uint32());
+          continue;
+        case 5:
+          if (tag !== 42) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.id = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<TaskDelete>): TaskDelete {
@@ -716,45 +622,35 @@ function createBaseTaskOOM(): TaskOOM {
   return { containerId: "" };
 }
 
-export const TaskOOM: MessageFns<TaskOOM> = {
-  encode(message: TaskOOM, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const TaskOOM = {
+  encode(message: TaskOOM, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.containerId !== "") {
       writer.uint32(10).string(message.containerId);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): TaskOOM {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseTaskOOM() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.containerId = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): TaskOOM {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseTaskOOM() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.containerId = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<TaskOOM>): TaskOOM {
@@ -771,8 +667,8 @@ function createBaseContainerCreate(): ContainerCreate {
   return { id: "", image: "" };
 }
 
-export const ContainerCreate: MessageFns<ContainerCreate> = {
-  encode(message: ContainerCreate, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerCreate = {
+  encode(message: ContainerCreate, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
@@ -782,45 +678,34 @@ export const ContainerCreate: MessageFns<ContainerCreate> = {
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerCreate {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerCreate() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerCreate {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerCreate() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-          case 2: {
-            if (tag !== 18) {
-              break;
-            }
 
-            message.image = reader.string();
-            continue;
+          message.id = reader.string();
+          continue;
+        case 2:
+          if (tag !== 18) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.image = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerCreate>): ContainerCreate {
@@ -838,45 +723,35 @@ function createBaseContainerDelete(): ContainerDelete {
   return { id: "" };
 }
 
-export const ContainerDelete: MessageFns<ContainerDelete> = {
-  encode(message: ContainerDelete, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+export const ContainerDelete = {
+  encode(message: ContainerDelete, writer: _m0.Writer = _m0.Writer.create()): _m0.Writer {
     if (message.id !== "") {
       writer.uint32(10).string(message.id);
     }
     return writer;
   },
 
-  decode(input: BinaryReader | Uint8Array, length?: number): ContainerDelete {
-    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
-    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
-    if (previousRecursionDepth >= 100) {
-      throw new globalThis.Error("protobuf decode recursion limit exceeded");
-    }
-    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
-    try {
-      const end = length === undefined ? reader.len : reader.pos + length;
-      const message = createBaseContainerDelete() as any;
-      while (reader.pos < end) {
-        const tag = reader.uint32();
-        switch (tag >>> 3) {
-          case 1: {
-            if (tag !== 10) {
-              break;
-            }
-
-            message.id = reader.string();
-            continue;
+  decode(input: _m0.Reader | Uint8Array, length?: number): ContainerDelete {
+    const reader = input instanceof _m0.Reader ? input : _m0.Reader.create(input);
+    let end = length === undefined ? reader.len : reader.pos + length;
+    const message = createBaseContainerDelete() as any;
+    while (reader.pos < end) {
+      const tag = reader.uint32();
+      switch (tag >>> 3) {
+        case 1:
+          if (tag !== 10) {
+            break;
           }
-        }
-        if ((tag & 7) === 4 || tag === 0) {
-          break;
-        }
-        reader.skip(tag & 7);
+
+          message.id = reader.string();
+          continue;
       }
-      return message;
-    } finally {
-      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+      if ((tag & 7) === 4 || tag === 0) {
+        break;
+      }
+      reader.skipType(tag & 7);
     }
+    return message;
   },
 
   create(base?: DeepPartial<ContainerDelete>): ContainerDelete {
@@ -891,15 +766,8 @@ export const ContainerDelete: MessageFns<ContainerDelete> = {
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | bigint | undefined;
 
-type DeepPartial<T> = T extends bigint ? string | number | bigint
-  : T extends Builtin ? T : T extends globalThis.Array<infer U> ? globalThis.Array<DeepPartial<U>>
+type DeepPartial<T> = T extends Builtin ? T
+  : T extends globalThis.Array<infer U> ? globalThis.Array<DeepPartial<U>>
   : T extends ReadonlyArray<infer U> ? ReadonlyArray<DeepPartial<U>>
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-interface MessageFns<T> {
-  encode(message: T, writer?: BinaryWriter): BinaryWriter;
-  decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create(base?: DeepPartial<T>): T;
-  fromPartial(object: DeepPartial<T>): T;
-}

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { describeFieldError } from "../validation/field-error.ts";
-import { readTold } from "./lenient-decode.ts";
+import { decodeLenient } from "./lenient-decode.ts";
 
 const pod = (spec: object, more: object = {}) => ({
   metadata: { name: "web", uid: "u", namespace: "shop" },
@@ -8,25 +8,27 @@ const pod = (spec: object, more: object = {}) => ({
   ...more,
 });
 
-test("what is as the API says is given back as it is, with all that this release does not know", () => {
-  const told = pod({ restartPolicy: "Sometimes", quantum: [null], overhead: { cpu: "250m" } }, { aura: null });
-  expect(readTold("Pod", told).object as unknown).toBe(told);
+test("decodeLenient returns a valid object itself, with its unknown fields and enumeration values", () => {
+  const received = pod({ restartPolicy: "Sometimes", quantum: [null], overhead: { cpu: "250m" } }, { aura: null });
+  expect(decodeLenient("Pod", received).object as unknown).toBe(received);
 });
 
-test("null stands for what is not given, a required field that is not given is empty, and a quantity may be a number", () => {
-  const told = pod({ containers: [{ name: "a", ports: null, env: [{ value: "b" }] }], overhead: { cpu: 1 } });
-  expect(readTold("Pod", told).object as unknown).toEqual(
+test("null is removed, an unset required field becomes empty, and a quantity may be a number", () => {
+  const received = pod({ containers: [{ name: "a", ports: null, env: [{ value: "b" }] }], overhead: { cpu: 1 } });
+  expect(decodeLenient("Pod", received).object as unknown).toEqual(
     pod({ containers: [{ name: "a", env: [{ name: "", value: "b" }] }], overhead: { cpu: "1" } }),
   );
 });
 
-test("a pod of a newer API server keeps the fields beside what has to change", () => {
-  const told = pod({ volumes: [{ name: "v", holographic: { size: 1 }, emptyDir: null }] });
-  expect(readTold("Pod", told).object?.spec.volumes as unknown).toEqual([{ name: "v", holographic: { size: 1 } }]);
+test("decodeLenient keeps unknown fields when it changes others", () => {
+  const received = pod({ volumes: [{ name: "v", holographic: { size: 1 }, emptyDir: null }] });
+  expect(decodeLenient("Pod", received).object?.spec.volumes as unknown).toEqual([
+    { name: "v", holographic: { size: 1 } },
+  ]);
 });
 
-describe("the first thing that cannot be read is told", () => {
-  const rows: readonly (readonly [kind: "Node" | "Pod", told: unknown, problem: string])[] = [
+describe("decodeLenient reports the first invalid field:", () => {
+  const rows: readonly (readonly [kind: "Node" | "Pod", reported: unknown, problem: string])[] = [
     ["Pod", 5, "Invalid type: got 5, expected object"],
     ["Pod", pod({ containers: [null] }), "spec.containers[0]: Invalid type: got null, expected object"],
     ["Pod", pod({ initContainers: {} }), "spec.initContainers: Invalid type: got object, expected array"],
@@ -47,9 +49,9 @@ describe("the first thing that cannot be read is told", () => {
     ["Node", { metadata: {}, spec: { taints: [{}, 5] } }, "spec.taints[1]: Invalid type: got 5, expected object"],
     ["Node", { metadata: { labels: 5 }, spec: {} }, "metadata.labels: Invalid type: got 5, expected object"],
   ];
-  for (const [kind, told, problem] of rows)
+  for (const [kind, received, problem] of rows)
     test(`${kind}: ${problem}`, () => {
-      const read = readTold(kind, told);
-      expect(read.problem && describeFieldError(read.problem)).toBe(problem);
+      const decoded = decodeLenient(kind, received);
+      expect(decoded.problem && describeFieldError(decoded.problem)).toBe(problem);
     });
 });

@@ -1,21 +1,21 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { oddJson, oddPod } from "../../../test/fakes/arbitrary-json.ts";
+import { arbitraryJson, mutatedPod } from "../../../test/fakes/arbitrary-json.ts";
 import goldenErrors from "../../../test/golden/pod-errors.json" with { type: "json" };
 import { defaultPod } from "../defaults/pod.ts";
 import { staticPod } from "../static-pod.ts";
 import { staticPodReferences } from "../static-pod-references.ts";
 import { describeFieldError } from "../validation/field-error.ts";
 import { validatePod } from "../validation/pod.ts";
-import { checkPodShape } from "./strict-decode.ts";
+import { decodeStrict } from "./strict-decode.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const timeoutMs = 5_000 + numRuns;
-const refused = (goldenErrors as readonly { name: string; pod: unknown; message?: string }[]).filter(
+const rejected = (goldenErrors as readonly { name: string; pod: unknown; message?: string }[]).filter(
   ({ message }) => message,
 );
 
-/** What the API server refuses when it reads the pod, and what we say to it. */
+/** Manifests that the API server cannot decode, and Berth's errors. The names are those of the golden file. */
 const messages: Readonly<Record<string, readonly string[]>> = {
   "quantities that are none": [
     'spec.containers[0].resources.limits[cpu]: Invalid value: "lots": it does not begin with a number',
@@ -41,21 +41,21 @@ const messages: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-describe("what the API server cannot read is refused with field and reason", () => {
-  for (const { name, pod } of refused)
+describe("decodeStrict rejects what the API server cannot decode, with field and reason:", () => {
+  for (const { name, pod } of rejected)
     test(name, () => {
-      expect(checkPodShape(pod).errors?.map(describeFieldError)).toEqual([...(messages[name] ?? [])]);
+      expect(decodeStrict(pod).errors?.map(describeFieldError)).toEqual([...(messages[name] ?? [])]);
     });
 });
 
-describe("what is no object is no pod", () => {
+describe("decodeStrict rejects a value that is not an object:", () => {
   for (const value of [null, undefined, 1, "pod", [], true])
     test(JSON.stringify(value) ?? "undefined", () => {
-      expect(checkPodShape(value).errors?.[0]?.message).toStartWith("Invalid type: got ");
+      expect(decodeStrict(value).errors?.[0]?.message).toStartWith("Invalid type: got ");
     });
 });
 
-test("null stands for what is not given, and a number for a quantity", () => {
+test("null means unset, and a quantity may be a number", () => {
   const pod = {
     apiVersion: "v1",
     kind: "Pod",
@@ -63,55 +63,58 @@ test("null stands for what is not given, and a number for a quantity", () => {
     spec: { containers: [{ name: "main", env: null, resources: { limits: { cpu: 0.5 } } }], volumes: null },
     status: { phase: "Lost", anything: 1 },
   };
-  expect(checkPodShape(pod).pod as unknown).toEqual({
+  expect(decodeStrict(pod).pod as unknown).toEqual({
     ...pod,
     metadata: { name: "web" },
     spec: { containers: [{ name: "main", resources: { limits: { cpu: "0.5" } } }] },
   });
 });
 
-test("required fields that are not given are empty, so that every later step finds them", () => {
+test("unset required fields become empty", () => {
   const pod = {
     apiVersion: "v1",
     kind: "Pod",
     spec: { containers: [{ livenessProbe: { httpGet: {} } }], volumes: [{}] },
   };
-  expect(checkPodShape(pod).pod as unknown).toEqual({
+  expect(decodeStrict(pod).pod as unknown).toEqual({
     ...pod,
     metadata: {},
     spec: { containers: [{ name: "", livenessProbe: { httpGet: { port: 0 } } }], volumes: [{ name: "" }] },
   });
-  expect(checkPodShape({ apiVersion: "v1", kind: "Pod" }).pod?.spec.containers).toEqual([]);
+  expect(decodeStrict({ apiVersion: "v1", kind: "Pod" }).pod?.spec.containers).toEqual([]);
 });
 
-test("keys that JavaScript means something by are unknown fields and plain labels", () => {
+test("keys such as __proto__ are unknown fields or ordinary labels", () => {
   const pod = JSON.parse(
     '{"apiVersion":"v1","kind":"Pod","constructor":{},"metadata":{"__proto__":{},"labels":{"__proto__":"a"}}}',
   );
-  expect(checkPodShape(pod).errors?.map(({ field }) => field)).toEqual(["constructor", "metadata.__proto__"]);
+  expect(decodeStrict(pod).errors?.map(({ field }) => field)).toEqual(["constructor", "metadata.__proto__"]);
 });
 
 test("a manifest with thousands of errors gets twenty messages", () => {
   const containers = Array.from({ length: 100_000 }, () => ({ nam: "a" }));
-  expect(checkPodShape({ apiVersion: "v1", kind: "Pod", spec: { containers } }).errors).toHaveLength(20);
+  expect(decodeStrict({ apiVersion: "v1", kind: "Pod", spec: { containers } }).errors).toHaveLength(20);
 });
 
 describe("for all JSON values", () => {
   test(
-    "a value is refused, or becomes a pod that every later step takes",
+    "decodeStrict returns errors or a pod that defaulting and validation accept",
     () => {
       fc.assert(
-        fc.property(fc.oneof({ weight: 9, arbitrary: oddPod }, { weight: 1, arbitrary: oddJson }), (value) => {
-          const { errors, pod } = checkPodShape(value);
-          if (errors !== undefined) {
-            expect(errors.length).toBeGreaterThan(0);
-            return;
-          }
-          const placed = staticPod(pod, { nodeName: "node", source: { kind: "file", path: "/a" } });
-          expect(validatePod(placed)).toBeArray();
-          expect(staticPodReferences(placed)).toBeArray();
-          expect(defaultPod(placed)).toEqual(placed);
-        }),
+        fc.property(
+          fc.oneof({ weight: 9, arbitrary: mutatedPod }, { weight: 1, arbitrary: arbitraryJson }),
+          (value) => {
+            const { errors, pod } = decodeStrict(value);
+            if (errors !== undefined) {
+              expect(errors.length).toBeGreaterThan(0);
+              return;
+            }
+            const placed = staticPod(pod, { nodeName: "node", source: { kind: "file", path: "/a" } });
+            expect(validatePod(placed)).toBeArray();
+            expect(staticPodReferences(placed)).toBeArray();
+            expect(defaultPod(placed)).toEqual(placed);
+          },
+        ),
         { numRuns },
       );
     },
@@ -119,9 +122,9 @@ describe("for all JSON values", () => {
   );
 });
 
-test("an object in the place of a quantity is a wrong type, whatever it says of itself", () => {
+test("an object in place of a quantity is a type error, whatever its toString returns", () => {
   const limits = { memory: { toString: {} } };
-  const { errors } = checkPodShape({
+  const { errors } = decodeStrict({
     apiVersion: "v1",
     kind: "Pod",
     spec: { containers: [{ name: "a", resources: { limits } }] },

@@ -16,7 +16,7 @@ import { defaultContainerResources } from "./resources.ts";
 
 type AnyContainer = Container | EphemeralContainer;
 
-/** A container with the defaults of the API. On the host's network, the ports of a container are the ports of the host. */
+/** Fills in the API's defaults of a container. Under hostNetwork, host ports default to the container's ports. */
 export function defaultContainer<Kind extends AnyContainer>(container: Kind, usesHostNetwork: boolean): Kind {
   const { env, lifecycle, livenessProbe, ports, readinessProbe, startupProbe } = container;
   return {
@@ -77,7 +77,7 @@ function defaultHook(hook: LifecycleHandler): LifecycleHandler {
   return { ...hook, ...(hook.httpGet && { httpGet: defaultHttpGet(hook.httpGet) }) };
 }
 
-/** Rule: SetDefaults_Probe; a number of zero is one that was not given. */
+/** Rule: SetDefaults_Probe. Zero means unset. */
 function defaultProbe(probe: Probe): Probe {
   const { grpc, httpGet } = probe;
   return {

@@ -6,11 +6,11 @@ import { defaultPod } from "./pod.ts";
 const rows = golden as unknown as readonly { readonly name: string; readonly pod: Pod; readonly spec: PodSpec }[];
 
 for (const { name, pod, spec } of rows)
-  test(`${name}: as the API server fills it in`, () => {
+  test(`defaultPod fills in ${name} like the API server`, () => {
     expect(defaultPod(pod).spec as unknown).toEqual(spec);
   });
 
-test("the pod that is given stays as it is", () => {
+test("defaultPod does not change its argument", () => {
   const pod: Pod = {
     metadata: { name: "web" },
     spec: { containers: [{ name: "main", ports: [{ containerPort: 80 }] }] },
@@ -20,6 +20,6 @@ test("the pod that is given stays as it is", () => {
   expect(pod).toEqual(before);
 });
 
-test("what has its defaults already stays as it is", () => {
+test("defaultPod is idempotent", () => {
   for (const { pod } of rows) expect(defaultPod(defaultPod(pod))).toEqual(defaultPod(pod));
 });

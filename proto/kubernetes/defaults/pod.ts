@@ -4,9 +4,9 @@ import { defaultPodResources, defaultResourceList } from "./resources.ts";
 import { defaultVolume } from "./volumes.ts";
 
 /**
- * A pod that no API server has seen, with the values an API server would have filled in, so that every pod has them
- * wherever it comes from. The pod's shape has been checked (checkPodShape); throws QuantityError when its quantities have
- * not. As in the API, an empty text and a zero stand for "not given" where they mean nothing. Rule: SetDefaults_Pod.
+ * Fills in the API server's defaults in a pod that did not come from one, so that all pods have them. The pod must have
+ * been decoded (decodeStrict); throws QuantityError for invalid quantities. As in the API, empty strings and zeros mean
+ * unset where they have no meaning of their own. Rule: SetDefaults_Pod.
  */
 export function defaultPod(pod: Pod): Pod {
   return { ...pod, spec: defaultPodSpec(pod.spec) };

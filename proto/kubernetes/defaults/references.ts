@@ -6,7 +6,7 @@ export function defaultFieldRef(selector: ObjectFieldSelector): ObjectFieldSelec
   return { ...selector, apiVersion: selector.apiVersion || "v1" };
 }
 
-/** A divisor of zero is the API's way to write "none". */
+/** The API represents an unset divisor as zero. */
 export function defaultResourceFieldRef(selector: ResourceFieldSelector): ResourceFieldSelector {
   return { ...selector, divisor: formatQuantity(parseQuantity(selector.divisor ?? "0")) };
 }

@@ -10,11 +10,11 @@ import { defaultImagePullPolicy } from "./containers.ts";
 import { defaultFieldRef, defaultResourceFieldRef } from "./references.ts";
 import { defaultResourceList } from "./resources.ts";
 
-/** `rw-r--r--`: the mode of the files of a volume that is made from API objects. */
+/** `rw-r--r--`: the default file mode of volumes with API objects. */
 const defaultMode = 0o644;
 const tokenLifetimeSeconds = 3600;
 
-/** A volume with the defaults of the API; one without a source is an emptyDir. Rule: SetDefaults_Volume and its kin. */
+/** Fills in the API's defaults of a volume. A volume without a source is an emptyDir. Rule: SetDefaults_Volume. */
 export function defaultVolume(volume: Volume): Volume {
   if (Object.keys(volume).every((key) => key === "name")) return { ...volume, emptyDir: {} };
   const { configMap, downwardAPI, emptyDir, ephemeral, hostPath, image, projected, secret } = volume;
@@ -42,7 +42,7 @@ export function defaultVolume(volume: Volume): Volume {
   };
 }
 
-/** Volumes of storage systems that have defaults of their own. */
+/** Defaults of the volumes of single storage systems. */
 function defaultForeignVolume({ azureDisk, iscsi, rbd, scaleIO }: Volume): Partial<Volume> {
   return {
     ...(azureDisk && {

@@ -1,6 +1,6 @@
-/** The OpenAPI 3 schemas that a Kubernetes API server serves, reduced to what types are made of. */
+/** The OpenAPI 3 schemas of a Kubernetes API server, reduced to the parts that types are generated from. */
 export interface ApiDocument {
-  /** The release of the API server that the document was taken from, such as `v1.36.3`. */
+  /** The release that the document was taken from, such as `v1.36.3`. */
   readonly version: string;
   readonly schemas: Readonly<Record<string, ApiSchema>>;
 }
@@ -20,22 +20,22 @@ export interface ApiSchema {
   readonly properties?: Readonly<Record<string, ApiSchema>>;
   readonly items?: ApiSchema;
   readonly additionalProperties?: ApiSchema;
-  /** Present on the kinds themselves: an object with `apiVersion` and `kind`. */
+  /** Set for top-level kinds, which have `apiVersion` and `kind`. */
   readonly kinds?: readonly ApiKind[];
 }
 
-/** Two API groups use the same name for different things; the name that the agent meets more often stays short. */
-const clashes: Readonly<Record<string, string>> = {
+/** Two API groups use the same name for different types. The type that the agent uses more keeps the short name. */
+const nameClashes: Readonly<Record<string, string>> = {
   "io.k8s.api.core.v1.ResourceClaim": "ContainerResourceClaim",
   "io.k8s.api.storage.v1.TokenRequest": "CSITokenRequest",
 };
 
 /** `io.k8s.api.core.v1.PodSpec` → `PodSpec`. */
 export function shortName(schemaName: string): string {
-  return clashes[schemaName] ?? schemaName.slice(schemaName.lastIndexOf(".") + 1);
+  return nameClashes[schemaName] ?? schemaName.slice(schemaName.lastIndexOf(".") + 1);
 }
 
-/** Every schema under its short name, in the order of the names. Throws when two schemas would share one. */
+/** All schemas by short name, sorted. Throws when two schemas have the same short name. */
 export function schemasByShortName(document: ApiDocument): readonly (readonly [string, ApiSchema])[] {
   const owners = new Map<string, string>();
   for (const name of Object.keys(document.schemas)) {
@@ -49,12 +49,12 @@ export function schemasByShortName(document: ApiDocument): readonly (readonly [s
 }
 
 /**
- * Fields of a kind that the document calls optional, since a client may leave them out when it sends the object, but that
- * every object has that an API server sends.
+ * Fields of a kind that are optional in the document, because a client may omit them in requests, but present in every
+ * response.
  */
-const alwaysThere: readonly string[] = ["metadata", "spec"];
+const alwaysPresent: readonly string[] = ["metadata", "spec"];
 
-/** The properties that an object has in any case. */
+/** The properties that every object of the schema has. */
 export function requiredProperties(schema: ApiSchema): ReadonlySet<string> {
-  return new Set([...(schema.required ?? []), ...(schema.kinds === undefined ? [] : alwaysThere)]);
+  return new Set([...(schema.required ?? []), ...(schema.kinds === undefined ? [] : alwaysPresent)]);
 }

@@ -1,16 +1,16 @@
 /**
  * A string with a known set of values.
  *
- * `closed`: the API server of this release refuses everything else, so the type is the bare union and a `switch` over it
- * can be checked for completeness. `open`: others add values of their own (condition types, reasons), or every release
- * does; the known ones are named for completion, any string is allowed.
+ * `closed`: the API server of this release rejects other values, so the type is the bare union and a `switch` over it
+ * can be checked for completeness. `open`: other components or later releases add values (condition types, reasons), so
+ * the known ones are listed for completion and any string is allowed.
  */
 export interface EnumType {
   readonly openness: "closed" | "open";
   readonly values: readonly string[];
 }
 
-/** Names for the enumerations. A field is written `Schema.property`; enumerations of the document need no values here. */
+/** Names for the enumerations by `Schema.property`. Enumerations of the document need no values here. */
 export const enumNames: Readonly<Record<string, string>> = {
   "AppArmorProfile.type": "AppArmorProfileType",
   "CSIDriverSpec.fsGroupPolicy": "FSGroupPolicy",
@@ -80,7 +80,7 @@ export const enumNames: Readonly<Record<string, string>> = {
   "WatchEvent.type": "WatchEventType",
 };
 
-/** Enumerations that the API documents in words, and those of the document that others extend. */
+/** Enumerations that the API only documents in prose, and those of the document that others extend. */
 const enumTypes: Readonly<Record<string, EnumType>> = {
   CertificateSigningRequestConditionType: { openness: "closed", values: ["Approved", "Denied", "Failed"] },
   ConditionStatus: { openness: "closed", values: ["False", "True", "Unknown"] },
@@ -123,7 +123,7 @@ const enumTypes: Readonly<Record<string, EnumType>> = {
   WatchEventType: { openness: "closed", values: ["ADDED", "BOOKMARK", "DELETED", "ERROR", "MODIFIED"] },
 };
 
-/** The enumeration of a field, with its name; undefined for a field that takes any text. */
+/** The named enumeration of a field; undefined for a free string. */
 export function enumOf(
   field: string,
   documented: readonly string[] | undefined,

@@ -1,29 +1,29 @@
 import { type ApiDocument, type ApiSchema, requiredProperties, schemasByShortName, shortName } from "./document.ts";
 import { enumOf } from "./enums.ts";
 
-/** Of use to nobody here, whatever stands there. */
-const untyped: readonly string[] = ["ObjectMeta.managedFields"];
+/** Fields that the agent does not use, whatever their value. */
+const unusedFields: readonly string[] = ["ObjectMeta.managedFields"];
 
-/** Schemas that are checked by a rule of their own. */
-const values: readonly string[] = ["IntOrString", "MicroTime", "Quantity", "RawExtension", "Time"];
+/** Schemas with their own parser. */
+const scalarSchemas: readonly string[] = ["IntOrString", "MicroTime", "Quantity", "RawExtension", "Time"];
 
 /**
- * The module with the table of every field that a Pod or a Node may have, and its type: `string`, `int32`, `Container`,
- * `[]Container`, `{}string`, with `!` behind it where the field is required. It is what checkPodShape and readTold need of the document,
+ * Renders the module with the type of every field of a Pod or a Node: `string`, `int32`, `Container`, `[]Container`,
+ * `{}string`, followed by `!` for a required field. decodeStrict and decodeLenient need only this part of the document,
  * in a tenth of the memory.
  */
-export function renderShape(document: ApiDocument): string {
+export function renderShapes(document: ApiDocument): string {
   const schemas = new Map(schemasByShortName(document));
   const lines = new Map<string, string>();
   const enums = new Map<string, readonly string[]>();
-  const wanted = ["Pod", "Node"];
-  for (let name = wanted.pop(); name !== undefined; name = wanted.pop()) {
+  const pending = ["Pod", "Node"];
+  for (let name = pending.pop(); name !== undefined; name = pending.pop()) {
     const schema = schemas.get(name);
-    if (schema === undefined || lines.has(name) || values.includes(name)) continue;
+    if (schema === undefined || lines.has(name) || scalarSchemas.includes(name)) continue;
     const required = requiredProperties(schema);
     const fields = Object.entries(schema.properties ?? {}).map(([property, field]) => {
-      const type = untyped.includes(`${name}.${property}`) ? "any" : typeCode(`${name}.${property}`, field, enums);
-      wanted.push(type.replace(/^(\[\]|\{\})*/, ""));
+      const type = unusedFields.includes(`${name}.${property}`) ? "any" : typeCode(`${name}.${property}`, field, enums);
+      pending.push(type.replace(/^(\[\]|\{\})*/, ""));
       return `${property}: ${JSON.stringify(required.has(property) ? `${type}!` : type)}`;
     });
     lines.set(name, `  ${name}: { ${fields.join(", ")} },\n`);
@@ -45,7 +45,7 @@ function sortedLines(lines: ReadonlyMap<string, string>): string {
   return sorted.map(([, line]) => line).join("");
 }
 
-/** How pod-shape.ts writes a type; a closed enumeration is noted in `enums`. */
+/** Encodes a type for the table, and adds a closed enumeration to `enums`. */
 function typeCode(field: string, schema: ApiSchema, enums: Map<string, readonly string[]>): string {
   if (schema.ref !== undefined) return shortName(schema.ref);
   if (schema.items !== undefined) return `[]${typeCode(field, schema.items, enums)}`;

@@ -9,7 +9,7 @@ import { validateContainerResources } from "./resources.ts";
 import { validateContainerSecurity } from "./security.ts";
 
 const probes = ["livenessProbe", "readinessProbe", "startupProbe"] as const;
-const mostRules = 20;
+const MAX_RESTART_RULES = 20;
 
 /** Rule: validateContainers and validateInitContainers. */
 export function validateContainers(spec: PodSpec): FieldErrors {
@@ -22,13 +22,13 @@ export function validateContainers(spec: PodSpec): FieldErrors {
     ...errorIf(spec.containers.length === 0, () => required("spec.containers")),
     ...forEach("spec.containers", spec.containers, (path, container) => [
       ...validateContainer(path, container, spec),
-      ...validateLongRunning(path, container, spec),
+      ...validateProbesAndLifecycle(path, container, spec),
     ]),
     ...forEach("spec.initContainers", initContainers, (path, container) => [
       ...validateContainer(path, container, spec),
       ...(container.restartPolicy === "Always"
-        ? validateLongRunning(path, container, spec)
-        : refuseLongRunning(path, container)),
+        ? validateProbesAndLifecycle(path, container, spec)
+        : forbidProbesAndLifecycle(path, container)),
       ...checkHostPorts([[path, container]]),
     ]),
     ...checkUnique(names),
@@ -36,7 +36,7 @@ export function validateContainers(spec: PodSpec): FieldErrors {
   ];
 }
 
-/** What holds for every container. */
+/** The checks of every container. */
 function validateContainer(path: string, container: Container, spec: PodSpec): FieldErrors {
   const image = container.image ?? "";
   return [
@@ -56,15 +56,15 @@ function validateContainer(path: string, container: Container, spec: PodSpec): F
   ];
 }
 
-/** Probes and hooks: what runs to its end has none. */
-function validateLongRunning(path: string, container: Container, spec: PodSpec): FieldErrors {
+/** Probes and hooks are forbidden for init containers that run to completion. */
+function validateProbesAndLifecycle(path: string, container: Container, spec: PodSpec): FieldErrors {
   return [
     ...validateLifecycle(`${path}.lifecycle`, container.lifecycle, spec),
     ...probes.flatMap((kind) => validateProbe(`${path}.${kind}`, kind, container[kind])),
   ];
 }
 
-function refuseLongRunning(path: string, container: Container): FieldErrors {
+function forbidProbesAndLifecycle(path: string, container: Container): FieldErrors {
   return (["lifecycle", ...probes] as const).flatMap((field) =>
     errorIf(container[field], () =>
       forbidden(`${path}.${field}`, "may not be set for init containers without restartPolicy=Always"),
@@ -86,15 +86,15 @@ function validatePorts(field: string, ports: readonly ContainerPort[]): FieldErr
   ];
 }
 
-/** A port of the host is given once. */
+/** Host ports must be unique. */
 function checkHostPorts(containers: readonly (readonly [path: string, container: Container])[]): readonly FieldError[] {
-  const taken = new Set<string>();
+  const usedPorts = new Set<string>();
   return containers.flatMap(([path, { ports }]) =>
     forEach(`${path}.ports`, ports, (field, { hostIP = "", hostPort, protocol = "TCP" }) => {
       const address = `${protocol}/${hostIP}/${hostPort}`;
       if (!hostPort) return [];
-      if (taken.has(address)) return [duplicate(`${field}.hostPort`, address)];
-      taken.add(address);
+      if (usedPorts.has(address)) return [duplicate(`${field}.hostPort`, address)];
+      usedPorts.add(address);
       return [];
     }),
   );
@@ -119,8 +119,8 @@ function validateRestartRules(path: string, { restartPolicy, restartPolicyRules 
     ...errorIf(restartPolicyRules.length > 0 && !restartPolicy, () =>
       required(`${path}.restartPolicy`, "must specify restartPolicy when restart rules are used"),
     ),
-    ...errorIf(restartPolicyRules.length > mostRules, () =>
-      tooMany(`${path}.restartPolicyRules`, restartPolicyRules.length, mostRules),
+    ...errorIf(restartPolicyRules.length > MAX_RESTART_RULES, () =>
+      tooMany(`${path}.restartPolicyRules`, restartPolicyRules.length, MAX_RESTART_RULES),
     ),
     ...forEach(`${path}.restartPolicyRules`, restartPolicyRules, (field, { exitCodes }) => [
       ...errorIf(!exitCodes, () => required(`${field}.exitCodes`, "must be specified")),

@@ -13,7 +13,7 @@ import {
   checkDataKey,
   checkEnvName,
   checkLabel,
-  checkNoBacksteps,
+  checkNoDotDot,
   checkOptional,
   checkQualifiedName,
   checkRequired,
@@ -83,7 +83,7 @@ function validateFileKeyRef(
   return [
     ...checkRequired(`${path}.key`, selector.key, checkEnvName),
     ...checkRequired(field, selector.volumeName, checkLabel),
-    ...checkRequired(`${path}.path`, selector.path, checkNoBacksteps),
+    ...checkRequired(`${path}.path`, selector.path, checkNoDotDot),
     ...errorIf(volume === undefined, () => notFound(field, selector.volumeName)),
     ...errorIf(volume && !volume.emptyDir, () =>
       invalid(field, selector.volumeName, "referenced volume must be of type emptyDir"),

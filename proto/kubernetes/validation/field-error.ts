@@ -11,12 +11,12 @@ export type FieldErrorReason =
   | "FieldValueTypeInvalid"
   | "FieldUnknown";
 
-/** One thing that is wrong with an object, shaped like the causes of a Status. */
+/** One error in an object, in the form of a cause in a Status. */
 export interface FieldError {
-  /** Where: `spec.containers[0].name`, or empty for the object itself. */
+  /** The path of the field, `spec.containers[0].name`; empty for the object itself. */
   readonly field: string;
   readonly reason: FieldErrorReason;
-  /** What: `Required value`, `Invalid value: "X": must be …`. */
+  /** `Required value`, `Invalid value: "X": must be …`. */
   readonly message: string;
 }
 
@@ -25,12 +25,12 @@ export function describeFieldError({ field, message }: FieldError): string {
   return field === "" ? message : `${shorten(field)}: ${message}`;
 }
 
-/** Nothing is there: `Required value`, with `detail` behind it. */
+/** `Required value`, followed by `detail`. */
 export function required(field: string, detail?: string): FieldError {
   return { field, reason: "FieldValueRequired", message: withDetail("Required value", detail) };
 }
 
-/** `Invalid value: "X": …`: `detail` says what would be right. */
+/** `Invalid value: "X": …`; `detail` states what is valid. */
 export function invalid(field: string, value: string | number, detail: string): FieldError {
   return { field, reason: "FieldValueInvalid", message: `Invalid value: ${quote(value)}: ${detail}` };
 }
@@ -45,37 +45,37 @@ export function unsupported(field: string, value: string, supported: readonly st
   };
 }
 
-/** `Not found: "X"`: nothing else in the object has that name. */
+/** `Not found: "X"`: the object has no other entry of that name. */
 export function notFound(field: string, value: string): FieldError {
   return { field, reason: "FieldValueNotFound", message: `Not found: ${quote(value)}` };
 }
 
-/** `Duplicate value: "X"`: something before it has it too. */
+/** `Duplicate value: "X"`: an earlier entry has the same value. */
 export function duplicate(field: string, value: string | number): FieldError {
   return { field, reason: "FieldValueDuplicate", message: `Duplicate value: ${quote(value)}` };
 }
 
-/** `Forbidden: …`: the field may not be set here, and `detail` says why. */
+/** `Forbidden: …`: the field must not be set; `detail` states why. */
 export function forbidden(field: string, detail: string): FieldError {
   return { field, reason: "FieldValueForbidden", message: `Forbidden: ${detail}` };
 }
 
-/** `Too long: …`: the text has more than `longest` bytes. */
-export function tooLong(field: string, longest: number): FieldError {
-  return { field, reason: "FieldValueTooLong", message: `Too long: may not be more than ${longest} bytes` };
+/** `Too long: …`: the value has more than `longest` bytes. */
+export function tooLong(field: string, maxBytes: number): FieldError {
+  return { field, reason: "FieldValueTooLong", message: `Too long: may not be more than ${maxBytes} bytes` };
 }
 
-/** `Too many: …`: the list has `count` items, and `most` are allowed. */
-export function tooMany(field: string, count: number, most: number): FieldError {
-  return { field, reason: "FieldValueTooMany", message: `Too many: ${count}: must have at most ${most} items` };
+/** `Too many: …`: the list has `count` items; `most` are allowed. */
+export function tooMany(field: string, count: number, max: number): FieldError {
+  return { field, reason: "FieldValueTooMany", message: `Too many: ${count}: must have at most ${max} items` };
 }
 
-/** `Invalid type: …`: `detail` says what was found, and what was expected. */
+/** `Invalid type: …`; `detail` states the found and the expected type. */
 export function wrongType(field: string, detail: string): FieldError {
   return { field, reason: "FieldValueTypeInvalid", message: `Invalid type: ${detail}` };
 }
 
-/** `Unknown field`, with the name that may have been meant. */
+/** `Unknown field`, with a suggestion. */
 export function unknownField(field: string, suggestion: string | undefined): FieldError {
   const detail = suggestion === undefined ? undefined : `did you mean ${JSON.stringify(suggestion)}?`;
   return { field, reason: "FieldUnknown", message: withDetail("Unknown field", detail) };
@@ -85,7 +85,7 @@ function withDetail(message: string, detail: string | undefined): string {
   return detail === undefined ? message : `${message}: ${detail}`;
 }
 
-/** A manifest may hold megabytes; a message shows how a value begins. */
+/** Values may be megabytes long; messages show their beginning. */
 function quote(value: string | number): string {
   return JSON.stringify(typeof value === "string" ? shorten(value) : value);
 }

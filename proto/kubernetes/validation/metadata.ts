@@ -4,7 +4,7 @@ import { errorIf, type FieldErrors } from "./checks.ts";
 import { type FieldError, required, tooLong } from "./field-error.ts";
 import { checkLabel, checkLabelValue, checkOptional, checkQualifiedName, checkSubdomain } from "./names.ts";
 
-const mostAnnotationBytes = 256 * 1024;
+const MAX_ANNOTATION_BYTES = 256 * 1024;
 
 /** Rule: apimachinery, ValidateObjectMeta. */
 export function validateMetadata(metadata: ObjectMeta): FieldErrors {
@@ -18,7 +18,7 @@ export function validateMetadata(metadata: ObjectMeta): FieldErrors {
   ];
 }
 
-/** Keys and values of labels, or of a selector's `matchLabels`; each error names `field`. */
+/** Checks the keys and values of labels, or of a selector's `matchLabels`; each error names `field`. */
 export function validateLabels(field: string, labels: Readonly<Record<string, string>>): FieldErrors {
   return Object.entries(labels).flatMap(([key, value]) => [
     ...checkQualifiedName(field, key),
@@ -34,7 +34,7 @@ function validateAnnotations(annotations: Readonly<Record<string, string>>): rea
   );
   return [
     ...Object.keys(annotations).flatMap((key) => checkQualifiedName(field, key.toLowerCase())),
-    ...errorIf(bytes > mostAnnotationBytes, () => tooLong(field, mostAnnotationBytes)),
+    ...errorIf(bytes > MAX_ANNOTATION_BYTES, () => tooLong(field, MAX_ANNOTATION_BYTES)),
   ];
 }
 

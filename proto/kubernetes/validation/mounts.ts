@@ -1,7 +1,7 @@
 import type { Container, EphemeralContainer, PodSpec, Volume, VolumeMount } from "../gen/types.ts";
 import { errorIf, type FieldErrors, forEach } from "./checks.ts";
 import { forbidden, invalid, notFound } from "./field-error.ts";
-import { checkDescendingPath, checkNoBacksteps, checkOptional, checkRequired } from "./names.ts";
+import { checkDescendingPath, checkNoDotDot, checkOptional, checkRequired } from "./names.ts";
 
 type AnyContainer = Container | EphemeralContainer;
 
@@ -77,7 +77,7 @@ function validateDevices(
           "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode",
         ),
       ),
-      ...checkRequired(`${path}.devicePath`, devicePath, checkNoBacksteps),
+      ...checkRequired(`${path}.devicePath`, devicePath, checkNoDotDot),
       ...errorIf(volumeDevices.findIndex((other) => other.devicePath === devicePath) < index, () =>
         invalid(`${path}.devicePath`, devicePath, "must be unique"),
       ),

@@ -14,7 +14,7 @@ const subdomainRule =
 const qualifiedRule =
   "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character";
 
-/** Checks `value`, which may be a part of the `shown` text that the user wrote. */
+/** Checks `value`, which may be a part of the user's text `shown`. */
 function checkText(
   field: string,
   value: string,
@@ -37,12 +37,12 @@ export function checkSubdomain(field: string, value: string): FieldErrors {
   return checkText(field, value, 253, subdomain, subdomainRule);
 }
 
-/** A search domain of a resolver, where `_` is common and a closing dot is allowed. */
+/** A resolver's search domain, which may contain `_` and end in a dot. */
 export function checkSearchDomain(field: string, value: string): FieldErrors {
   return value === "." ? [] : checkText(field, value.replace(/\.$/, ""), 253, searchDomain, subdomainRule);
 }
 
-/** A name that has to be given. */
+/** A required name. */
 export function checkRequired(
   field: string,
   value: string | undefined,
@@ -51,7 +51,7 @@ export function checkRequired(
   return value ? check(field, value) : [required(field)];
 }
 
-/** A name that need not be given. */
+/** An optional name. */
 export function checkOptional(
   field: string,
   value: string | undefined,
@@ -90,17 +90,17 @@ export function checkPortName(field: string, value: string): FieldErrors {
   ];
 }
 
-/** A port that can be connected to: 1 to 65535. */
+/** A port number from 1 to 65535. */
 export function checkPortNumber(field: string, value: number): FieldErrors {
   return checkRange(field, value, 1, 65_535);
 }
 
-/** A port by its number, or by the name of one of the container's ports. */
+/** A port number, or the name of one of the container's ports. */
 export function checkPort(field: string, value: IntOrString): FieldErrors {
   return typeof value === "number" ? checkPortNumber(field, value) : checkPortName(field, value);
 }
 
-/** Any printable ASCII but `=`: environment variables are less strict since Kubernetes 1.34. */
+/** Any printable ASCII except `=`; Kubernetes relaxed the rule for environment variables in 1.34. */
 export function checkEnvName(field: string, value: string): FieldErrors {
   const isPrintable = /^[ -<>-~]+$/.test(value);
   return errorIf(!isPrintable, () =>
@@ -118,15 +118,15 @@ export function checkDataKey(field: string, value: string): FieldErrors {
   ];
 }
 
-/** A file below a folder: not absolute, without a way up. */
+/** A relative path that does not lead out of its directory. */
 export function checkDescendingPath(field: string, value: string): FieldErrors {
   return [
     ...errorIf(value.startsWith("/"), () => invalid(field, value, "must be a relative path")),
-    ...checkNoBacksteps(field, value),
+    ...checkNoDotDot(field, value),
   ];
 }
 
-/** As checkDescendingPath; names that begin with `..` belong to the volume itself. */
+/** Like checkDescendingPath. In addition, names that begin with `..` are reserved for the volume itself. */
 export function checkLocalPath(field: string, value: string): FieldErrors {
   const isReserved = value.startsWith("..") && !value.split("/").includes("..");
   return [
@@ -135,19 +135,19 @@ export function checkLocalPath(field: string, value: string): FieldErrors {
   ];
 }
 
-/** A path of which no part is `..`. */
-export function checkNoBacksteps(field: string, value: string): FieldErrors {
+/** A path without a `..` component. */
+export function checkNoDotDot(field: string, value: string): FieldErrors {
   return errorIf(value.split("/").includes(".."), () => invalid(field, value, "must not contain '..'"));
 }
 
 const ipv4 = /^(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)(\.(25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)){3}$/;
 
-/** True for an IP address of either family. */
+/** Whether the text is an IP address of either family. */
 export function isIp(value: string): boolean {
   return ipv4.test(value) || isIpv6(value);
 }
 
-/** An IP address of either family, in the words of the API server. */
+/** An IP address of either family, with the API server's message. */
 export function checkIp(field: string, value: string): FieldErrors {
   return errorIf(!isIp(value), () =>
     invalid(field, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"),

@@ -13,12 +13,12 @@ import {
 } from "./names.ts";
 import { validatePodResources } from "./resources.ts";
 
-const mostNameservers = 3;
-const mostSearches = 32;
-const mostSearchCharacters = 2048;
-const longestHostname = 64;
+const MAX_NAMESERVERS = 3;
+const MAX_SEARCHES = 32;
+const MAX_SEARCH_CHARS = 2048;
+const MAX_HOSTNAME_LENGTH = 64;
 
-/** The fields of the spec that stand for themselves. Rule: ValidatePodSpec. */
+/** The fields of the spec that do not depend on containers or volumes. Rule: ValidatePodSpec. */
 export function validatePodSpec(spec: PodSpec): FieldErrors {
   return [
     ...validateNames(spec),
@@ -57,7 +57,7 @@ function validateNames(spec: PodSpec): FieldErrors {
   ];
 }
 
-/** On the host's network, a port of the container is that port of the host. */
+/** Under hostNetwork, the host port equals the container port. */
 function validateHostNetwork({ containers, hostNetwork }: PodSpec): FieldErrors {
   if (hostNetwork !== true) return [];
   return containers.flatMap(({ ports }, index) =>
@@ -84,11 +84,11 @@ function validateDnsConfig({ nameservers = [], options, searches = [] }: PodDNSC
   const text = searches.join(" ");
   const tooMuch = (field: string, what: string) => invalid(`${path}.${field}`, "", `must not have more than ${what}`);
   return [
-    ...errorIf(nameservers.length > mostNameservers, () => tooMuch("nameservers", `${mostNameservers} nameservers`)),
+    ...errorIf(nameservers.length > MAX_NAMESERVERS, () => tooMuch("nameservers", `${MAX_NAMESERVERS} nameservers`)),
     ...forEach(`${path}.nameservers`, nameservers, checkIp),
-    ...errorIf(searches.length > mostSearches, () => tooMuch("searches", `${mostSearches} search paths`)),
-    ...errorIf(text.length > mostSearchCharacters, () =>
-      tooMuch("searches", `${mostSearchCharacters} characters (including spaces) in the search list`),
+    ...errorIf(searches.length > MAX_SEARCHES, () => tooMuch("searches", `${MAX_SEARCHES} search paths`)),
+    ...errorIf(text.length > MAX_SEARCH_CHARS, () =>
+      tooMuch("searches", `${MAX_SEARCH_CHARS} characters (including spaces) in the search list`),
     ),
     ...forEach(`${path}.searches`, searches, checkSearchDomain),
     ...forEach(`${path}.options`, options, (field, { name }) =>
@@ -103,8 +103,8 @@ function validateHostname({ hostNetwork, hostnameOverride, setHostnameAsFQDN }: 
   return [
     ...errorIf(setHostnameAsFQDN, () => forbidden(field, "may not be specified when setHostnameAsFQDN is true")),
     ...errorIf(hostNetwork, () => forbidden(field, "may not be specified when hostNetwork is true")),
-    ...errorIf(hostnameOverride.length > longestHostname, () =>
-      invalid(field, hostnameOverride, `must be no more than ${longestHostname} bytes`),
+    ...errorIf(hostnameOverride.length > MAX_HOSTNAME_LENGTH, () =>
+      invalid(field, hostnameOverride, `must be no more than ${MAX_HOSTNAME_LENGTH} bytes`),
     ),
     ...checkSubdomain(field, hostnameOverride),
   ];

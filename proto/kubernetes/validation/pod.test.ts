@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import goldenDefaults from "../../../test/golden/pod-defaults.json" with { type: "json" };
 import goldenErrors from "../../../test/golden/pod-errors.json" with { type: "json" };
-import { checkPodShape } from "../decode/strict-decode.ts";
+import { decodeStrict } from "../decode/strict-decode.ts";
 import { defaultPod } from "../defaults/pod.ts";
 import { describeFieldError, type FieldError } from "./field-error.ts";
 import { validatePod } from "./pod.ts";
@@ -14,34 +14,34 @@ interface GoldenRow {
 }
 
 function errorsOf(value: unknown): readonly FieldError[] {
-  const shape = checkPodShape(value);
+  const shape = decodeStrict(value);
   return shape.errors ?? validatePod(defaultPod(shape.pod));
 }
 
-/** What is wrong and where, without the words; the API server repeats itself at times. */
+/** Field and reason of each error, without messages and duplicates: the API server reports some errors twice. */
 function summary(errors: readonly { readonly field: string; readonly reason: string }[]): readonly string[] {
   return [...new Set(errors.map(({ field, reason }) => `${field} ${reason.replace("FieldValue", "")}`))].sort();
 }
 
-/** Where we differ from the API server, on purpose. */
+/** Deliberate differences from the API server. */
 const differences: Readonly<Record<string, readonly string[]>> = {
-  // It does not look at the address.
+  // The API server does not check the address.
   "a host IP that is none": ["spec.containers[0].ports[0].hostIP Invalid"],
-  // It takes a negative grace for one second.
+  // The API server treats a negative grace period as one second.
   "a negative grace": ["spec.terminationGracePeriodSeconds Invalid"],
-  // It leaves the medium to the node.
+  // The API server leaves the medium to the node.
   "a medium that is none": ["spec.volumes[0].emptyDir.medium NotSupported"],
-  // It drops the field, whose feature gate is off.
+  // The API server drops the field, whose feature gate is off.
   "a stop signal without an operating system": ["spec.containers[0].lifecycle.stopSignal Forbidden"],
-  // It names the list; we name the mount.
+  // The API server names the list; Berth names the mount.
   "a mount that needs privileges": ["spec.containers[0].volumeMounts[0].mountPropagation Forbidden"],
-  // It names the list here too.
+  // The API server names the list here too.
   "mounts at odd paths": [
     "spec.containers[0].volumeMounts[3].subPath Invalid",
     "spec.containers[0].volumeMounts[4].subPathExpr Invalid",
     "spec.containers[0].volumeMounts[5].subPathExpr Invalid",
   ],
-  // It calls a field that it does not know at all invalid; we list those that may be used.
+  // The API server calls an unknown field invalid; Berth lists the supported ones.
   "environment from unknown fields": [
     "spec.containers[0].env[0].valueFrom.fieldRef.fieldPath NotSupported",
     "spec.containers[0].env[1].valueFrom.fieldRef.fieldPath Required",
@@ -49,7 +49,7 @@ const differences: Readonly<Record<string, readonly string[]>> = {
     "spec.containers[0].env[3].valueFrom.resourceFieldRef.resource NotSupported",
     "spec.containers[0].env[4].valueFrom.resourceFieldRef.divisor Invalid",
   ],
-  // Enumerated texts belong to the shape, which is checked first; we name the entry of the list.
+  // Enumerations are checked earlier, when the pod is decoded; Berth names the entry of the list.
   "unknown texts where few are allowed": [
     "spec.containers[0].imagePullPolicy NotSupported",
     "spec.containers[0].ports[0].protocol NotSupported",
@@ -70,14 +70,14 @@ const differences: Readonly<Record<string, readonly string[]>> = {
   ],
 };
 
-describe("a wrong pod is refused where and why the API server refuses it", () => {
+describe("validatePod rejects an invalid pod with the API server's field and reason:", () => {
   const rows = (goldenErrors as readonly GoldenRow[]).filter(({ accepted, causes }) => accepted || causes);
   for (const { name, pod, causes } of rows)
     test(name, () => {
       expect(summary(errorsOf(pod))).toEqual(differences[name] ?? summary(causes ?? []));
     });
 
-  test("every difference is one: the API server says something else", () => {
+  test("every listed difference is a difference", () => {
     for (const [name, ours] of Object.entries(differences)) {
       const row = rows.find((candidate) => candidate.name === name);
       expect(summary(row?.causes ?? [])).not.toEqual([...ours]);
@@ -86,14 +86,14 @@ describe("a wrong pod is refused where and why the API server refuses it", () =>
   });
 });
 
-describe("a pod that the API server takes is taken", () => {
+describe("validatePod accepts a pod that the API server accepts:", () => {
   for (const { name, pod } of goldenDefaults)
     test(name, () => {
       expect(errorsOf(pod).map(describeFieldError)).toEqual([]);
     });
 });
 
-describe("an error is a sentence that says what would be right", () => {
+describe("an error states what is valid:", () => {
   const web = (spec: object): unknown => ({ apiVersion: "v1", kind: "Pod", metadata: { name: "web" }, spec });
   const main = { name: "main", image: "busybox:1" };
   const rows: readonly (readonly [message: string, pod: unknown])[] = [

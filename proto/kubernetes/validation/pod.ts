@@ -7,12 +7,12 @@ import { validatePodSecurity } from "./security.ts";
 import { validateVolumes } from "./volumes.ts";
 
 /**
- * Everything that is wrong with a pod that no API server has seen; empty when nothing is. The pod has the right shape
- * (checkPodShape) and its defaults (defaultPod or staticPod).
+ * Validates a pod that did not come from an API server. Returns all errors; empty for a valid pod. The pod must have
+ * been decoded (decodeStrict) and defaulted (defaultPod or staticPod).
  *
- * The fields and reasons are the API server's. Not checked, since they do not reach a container of this node: affinity,
- * topology spread, scheduling and resource claims, Windows options, and what single storage systems ask of their volumes.
- * Rule: core validation, ValidatePodCreate.
+ * Fields and reasons are the API server's. Not checked, since they affect no container of this node: affinity, topology
+ * spread, scheduling and resource claims, Windows options, and the requirements of single storage systems. Rule: core
+ * validation, ValidatePodCreate.
  */
 export function validatePod(pod: Pod): readonly FieldError[] {
   return [

@@ -1,5 +1,6 @@
 import type { ResourceRequirements } from "../gen/types.ts";
-import { compareQuantities, formatQuantity, parseQuantity, type Quantity, toScaled } from "../quantity.ts";
+import { compareQuantities, formatQuantity, type ParsedQuantity, parseQuantity, toScaled } from "../quantity.ts";
+import { HUGE_PAGES_PREFIX, isHugePages, isNativeResource } from "../resource-list.ts";
 import { errorIf, type FieldErrors } from "./checks.ts";
 import { type FieldError, forbidden, invalid, required, unsupported } from "./field-error.ts";
 import { checkQualifiedName } from "./names.ts";
@@ -7,15 +8,10 @@ import { checkQualifiedName } from "./names.ts";
 const standard = ["cpu", "memory", "ephemeral-storage"];
 const podLevel = ["cpu", "memory"];
 const zero = parseQuantity("0");
-const isHugePages = (name: string) => name.startsWith("hugepages-");
 
-function isNative(name: string): boolean {
-  return !name.includes("/") || name.includes("kubernetes.io/");
-}
-
-/** Resources whose requests may be less than their limits; the others are handed out whole. */
+/** Resources whose requests may be less than their limits. All others cannot be overcommitted. */
 function allowsOvercommit(name: string): boolean {
-  return isNative(name) && !isHugePages(name);
+  return isNativeResource(name) && !isHugePages(name);
 }
 
 /** Rule: ValidateContainerResourceRequirements. */
@@ -23,7 +19,7 @@ export function validateContainerResources(path: string, resources: ResourceRequ
   return validateResources(path, resources, checkContainerResourceName);
 }
 
-/** The resources of the pod as a whole. Rule: validatePodResources. */
+/** Pod-level resources. Rule: validatePodResources. */
 export function validatePodResources(path: string, resources: ResourceRequirements | undefined): FieldErrors {
   return [
     ...errorIf(resources?.claims, () =>
@@ -62,10 +58,10 @@ function validateList(field: string, list: Readonly<Record<string, string>>, che
   ]);
 }
 
-function validateAmount(field: string, name: string, quantity: Quantity): readonly FieldError[] {
+function validateAmount(field: string, name: string, quantity: ParsedQuantity): readonly FieldError[] {
   const isNegative = compareQuantities(quantity, zero) < 0;
-  const isWhole = isNative(name) || quantity.exponent >= 0;
-  const pageSize = isHugePages(name) ? name.slice("hugepages-".length) : undefined;
+  const isWhole = isNativeResource(name) || quantity.exponent >= 0;
+  const pageSize = isHugePages(name) ? name.slice(HUGE_PAGES_PREFIX.length) : undefined;
   return [
     ...errorIf(isNegative, () => invalid(field, formatQuantity(quantity), "must be greater than or equal to 0")),
     ...errorIf(!isWhole, () => invalid(field, formatQuantity(quantity), "must be an integer")),
@@ -73,8 +69,8 @@ function validateAmount(field: string, name: string, quantity: Quantity): readon
   ];
 }
 
-/** A whole number of huge pages. */
-function checkPages(field: string, quantity: Quantity, pageSize: string): FieldErrors {
+/** The amount must be a multiple of the huge page size. */
+function checkPages(field: string, quantity: ParsedQuantity, pageSize: string): FieldErrors {
   if (!/^[1-9]\d{0,8}[KMGTPE]i$/.test(pageSize)) return [invalid(field, pageSize, "must be a size such as 2Mi")];
   const isDivisible = quantity.exponent >= 0 && toScaled(quantity, 0) % toScaled(parseQuantity(pageSize), 0) === 0n;
   return errorIf(!isDivisible, () =>
@@ -82,7 +78,12 @@ function checkPages(field: string, quantity: Quantity, pageSize: string): FieldE
   );
 }
 
-function compareWithLimit(path: string, name: string, request: Quantity, limitText: string | undefined): FieldErrors {
+function compareWithLimit(
+  path: string,
+  name: string,
+  request: ParsedQuantity,
+  limitText: string | undefined,
+): FieldErrors {
   if (limitText === undefined)
     return errorIf(!allowsOvercommit(name), () =>
       required(`${path}.limits`, "Limit must be set for non overcommitable resources"),
@@ -100,6 +101,6 @@ function checkContainerResourceName(field: string, name: string): FieldErrors {
   const isStandard = standard.includes(name) || isHugePages(name);
   if (!name.includes("/"))
     return errorIf(!isStandard, () => invalid(field, name, "must be a standard resource for containers"));
-  const isExtended = isNative(name) || !name.startsWith("requests.");
+  const isExtended = isNativeResource(name) || !name.startsWith("requests.");
   return errorIf(!isExtended, () => invalid(field, name, "doesn't follow extended resource name standard"));
 }

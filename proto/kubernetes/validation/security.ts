@@ -3,7 +3,7 @@ import { checkRange, errorIf, type FieldErrors, forEach } from "./checks.ts";
 import { duplicate, type FieldError, forbidden, invalid, required } from "./field-error.ts";
 import { checkDescendingPath, checkRequired } from "./names.ts";
 
-const largestId = 2 ** 31 - 1;
+const MAX_ID = 2 ** 31 - 1;
 
 /** Rule: validatePodSpecSecurityContext and validateHostUsers. */
 export function validatePodSecurity(spec: PodSpec): FieldErrors {
@@ -12,10 +12,10 @@ export function validatePodSecurity(spec: PodSpec): FieldErrors {
     spec.securityContext ?? {};
   const isIsolated = spec.hostUsers === false;
   return [
-    ...checkRange(`${path}.fsGroup`, fsGroup, 0, largestId),
-    ...checkRange(`${path}.runAsUser`, runAsUser, 0, largestId),
-    ...checkRange(`${path}.runAsGroup`, runAsGroup, 0, largestId),
-    ...forEach(`${path}.supplementalGroups`, supplementalGroups, (field, id) => checkRange(field, id, 0, largestId)),
+    ...checkRange(`${path}.fsGroup`, fsGroup, 0, MAX_ID),
+    ...checkRange(`${path}.runAsUser`, runAsUser, 0, MAX_ID),
+    ...checkRange(`${path}.runAsGroup`, runAsGroup, 0, MAX_ID),
+    ...forEach(`${path}.supplementalGroups`, supplementalGroups, (field, id) => checkRange(field, id, 0, MAX_ID)),
     ...validateSysctls(`${path}.sysctls`, sysctls ?? [], spec),
     ...validateSeccomp(`${path}.seccompProfile`, seccompProfile),
     ...validateAppArmor(`${path}.appArmorProfile`, appArmorProfile),
@@ -45,8 +45,8 @@ export function validateContainerSecurity(
   const contradiction = (what: string) =>
     invalid(path, "", `cannot set \`allowPrivilegeEscalation\` to false and ${what}`);
   return [
-    ...checkRange(`${path}.runAsUser`, context.runAsUser, 0, largestId),
-    ...checkRange(`${path}.runAsGroup`, context.runAsGroup, 0, largestId),
+    ...checkRange(`${path}.runAsUser`, context.runAsUser, 0, MAX_ID),
+    ...checkRange(`${path}.runAsGroup`, context.runAsGroup, 0, MAX_ID),
     ...errorIf(isUnmasked, () =>
       invalid(`${path}.procMount`, "Unmasked", "`hostUsers` must be false to use `Unmasked`"),
     ),

@@ -3,14 +3,14 @@ import { compareQuantities, parseQuantity } from "../quantity.ts";
 import { checkAtMostOne, checkRange, checkUnique, errorIf, type FieldErrors, forEach } from "./checks.ts";
 import { validateFieldRef, validateResourceFieldRef } from "./environment.ts";
 import { type FieldError, forbidden, invalid, required, unsupported } from "./field-error.ts";
-import { checkLabel, checkLocalPath, checkNoBacksteps, checkRequired, checkSubdomain } from "./names.ts";
+import { checkLabel, checkLocalPath, checkNoDotDot, checkRequired, checkSubdomain } from "./names.ts";
 
 const zero = parseQuantity("0");
 const fileFields = ["metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"];
-const largestMode = 0o777;
+const MAX_MODE = 0o777;
 const tokenSeconds = { from: 600, to: 2 ** 32 };
 
-/** Names, and exactly one source each. Rule: ValidateVolumes, without the volumes of single storage systems. */
+/** Names, and exactly one source each. Rule: ValidateVolumes, except the volumes of single storage systems. */
 export function validateVolumes({ metadata, spec }: Pod): FieldErrors {
   const volumes = spec.volumes ?? [];
   return [
@@ -36,7 +36,7 @@ function validateSource(path: string, volume: Volume): FieldErrors {
       "volume type",
     ),
     ...validateEmptyDir(`${path}.emptyDir`, volume.emptyDir),
-    ...(hostPath ? checkRequired(`${path}.hostPath.path`, hostPath.path, checkNoBacksteps) : []),
+    ...(hostPath ? checkRequired(`${path}.hostPath.path`, hostPath.path, checkNoDotDot) : []),
     ...(persistentVolumeClaim
       ? checkRequired(`${path}.persistentVolumeClaim.claimName`, persistentVolumeClaim.claimName)
       : []),
@@ -76,7 +76,7 @@ function validateItems(field: string, items: readonly KeyToPath[] | undefined): 
   ]);
 }
 
-/** A file made of a field of the pod. */
+/** A file with a field of the pod (downward API). */
 function validateFile(path: string, file: DownwardAPIVolumeFile): FieldErrors {
   const { fieldRef, mode, resourceFieldRef } = file;
   const field = `${path}.resourceFieldRef`;
@@ -134,7 +134,7 @@ function validateProjectedTokens(
 }
 
 function checkMode(field: string, mode: number | undefined): readonly FieldError[] {
-  const isMode = mode === undefined || (mode >= 0 && mode <= largestMode);
+  const isMode = mode === undefined || (mode >= 0 && mode <= MAX_MODE);
   return errorIf(!isMode, () =>
     invalid(field, mode ?? 0, "must be a number between 0 and 0777 (octal), both inclusive"),
   );

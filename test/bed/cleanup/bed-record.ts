@@ -4,8 +4,8 @@ import { join, resolve } from "node:path";
 import { processStart } from "./processes.ts";
 
 /**
- * What must be known to remove a bed whose owner was killed: where it lives and what it is called in the kernel. Kept
- * below /run, which a reboot empties together with the kernel's state.
+ * The record that makes it possible to remove a test bed whose owner was killed: its folder and its names in the
+ * kernel. Stored below /run, which a reboot empties together with the kernel's state.
  */
 export interface BedRecord {
   readonly id: string;
@@ -13,13 +13,13 @@ export interface BedRecord {
   readonly bridge: string;
   readonly network: string;
   readonly subnet: string;
-  /** The process that made the bed, with its start time in clock ticks, since process ids are used again. */
+  /** The process that created the bed, with its start time in clock ticks, since the kernel reuses process ids. */
   readonly owner: { readonly pid: number; readonly start: string };
 }
 
-const recordsFolder = "/run/berth-bed";
+const recordsDir = "/run/berth-bed";
 
-/** The paths below a state folder. */
+/** The paths of a test bed below its state folder. */
 export function bedPaths(stateDir: string) {
   const home = join(stateDir, "containerd");
   return {
@@ -50,62 +50,62 @@ export function bedPaths(stateDir: string) {
 }
 
 /**
- * The record that a dead owner left of this state folder, to be cleaned before the folder is used again; undefined if
- * there is none. Throws if a living process holds the folder.
+ * Returns the record of this state folder if its owner has died, so that the caller can clean up before it uses the
+ * folder; undefined if there is none. Throws if a living process uses the folder.
  */
-export async function findAbandoned(folder: string): Promise<BedRecord | undefined> {
+export async function findAbandonedBed(folder: string): Promise<BedRecord | undefined> {
   const stateDir = resolve(folder);
   const record = (await listRecords()).find((other) => other.stateDir === stateDir);
-  if (record !== undefined && (await ownerLives(record)))
+  if (record !== undefined && (await isOwnerAlive(record)))
     throw new Error(
-      `${stateDir} is in use by process ${record.owner.pid}: end that by Ctrl-C where it runs, or use another clone`,
+      `${stateDir} is in use by process ${record.owner.pid}: stop that process with Ctrl-C, or use another clone`,
     );
   return record;
 }
 
-/** Claims a state folder for this process and picks its bridge and subnet. Throws if it is claimed already. */
-export async function claim(folder: string): Promise<BedRecord> {
+/** Claims a state folder for this process and picks its bridge and subnet. Throws if the folder is claimed already. */
+export async function claimStateDir(folder: string): Promise<BedRecord> {
   const stateDir = resolve(folder);
   const id = createHash("sha256").update(stateDir).digest("hex").slice(0, 8);
   const subnet = pickSubnet(id, new Set((await listRecords()).map((other) => other.subnet)));
   const owner = { pid: process.pid, start: (await processStart(process.pid)) ?? "" };
   const name = `berth-${id}`;
   const record = { id, stateDir, bridge: name, network: name, subnet, owner };
-  await mkdir(recordsFolder, { recursive: true, mode: 0o700 });
-  await writeFile(fileOf(record), JSON.stringify(record), { flag: "wx" });
+  await mkdir(recordsDir, { recursive: true, mode: 0o700 });
+  await writeFile(recordPath(record), JSON.stringify(record), { flag: "wx" });
   return record;
 }
 
-/** A /24 below 10.192.0.0/10 that follows from the bed's id, or the next one after it that nobody else took. */
-export function pickSubnet(id: string, taken: ReadonlySet<string>): string {
+/** Picks a /24 below 10.192.0.0/10 by the bed's id, or the next free one after it. */
+export function pickSubnet(id: string, used: ReadonlySet<string>): string {
   const first = Number.parseInt(id.slice(0, 4), 16) & 0x3fff;
   for (let step = 0; step < 0x4000; step++) {
     const at = (first + step) & 0x3fff;
     const subnet = `10.${192 + (at >> 8)}.${at & 255}.0/24`;
-    if (!taken.has(subnet)) return subnet;
+    if (!used.has(subnet)) return subnet;
   }
   throw new Error("no free subnet below 10.192.0.0/10");
 }
 
-/** All beds of this machine that have not been cleaned, whoever made them. */
+/** The records of all test beds of this machine, of any clone, that have not been cleaned up. */
 export async function listRecords(): Promise<readonly BedRecord[]> {
-  const names = await readdir(recordsFolder).catch(() => []);
-  const texts = await Promise.all(names.map((name) => readFile(join(recordsFolder, name), "utf8").catch(() => "")));
-  // A record that was being written when its owner died is empty: nothing had been started yet.
+  const names = await readdir(recordsDir).catch(() => []);
+  const texts = await Promise.all(names.map((name) => readFile(join(recordsDir, name), "utf8").catch(() => "")));
+  // A record is incomplete if its owner died while writing it: then nothing had been started yet.
   return texts.filter((text) => text.endsWith("}")).map((text) => JSON.parse(text) as BedRecord);
 }
 
-export async function ownerLives(record: BedRecord): Promise<boolean> {
+export async function isOwnerAlive(record: BedRecord): Promise<boolean> {
   return (await processStart(record.owner.pid)) === record.owner.start;
 }
 
-/** When the bed was claimed, in milliseconds since 1970; undefined if it was forgotten. */
-export async function claimedAt(record: BedRecord): Promise<number | undefined> {
-  return (await stat(fileOf(record)).catch(() => undefined))?.mtimeMs;
+/** When the bed was claimed, in milliseconds since the epoch; undefined if it has no record any more. */
+export async function recordedAt(record: BedRecord): Promise<number | undefined> {
+  return (await stat(recordPath(record)).catch(() => undefined))?.mtimeMs;
 }
 
-export async function forget(record: BedRecord): Promise<void> {
-  await rm(fileOf(record), { force: true });
+export async function deleteRecord(record: BedRecord): Promise<void> {
+  await rm(recordPath(record), { force: true });
 }
 
-const fileOf = ({ id }: Pick<BedRecord, "id">) => join(recordsFolder, `${id}.json`);
+const recordPath = ({ id }: Pick<BedRecord, "id">) => join(recordsDir, `${id}.json`);

@@ -3,10 +3,10 @@ import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { execa } from "execa";
 import { type BedRecord, bedPaths } from "./bed-record.ts";
-import { apart, listProcesses, type RunningProcess, withDescendants } from "./processes.ts";
+import { listProcesses, ownProcessGroup, type RunningProcess, withDescendants } from "./processes.ts";
 
-/** What one bed has in the kernel and outside its state folder at this moment. */
-export interface Leftovers {
+/** The resources of one test bed in the kernel and outside its state folder. */
+export interface BedResources {
   readonly processes: readonly number[];
   readonly mounts: readonly string[];
   readonly links: readonly string[];
@@ -15,17 +15,18 @@ export interface Leftovers {
   readonly files: readonly string[];
 }
 
-/** Where libcni keeps the results of its ADDs, whatever else is configured. */
-const cniResults = "/var/lib/cni/results";
+/** The fixed folder where libcni caches the results of ADD. */
+const cniResultsDir = "/var/lib/cni/results";
 
-/** Where the upstream kubelet listens for device plugins, whatever else is configured. */
-export const devicePlugins = "/var/lib/kubelet/device-plugins";
+/** The fixed folder where the reference kubelet listens for device plugins. */
+export const devicePluginsDir = "/var/lib/kubelet/device-plugins";
 
 /**
- * Finds all of `bed`, and nothing of anybody else: by the paths of its state folder, the name of its network, and the
- * ids of its containers. `ids` are those known from an earlier look, since a container's folders may go before it does.
+ * Finds all resources of `bed` and no others: by the paths of its state folder, the name of its network, and the ids of
+ * its containers. `ids` are ids from an earlier call, since a container's folders may disappear before its other
+ * resources.
  */
-export async function findLeftovers(bed: BedRecord, ids: Iterable<string> = []): Promise<Leftovers> {
+export async function findBedResources(bed: BedRecord, ids: Iterable<string> = []): Promise<BedResources> {
   const containers = [...new Set([...ids, ...(await findContainers(bed))])];
   const [processes, mounts, links, rules, cgroups, ...files] = await Promise.all([
     findProcesses(bed),
@@ -41,30 +42,30 @@ export async function findLeftovers(bed: BedRecord, ids: Iterable<string> = []):
   return { processes, mounts, links, rules, cgroups, files: files.flat() };
 }
 
-/** The ids of the bed's sandboxes and containers, from every place that tells one. */
+/** The ids of the bed's sandboxes and containers, collected from folders, mounts, shims and containerd's log. */
 export async function findContainers(bed: BedRecord): Promise<readonly string[]> {
   const { root, state, log } = bedPaths(bed.stateDir);
   const cri = "io.containerd.grpc.v1.cri";
   const folders = [join(root, cri, "sandboxes"), join(root, cri, "containers"), tasksFolder(state)];
-  const [names, mounts, processes, told] = await Promise.all([
+  const [names, mounts, processes, logText] = await Promise.all([
     Promise.all(folders.map((folder) => readdir(folder).catch(() => []))),
     findMounts(bed),
     listProcesses(),
-    // Of a container whose making was cut short by the death of containerd nothing else may tell.
+    // If containerd died while it created a container, its log may be the only place with the id.
     readFile(log, "utf8").catch(() => ""),
   ]);
   const shims = processes.filter(isShimOf(bed)).flatMap(({ argv }) => argv);
-  const words = [
-    ...(told.match(/\b[0-9a-f]{64}\b/g) ?? []),
+  const candidates = [
+    ...(logText.match(/\b[0-9a-f]{64}\b/g) ?? []),
     ...names.flat(),
     ...mounts.flatMap((mount) => mount.split("/")),
     ...shims,
   ];
-  return [...new Set(words.filter((word) => /^[0-9a-f]{64}$/.test(word)))];
+  return [...new Set(candidates.filter((candidate) => /^[0-9a-f]{64}$/.test(candidate)))];
 }
 
-/** One and many of each kind, as they are called. */
-const words: Readonly<Record<keyof Leftovers, readonly [one: string, many: string]>> = {
+/** The singular and plural of each kind. */
+const kindNames: Readonly<Record<keyof BedResources, readonly [one: string, many: string]>> = {
   processes: ["process", "processes"],
   mounts: ["mount", "mounts"],
   links: ["interface", "interfaces"],
@@ -73,43 +74,43 @@ const words: Readonly<Record<keyof Leftovers, readonly [one: string, many: strin
   files: ["file", "files"],
 };
 
-/** How much is left of each kind, such as `1 mount`; none if nothing is. */
-export function countLeftovers(left: Leftovers): readonly string[] {
-  return present(left).map((kind) => countOf(left, kind));
+/** The number of resources of each kind that is left, such as `1 mount`. */
+export function countBedResources(resources: BedResources): readonly string[] {
+  return presentKinds(resources).map((kind) => formatCount(resources, kind));
 }
 
-/** One line for each kind of thing that is left: how many, and the first of them. None if nothing is left. */
-export function describeLeftovers(left: Leftovers): readonly string[] {
-  return present(left).map((kind) => `${countOf(left, kind)}: ${some(left[kind])}`);
+/** One line for each kind that is left: the number, and the first of them. */
+export function describeBedResources(resources: BedResources): readonly string[] {
+  return presentKinds(resources).map((kind) => `${formatCount(resources, kind)}: ${listFirst(resources[kind])}`);
 }
 
-const present = (left: Leftovers) =>
-  (Object.keys(words) as (keyof Leftovers)[]).filter((kind) => left[kind].length > 0);
+const presentKinds = (resources: BedResources) =>
+  (Object.keys(kindNames) as (keyof BedResources)[]).filter((kind) => resources[kind].length > 0);
 
-const countOf = (left: Leftovers, kind: keyof Leftovers) => {
-  const { length } = left[kind];
-  return `${length} ${words[kind][length === 1 ? 0 : 1]}`;
+const formatCount = (resources: BedResources, kind: keyof BedResources) => {
+  const { length } = resources[kind];
+  return `${length} ${kindNames[kind][length === 1 ? 0 : 1]}`;
 };
 
-const MOST_NAMED = 3;
-const LONGEST_NAME = 48;
+const MAX_NAMED = 3;
+const MAX_NAME_LENGTH = 48;
 
-function some(things: readonly (string | number)[]): string {
-  const named = things.slice(0, MOST_NAMED).map((thing) => shorten(String(thing)));
-  const more = things.length - named.length;
+function listFirst(items: readonly (string | number)[]): string {
+  const named = items.slice(0, MAX_NAMED).map((thing) => shorten(String(thing)));
+  const more = items.length - named.length;
   return named.join(", ") + (more > 0 ? ` and ${more} more` : "");
 }
 
-/** Ids say enough by their first digits, paths by their beginning and their end. */
+/** Shortens ids to their first 12 digits, and long texts to their beginning and end. */
 function shorten(thing: string): string {
   const text = thing.replace(/([0-9a-f]{12})[0-9a-f]{52}/g, "$1");
-  const half = Math.floor((LONGEST_NAME - 1) / 2);
-  return text.length <= LONGEST_NAME ? text : `${text.slice(0, half)}…${text.slice(-half)}`;
+  const half = Math.floor((MAX_NAME_LENGTH - 1) / 2);
+  return text.length <= MAX_NAME_LENGTH ? text : `${text.slice(0, half)}…${text.slice(-half)}`;
 }
 
 async function findProcesses(bed: BedRecord): Promise<readonly number[]> {
   const paths = bedPaths(bed.stateDir);
-  const ours = [
+  const ownArguments = [
     paths.config,
     paths.agentConfig,
     paths.registryConfig,
@@ -119,12 +120,12 @@ async function findProcesses(bed: BedRecord): Promise<readonly number[]> {
   ];
   const all = await listProcesses();
   const isShim = isShimOf(bed);
-  const isOurs = (one: RunningProcess) => isShim(one) || ours.some((word) => one.argv.includes(word));
+  const isOurs = (one: RunningProcess) => isShim(one) || ownArguments.some((word) => one.argv.includes(word));
   const family = withDescendants(
     all,
     all.filter(isOurs).map(({ pid }) => pid),
   );
-  // A container whose shim was killed is nobody's child, but its root is still a snapshot of ours.
+  // A container whose shim was killed has no parent of ours, but its root is still one of our snapshots.
   const inside = await Promise.all(all.map(async ({ pid }) => ((await rootIsBelow(pid, paths.root)) ? [pid] : [])));
   return [...new Set([...family, ...inside.flat()])];
 }
@@ -140,7 +141,7 @@ async function rootIsBelow(pid: number, folder: string): Promise<boolean> {
   return rootLine?.includes(`=${folder}/`) === true;
 }
 
-/** Mount points below the state folder, the innermost first. */
+/** The mount points below the state folder, innermost first. */
 async function findMounts(bed: BedRecord): Promise<readonly string[]> {
   const mountinfo = await readFile("/proc/self/mountinfo", "utf8");
   const points = mountinfo.split("\n").map((line) => unescapeMount(line.split(" ")[4] ?? ""));
@@ -151,9 +152,9 @@ async function findMounts(bed: BedRecord): Promise<readonly string[]> {
 const unescapeMount = (point: string) =>
   point.replace(/\\([0-7]{3})/g, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
 
-/** The bridge, after everything that is plugged into it. */
+/** The interfaces of the bed: those attached to its bridge, then the bridge. */
 async function findLinks(bed: BedRecord): Promise<readonly string[]> {
-  const { stdout } = await execa("ip", ["-json", "link", "show"], apart);
+  const { stdout } = await execa("ip", ["-json", "link", "show"], ownProcessGroup);
   const links = JSON.parse(stdout) as readonly { readonly ifname: string; readonly master?: string }[];
   const plugged = links.filter(({ master }) => master === bed.bridge);
   return [...plugged, ...links.filter(({ ifname }) => ifname === bed.bridge)].map(({ ifname }) => ifname);
@@ -161,7 +162,7 @@ async function findLinks(bed: BedRecord): Promise<readonly string[]> {
 
 /** The rules of the nat table that portmap wrote for this bed's network, as `iptables-save` prints them. */
 async function findRules(bed: BedRecord): Promise<readonly string[]> {
-  const { stdout } = await execa("iptables-save", ["-t", "nat"], apart);
+  const { stdout } = await execa("iptables-save", ["-t", "nat"], ownProcessGroup);
   return rulesOfNetwork(stdout, bed.network);
 }
 
@@ -172,7 +173,7 @@ export function rulesOfNetwork(saved: string, network: string): readonly string[
 
 const tasksFolder = (state: string) => join(state, "io.containerd.runtime.v2.task", "k8s.io");
 
-/** The cgroup folders of these containers, in whatever hierarchies are mounted. */
+/** The cgroup folders of these containers in all mounted hierarchies. */
 async function findCgroups(bed: BedRecord, ids: readonly string[]): Promise<readonly string[]> {
   const tasks = tasksFolder(bedPaths(bed.stateDir).state);
   const specs = await Promise.all(ids.map((id) => readFile(join(tasks, id, "config.json"), "utf8").catch(() => "")));
@@ -182,25 +183,31 @@ async function findCgroups(bed: BedRecord, ids: readonly string[]): Promise<read
     .split("\n")
     .filter((line) => / - cgroup2? /.test(line))
     .map((line) => line.split(" ")[4] ?? "");
-  return await existing(hierarchies.flatMap((hierarchy) => paths.map((path) => join(hierarchy, path))));
+  return await filterExisting(hierarchies.flatMap((hierarchy) => paths.map((path) => join(hierarchy, path))));
 }
 
-/** A shim listens outside the state folder, under a name that follows from containerd's socket and the sandbox. */
+/**
+ * The sockets of shims. They lie outside the state folder; containerd derives their names from its socket and the
+ * sandbox id.
+ */
 async function findShimSockets(bed: BedRecord, ids: readonly string[]): Promise<readonly string[]> {
   const { socket } = bedPaths(bed.stateDir);
   const hash = (id: string) => createHash("sha256").update(`${socket}/k8s.io/${id}`).digest("hex");
-  return await existing(ids.map((id) => `/run/containerd/s/${hash(id)}`));
+  return await filterExisting(ids.map((id) => `/run/containerd/s/${hash(id)}`));
 }
 
-/** containerd adds the loopback to each sandbox as a network of its own, the same for every containerd. */
+/**
+ * Cached CNI results: those of the bed's network, and the loopback results, whose names are the same for every
+ * containerd.
+ */
 async function findCniResults(bed: BedRecord, ids: readonly string[]): Promise<readonly string[]> {
   const loopbacks = new Set(ids.map((id) => `cni-loopback-${id}-lo`));
-  const results = await readdir(cniResults).catch(() => []);
-  const ours = results.filter((name) => name.startsWith(`${bed.network}-`) || loopbacks.has(name));
-  return ours.map((name) => join(cniResults, name));
+  const results = await readdir(cniResultsDir).catch(() => []);
+  const ownArguments = results.filter((name) => name.startsWith(`${bed.network}-`) || loopbacks.has(name));
+  return ownArguments.map((name) => join(cniResultsDir, name));
 }
 
-/** The links that an agent makes for log collectors, where they point into the state folder. */
+/** The agent's symlinks for log collectors that point into the state folder. */
 async function findLogLinks(bed: BedRecord): Promise<readonly string[]> {
   const folder = "/var/log/containers";
   const links = (await readdir(folder).catch(() => [])).map((name) => join(folder, name));
@@ -209,23 +216,23 @@ async function findLogLinks(bed: BedRecord): Promise<readonly string[]> {
 }
 
 /**
- * The upstream kubelet listens for device plugins at one place of the machine, whatever its root directory is, and leaves
- * its socket there. It is a bed's own if the bed has had a kubelet and no other one runs.
+ * The device plugin socket of the reference kubelet. Its path does not depend on the root directory, and the kubelet
+ * does not remove it. It belongs to this bed if the bed had a kubelet and no other kubelet runs.
  */
 async function findDevicePluginSocket(bed: BedRecord): Promise<readonly string[]> {
   const { kubeletConfig } = bedPaths(bed.stateDir);
-  if ((await existing([kubeletConfig])).length === 0) return [];
+  if ((await filterExisting([kubeletConfig])).length === 0) return [];
   const kubelets = (await listProcesses()).filter(({ argv }) => basename(argv[0] ?? "") === "kubelet");
   if (kubelets.some(({ argv }) => !argv.includes(`--config=${kubeletConfig}`))) return [];
-  return await existing([join(devicePlugins, "kubelet.sock")]);
+  return await filterExisting([join(devicePluginsDir, "kubelet.sock")]);
 }
 
-async function existing(paths: readonly string[]): Promise<readonly string[]> {
-  const isThere = (path: string) =>
+async function filterExisting(paths: readonly string[]): Promise<readonly string[]> {
+  const exists = (path: string) =>
     lstat(path).then(
       () => true,
       () => false,
     );
-  const found = await Promise.all(paths.map(isThere));
+  const found = await Promise.all(paths.map(exists));
   return paths.filter((_, at) => found[at]);
 }

@@ -1,66 +1,66 @@
 import { rm, rmdir } from "node:fs/promises";
 import { dirname } from "node:path";
 import { execa } from "execa";
-import { until } from "../poll-until.ts";
-import { type BedRecord, bedPaths, claimedAt, forget } from "./bed-record.ts";
+import { pollUntil } from "../poll-until.ts";
+import { type BedRecord, bedPaths, deleteRecord, recordedAt } from "./bed-record.ts";
 import {
-  describeLeftovers,
-  devicePlugins,
+  type BedResources,
+  describeBedResources,
+  devicePluginsDir,
+  findBedResources,
   findContainers,
-  findLeftovers,
-  type Leftovers,
   rulesOfNetwork,
 } from "./bed-resources.ts";
-import { apart } from "./processes.ts";
+import { ownProcessGroup } from "./processes.ts";
 import { findDeadSockets } from "./shim-sockets.ts";
 
 /**
- * Removes a bed: ends its processes, then unmounts, then deletes links, rules, cgroups and files, looks again, and does
- * not return before nothing is left. One way for a bed in use and for one whose owner was killed, so that the way which
- * matters most is used most. Returns what there was. Throws with what is left if something stays for 20 s.
+ * Removes a test bed: kills its processes, unmounts, deletes links, rules, cgroups and files, and repeats until nothing
+ * is left. The same code serves a regular end and a bed whose owner was killed, so that every test exercises it.
+ * Returns the resources that it found at first. Throws with the remaining ones after 20 s.
  */
-export async function cleanUp(bed: BedRecord): Promise<Leftovers> {
+export async function cleanUp(bed: BedRecord): Promise<BedResources> {
   const ids = await findContainers(bed);
-  const first = await findLeftovers(bed, ids);
+  const first = await findBedResources(bed, ids);
   let left = first;
   try {
-    await until("an empty bed", 20_000, async () => {
-      if (describeLeftovers(left).length === 0) return true;
+    await pollUntil("an empty bed", 20_000, async () => {
+      if (describeBedResources(left).length === 0) return true;
       await removeOnce(bed, left);
-      left = await findLeftovers(bed, ids);
+      left = await findBedResources(bed, ids);
       return false;
     });
   } catch (cause) {
-    throw new Error(`cannot clean ${bed.stateDir}: ${describeLeftovers(left).join("; ")}`, { cause });
+    throw new Error(`cannot clean ${bed.stateDir}: ${describeBedResources(left).join("; ")}`, { cause });
   }
   await dropEmptyPortmapChains();
-  const since = (await claimedAt(bed)) ?? Number.POSITIVE_INFINITY;
+  const since = (await recordedAt(bed)) ?? Number.POSITIVE_INFINITY;
   for (const path of await findDeadSockets(since)) await rm(path, { force: true });
   const { home, cni, registryHosts, registryConfig, registryStore, ...more } = bedPaths(bed.stateDir);
   const { controlPlane, kubeletConfig, kubeletRoot } = more;
   const ours = [home, cni, registryHosts, registryConfig, registryStore, controlPlane, kubeletConfig, kubeletRoot];
   for (const path of ours) await rm(path, { recursive: true, force: true });
-  await forget(bed);
+  await deleteRecord(bed);
   return first;
 }
 
-/** Everything in one pass may fail for what was already going away: the next look says what is really left. */
-async function removeOnce(bed: BedRecord, left: Leftovers): Promise<void> {
+/** One pass. Each step may fail for a resource that is just going away: the next pass finds what really remains. */
+async function removeOnce(bed: BedRecord, left: BedResources): Promise<void> {
   for (const pid of left.processes) kill(pid);
   if (left.processes.length > 0) return;
-  if (left.mounts.length > 0) await execa("umount", [...left.mounts], { ...apart, reject: false });
-  for (const link of left.links) await execa("ip", ["link", "delete", link], { ...apart, reject: false });
+  if (left.mounts.length > 0) await execa("umount", [...left.mounts], { ...ownProcessGroup, reject: false });
+  for (const link of left.links) await execa("ip", ["link", "delete", link], { ...ownProcessGroup, reject: false });
   if (left.rules.length > 0) await removeRules(bed.network);
   for (const path of left.cgroups) {
     await rmdir(path).catch(() => undefined);
-    // The common parent goes with its last child; with a sibling inside the kernel refuses, which is right.
+    // Removes the common parent with its last child. While a sibling exists the kernel refuses, as it should.
     await rmdir(dirname(path)).catch(() => undefined);
   }
   for (const file of left.files) {
     await rm(file, { force: true });
-    if (dirname(file) !== devicePlugins) continue;
-    // Both folders go if they are empty, and what is in them otherwise is not ours.
-    for (const folder of [devicePlugins, dirname(devicePlugins)]) await rmdir(folder).catch(() => undefined);
+    if (dirname(file) !== devicePluginsDir) continue;
+    // Both folders are removed only if they are empty: other files in them are not ours.
+    for (const folder of [devicePluginsDir, dirname(devicePluginsDir)]) await rmdir(folder).catch(() => undefined);
   }
 }
 
@@ -68,28 +68,28 @@ function kill(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");
   } catch {
-    // It ended by itself between the look and the kill.
+    // The process ended by itself in the meantime.
   }
 }
 
 async function removeRules(network: string): Promise<void> {
-  await restore(removalOf(await savedRules(), network));
+  await restore(ruleRemovalInput(await savedRules(), network));
 }
 
 async function savedRules(): Promise<string> {
-  const { stdout } = await execa("iptables-save", ["-t", "nat"], apart);
+  const { stdout } = await execa("iptables-save", ["-t", "nat"], ownProcessGroup);
   return stdout;
 }
 
 async function restore(input: string): Promise<void> {
-  await execa("iptables-restore", ["--noflush", "--wait"], { ...apart, input, reject: false });
+  await execa("iptables-restore", ["--noflush", "--wait"], { ...ownProcessGroup, input, reject: false });
 }
 
 /**
- * The input for `iptables-restore --noflush` that takes away the rules of `network` and the chains that only they use,
- * given the output of `iptables-save -t nat`.
+ * Returns the input for `iptables-restore --noflush` that removes the rules of `network` and the chains that only they
+ * use. `saved` is the output of `iptables-save -t nat`.
  */
-export function removalOf(saved: string, network: string): string {
+export function ruleRemovalInput(saved: string, network: string): string {
   const rules = rulesOfNetwork(saved, network);
   const chains = new Set(rules.map((rule) => / -j (CNI-DN-\S+|CNI-[0-9a-f]{24})/.exec(rule)?.[1]).filter(Boolean));
   const own = rules.filter((rule) => !chains.has(rule.split(" ")[1]));
@@ -103,16 +103,18 @@ export function removalOf(saved: string, network: string): string {
 }
 
 /**
- * portmap leaves its common chains behind for ever. Without a pod's rule in them they do nothing, and the plugin makes
- * them anew when it needs them. The transaction is refused as a whole if a rule came in between.
+ * portmap never removes its shared chains. Without a pod's rule they have no effect, and the plugin creates them again
+ * when it needs them. iptables-restore refuses the whole transaction if a rule was added in between.
  */
 async function dropEmptyPortmapChains(): Promise<void> {
-  const removal = removalOfEmptyChains(await savedRules());
+  const removal = emptyChainRemovalInput(await savedRules());
   if (removal !== "") await restore(removal);
 }
 
-/** The input for `iptables-restore --noflush` that removes portmap's common chains, or "" while a pod uses them. */
-export function removalOfEmptyChains(saved: string): string {
+/**
+ * Returns the input for `iptables-restore --noflush` that removes portmap's shared chains, or "" while a pod uses them.
+ */
+export function emptyChainRemovalInput(saved: string): string {
   const lines = saved.split("\n");
   const chains = lines.flatMap((line) => /^:(CNI-HOSTPORT-\S+)/.exec(line)?.[1] ?? []);
   if (chains.length === 0 || lines.some((line) => line.startsWith("-A CNI-HOSTPORT-DNAT "))) return "";
@@ -120,7 +122,7 @@ export function removalOfEmptyChains(saved: string): string {
   return [
     "*nat",
     ...jumps.map((rule) => rule.replace(/^-A/, "-D")),
-    // The one of the pods is empty, or is to refuse all of this.
+    // CNI-HOSTPORT-DNAT is not flushed: it holds the pods' rules, and if it is not empty the transaction must fail.
     ...chains.filter((chain) => chain !== "CNI-HOSTPORT-DNAT").map((chain) => `-F ${chain}`),
     ...chains.map((chain) => `-X ${chain}`),
     "COMMIT",

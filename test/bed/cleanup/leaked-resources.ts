@@ -1,37 +1,37 @@
 import { readdir, readFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { execa } from "execa";
-import { until } from "../poll-until.ts";
+import { pollUntil } from "../poll-until.ts";
 import { type BedRecord, listRecords } from "./bed-record.ts";
-import { findContainers, findLeftovers } from "./bed-resources.ts";
+import { findBedResources, findContainers } from "./bed-resources.ts";
 import { listProcesses } from "./processes.ts";
 
 /**
- * Everything on this machine that a pod leaves if nobody cleans, as lines: mounts, links, iptables rules, network
- * namespaces, containerd's processes and shim sockets, cgroups of containers, cached CNI results. Left out is what
- * belongs to a bed that is on record: a neighbour at work is no trace, and what outlives its record is.
+ * Lists, as lines, all resources on this machine that pods leave without a clean-up: mounts, links, iptables rules,
+ * network namespaces, containerd's processes and shim sockets, cgroups of containers, cached CNI results. Resources of
+ * a recorded bed are not listed, since another test may be using it; resources that outlive their record are leaks.
  */
-export async function traces(): Promise<readonly string[]> {
-  const all = await everything();
-  const owned = await Promise.all((await listRecords()).map(ownerOf));
+export async function listMachineResources(): Promise<readonly string[]> {
+  const all = await listAll();
+  const owned = await Promise.all((await listRecords()).map(createOwnershipTest));
   return all.filter((line) => !owned.some((isOwned) => isOwned(line)));
 }
 
-/** The traces that were not there `before`, after giving neighbours and the kernel some seconds to finish. */
-export async function newTraces(before: readonly string[]): Promise<readonly string[]> {
+/** The resources that are not in `before`, after a grace of some seconds for other beds and the kernel. */
+export async function findLeakedResources(before: readonly string[]): Promise<readonly string[]> {
   const known = new Set(before);
   let added: readonly string[] = [];
-  const look = async () => {
-    added = (await traces()).filter((line) => !known.has(line));
+  const checkOnce = async () => {
+    added = (await listMachineResources()).filter((line) => !known.has(line));
     return added.length === 0;
   };
-  return await until("no new trace", 10_000, look).then(
+  return await pollUntil("no new trace", 10_000, checkOnce).then(
     () => [],
     () => added,
   );
 }
 
-async function everything(): Promise<readonly string[]> {
+async function listAll(): Promise<readonly string[]> {
   const list = (folder: string) => readdir(folder).catch((): readonly string[] => []);
   const [mountinfo, links, rules, processes, ...folders] = await Promise.all([
     readFile("/proc/self/mountinfo", "utf8"),
@@ -58,18 +58,18 @@ async function everything(): Promise<readonly string[]> {
   ];
 }
 
-/** Whether a line is a bed's. */
-async function ownerOf(bed: BedRecord): Promise<(line: string) => boolean> {
+/** Returns a function that decides whether a line belongs to the bed. */
+async function createOwnershipTest(bed: BedRecord): Promise<(line: string) => boolean> {
   const ids = await findContainers(bed);
-  const { processes, links, rules, files } = await findLeftovers(bed, ids);
+  const { processes, links, rules, files } = await findBedResources(bed, ids);
   const lines = new Set([...links.map((name) => `link ${name}`), ...rules]);
-  const words = [...ids, ...files.map((file) => basename(file))];
+  const ownNames = [...ids, ...files.map((file) => basename(file))];
   return (line) =>
     lines.has(line) ||
     line.includes(`${bed.stateDir}/`) ||
     processes.some((pid) => line.startsWith(`process ${pid} `)) ||
-    (line.startsWith("file ") && words.some((word) => line.includes(word)));
+    (line.startsWith("file ") && ownNames.some((ownName) => line.includes(ownName)));
 }
 
-/** A cgroup's folder also holds the files of its controllers. */
+/** Picks the folders of containers: a cgroup's folder also holds the files of its controllers. */
 const containerIds = (names: readonly string[]) => names.filter((name) => /^[0-9a-f]{64}$/.test(name));

@@ -6,12 +6,12 @@ const listed = `Num       RefCount Protocol Flags    Type St Inode Path
 0000000000000000: 00000003 00000000 00000000 0001 03 36290
 `;
 
-test("a socket is dead that the kernel does not list, if it is of our time and not made this moment", () => {
+test("a socket is dead if the kernel does not list it and it was created within the given times", () => {
   const files = [
-    { path: "/run/containerd/s/alive", madeAt: 150 },
-    { path: "/run/containerd/s/dead", madeAt: 150 },
-    { path: "/run/containerd/s/another's", madeAt: 99 },
-    { path: "/run/containerd/s/new", madeAt: 201 },
+    { path: "/run/containerd/s/alive", createdAt: 150 },
+    { path: "/run/containerd/s/dead", createdAt: 150 },
+    { path: "/run/containerd/s/another's", createdAt: 99 },
+    { path: "/run/containerd/s/new", createdAt: 201 },
   ];
   expect(deadSockets(files, listed, { since: 100, until: 200 })).toEqual(["/run/containerd/s/dead"]);
 });

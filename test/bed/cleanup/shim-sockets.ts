@@ -1,33 +1,36 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 
-const folder = "/run/containerd/s";
+const shimSocketDir = "/run/containerd/s";
 
 export interface SocketFile {
   readonly path: string;
-  readonly madeAt: number;
+  readonly createdAt: number;
 }
 
 /**
- * The sockets that nobody listens on any more, of those made since `since`. A shim that is killed while it begins, because
- * whoever asked containerd for it was, leaves its socket behind, and its sandbox' id is nowhere to be found.
+ * Finds the shim sockets without a listener that were created since `since`. A shim that is killed during its start,
+ * together with the CRI client that requested it, leaves its socket behind, and no other file contains the id of its
+ * sandbox.
  */
 export async function findDeadSockets(since: number): Promise<readonly string[]> {
-  const names = await readdir(folder).catch(() => []);
+  const names = await readdir(shimSocketDir).catch(() => []);
   const files = await Promise.all(
     names.map(async (name) => {
-      const path = join(folder, name);
+      const path = join(shimSocketDir, name);
       const found = await stat(path).catch(() => undefined);
-      return found === undefined ? [] : [{ path, madeAt: found.mtimeMs }];
+      return found === undefined ? [] : [{ path, createdAt: found.mtimeMs }];
     }),
   );
-  return deadSockets(files.flat(), await readFile("/proc/net/unix", "utf8"), { since, until: Date.now() - YOUNG_MS });
+  return deadSockets(files.flat(), await readFile("/proc/net/unix", "utf8"), { since, until: Date.now() - SETTLE_MS });
 }
 
-/** The kernel makes the file a moment before it lists the socket. */
-const YOUNG_MS = 100;
+/** The kernel creates the file a moment before it lists the socket. */
+const SETTLE_MS = 100;
 
-/** Picks from `files` what was made in time and does not stand in `listed`, the text of /proc/net/unix. */
+/**
+ * Picks the files that were created between `since` and `until` and are not in `listed`, the text of /proc/net/unix.
+ */
 export function deadSockets(
   files: readonly SocketFile[],
   listed: string,
@@ -35,6 +38,6 @@ export function deadSockets(
 ): readonly string[] {
   const bound = new Set(listed.split("\n").map((line) => line.slice(line.lastIndexOf(" ") + 1)));
   return files
-    .filter(({ path, madeAt }) => madeAt >= since && madeAt <= until && !bound.has(path))
+    .filter(({ path, createdAt }) => createdAt >= since && createdAt <= until && !bound.has(path))
     .map(({ path }) => path);
 }

@@ -1,4 +1,4 @@
-/** Where one private containerd keeps its things, and what it is told to use. All paths are absolute. */
+/** The paths and programs of one private containerd. All paths are absolute. */
 export interface ContainerdPlan {
   readonly root: string;
   readonly state: string;
@@ -10,7 +10,7 @@ export interface ContainerdPlan {
   readonly registryHosts: string;
 }
 
-/** Snapshotters and extras that would probe the host or make folders outside the state folder. */
+/** Plugins that would probe the host or create folders outside the state folder. */
 const unwanted = [
   "io.containerd.internal.v1.opt",
   "io.containerd.snapshotter.v1.aufs",
@@ -29,8 +29,8 @@ const quote = (text: string) => JSON.stringify(text);
 /**
  * The configuration file of containerd 1.x (format 2).
  *
- * `restrict_oom_score_adj`: root of a sandboxed machine may lack CAP_SYS_RESOURCE, and the kubelet asks for -998 for
- * sandboxes. `netns_mounts_under_state_dir` and the runc `Root` keep every trace below the state folder.
+ * `restrict_oom_score_adj`: root of a sandboxed machine may lack CAP_SYS_RESOURCE, and the kubelet requests -998 for
+ * sandboxes. `netns_mounts_under_state_dir` and the runc `Root` keep all files below the state folder.
  */
 export function configFormat2(plan: ContainerdPlan): string {
   const cri = `plugins."io.containerd.grpc.v1.cri"`;
@@ -57,7 +57,7 @@ disabled_plugins = ${JSON.stringify(unwanted)}
 `;
 }
 
-/** The same for containerd 2.x (format 3), where the CRI plugin is split into images and runtime. */
+/** The configuration file of containerd 2.x (format 3), which splits the CRI plugin into images and runtime. */
 export function configFormat3(plan: ContainerdPlan): string {
   const images = `plugins."io.containerd.cri.v1.images"`;
   const runtime = `plugins."io.containerd.cri.v1.runtime"`;
@@ -93,8 +93,8 @@ export interface PodNetwork {
 }
 
 /**
- * A CNI configuration list: bridge, host-local addresses whose leases live in `leases`, portmap. No masquerading: the
- * test bed needs no way out, and every rule less is one less to clean.
+ * A CNI configuration list: bridge, host-local addresses with leases in `leases`, portmap. No masquerading: pods of the
+ * test bed need no outside network, and fewer rules need less clean-up.
  */
 export function cniConflist(network: PodNetwork): string {
   const plugins = [

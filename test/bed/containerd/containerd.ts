@@ -4,75 +4,75 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Client, credentials } from "@grpc/grpc-js";
 import { execa } from "execa";
-import { type BedRecord, bedPaths, claim, findAbandoned } from "../cleanup/bed-record.ts";
-import type { Leftovers } from "../cleanup/bed-resources.ts";
+import { type BedRecord, bedPaths, claimStateDir, findAbandonedBed } from "../cleanup/bed-record.ts";
+import type { BedResources } from "../cleanup/bed-resources.ts";
 import { cleanUp } from "../cleanup/clean-up.ts";
-import { apart } from "../cleanup/processes.ts";
+import { ownProcessGroup } from "../cleanup/processes.ts";
 import { pauseImage } from "../images/images.ts";
-import { unpackSuite } from "../packages.ts";
-import { until } from "../poll-until.ts";
+import { unpackPackages } from "../packages.ts";
+import { pollUntil } from "../poll-until.ts";
 import { type ContainerdPlan, cniConflist, configFormat2, configFormat3 } from "./containerd-config.ts";
 
 export type ContainerdVersion = "1.6" | "2.1";
 
 export interface ContainerdOptions {
-  /** The release to run; 1.6 (Debian 12's) if not given. */
+  /** The release to run; by default 1.6, that of Debian 12. */
   readonly version?: ContainerdVersion;
-  /** The OCI runtime; Debian 12's runc if not given. */
+  /** The path of the OCI runtime; by default runc of Debian 12. */
   readonly runc?: string;
-  /** The folder that holds everything this containerd writes. Made if absent; one containerd each. */
+  /** The folder for everything that this containerd writes. Created if absent; used by one containerd at a time. */
   readonly stateDir: string;
-  readonly say?: (line: string) => void;
+  readonly print?: (line: string) => void;
 }
 
 /** A private containerd with its own bridge and subnet. */
 export interface Containerd {
   readonly version: ContainerdVersion;
-  /** `unix://` and the socket's path, as CRI clients want it. */
+  /** `unix://` and the socket's path, as CRI clients expect it. */
   readonly endpoint: string;
   readonly socket: string;
-  /** The process id, 0 while it does not run. */
+  /** The process id, 0 while containerd does not run. */
   readonly pid: number;
   readonly logFile: string;
   readonly bridge: string;
   readonly subnet: string;
-  /** containerd's folder of `HOST/hosts.toml` files, read anew at every pull. */
+  /** containerd's folder of `HOST/hosts.toml` files, which it reads at every pull. */
   readonly registryHosts: string;
   readonly record: BedRecord;
-  /** `ctr` on this containerd, ready for a command. */
+  /** The argv of `ctr` for this containerd, without a command. */
   readonly ctrArgv: readonly [program: string, ...args: string[]];
-  /** Runs `ctr` on this containerd and returns what it prints. */
+  /** Runs `ctr` on this containerd and returns its output. */
   ctr(args: readonly string[]): Promise<string>;
-  /** Kills containerd alone: its pods go on. */
+  /** Kills containerd; its pods keep running. */
   kill9(): Promise<void>;
-  /** Starts it again after {@link kill9}, or ends it with SIGTERM and starts it; pods go on. */
+  /** Starts containerd again, after SIGTERM if it runs; its pods keep running. */
   restart(): Promise<void>;
-  /** Ends containerd and all its pods and removes every trace but the log. Returns what was there to remove. */
-  stop(): Promise<Leftovers>;
+  /** Stops containerd and all its pods and removes everything except the log. Returns what was removed. */
+  stop(): Promise<BedResources>;
 }
 
 /**
- * Starts a private containerd below `stateDir` and returns once its CRI answers. What an earlier owner of the folder
- * left behind is removed first. Throws if a living process uses the folder, or with the end of its log if it exits.
+ * Starts a private containerd below `stateDir` and returns once its CRI answers. First removes what a killed owner of
+ * the folder has left. Throws if a living process uses the folder, or if containerd does not answer.
  */
 export async function startContainerd(options: ContainerdOptions): Promise<Containerd> {
-  const { version = "1.6", runc, stateDir, say } = options;
-  const found = await findPrograms(version, say);
+  const { version = "1.6", runc, stateDir, print } = options;
+  const found = await findPrograms(version, print);
   const programs = runc === undefined ? found : { ...found, runc };
-  const abandoned = await findAbandoned(stateDir);
+  const abandoned = await findAbandonedBed(stateDir);
   if (abandoned !== undefined) await cleanUp(abandoned);
-  const record = await claim(stateDir);
+  const record = await claimStateDir(stateDir);
   const paths = bedPaths(record.stateDir);
   await writeConfiguration(record, version, programs);
-  await makePortmapChains();
+  await createPortmapChains();
   let child = await launch(paths, programs).catch(async (error: unknown) => {
     await cleanUp(record);
     throw error;
   });
 
-  const end = async (signal: NodeJS.Signals) => {
+  const stopProcess = async (signal: NodeJS.Signals) => {
     child.kill(signal);
-    await ended(child);
+    await waitForExit(child);
   };
   const ctrArgv = [programs.ctr, "--address", paths.socket] as const;
   return {
@@ -90,16 +90,16 @@ export async function startContainerd(options: ContainerdOptions): Promise<Conta
     ctrArgv: [...ctrArgv],
     async ctr(args) {
       const [program, ...address] = ctrArgv;
-      const { stdout } = await execa(program, [...address, ...args], apart);
+      const { stdout } = await execa(program, [...address, ...args], ownProcessGroup);
       return stdout;
     },
-    kill9: () => end("SIGKILL"),
+    kill9: () => stopProcess("SIGKILL"),
     async restart() {
-      await end("SIGTERM");
+      await stopProcess("SIGTERM");
       child = await launch(paths, programs);
     },
     async stop() {
-      await end("SIGTERM");
+      await stopProcess("SIGTERM");
       return await cleanUp(record);
     },
   };
@@ -113,10 +113,10 @@ interface Programs {
   readonly cniBinDir: string;
 }
 
-/** containerd 2.1 is given Debian 12's runc: forky's needs a newer libc. */
-async function findPrograms(version: ContainerdVersion, say?: (line: string) => void): Promise<Programs> {
-  const own = await unpackSuite("bookworm", say);
-  const { root } = version === "2.1" ? await unpackSuite("forky", say) : own;
+/** containerd 2.1 runs with runc of Debian 12, because that of forky needs a newer libc. */
+async function findPrograms(version: ContainerdVersion, print?: (line: string) => void): Promise<Programs> {
+  const own = await unpackPackages("bookworm", print);
+  const { root } = version === "2.1" ? await unpackPackages("forky", print) : own;
   const folder = join(root, "usr/bin");
   return {
     folder,
@@ -141,26 +141,26 @@ async function writeConfiguration(bed: BedRecord, version: ContainerdVersion, pr
 }
 
 /**
- * The chains that portmap shares among all pods of the machine. It looks for one, and makes it where it is not there: of two that do so at
- * once, for pods of two containerds say, one fails, and its sandbox with it.
+ * Creates the chains that portmap shares among all pods of the machine. portmap checks for a chain and then creates it:
+ * when two do so at once, for example for pods of two containerds, one fails, and RunPodSandbox with it.
  */
-async function makePortmapChains(): Promise<void> {
-  // Refused where it is there already.
+async function createPortmapChains(): Promise<void> {
+  // iptables refuses a chain that exists already.
   for (const chain of ["CNI-HOSTPORT-DNAT", "CNI-HOSTPORT-MASQ", "CNI-HOSTPORT-SETMARK"])
-    await execa("iptables", ["--wait", "--table", "nat", "--new-chain", chain], { ...apart, reject: false });
+    await execa("iptables", ["--wait", "--table", "nat", "--new-chain", chain], { ...ownProcessGroup, reject: false });
 }
 
 async function launch(paths: ReturnType<typeof bedPaths>, programs: Programs): Promise<ChildProcess> {
   const log = openSync(paths.log, "a");
   const child = spawn(programs.containerd, ["--config", paths.config], {
-    ...apart,
+    ...ownProcessGroup,
     stdio: ["ignore", log, log],
-    // First in PATH, so that the shim of the same release is found.
+    // First in PATH, so that containerd finds the shim of its own release.
     env: { ...process.env, PATH: `${programs.folder}:${process.env["PATH"] ?? ""}` },
   });
   closeSync(log);
   try {
-    await criAnswers(paths.socket, child);
+    await waitForCri(paths.socket, child);
     return child;
   } catch (cause) {
     child.kill("SIGKILL");
@@ -168,23 +168,23 @@ async function launch(paths: ReturnType<typeof bedPaths>, programs: Programs): P
   }
 }
 
-/** containerd opens its socket before the CRI plugin is ready, so the plugin itself is asked. */
-async function criAnswers(socket: string, child: ChildProcess): Promise<void> {
+/** Waits for the CRI plugin itself: containerd opens its socket before the plugin is ready. */
+async function waitForCri(socket: string, child: ChildProcess): Promise<void> {
   const client = new Client(`unix://${socket}`, credentials.createInsecure(), {
     "grpc.initial_reconnect_backoff_ms": 20,
     "grpc.max_reconnect_backoff_ms": 50,
   });
   const raw = (bytes: Buffer) => bytes;
-  const ask = () =>
+  const requestVersion = () =>
     new Promise<boolean>((answer) => {
       const path = "/runtime.v1.RuntimeService/Version";
       const options = { deadline: Date.now() + 2000 };
       client.makeUnaryRequest(path, raw, raw, Buffer.alloc(0), options, (error) => answer(error === null));
     });
   try {
-    await until("containerd's CRI", 30_000, async () => {
+    await pollUntil("containerd's CRI", 30_000, async () => {
       if (!isRunning(child)) throw new Error(`containerd exited with code ${child.exitCode ?? child.signalCode}`);
-      return await ask();
+      return await requestVersion();
     });
   } finally {
     client.close();
@@ -193,6 +193,6 @@ async function criAnswers(socket: string, child: ChildProcess): Promise<void> {
 
 const isRunning = (child: ChildProcess) => child.exitCode === null && child.signalCode === null;
 
-async function ended(child: ChildProcess): Promise<void> {
+async function waitForExit(child: ChildProcess): Promise<void> {
   if (isRunning(child)) await new Promise((resolve) => child.once("exit", resolve));
 }

@@ -7,8 +7,8 @@ interface Message<T> {
 }
 
 /**
- * One bare call to a runtime, for tests that must not depend on the client they would otherwise test with. `method` is
- * the service and the verb, such as `RuntimeService/RunPodSandbox`. Rejects with grpc-js' own error.
+ * Makes one CRI call without the product's client, for tests that must not depend on the code under test. `method` is
+ * the service and the verb, such as `RuntimeService/RunPodSandbox`. Rejects with the error of grpc-js.
  */
 export async function callCri<Request, Response>(
   endpoint: string,

@@ -4,11 +4,11 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { bedPaths } from "../cleanup/bed-record.ts";
 import type { Blob, BuiltImage } from "../images/oci-layout.ts";
-import { unpackSuite } from "../packages.ts";
-import { until } from "../poll-until.ts";
+import { unpackPackages } from "../packages.ts";
+import { pollUntil } from "../poll-until.ts";
 import type { Containerd } from "./containerd.ts";
 
-/** A registry on 127.0.0.1 that one containerd pulls from over plain HTTP. */
+/** An image registry on 127.0.0.1 for one containerd, which pulls from it over plain HTTP. */
 export interface Registry {
   /** `127.0.0.1:PORT`: the first part of its images' names. */
   readonly host: string;
@@ -18,22 +18,23 @@ export interface Registry {
   stop(): Promise<void>;
 }
 
-/** Whom the registry lets in; everybody if not given. */
-export interface RegistryLogin {
+/** The credentials that the registry requires. */
+export interface RegistryUser {
   readonly username: string;
   readonly password: string;
 }
 
 /**
- * Starts Debian's docker-registry below the state folder of `containerd`, whose clean-up takes it along, and tells that
- * containerd to speak plain HTTP to it. Returns once it answers. A second one of the same containerd has the same images, for whom it lets in.
+ * Starts Debian's docker-registry below the state folder of `containerd`, whose clean-up removes it, and configures
+ * plain HTTP for it. Returns once it answers. Without `login` it serves everyone. A second registry of the same
+ * containerd serves the same images, with credentials of its own.
  */
-export async function startRegistry(containerd: Containerd, login?: RegistryLogin): Promise<Registry> {
-  const { root } = await unpackSuite("bookworm");
+export async function startRegistry(containerd: Containerd, user?: RegistryUser): Promise<Registry> {
+  const { root } = await unpackPackages("bookworm");
   const paths = bedPaths(containerd.record.stateDir);
   const logFile = join(containerd.record.stateDir, "registry.log");
   await mkdir(paths.registryStore, { recursive: true });
-  await writeFile(paths.registryConfig, await configuration(paths.registryStore, login));
+  await writeFile(paths.registryConfig, await configuration(paths.registryStore, user));
   const readLog = () => readFile(logFile, "utf8").catch(() => "");
   const logged = (await readLog()).length;
   const log = openSync(logFile, "a");
@@ -42,19 +43,19 @@ export async function startRegistry(containerd: Containerd, login?: RegistryLogi
     stdio: ["ignore", log, log],
   });
   closeSync(log);
-  // The kernel chooses the port: one that was chosen before could be somebody else's by now.
-  const host = await until(`the port of the registry, whose log is ${logFile}`, 10_000, async () => {
+  // The kernel picks the port: a port that we picked beforehand could be in use by now.
+  const host = await pollUntil(`the port of the registry, whose log is ${logFile}`, 10_000, async () => {
     if (child.exitCode !== null) throw new Error(`the registry exited; its log is ${logFile}`);
     return /listening on (127\.0\.0\.1:\d+)/.exec((await readLog()).slice(logged))?.[1];
   });
-  await trustPlainHttp(containerd, host);
-  const authorization = login && `Basic ${btoa(`${login.username}:${login.password}`)}`;
-  const request: Request = (path, init = {}) =>
+  await allowPlainHttp(containerd, host);
+  const authorization = user && `Basic ${btoa(`${user.username}:${user.password}`)}`;
+  const request: SendRequest = (path, init = {}) =>
     fetch(new URL(path, `http://${host}`), {
       ...init,
       headers: { ...init.headers, ...(authorization && { authorization }) },
     });
-  await until(`the registry, whose log is ${logFile}`, 10_000, async () => {
+  await pollUntil(`the registry, whose log is ${logFile}`, 10_000, async () => {
     if (child.exitCode !== null) throw new Error(`the registry exited; its log is ${logFile}`);
     return await request("/v2/").then(
       ({ ok }) => ok,
@@ -73,8 +74,8 @@ export async function startRegistry(containerd: Containerd, login?: RegistryLogi
   };
 }
 
-/** Writes containerd's `hosts.toml` for one host that is reached without TLS. Read at the next pull. */
-async function trustPlainHttp(containerd: Pick<Containerd, "registryHosts">, host: string): Promise<void> {
+/** Writes containerd's `hosts.toml` for one host without TLS. containerd reads it at the next pull. */
+async function allowPlainHttp(containerd: Pick<Containerd, "registryHosts">, host: string): Promise<void> {
   const folder = join(containerd.registryHosts, host);
   await mkdir(folder, { recursive: true });
   const server = JSON.stringify(`http://${host}`);
@@ -84,10 +85,10 @@ async function trustPlainHttp(containerd: Pick<Containerd, "registryHosts">, hos
   );
 }
 
-type Request = (path: string, init?: RequestInit & { headers?: Record<string, string> }) => Promise<Response>;
+type SendRequest = (path: string, init?: RequestInit & { headers?: Record<string, string> }) => Promise<Response>;
 
-/** The upload of the distribution specification: each blob by POST and PUT, then the manifest under its tag. */
-async function push(request: Request, image: BuiltImage): Promise<string> {
+/** Uploads an image by the distribution specification: each blob by POST and PUT, then the manifest by its tag. */
+async function push(request: SendRequest, image: BuiltImage): Promise<string> {
   const at = image.name.lastIndexOf(":");
   const [repository, tag] = [image.name.slice(0, at), image.name.slice(at + 1)];
   for (const blob of [...image.layers, image.config]) await pushBlob(request, repository, blob);
@@ -97,7 +98,7 @@ async function push(request: Request, image: BuiltImage): Promise<string> {
   return image.name;
 }
 
-async function pushBlob(request: Request, repository: string, blob: Blob): Promise<void> {
+async function pushBlob(request: SendRequest, repository: string, blob: Blob): Promise<void> {
   const opened = await request(`/v2/${repository}/blobs/uploads/`, { method: "POST" });
   const location = new URL(opened.headers.get("location") ?? "", opened.url);
   location.searchParams.set("digest", blob.digest);
@@ -106,12 +107,12 @@ async function pushBlob(request: Request, repository: string, blob: Blob): Promi
 }
 
 async function expectCreated(response: Response): Promise<void> {
-  if (response.status !== 201) throw new Error(`the registry said ${response.status}: ${await response.text()}`);
+  if (response.status !== 201) throw new Error(`the registry answered ${response.status}: ${await response.text()}`);
 }
 
-async function configuration(store: string, login: RegistryLogin | undefined): Promise<string> {
-  const auth = login && { htpasswd: { realm: "berth", path: await passwordFile(store, login) } };
-  // JSON is YAML.
+async function configuration(store: string, user: RegistryUser | undefined): Promise<string> {
+  const auth = user && { htpasswd: { realm: "berth", path: await passwordFile(store, user) } };
+  // JSON is valid YAML.
   return JSON.stringify({
     version: "0.1",
     log: { level: "info" },
@@ -121,7 +122,7 @@ async function configuration(store: string, login: RegistryLogin | undefined): P
   });
 }
 
-async function passwordFile(store: string, { username, password }: RegistryLogin): Promise<string> {
+async function passwordFile(store: string, { username, password }: RegistryUser): Promise<string> {
   const path = join(store, "htpasswd");
   const hash = await Bun.password.hash(password, { algorithm: "bcrypt", cost: 4 });
   await writeFile(path, `${username}:${hash}\n`, { mode: 0o600 });

@@ -17,7 +17,9 @@ export interface WebPod {
   readonly ip: string;
 }
 
-/** Runs one web server by bare CRI calls: a sandbox that maps `hostPort` to port 8080, and a container of the web image. */
+/**
+ * Runs a web server with bare CRI calls: a sandbox that maps `hostPort` to port 8080, and a container of the web image.
+ */
 export async function runWebPod(endpoint: string, name: string, hostPort: number): Promise<WebPod> {
   const config = {
     metadata: { name, namespace: "default", uid: name, attempt: 0 },

@@ -2,7 +2,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
-import { unpackSuite } from "../packages.ts";
+import { unpackPackages } from "../packages.ts";
 import { type BuiltImage, buildImage, type ImageRecipe, packLayout } from "./oci-layout.ts";
 import type { TarEntry } from "./tar.ts";
 
@@ -10,33 +10,33 @@ export const pauseImage = "berth.test/pause:1";
 export const busyboxImage = "berth.test/busybox:1";
 export const webImage = "berth.test/web:1";
 
-/** What a container of `webImage` answers to `GET /`. */
+/** The response of a container of `webImage` to `GET /`. */
 export const webPage = "Hello from a pod that Berth runs.\n";
 
 /**
- * Builds the three images of the test bed from what Debian's packages busybox-static and catatonit brought:
- * a pause image (catatonit in pause mode reaps orphans and exits at once on SIGTERM), a busybox with a link for each of
- * its applets, and the same with a web page and `httpd` as its command. Whatever runs under `catatonit --` ends at once
- * on SIGTERM: the kernel ignores a signal to the first process of a container that has no handler for it.
+ * Builds the three images of the test bed from Debian's packages busybox-static and catatonit: a pause image (catatonit
+ * in pause mode reaps orphans and exits at once on SIGTERM), a busybox with a link for each of its applets, and the
+ * same with a web page and `httpd` as its command. A command under `catatonit --` ends at once on SIGTERM; as the first
+ * process of a container it would not, because the kernel ignores signals without a handler there.
  */
 export async function buildTestImages(): Promise<readonly BuiltImage[]> {
-  const { root } = await unpackSuite("bookworm");
+  const { root } = await unpackPackages("bookworm");
   const [busybox, catatonit, applets] = await Promise.all([
     readFile(join(root, "bin/busybox")),
     readFile(join(root, "usr/bin/catatonit")),
     execa(join(root, "bin/busybox"), ["--list"]),
   ]);
   const architecture = process.arch === "arm64" ? "arm64" : "amd64";
-  return recipes(busybox, catatonit, applets.stdout.split("\n")).map((recipe) => buildImage(recipe, architecture));
+  return imageRecipes(busybox, catatonit, applets.stdout.split("\n")).map((recipe) => buildImage(recipe, architecture));
 }
 
-/** The recipes behind {@link buildTestImages}, from the bytes of the two programs and the names of busybox' applets. */
-export function recipes(
+/** The recipes of {@link buildTestImages}, from the bytes of the two programs and the names of busybox' applets. */
+export function imageRecipes(
   busybox: Uint8Array,
   catatonit: Uint8Array,
   applets: readonly string[],
 ): readonly ImageRecipe[] {
-  const layer = [...busyboxLayer(busybox, applets), init("bin/catatonit", catatonit)];
+  const layer = [...busyboxLayer(busybox, applets), catatonitEntry("bin/catatonit", catatonit)];
   const page: readonly TarEntry[] = [
     { path: "www", kind: "folder" },
     { path: "www/index.html", kind: "file", bytes: new TextEncoder().encode(webPage) },
@@ -44,7 +44,7 @@ export function recipes(
   return [
     {
       name: pauseImage,
-      layers: [[init("catatonit", catatonit)]],
+      layers: [[catatonitEntry("catatonit", catatonit)]],
       entrypoint: ["/catatonit", "-P"],
     },
     { name: busyboxImage, layers: [layer], command: ["sh"] },
@@ -73,7 +73,7 @@ export async function importImages(
   }
 }
 
-const init = (path: string, catatonit: Uint8Array): TarEntry => ({
+const catatonitEntry = (path: string, catatonit: Uint8Array): TarEntry => ({
   path,
   kind: "file",
   bytes: catatonit,
@@ -98,7 +98,7 @@ function busyboxLayer(busybox: Uint8Array, applets: readonly string[]): readonly
       "etc/passwd",
       "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nsailor:x:4242:4242:sailor:/:/bin/false\n",
     ),
-    // What the image itself says of its users, a pod may leave out (`supplementalGroupsPolicy: Strict`).
+    // A pod may exclude the image's own group memberships (`supplementalGroupsPolicy: Strict`).
     text("etc/group", "root:x:0:\nnogroup:x:65534:\nsailor:x:4242:\ncrew:x:50000:sailor\n"),
   ];
 }

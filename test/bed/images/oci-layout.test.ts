@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { createHash } from "node:crypto";
 import { execa } from "execa";
-import { recipes } from "./images.ts";
+import { imageRecipes } from "./images.ts";
 import { buildImage, packLayout } from "./oci-layout.ts";
 
 const bytes = (text: string) => new TextEncoder().encode(text);
@@ -9,12 +9,12 @@ const file = { path: "hello", kind: "file", bytes: bytes("hello") } as const;
 const image = buildImage({ name: "berth.test/hello:1", layers: [[file]], command: ["/hello"] }, "arm64");
 const read = (value: Uint8Array): unknown => JSON.parse(new TextDecoder().decode(value));
 
-test("a blob's digest and size are those of its bytes", () => {
+test("digest and size of a blob match its bytes", () => {
   for (const { digest, size, bytes: content } of [...image.layers, image.config, image.manifest])
     expect([digest, size]).toEqual([`sha256:${createHash("sha256").update(content).digest("hex")}`, content.length]);
 });
 
-test("the configuration names architecture, command and the layers as they are unpacked", () => {
+test("the image configuration has the architecture, the command and the digests of the uncompressed layers", () => {
   expect(read(image.config.bytes)).toMatchObject({
     architecture: "arm64",
     os: "linux",
@@ -33,7 +33,7 @@ test("the manifest refers to configuration and layers by type, digest and size",
   });
 });
 
-test("a layout holds each blob once and names its images for containerd", async () => {
+test("a layout contains each blob once and annotates its images with their names for containerd", async () => {
   const twin = buildImage({ name: "berth.test/twin:2", layers: [[file]] }, "arm64");
   const layout = packLayout([image, twin]);
   const { stdout: names } = await execa("tar", ["--list", "--file=-"], { input: layout });
@@ -49,8 +49,8 @@ test("a layout holds each blob once and names its images for containerd", async 
   });
 });
 
-test("the test images link every applet to busybox, and share the layer that holds them", () => {
-  const [pause, busybox, web] = recipes(bytes("busybox"), bytes("catatonit"), ["busybox", "sh", "httpd"]);
+test("the test images link every applet to busybox and share the layer with the applets", () => {
+  const [pause, busybox, web] = imageRecipes(bytes("busybox"), bytes("catatonit"), ["busybox", "sh", "httpd"]);
   expect(busybox!.layers[0]).toContainEqual({ path: "bin/sh", kind: "symlink", target: "busybox" });
   expect(busybox!.layers[0]!.filter(({ path }) => path === "bin/busybox")).toMatchObject([
     { kind: "file", mode: 0o755 },

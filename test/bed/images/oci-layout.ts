@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { type TarEntry, writeTar } from "./tar.ts";
 
-/** What an image holds and does by default. `layers` are the entries of each layer, lowest first. */
+/** The content and configuration of an image. `layers` are the entries of each layer, lowest first. */
 export interface ImageRecipe {
   readonly name: string;
   readonly layers: readonly (readonly TarEntry[])[];
@@ -12,7 +12,7 @@ export interface ImageRecipe {
   readonly workingDir?: string;
 }
 
-/** A blob with what its descriptor says of it. */
+/** A blob with the fields of its descriptor. */
 export interface Blob {
   readonly mediaType: string;
   readonly digest: string;
@@ -29,7 +29,7 @@ export interface BuiltImage {
 
 const oci = "application/vnd.oci.image";
 
-/** Builds layers, configuration and manifest by the OCI image specification 1.0; the same recipe gives the same digests. */
+/** Builds layers, configuration and manifest by the OCI image specification 1.0. Equal recipes give equal digests. */
 export function buildImage(recipe: ImageRecipe, architecture: "amd64" | "arm64"): BuiltImage {
   const layers = recipe.layers.map((entries) => blob(`${oci}.layer.v1.tar`, writeTar(entries)));
   const config = jsonBlob(`${oci}.config.v1+json`, {
@@ -59,8 +59,8 @@ function manifestOf(config: Blob, layers: readonly Blob[]): Blob {
 }
 
 /**
- * An image of the same layers by another name, and with an id of its own: a runtime takes it for nothing but itself. Where `user` is
- * given it runs as that one.
+ * An image with the same layers, another name and another id, so that a runtime treats it as a different image. It runs
+ * as `user` if given.
  */
 export function copyImage(image: BuiltImage, name: string, user?: string): BuiltImage {
   const before = JSON.parse(new TextDecoder().decode(image.config.bytes)) as { readonly config: object };
@@ -70,8 +70,8 @@ export function copyImage(image: BuiltImage, name: string, user?: string): Built
 }
 
 /**
- * Packs images into one OCI image layout tar, as `ctr images import` takes it. The annotation
- * `io.containerd.image.name` is how containerd learns the full name of each.
+ * Packs images into one OCI image layout tar for `ctr images import`. containerd reads the full name of each image from
+ * the annotation `io.containerd.image.name`.
  */
 export function packLayout(images: readonly BuiltImage[]): Uint8Array {
   const blobs = new Map(

@@ -10,7 +10,7 @@ const entries: readonly TarEntry[] = [
   { path: "tmp", kind: "folder", mode: 0o1777 },
 ];
 
-test("tar reads back every kind of entry with its mode, owner, size and target", async () => {
+test("GNU tar reads back every kind of entry with its mode, owner, size and target", async () => {
   const { stdout } = await execa("tar", ["--list", "--verbose", "--numeric-owner", "--utc", "--file=-"], {
     input: writeTar(entries),
   });
@@ -22,7 +22,7 @@ test("tar reads back every kind of entry with its mode, owner, size and target",
   ]);
 });
 
-test("a file's content comes back, also where it fills its last block exactly", async () => {
+test("the content of a file is read back, also when it fills its last block exactly", async () => {
   const content = "x".repeat(1024);
   const archive = writeTar([{ path: "full", kind: "file", bytes: bytes(content) }]);
   const { stdout } = await execa("tar", ["--extract", "--to-stdout", "--file=-"], { input: archive });
@@ -33,7 +33,7 @@ test("equal entries give equal bytes", () => {
   expect(writeTar(entries)).toEqual(writeTar(structuredClone(entries)));
 });
 
-test("a path that does not fit is refused instead of cut", () => {
+test("writeTar refuses a path that is too long", () => {
   const path = "a".repeat(101);
   expect(() => writeTar([{ path, kind: "file", bytes: bytes("") }])).toThrow("longer than 100 bytes");
 });

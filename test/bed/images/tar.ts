@@ -1,4 +1,4 @@
-/** One member of a tar archive. Folders are made for nothing: list them where their mode or owner matters. */
+/** One member of a tar archive. Unpacking creates missing parent folders: list a folder only if its mode matters. */
 export type TarEntry =
   | { readonly path: string; readonly kind: "folder"; readonly mode?: number }
   | { readonly path: string; readonly kind: "file"; readonly bytes: Uint8Array; readonly mode?: number }
@@ -8,8 +8,8 @@ const block = 512;
 const typeFlags = { file: "0", symlink: "2", folder: "5" } as const;
 
 /**
- * Writes a ustar archive (POSIX.1-1988): everything owned by root, dated 1970, in the order given, so that equal
- * entries give equal bytes and so equal digests. Throws for a path above 100 bytes or a symlink target above 100.
+ * Writes a ustar archive (POSIX.1-1988): all entries owned by root, dated 1970, in the given order, so that equal
+ * entries give equal bytes and equal digests. Throws for a path or a symlink target of more than 100 bytes.
  */
 export function writeTar(entries: readonly TarEntry[]): Uint8Array {
   const parts = entries.flatMap((entry) => {
@@ -38,7 +38,7 @@ function header(entry: TarEntry, size: number): Uint8Array {
   text(156, 1, typeFlags[entry.kind]);
   if (entry.kind === "symlink") text(157, 100, entry.target);
   text(257, 8, "ustar\u000000");
-  // The sum is taken with its own field filled with spaces.
+  // The checksum counts its own field as spaces.
   const sum = head.reduce((total, byte) => total + byte, 0);
   text(148, 8, `${sum.toString(8).padStart(6, "0")}\u0000 `);
   return head;

@@ -1,16 +1,20 @@
 import { type ClientHttp2Session, connect, type OutgoingHttpHeaders } from "node:http2";
 import type { ControlPlane } from "../../upstream/control-plane.ts";
 
-/** The API server as an administrator, in this very process: starting kubectl would take longer than what is measured. */
+/**
+ * An administrator's client of the API server, in this process: starting kubectl would take longer than the measured
+ * time.
+ */
 export interface ApiClient {
   create(path: string, object: unknown): Promise<void>;
   remove(path: string, options?: unknown): Promise<void>;
-  /** By the merge keys that Kubernetes gives its lists. */
+  /** Sends a strategic merge patch. */
   patch(path: string, change: unknown): Promise<void>;
   list<T>(path: string): Promise<{ readonly items: readonly T[]; readonly resourceVersion: string }>;
   /**
-   * Tells of every change since `resourceVersion` with the moment at which it came, in milliseconds since the epoch. Resolves once
-   * the watch stands. The server may end it at any time, as it does to whoever is slow when much happens; then it is resumed.
+   * Calls `changed` for every change since `resourceVersion`, with its arrival time in milliseconds since the epoch.
+   * Resolves once the watch is open. The server may end it at any time, for example when the client is slow; the watch
+   * then resumes.
    */
   watch<T extends Versioned>(
     path: string,
@@ -30,34 +34,34 @@ export interface Change<T> {
   readonly at: number;
 }
 
-/** A server takes a hundred requests of one connection at a time, and a hundred pods are asked for at once. */
-const SESSIONS_OF_CALLS = 3;
+/** A server handles a hundred concurrent requests per connection, and the benchmark creates a hundred pods at once. */
+const CALL_SESSIONS = 3;
 
-/** A few HTTP/2 sessions. Every call rejects with the server's words where it is no success. */
+/** Connects with a few HTTP/2 sessions. A call without a 2xx status rejects with the server's response. */
 export function connectApi({ server, ca, authority }: Pick<ControlPlane, "server" | "ca" | "authority">): ApiClient {
   const identity = authority.issue({ commonName: "bench", organizations: ["system:masters"] });
   const open = () => {
     const session = connect(server, { ca, ...identity, settings: { enablePush: false, initialWindowSize: 1 << 20 } });
-    // A session that is lost shows in the calls on it.
+    // The calls of a lost session reject by themselves.
     session.on("error", () => undefined);
     return session;
   };
-  /** The first is for watches. */
-  const sessions = Array.from({ length: 1 + SESSIONS_OF_CALLS }, open);
+  /** The first session is for watches. */
+  const sessions = Array.from({ length: 1 + CALL_SESSIONS }, open);
   let calls = 0;
   let isClosed = false;
 
-  /** The server closes those that were idle for long, as they are while idleness is measured. */
-  function sessionAt(place: number): ClientHttp2Session {
-    const known = sessions[place];
-    if (known !== undefined && !known.closed && !known.destroyed) return known;
+  /** Reopens a session that the server has closed, as it does after a long idle phase. */
+  function sessionAt(index: number): ClientHttp2Session {
+    const current = sessions[index];
+    if (current !== undefined && !current.closed && !current.destroyed) return current;
     const session = open();
-    sessions[place] = session;
+    sessions[index] = session;
     return session;
   }
 
   function call(method: string, path: string, body?: unknown, contentType?: string): Promise<string> {
-    const session = sessionAt(1 + (calls++ % SESSIONS_OF_CALLS));
+    const session = sessionAt(1 + (calls++ % CALL_SESSIONS));
     return new Promise((resolve, reject) => {
       const stream = session.request(headersOf(method, path, contentType), { endStream: body === undefined });
       let status = 0;
@@ -97,18 +101,18 @@ export function connectApi({ server, ca, authority }: Pick<ControlPlane, "server
     },
     async watch<T extends Versioned>(path: string, resourceVersion: string, changed: (change: Change<T>) => void) {
       let last = resourceVersion;
-      const begin = () =>
+      const openNext = () =>
         openWatch<T>(sessionAt(0), `${path}?watch=true&resourceVersion=${last}`, (change) => {
           last = change.object.metadata.resourceVersion ?? last;
           changed(change);
         });
-      const follow = async (ended: Promise<void>): Promise<void> => {
+      const resumeWhenEnded = async (ended: Promise<void>): Promise<void> => {
         await ended;
-        if (!isClosed) await follow((await begin()).ended);
+        if (!isClosed) await resumeWhenEnded((await openNext()).ended);
       };
-      const { ended } = await begin();
-      // A watch that cannot be resumed shows as changes that do not come.
-      follow(ended).catch(() => undefined);
+      const { ended } = await openNext();
+      // If a watch cannot be resumed, the callers' timeouts report the missing changes.
+      resumeWhenEnded(ended).catch(() => undefined);
     },
     close() {
       isClosed = true;
@@ -117,7 +121,7 @@ export function connectApi({ server, ca, authority }: Pick<ControlPlane, "server
   };
 }
 
-/** Resolves once the watch stands; `ended` when it has ended. */
+/** Resolves once the watch is open; `ended` resolves when it has ended. */
 function openWatch<T>(
   session: ClientHttp2Session,
   path: string,

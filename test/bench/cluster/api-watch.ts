@@ -1,45 +1,45 @@
 import type { Node, NodeCondition, Pod, PodCondition } from "../../../proto/kubernetes/gen/types.ts";
 import type { ApiClient, Change } from "./api-client.ts";
 
-/** What a user of the API may wait for. */
+/** A pod state that a user of the API may wait for. */
 export type Milestone = "ready" | "unready" | "gone" | "terminated";
 
-/** When each pod and node came to something, as a watch shows it. */
+/** The times at which a watch shows that pods and nodes reach a state. */
 export interface ApiWatch {
-  /** Resolves with when it was seen, in milliseconds since the epoch. Rejects when it has not come in time. */
+  /** Resolves with the arrival time of the change, in milliseconds since the epoch. Rejects after a timeout. */
   pod(name: string, milestone: Milestone): Promise<number>;
-  /** The next time that the node is seen Ready, after it was not there or not Ready. */
+  /** Resolves with the next time that the node becomes Ready, after it was absent or not Ready. */
   nodeReady(name: string): Promise<number>;
 }
 
 export const podsPath = "/api/v1/namespaces/default/pods";
 export const nodesPath = "/api/v1/nodes";
 
-const PATIENCE_MS = 120_000;
+const TIMEOUT_MS = 120_000;
 
 export async function watchApi(api: ApiClient): Promise<ApiWatch> {
-  const seen = createSightings();
+  const waiters = createWaiters();
   const readyNodes = new Set<string>();
   const pods = await api.list<Pod>(podsPath);
   const nodes = await api.list<Node>(nodesPath);
   await api.watch<Pod>(podsPath, pods.resourceVersion, (change) => {
     const name = change.object.metadata.name ?? "";
-    for (const milestone of milestonesOf(change)) seen.tell(`${name} ${milestone}`, change.at);
+    for (const milestone of milestonesOf(change)) waiters.notify(`${name} ${milestone}`, change.at);
   });
   await api.watch<Node>(nodesPath, nodes.resourceVersion, (change) => {
     const name = change.object.metadata.name ?? "";
     const isReady = change.type !== "DELETED" && hasTrue(change.object.status?.conditions, "Ready");
-    if (isReady && !readyNodes.has(name)) seen.tell(`node ${name}`, change.at);
+    if (isReady && !readyNodes.has(name)) waiters.notify(`node ${name}`, change.at);
     if (isReady) readyNodes.add(name);
     else readyNodes.delete(name);
   });
   return {
-    pod: (name, milestone) => seen.await(`${name} ${milestone}`),
-    nodeReady: (name) => seen.await(`node ${name}`),
+    pod: (name, milestone) => waiters.await(`${name} ${milestone}`),
+    nodeReady: (name) => waiters.await(`node ${name}`),
   };
 }
 
-/** What a change of a pod shows to have come about by now; each may have been seen before. */
+/** The states that the pod of this change is in, including those that an earlier change has shown. */
 export function milestonesOf({ type, object }: Pick<Change<Pod>, "type" | "object">): readonly Milestone[] {
   if (type === "DELETED") return ["gone"];
   const { conditions, containerStatuses = [] } = object.status ?? {};
@@ -50,24 +50,24 @@ export function milestonesOf({ type, object }: Pick<Change<Pod>, "type" | "objec
 
 type Condition = Pick<NodeCondition | PodCondition, "type" | "status">;
 
-const hasTrue = (conditions: readonly Condition[] = [], wanted: string) =>
-  conditions.some(({ type, status }) => type === wanted && status === "True");
+const hasTrue = (conditions: readonly Condition[] = [], conditionType: string) =>
+  conditions.some(({ type, status }) => type === conditionType && status === "True");
 
-/** First sightings for those who wait for them; whoever is not waited for is forgotten. */
-function createSightings() {
+/** Passes events to their waiters. An event without a waiter is dropped. */
+function createWaiters() {
   const waiting = new Map<string, (at: number) => void>();
   return {
-    tell(what: string, at: number): void {
+    notify(what: string, at: number): void {
       waiting.get(what)?.(at);
     },
     await(what: string): Promise<number> {
       return new Promise((resolve, reject) => {
-        const giveUp = setTimeout(() => {
+        const timer = setTimeout(() => {
           waiting.delete(what);
-          reject(new Error(`the API has not shown within ${PATIENCE_MS} ms: ${what}`));
-        }, PATIENCE_MS);
+          reject(new Error(`the API did not show within ${TIMEOUT_MS} ms: ${what}`));
+        }, TIMEOUT_MS);
         waiting.set(what, (at) => {
-          clearTimeout(giveUp);
+          clearTimeout(timer);
           waiting.delete(what);
           resolve(at);
         });

@@ -16,13 +16,13 @@ function request(second: number, verb: string, resource: string, more: Partial<A
 
 const status = { objectRef: { resource: "nodes", subresource: "status" } };
 
-test("a node's requests are told apart, each counted once and only within the time", () => {
+test("counts each request of a node once by kind, within the time range only", () => {
   const events = [
     request(-1, "update", "leases"),
     request(0, "update", "leases"),
     request(10, "update", "leases"),
     request(20, "patch", "nodes", status),
-    // Its beginning and its end.
+    // The start and the end of one watch.
     request(30, "watch", "pods"),
     request(30, "watch", "pods"),
     request(40, "get", "nodes"),

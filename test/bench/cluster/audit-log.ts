@@ -1,17 +1,17 @@
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 
-/** The requests of one node in some time. */
-export interface Requests {
+/** The requests of one node within a time range. */
+export interface NodeRequests {
   readonly leaseRenewals: number;
   readonly statusReports: number;
-  /** Watches that began. The server ends each after five to ten minutes, and it is resumed where it ended. */
+  /** Watches that were opened. The server ends each after five to ten minutes, and the client resumes it. */
   readonly watches: number;
-  /** Everything else, such as `get nodes`. */
+  /** All other requests, such as `get nodes`. */
   readonly others: readonly string[];
 }
 
-/** What the API server notes of a request (audit.k8s.io/v1), as far as it is read here. */
+/** The fields of an audit event (audit.k8s.io/v1) that the benchmark reads. */
 export interface AuditEvent {
   readonly auditID: string;
   readonly verb: string;
@@ -20,14 +20,14 @@ export interface AuditEvent {
   readonly requestReceivedTimestamp: string;
 }
 
-/** The API server's own note of who asked for what: nobody has to be believed. */
+/** The API server's audit log: it counts requests independently of the compared programs. */
 export interface AuditLog {
-  /** The flags of the API server that make it keep the log. */
+  /** The API server's flags that enable the log. */
   readonly flags: readonly string[];
-  requestsOf(nodeName: string, from: number, until: number): Promise<Requests>;
+  requestsOf(nodeName: string, from: number, until: number): Promise<NodeRequests>;
 }
 
-/** Keeps the log in `folder`, of nodes only, written beside the requests and not before their answers. */
+/** Configures an audit log in `folder`, for nodes only and in batch mode, which does not delay responses. */
 export async function createAuditLog(folder: string): Promise<AuditLog> {
   const [policy, log] = [join(folder, "audit-policy.json"), join(folder, "audit.log")];
   const nodesOnly = [{ level: "Metadata", userGroups: ["system:nodes"] }, { level: "None" }];
@@ -43,8 +43,13 @@ export async function createAuditLog(folder: string): Promise<AuditLog> {
   };
 }
 
-/** Each request once, whatever stages of it are in the log: a watch has its beginning there and its end. */
-export function countRequests(events: readonly AuditEvent[], nodeName: string, from: number, until: number): Requests {
+/** Counts each request once, although the log has several stages of it: the start and the end of a watch. */
+export function countRequests(
+  events: readonly AuditEvent[],
+  nodeName: string,
+  from: number,
+  until: number,
+): NodeRequests {
   const own = events.filter(({ user, requestReceivedTimestamp }) => {
     const at = Date.parse(requestReceivedTimestamp);
     return user.username === `system:node:${nodeName}` && at >= from && at < until;

@@ -9,46 +9,46 @@ import { connectApi } from "./api-client.ts";
 import { watchApi } from "./api-watch.ts";
 import { createAuditLog } from "./audit-log.ts";
 import {
-  type Both,
   type ClusterEffort,
   type ClusterMeasurements,
   type ClusterSubjects,
   measureCluster,
   measureExits,
+  type PerAgent,
 } from "./cluster-rounds.ts";
-import { createBerthMember, createKubeletMember, type Member } from "./compared-node.ts";
+import { type ComparedNode, createBerthNode, createKubeletNode } from "./compared-node.ts";
 
 export interface ClusterBenchOptions {
   readonly binary: string;
   readonly version: ContainerdVersion;
   readonly effort: ClusterEffort;
-  /** Everything is below it. */
+  /** The folder for all files of the benchmark. */
   readonly folder: string;
-  /** Rejects when it is to end early. */
+  /** Rejects when the benchmark must end early. */
   readonly interruption: Promise<never>;
 }
 
 export interface ClusterResult extends ClusterMeasurements {
-  readonly exits: Readonly<Record<ContainerdVersion, Both<readonly number[]>>>;
+  readonly exits: Readonly<Record<ContainerdVersion, PerAgent<readonly number[]>>>;
 }
 
-/** The agent and the reference kubelet as nodes of one cluster. Cleans up whatever happens. */
+/** Compares the agent with the reference kubelet as nodes of one cluster. Always cleans up. */
 export async function benchCluster(options: ClusterBenchOptions): Promise<ClusterResult> {
   const { folder, version, interruption } = options;
   await mkdir(folder, { recursive: true });
   const audit = await createAuditLog(folder);
   const flags = { "kube-apiserver": audit.flags };
-  const plane = await startControlPlane({ stateDir: join(folder, "plane"), say: console.log, flags });
+  const plane = await startControlPlane({ stateDir: join(folder, "plane"), print: console.log, flags });
   const api = connectApi(plane);
   try {
-    const shared = { api, audit, watch: await watchApi(api), names: createPodNames(), say: console.log };
+    const shared = { api, audit, watch: await watchApi(api), names: createPodNames(), print: console.log };
     const other = version === "1.6" ? "2.1" : "1.6";
-    const { exits, ...measured } = await onNodes(plane, options, version, async (members) =>
-      Promise.race([measureOnFirst({ ...shared, members }, options), interruption]),
+    const { exits, ...measured } = await withNodes(plane, options, version, async (members) =>
+      Promise.race([measureFirstRuntime({ ...shared, members }, options), interruption]),
     );
-    const otherExits = await onNodes(plane, options, other, async (members) => {
+    const otherExits = await withNodes(plane, options, other, async (members) => {
       await Promise.all([members.kubelet.start(), members.berth.start()]);
-      return await Promise.race([exitsOf({ ...shared, members }, options, other), interruption]);
+      return await Promise.race([measureExitLatency({ ...shared, members }, options, other), interruption]);
     });
     return { ...measured, exits: { [version]: exits, [other]: otherExits } as ClusterResult["exits"] };
   } finally {
@@ -57,16 +57,16 @@ export async function benchCluster(options: ClusterBenchOptions): Promise<Cluste
   }
 }
 
-/** The two, each with a runtime of its own; neither runs yet. */
-export async function onNodes<T>(
+/** Creates both nodes, each with a runtime of its own, without starting their agents, and removes them after `work`. */
+export async function withNodes<T>(
   plane: ControlPlane,
   { folder, binary }: Pick<ClusterBenchOptions, "folder" | "binary">,
   version: ContainerdVersion,
-  work: (members: Both<Member>) => Promise<T>,
+  work: (members: PerAgent<ComparedNode>) => Promise<T>,
 ): Promise<T> {
-  const kubelet = await createKubeletMember({ plane, folder, version });
+  const kubelet = await createKubeletNode({ plane, folder, version });
   try {
-    const berth = await createBerthMember({ plane, folder, version }, binary);
+    const berth = await createBerthNode({ plane, folder, version }, binary);
     try {
       return await work({ kubelet, berth });
     } finally {
@@ -77,21 +77,25 @@ export async function onNodes<T>(
   }
 }
 
-async function measureOnFirst(subjects: ClusterSubjects, options: ClusterBenchOptions) {
+async function measureFirstRuntime(subjects: ClusterSubjects, options: ClusterBenchOptions) {
   const { folder, version, effort } = options;
   const floorDir = join(folder, "floor");
   const runtime = await startMeasuredRuntime(version, floorDir);
   const floor = startFloor(runtime, floorDir);
   try {
     const measured = await measureCluster(subjects, floor.atOnce(1), effort);
-    return { ...measured, exits: await exitsOf(subjects, options, version) };
+    return { ...measured, exits: await measureExitLatency(subjects, options, version) };
   } finally {
     await floor.stop();
     await runtime.stop();
   }
 }
 
-async function exitsOf(subjects: ClusterSubjects, { effort }: ClusterBenchOptions, version: ContainerdVersion) {
-  subjects.say(`a container's end → its status, ${effort.exits} times each, containerd ${version}`);
+async function measureExitLatency(
+  subjects: ClusterSubjects,
+  { effort }: ClusterBenchOptions,
+  version: ContainerdVersion,
+) {
+  subjects.print(`container exit → status in the API, ${effort.exits} times each, containerd ${version}`);
   return await measureExits(subjects, effort.exits);
 }

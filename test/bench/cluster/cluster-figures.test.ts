@@ -2,11 +2,11 @@ import { expect, test } from "bun:test";
 import { markdownTable } from "../table.ts";
 import type { ClusterResult } from "./cluster-bench.ts";
 import { clusterFigures } from "./cluster-figures.ts";
-import type { MemberIdle } from "./cluster-rounds.ts";
+import type { NodeIdle } from "./cluster-rounds.ts";
 
 const round = (each: readonly number[]) => ({ each, wall: Math.max(...each) });
 
-function idle(cpuMs: number, pssBytes: number, more: Partial<MemberIdle["requests"]> = {}): MemberIdle {
+function idle(cpuMs: number, pssBytes: number, more: Partial<NodeIdle["requests"]> = {}): NodeIdle {
   return {
     lastedMs: 300_000,
     cpuMs,
@@ -32,7 +32,7 @@ const result: ClusterResult = {
   exits: { "1.6": { kubelet: [600, 900], berth: [10, 30] }, "2.1": { kubelet: [600, 900], berth: [10, 61] } },
 };
 
-test("targets are multiples of what the kubelet had in the same run", () => {
+test("targets are multiples of the kubelet's values of the same run", () => {
   const rows = markdownTable(clusterFigures(result), "kubelet").split("\n").slice(2);
   expect(rows).toMatchInlineSnapshot(`
     [

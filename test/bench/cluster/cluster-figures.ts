@@ -1,26 +1,28 @@
 import type { Figure } from "../figures.ts";
-import { BATCH } from "../floor/floor-rounds.ts";
+import { BATCH_SIZE } from "../floor/floor-rounds.ts";
 import { type Measured, median, medianOf, percentile, percentileOf } from "../statistics.ts";
 import type { ClusterResult } from "./cluster-bench.ts";
-import type { Both, MemberIdle } from "./cluster-rounds.ts";
+import type { NodeIdle, PerAgent } from "./cluster-rounds.ts";
 
-/** All that is measured beside the reference kubelet, in the order of the issue that asks for it. */
+/** All figures of the comparison with the reference kubelet, in the order of the requirements. */
 export function clusterFigures(result: ClusterResult): readonly Figure[] {
   return [
     ...podFigures(result),
     ...agentFigures(result),
     ...idleFigures("without pods", result.idleEmpty, { cpu: 0.15, pss: 0.75 }),
-    ...idleFigures(`with ${BATCH} pods`, result.idleFull, { cpu: 0.1, pss: 0.7 }),
+    ...idleFigures(`with ${BATCH_SIZE} pods`, result.idleFull, { cpu: 0.1, pss: 0.7 }),
     ...startFigures(result),
     ...exitFigures(result),
   ];
 }
 
-/** The kubelet's value of this very run, and Berth's. */
+/**
+ * A figure with the kubelet's value of the same run and Berth's. `most` is the target as a multiple of the kubelet's.
+ */
 export function pair<T>(
   what: string,
   unit: Figure["unit"],
-  samples: Both<T>,
+  samples: PerAgent<T>,
   measure: (samples: T) => Measured,
   most?: number,
 ): Figure {
@@ -54,7 +56,7 @@ function podFigures({ singles, batches, floor }: ClusterResult): readonly Figure
     ),
   });
   const [middle, high] = [of(0.5), of(0.99)];
-  // A machine that is slow for a while is so for both of them.
+  // The floor is measured in the same round, so that a slow phase of the machine affects both.
   const overFloor = (all: (typeof singles)["berth"]) =>
     percentileOf(
       all.map(({ goneMs }, at) => goneMs - (floor[at]?.removalMs ?? Number.NaN)),
@@ -65,7 +67,7 @@ function podFigures({ singles, batches, floor }: ClusterResult): readonly Figure
     medianOf(all.map((one) => seconds(read(one).wall)));
   const p50 = (read: (one: Batches[number]) => { readonly each: readonly number[] }) => (all: Batches) =>
     medianOf(all.map((one) => seconds(percentile(read(one).each, 0.5))));
-  const atOnce = `${BATCH} pods at once`;
+  const atOnce = `${BATCH_SIZE} pods at once`;
   return [
     { ...pair("one pod, created → Ready, p50", "ms", singles, middle.ready, 0.9), floor: middle.start },
     { ...pair("one pod, created → Ready, p99", "ms", singles, high.ready, 1), floor: high.start },
@@ -106,20 +108,22 @@ function podFigures({ singles, batches, floor }: ClusterResult): readonly Figure
 
 function agentFigures({ batches }: ClusterResult): readonly Figure[] {
   const cpu = (all: (typeof batches)["berth"]) => medianOf(all.map(({ startCpuMs }) => seconds(startCpuMs)));
-  return [pair(`CPU of the agent for ${BATCH} starts`, "s", batches, cpu, 0.8)];
+  return [pair(`CPU of the agent for ${BATCH_SIZE} starts`, "s", batches, cpu, 0.8)];
 }
 
-/** The requests are of the whole time, which is named: a status in five minutes is none in most single ones. */
+/**
+ * Counts requests over the whole idle time, which the row names, because a status report comes only every five minutes.
+ */
 function idleFigures(
   when: string,
-  idle: Both<MemberIdle>,
+  idle: PerAgent<NodeIdle>,
   most: { readonly cpu: number; readonly pss: number },
 ): readonly Figure[] {
-  const one = (read: (idle: MemberIdle) => number) => (of: MemberIdle) => medianOf([read(of)]);
+  const one = (read: (idle: NodeIdle) => number) => (of: NodeIdle) => medianOf([read(of)]);
   const minutes = idle.berth.lastedMs / 60_000;
   const lasted = minutes < 1 ? `${Math.round(minutes * 60)} s` : `${minutes.toFixed(0)} min`;
   const what = (rest: string) => `idle ${when}: ${rest}`;
-  const requests = (rest: string, read: (idle: MemberIdle) => number, atMost?: number): Figure => ({
+  const requests = (rest: string, read: (idle: NodeIdle) => number, atMost?: number): Figure => ({
     ...pair(what(`${rest} in ${lasted}`), "", idle, one(read)),
     ...(atMost !== undefined && { target: { words: `${atMost}`, atMost } }),
   });

@@ -6,17 +6,17 @@ import type { ControlPlane } from "../../upstream/control-plane.ts";
 import { startReferenceKubelet } from "../../upstream/reference-kubelet.ts";
 import { type MeasuredRuntime, startMeasuredRuntime } from "../measured-runtime.ts";
 
-/** One of the two programs that are compared, as a node of the cluster with a container runtime of its own. */
-export interface Member {
+/** One of the two compared programs, as a node of the cluster with a container runtime of its own. */
+export interface ComparedNode {
   readonly nodeName: string;
   readonly runtime: MeasuredRuntime;
-  /** The agent that runs now. */
+  /** The process id of the current agent. Throws if none runs. */
   readonly pid: number;
-  /** Starts the next agent, and returns when its process was begun, in milliseconds since the epoch. None may run. */
+  /** Starts an agent and returns its start time in milliseconds since the epoch. No other agent may run. */
   start(): Promise<number>;
-  /** Ends the agent; its pods go on. */
+  /** Stops the agent; its pods keep running. */
   stop(): Promise<void>;
-  /** Ends the agent, all pods and the runtime. */
+  /** Stops the agent, all pods and the runtime. */
   end(): Promise<void>;
 }
 
@@ -26,47 +26,54 @@ interface Process {
   stop(): Promise<void>;
 }
 
-export interface MemberOptions {
+export interface ComparedNodeOptions {
   readonly plane: ControlPlane;
-  /** Holds a folder for each member. */
+  /** Has a folder for each node. */
   readonly folder: string;
   readonly version: ContainerdVersion;
 }
 
-/** The compiled agent. It does not run yet. */
-export async function createBerthMember({ plane, folder, version }: MemberOptions, binary: string): Promise<Member> {
-  const nodeName = memberName("berth", version);
+/** Creates the node of the compiled agent, without starting it. */
+export async function createBerthNode(
+  { plane, folder, version }: ComparedNodeOptions,
+  binary: string,
+): Promise<ComparedNode> {
+  const nodeName = nodeNameFor("berth", version);
   const stateDir = join(folder, nodeName);
   const kubeconfig = await plane.nodeKubeconfig(nodeName);
-  // In a folder of its own: who waits for a folder to come watches the one that it is in, and the bed writes its logs into that.
+  // A parent folder of its own: an agent without a manifest folder watches its parent, and the bed writes logs into the
+  // state folder.
   const staticPodPath = join(stateDir, "static", "manifests");
   await mkdir(staticPodPath, { recursive: true });
-  const own = { ...configuration, staticPodPath };
-  return await createMember(nodeName, version, stateDir, (endpoint) =>
-    startAgent({ binary, stateDir, endpoint, configuration: own, cluster: { kubeconfig, nodeName } }),
+  const berthConfiguration = { ...configuration, staticPodPath };
+  return await createComparedNode(nodeName, version, stateDir, (endpoint) =>
+    startAgent({ binary, stateDir, endpoint, configuration: berthConfiguration, cluster: { kubeconfig, nodeName } }),
   );
 }
 
-/** The reference kubelet. It does not run yet. */
-export async function createKubeletMember({ plane, folder, version }: MemberOptions): Promise<Member> {
-  const nodeName = memberName("kubelet", version);
+/** Creates the node of the reference kubelet, without starting it. */
+export async function createKubeletNode({ plane, folder, version }: ComparedNodeOptions): Promise<ComparedNode> {
+  const nodeName = nodeNameFor("kubelet", version);
   const stateDir = join(folder, nodeName);
-  return await createMember(nodeName, version, stateDir, (endpoint) =>
+  return await createComparedNode(nodeName, version, stateDir, (endpoint) =>
     startReferenceKubelet({ controlPlane: plane, nodeName, endpoint, stateDir, configuration }),
   );
 }
 
-const memberName = (program: string, version: ContainerdVersion) => `${program}-${version.replace(".", "-")}`;
+const nodeNameFor = (program: string, version: ContainerdVersion) => `${program}-${version.replace(".", "-")}`;
 
-/** Nobody listens there, and no pod asks. Without an address both would tell an event of each pod, which costs both. */
+/**
+ * No server listens at the address and no pod uses it. Without an address both programs would send an event for each
+ * pod.
+ */
 const configuration = { clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
 
-async function createMember(
+async function createComparedNode(
   nodeName: string,
   version: ContainerdVersion,
   stateDir: string,
   launch: (endpoint: string) => Promise<Process>,
-): Promise<Member> {
+): Promise<ComparedNode> {
   const runtime = await startMeasuredRuntime(version, stateDir);
   let current: Process | undefined;
   const stop = async () => {

@@ -2,23 +2,23 @@ import { join } from "node:path";
 import type { ContainerdVersion } from "../../bed/containerd/containerd.ts";
 import { createPodNames } from "../bench-pod.ts";
 import { startMeasuredRuntime } from "../measured-runtime.ts";
-import { type Effort, type Measurements, measureAll } from "./floor-rounds.ts";
+import { type FloorEffort, type FloorMeasurements, measureFloorComparison } from "./floor-rounds.ts";
 import { startFloor } from "./raw-cri-floor.ts";
-import { startBerth } from "./static-pod-agent.ts";
+import { startStaticPodAgent } from "./static-pod-agent.ts";
 
 export interface FloorBenchOptions {
   readonly binary: string;
   readonly version: ContainerdVersion;
-  readonly effort: Effort;
-  /** Everything is below it. */
+  readonly effort: FloorEffort;
+  /** The folder for all files of the benchmark. */
   readonly folder: string;
-  /** Rejects when it is to end early. */
+  /** Rejects when the benchmark must end early. */
   readonly interruption: Promise<never>;
 }
 
 /**
- * The agent, whose pods are files, beside the raw calls to the runtime. Two equal runtimes, since an agent would take the floor's
- * pods for strays and end them. Cleans up whatever happens.
+ * Compares the agent, with static pods, with the raw calls to the runtime. Each has its own runtime, because the agent
+ * would kill the floor's pods as unknown. Always cleans up.
  */
 export async function benchFloor({
   binary,
@@ -26,7 +26,7 @@ export async function benchFloor({
   effort,
   folder,
   interruption,
-}: FloorBenchOptions): Promise<Measurements> {
+}: FloorBenchOptions): Promise<FloorMeasurements> {
   const ends: (() => Promise<unknown>)[] = [];
   try {
     const [floorDir, agentDir] = [join(folder, "floor"), join(folder, "agent")];
@@ -36,10 +36,10 @@ export async function benchFloor({
     ends.push(agentRuntime.stop);
     const floor = startFloor(floorRuntime, floorDir);
     ends.push(floor.stop);
-    const agent = await startBerth(binary, agentRuntime, agentDir);
+    const agent = await startStaticPodAgent(binary, agentRuntime, agentDir);
     ends.push(agent.stop);
-    const subjects = { binary, floor, agent, names: createPodNames(), say: console.log };
-    return await Promise.race([measureAll(subjects, effort), interruption]);
+    const subjects = { binary, floor, agent, names: createPodNames(), print: console.log };
+    return await Promise.race([measureFloorComparison(subjects, effort), interruption]);
   } finally {
     for (const end of ends.toReversed()) await end();
   }

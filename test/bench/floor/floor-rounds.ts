@@ -3,26 +3,26 @@ import { execa } from "execa";
 import { measureRemovals, measureStarts, type Round, type Subject } from "../measure-rounds.ts";
 import { type Memory, memoryOf } from "../process-usage.ts";
 import type { Floor } from "./raw-cri-floor.ts";
-import type { Berth } from "./static-pod-agent.ts";
+import type { StaticPodAgent } from "./static-pod-agent.ts";
 
-/** How often and how long things are measured. */
-export interface Effort {
+/** The number of repetitions and the duration of the idle phases. */
+export interface FloorEffort {
   readonly singles: number;
   readonly batches: number;
   readonly idleMs: number;
   readonly starts: number;
 }
 
-export const fullEffort: Effort = { singles: 100, batches: 4, idleMs: 60_000, starts: 7 };
-export const quickEffort: Effort = { singles: 25, batches: 1, idleMs: 20_000, starts: 3 };
+export const fullFloorEffort: FloorEffort = { singles: 100, batches: 4, idleMs: 60_000, starts: 7 };
+export const quickFloorEffort: FloorEffort = { singles: 25, batches: 1, idleMs: 20_000, starts: 3 };
 
-export const describeEffort = ({ singles, batches, idleMs }: Effort): string =>
-  `One pod ${singles} times, a hundred ${batches} times, idle for ${idleMs / 1000} s; floor and agent took turns.`;
+export const describeFloorEffort = ({ singles, batches, idleMs }: FloorEffort): string =>
+  `One pod ${singles} times, 100 pods ${batches} times, idle for ${idleMs / 1000} s; floor and agent alternated.`;
 
-export const BATCH = 100;
+export const BATCH_SIZE = 100;
 
-/** What the agent uses while nothing happens. */
-export interface Idle {
+/** The agent's usage during an idle phase. */
+export interface AgentIdle {
   readonly lastedMs: number;
   readonly cpuMs: number;
   readonly diskBytes: number;
@@ -36,62 +36,62 @@ export interface StartAndRemoval {
   readonly removal: Round;
 }
 
-/** One round of the agent's, with the CPU time that it took of the agent. */
+/** One round of the agent, with its CPU time. */
 export interface AgentRound extends StartAndRemoval {
   readonly startCpuMs: number;
   readonly removalCpuMs: number;
 }
 
-export interface Measurements {
+export interface FloorMeasurements {
   readonly version: readonly number[];
-  readonly idleEmpty: Idle;
+  readonly idleEmpty: AgentIdle;
   readonly singles: readonly { readonly floor: StartAndRemoval; readonly agent: AgentRound }[];
   readonly oneAtATime: StartAndRemoval;
   readonly batches: readonly { readonly floor: StartAndRemoval; readonly agent: AgentRound }[];
-  readonly idleFull: Idle;
-  /** Ten seconds after all batches are gone. */
+  readonly idleFull: AgentIdle;
+  /** Ten seconds after the removal of all batches. */
   readonly memoryAfter: Memory;
   readonly fromNothing: readonly number[];
 }
 
-export interface Subjects {
+export interface FloorSubjects {
   readonly binary: string;
   readonly floor: Floor;
-  readonly agent: Berth;
+  readonly agent: StaticPodAgent;
   readonly names: (count: number) => readonly string[];
-  readonly say: (line: string) => void;
+  readonly print: (line: string) => void;
 }
 
-/** Measures everything; floor and agent take turns, so that what disturbs the machine disturbs both. */
-export async function measureAll(subjects: Subjects, effort: Effort): Promise<Measurements> {
-  const { agent, floor, names, say } = subjects;
-  say("berth version");
+/** Measures everything. Floor and agent alternate, so that a disturbance of the machine affects both. */
+export async function measureFloorComparison(subjects: FloorSubjects, effort: FloorEffort): Promise<FloorMeasurements> {
+  const { agent, floor, names, print } = subjects;
+  print("berth version");
   const version = await timeVersion(subjects.binary, 20);
-  say(`idle without pods, ${effort.idleMs / 1000} s`);
+  print(`idle without pods, ${effort.idleMs / 1000} s`);
   await agent.restart();
   const idleEmpty = await measureIdle(agent, effort.idleMs);
-  say(`one pod, ${effort.singles} times each, after one to warm up`);
+  print(`one pod, ${effort.singles} times each, after a warm-up round`);
   await measurePair(subjects, 1);
   const singles = [];
   for (let round = 0; round < effort.singles; round++) singles.push(await measurePair(subjects, 1));
-  say(`from the start of the process to the first container, ${effort.starts} times`);
+  print(`process start → first container, ${effort.starts} times`);
   const fromNothing = [];
   for (let round = 0; round < effort.starts; round++) {
-    fromNothing.push(...(await measureStarts(agent.fromNothing, names(1))).each);
-    await pause(GROW_UP_MS);
+    fromNothing.push(...(await measureStarts(agent.startedWithPods, names(1))).each);
+    await pause(SIGNAL_HANDLER_SETUP_MS);
     await measureRemovals(agent);
   }
   await agent.restart();
-  say(`${BATCH} pods, the floor one at a time`);
-  const oneAtATime = await measureOne(floor.atOnce(1), names(BATCH));
-  let idleFull: Idle | undefined;
+  print(`${BATCH_SIZE} pods, the floor one at a time`);
+  const oneAtATime = await measureSubject(floor.atOnce(1), names(BATCH_SIZE));
+  let idleFull: AgentIdle | undefined;
   const batches = [];
   for (let round = 0; round < effort.batches; round++) {
-    say(`${BATCH} pods at once, round ${round + 1} of ${effort.batches}`);
+    print(`${BATCH_SIZE} pods at once, round ${round + 1} of ${effort.batches}`);
     batches.push(
-      await measurePair(subjects, BATCH, async () => {
+      await measurePair(subjects, BATCH_SIZE, async () => {
         if (idleFull !== undefined) return;
-        say(`idle with ${BATCH} pods, ${effort.idleMs / 1000} s`);
+        print(`idle with ${BATCH_SIZE} pods, ${effort.idleMs / 1000} s`);
         idleFull = await measureIdle(agent, effort.idleMs);
       }),
     );
@@ -102,26 +102,29 @@ export async function measureAll(subjects: Subjects, effort: Effort): Promise<Me
   return { version, idleEmpty, singles, oneAtATime, batches, idleFull, memoryAfter, fromNothing };
 }
 
-/** The kernel ignores SIGTERM for the first process of a container until that has said what to do on it. */
-const GROW_UP_MS = 250;
+/**
+ * Time to set up signal handlers: the kernel ignores SIGTERM for a container's first process until it handles the
+ * signal.
+ */
+const SIGNAL_HANDLER_SETUP_MS = 250;
 
-async function measureOne(subject: Subject, names: readonly string[]): Promise<StartAndRemoval> {
+async function measureSubject(subject: Subject, names: readonly string[]): Promise<StartAndRemoval> {
   const start = await measureStarts(subject, names);
-  await pause(GROW_UP_MS);
+  await pause(SIGNAL_HANDLER_SETUP_MS);
   return { start, removal: await measureRemovals(subject) };
 }
 
-/** The floor, four pods at a time, and then the agent. */
+/** Measures the floor, with four pods in parallel, and then the agent. */
 async function measurePair(
-  { floor, agent, names }: Subjects,
+  { floor, agent, names }: FloorSubjects,
   count: number,
   whileTheyRun: () => Promise<void> = async () => undefined,
 ): Promise<{ readonly floor: StartAndRemoval; readonly agent: AgentRound }> {
-  const ofFloor = await measureOne(floor.atOnce(4), names(count));
+  const ofFloor = await measureSubject(floor.atOnce(4), names(count));
   const before = await agent.usage();
   const start = await measureStarts(agent, names(count));
   const between = await agent.usage();
-  await pause(GROW_UP_MS);
+  await pause(SIGNAL_HANDLER_SETUP_MS);
   await whileTheyRun();
   const beforeRemoval = await agent.usage();
   const removal = await measureRemovals(agent);
@@ -137,10 +140,10 @@ async function measurePair(
   };
 }
 
-/** What a start leaves to do for the garbage collector and for timers is over after this. */
+/** Garbage collection and timers of a start are over after this time. */
 const SETTLE_MS = 10_000;
 
-async function measureIdle(agent: Berth, idleMs: number): Promise<Idle> {
+async function measureIdle(agent: StaticPodAgent, idleMs: number): Promise<AgentIdle> {
   await pause(SETTLE_MS);
   const [before, logBefore] = [await agent.usage(), await agent.logBytes()];
   const startedAt = performance.now();

@@ -1,5 +1,5 @@
-// The floor: the calls that no agent can do without, and nothing else. Runs as a process of its own, told over its IPC
-// channel what to start and remove.
+// The floor of the benchmark: only the CRI calls that every agent needs to start and remove a pod. Runs as a process of
+// its own and receives its orders over the IPC channel.
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { containerHash } from "../../../agent/decide/container/container-hash.ts";
@@ -7,10 +7,10 @@ import { qosClassOf } from "../../../agent/decide/status/qos.ts";
 import { readPodManifest } from "../../../agent/desired/static/manifest.ts";
 import { createObservedImages } from "../../../agent/observed/images.ts";
 import { containerConfig } from "../../../agent/translate/container-config.ts";
-import { podLogFolder } from "../../../agent/translate/log-path.ts";
+import { podLogDir } from "../../../agent/translate/log-path.ts";
 import type { NodeFacts } from "../../../agent/translate/node-facts.ts";
 import { sandboxConfig } from "../../../agent/translate/sandbox-config.ts";
-import { kernelOf } from "../../../agent/wiring/node-facts.ts";
+import { kernelFeaturesOf } from "../../../agent/wiring/node-facts.ts";
 import type { Runtime } from "../../../cri/runtime.ts";
 import { createClock } from "../../../host/clock.ts";
 import { readMachine } from "../../../host/machine.ts";
@@ -20,7 +20,7 @@ import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
 import { bedPaths } from "../../bed/cleanup/bed-record.ts";
 import { benchPod, nodeName } from "../bench-pod.ts";
 import { connectRuntime } from "../measured-runtime.ts";
-import type { FloorAnswer, FloorOrder } from "./raw-cri-floor.ts";
+import type { FloorOrder, FloorResponse } from "./raw-cri-floor.ts";
 
 interface Messages {
   readonly name: string;
@@ -28,7 +28,7 @@ interface Messages {
   readonly container: ContainerConfig;
 }
 
-interface Started {
+interface StartedPod {
   readonly name: string;
   readonly sandboxId: SandboxId;
   readonly containerId: ContainerId;
@@ -37,38 +37,38 @@ interface Started {
 const GRACE_SECONDS = 30;
 
 const [endpoint = "", stateDir = ""] = process.argv.slice(2);
-const runtime = connectRuntime(endpoint);
+const runtime = await connectRuntime(endpoint);
 const images = createObservedImages({ runtime, clock: createClock() });
-const facts = factsOf(stateDir);
-const pods: Started[] = [];
+const facts = createNodeFacts(stateDir);
+const pods: StartedPod[] = [];
 
 process.on("message", (order: FloorOrder) => {
-  carryOut(order).then(
-    (asked) => answer({ asked: [...asked] }),
-    (error: unknown) => answer({ problem: String(error) }),
+  execute(order).then(
+    (asked) => respond({ asked: [...asked] }),
+    (error: unknown) => respond({ problem: String(error) }),
   );
 });
 process.on("disconnect", () => process.exit(0));
 
-function answer(message: FloorAnswer): void {
+function respond(message: FloorResponse): void {
   process.send?.(message);
 }
 
-async function carryOut(order: FloorOrder): Promise<ReadonlyMap<string, number>> {
+async function execute(order: FloorOrder): Promise<ReadonlyMap<string, number>> {
   switch (order.verb) {
     case "start": {
       const messages = await Promise.all(order.names.map(messagesFor));
-      return await sideBySide(order.atOnce, messages, async (message) => {
+      return await runConcurrently(order.atOnce, messages, async (message) => {
         pods.push(await start(runtime, message));
       });
     }
     case "removeAll":
-      return await sideBySide(order.atOnce, pods.splice(0), (pod) => remove(runtime, pod));
+      return await runConcurrently(order.atOnce, pods.splice(0), (pod) => remove(runtime, pod));
   }
 }
 
-/** All are asked for now, and `atOnce` of them are worked on at any time. */
-async function sideBySide<T extends { readonly name: string }>(
+/** Runs `work` for all items, `atOnce` of them in parallel. Returns the common request time of each name. */
+async function runConcurrently<T extends { readonly name: string }>(
   atOnce: number,
   items: readonly T[],
   work: (item: T) => Promise<void>,
@@ -82,20 +82,20 @@ async function sideBySide<T extends { readonly name: string }>(
   return new Map(items.map(({ name }) => [name, askedAt]));
 }
 
-async function start(to: Runtime, { name, sandbox, container }: Messages): Promise<Started> {
+async function start(to: Runtime, { name, sandbox, container }: Messages): Promise<StartedPod> {
   const sandboxId = await to.runPodSandbox(sandbox, "");
   const containerId = await to.createContainer(sandboxId, container, sandbox);
   await to.startContainer(containerId);
   return { name, sandboxId, containerId };
 }
 
-async function remove(from: Runtime, { sandboxId, containerId }: Started): Promise<void> {
+async function remove(from: Runtime, { sandboxId, containerId }: StartedPod): Promise<void> {
   await from.stopContainer(containerId, GRACE_SECONDS);
   await from.stopPodSandbox(sandboxId);
   await from.removePodSandbox(sandboxId);
 }
 
-/** What the agent sends for the same manifest. Made ahead, as are the folders it names. */
+/** The messages that the agent sends for the same manifest. They and their folders are made in advance. */
 async function messagesFor(name: string): Promise<Messages> {
   const path = join(bedPaths(stateDir).manifests, `${name}.json`);
   const { pod, problem } = await readPodManifest(JSON.stringify(benchPod(name)), { path, nodeName });
@@ -103,7 +103,7 @@ async function messagesFor(name: string): Promise<Messages> {
   if (pod === undefined || container === undefined) throw new Error(problem);
   const image = await images.presence(container.image ?? "");
   if (image.present !== true) throw new Error(`the image ${container.image} is missing`);
-  await mkdir(join(facts.podLogsDir, podLogFolder(pod)), { recursive: true });
+  await mkdir(join(facts.podLogsDir, podLogDir(pod)), { recursive: true });
   return {
     name: pod.metadata.name ?? "",
     sandbox: sandboxConfig(pod, { attempt: 0, crashes: 0 }, facts),
@@ -123,7 +123,7 @@ async function messagesFor(name: string): Promise<Messages> {
   };
 }
 
-function factsOf(folder: string): NodeFacts {
+function createNodeFacts(folder: string): NodeFacts {
   const { agentRoot, podLogs } = bedPaths(folder);
   const proc = createProc();
   return {
@@ -133,7 +133,7 @@ function factsOf(folder: string): NodeFacts {
     allocatable: new Map(),
     cpuCount: proc.cpuCount(),
     thermalThrottlePaths: proc.thermalThrottlePaths(),
-    ...kernelOf(readMachine()),
+    ...kernelFeaturesOf(readMachine()),
     rootDir: agentRoot,
     podLogsDir: podLogs,
     clusterDNS: [],

@@ -7,24 +7,24 @@ export type FloorOrder =
   | { readonly verb: "start"; readonly names: readonly string[]; readonly atOnce: number }
   | { readonly verb: "removeAll"; readonly atOnce: number };
 
-export type FloorAnswer =
+export type FloorResponse =
   | { readonly asked: readonly (readonly [string, number])[]; readonly problem?: never }
   | { readonly asked?: never; readonly problem: string };
 
 export interface Floor {
-  /** The floor as a subject that works on so many pods at a time. */
+  /** The floor as a subject that handles this many pods in parallel. */
   atOnce(count: number): Subject;
   stop(): Promise<void>;
 }
 
 export function startFloor(runtime: MeasuredRuntime, stateDir: string): Floor {
-  const child = fork(join(import.meta.dirname, "floor-process.ts"), [runtime.containerd.endpoint, stateDir]);
+  const child = fork(join(import.meta.dirname, "raw-cri-floor-process.ts"), [runtime.containerd.endpoint, stateDir]);
   return {
     atOnce: (atOnce) => ({
       runtime,
-      start: (names) => ask(child, { verb: "start", names, atOnce }),
-      removeAll: () => ask(child, { verb: "removeAll", atOnce }),
-      // The answer to an order comes when all of it is done.
+      start: (names) => sendOrder(child, { verb: "start", names, atOnce }),
+      removeAll: () => sendOrder(child, { verb: "removeAll", atOnce }),
+      // The response to an order arrives when all its work is done.
       settled: async () => undefined,
     }),
     async stop() {
@@ -35,17 +35,17 @@ export function startFloor(runtime: MeasuredRuntime, stateDir: string): Floor {
   };
 }
 
-/** One order at a time. */
-async function ask(child: ChildProcess, order: FloorOrder): Promise<ReadonlyMap<string, number>> {
-  const answer = await new Promise<FloorAnswer>((resolve, reject) => {
+/** Sends an order and awaits its response. Orders must not overlap. */
+async function sendOrder(child: ChildProcess, order: FloorOrder): Promise<ReadonlyMap<string, number>> {
+  const response = await new Promise<FloorResponse>((resolve, reject) => {
     const ended = () => reject(new Error("the floor's process has ended"));
     child.once("exit", ended);
     child.once("message", (message) => {
       child.off("exit", ended);
-      resolve(message as FloorAnswer);
+      resolve(message as FloorResponse);
     });
     child.send(order);
   });
-  if (answer.problem !== undefined) throw new Error(`the floor: ${answer.problem}`);
-  return new Map(answer.asked);
+  if (response.problem !== undefined) throw new Error(`the floor: ${response.problem}`);
+  return new Map(response.asked);
 }

@@ -4,19 +4,19 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { type Agent, startAgent } from "../../bed/agent.ts";
 import { bedPaths } from "../../bed/cleanup/bed-record.ts";
-import { until } from "../../bed/poll-until.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
 import { benchPod, nodeName } from "../bench-pod.ts";
 import type { Subject } from "../measure-rounds.ts";
 import type { MeasuredRuntime } from "../measured-runtime.ts";
 import { type Usage, usageOf } from "../process-usage.ts";
 
-/** The agent as a subject: its pods are files. */
-export interface Berth extends Subject {
+/** The agent as a measured subject whose pods are static. */
+export interface StaticPodAgent extends Subject {
   readonly pid: number;
-  /** Ends the present agent and starts the next one; its pods go on. */
+  /** Stops the agent and starts the next one; its pods keep running. */
   restart(): Promise<void>;
-  /** The agent as a subject whose pods are asked for by its own start: their manifests are there before it. */
-  readonly fromNothing: Subject;
+  /** The agent as a subject that finds the manifests of its pods at its own start. */
+  readonly startedWithPods: Subject;
   usage(): Promise<Usage>;
   logBytes(): Promise<number>;
   stop(): Promise<void>;
@@ -24,7 +24,11 @@ export interface Berth extends Subject {
 
 const QUIET_MS = 100;
 
-export async function startBerth(binary: string, runtime: MeasuredRuntime, stateDir: string): Promise<Berth> {
+export async function startStaticPodAgent(
+  binary: string,
+  runtime: MeasuredRuntime,
+  stateDir: string,
+): Promise<StaticPodAgent> {
   const { manifests, agentLog } = bedPaths(stateDir);
   const prepared = join(stateDir, "prepared");
   for (const folder of [manifests, prepared]) await mkdir(folder, { recursive: true });
@@ -32,42 +36,45 @@ export async function startBerth(binary: string, runtime: MeasuredRuntime, state
   let agent: Agent = await launch();
   const usage = () => usageOf(agent.pid);
 
-  /** An agent that uses no CPU for a while has nothing left to do, and is not disturbed by being looked at like this. */
+  /**
+   * Waits until the agent uses no CPU, which means that it has finished its work. Reading its usage does not disturb
+   * it.
+   */
   async function settled(): Promise<void> {
-    await until("the agent to be quiet", 60_000, async () => {
+    await pollUntil("the agent to be quiet", 60_000, async () => {
       const { cpuMs } = await usage();
       await pause(QUIET_MS);
       return (await usage()).cpuMs === cpuMs;
     });
   }
 
-  /** Renamed into place, so that the agent never finds half a file. */
+  /** Renames the manifests into place, so that the agent never reads half a file. */
   async function start(names: readonly string[]): Promise<ReadonlyMap<string, number>> {
     for (const name of names) await writeFile(join(prepared, fileOf(name)), JSON.stringify(benchPod(name)));
-    const asked = names.map((name) => {
-      const askedAt = Date.now();
+    const requestTimes = names.map((name) => {
+      const requestedAt = Date.now();
       renameSync(join(prepared, fileOf(name)), join(manifests, fileOf(name)));
-      return [`${name}-${nodeName}`, askedAt] as const;
+      return [`${name}-${nodeName}`, requestedAt] as const;
     });
-    return new Map(asked);
+    return new Map(requestTimes);
   }
 
   async function removeAll(): Promise<ReadonlyMap<string, number>> {
     const files = await readdir(manifests);
-    const asked = files.map((file) => {
-      const askedAt = Date.now();
+    const requestTimes = files.map((file) => {
+      const requestedAt = Date.now();
       unlinkSync(join(manifests, file));
-      return [`${file.replace(/\.json$/, "")}-${nodeName}`, askedAt] as const;
+      return [`${file.replace(/\.json$/, "")}-${nodeName}`, requestedAt] as const;
     });
-    return new Map(asked);
+    return new Map(requestTimes);
   }
 
-  async function startFromNothing(names: readonly string[]): Promise<ReadonlyMap<string, number>> {
+  async function startWithPods(names: readonly string[]): Promise<ReadonlyMap<string, number>> {
     await agent.stop();
     const pods = [...(await start(names)).keys()];
-    const askedAt = Date.now();
+    const requestedAt = Date.now();
     agent = await launch();
-    return new Map(pods.map((pod) => [pod, askedAt]));
+    return new Map(pods.map((pod) => [pod, requestedAt]));
   }
 
   return {
@@ -83,7 +90,7 @@ export async function startBerth(binary: string, runtime: MeasuredRuntime, state
       agent = await launch();
       await settled();
     },
-    fromNothing: { runtime, start: startFromNothing, removeAll, settled },
+    startedWithPods: { runtime, start: startWithPods, removeAll, settled },
     usage,
     logBytes: async () => (await stat(agentLog)).size,
     stop: () => agent.stop(),

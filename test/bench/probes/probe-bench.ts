@@ -5,59 +5,62 @@ import { builtVersion } from "../../upstream/programs.ts";
 import { createPodNames } from "../bench-pod.ts";
 import { connectApi } from "../cluster/api-client.ts";
 import { watchApi } from "../cluster/api-watch.ts";
-import { type ClusterBenchOptions, onNodes } from "../cluster/cluster-bench.ts";
-import type { Both } from "../cluster/cluster-rounds.ts";
+import { type ClusterBenchOptions, withNodes } from "../cluster/cluster-bench.ts";
+import type { PerAgent } from "../cluster/cluster-rounds.ts";
 import {
   measureProbing,
   measureReadiness,
   type ProbeEffort,
-  type Probing,
+  type ProbingCost,
   type ReadinessChanges,
 } from "./probe-rounds.ts";
-import { type Equipped, measureEquipped } from "./probed-pod-rounds.ts";
+import { measureProbedPods, type ProbedPods } from "./probed-pod-rounds.ts";
 import { type Flood, measureFlood } from "./status-flood.ts";
 
 export interface ProbeBenchEffort extends ProbeEffort {
   readonly floodMs: number;
-  /** For how long pods with probes and hooks are left alone. */
+  /** The duration of the idle phase with pods that have probes and hooks. */
   readonly equippedMs: number;
 }
 
 export const fullProbeEffort: ProbeBenchEffort = {
-  unaskedMs: 60_000,
-  askedMs: 120_000,
-  turns: 100,
+  unprobedMs: 60_000,
+  probedMs: 120_000,
+  changes: 100,
   floodMs: 30_000,
   equippedMs: 60_000,
 };
 
 export const quickProbeEffort: ProbeBenchEffort = {
-  unaskedMs: 20_000,
-  askedMs: 30_000,
-  turns: 20,
+  unprobedMs: 20_000,
+  probedMs: 30_000,
+  changes: 20,
   floodMs: 20_000,
   equippedMs: 20_000,
 };
 
 export function describeProbeEffort(effort: ProbeBenchEffort): string {
-  const { unaskedMs, askedMs, turns, floodMs, equippedMs } = effort;
-  const asked = `Probes for ${askedMs / 1000} s, less what as many pods without cost in ${unaskedMs / 1000} s, both at the same time`;
-  const others = `${turns} changes of readiness in turns, statuses for ${floodMs / 1000} s, pods with probes and hooks once, for ${equippedMs / 1000} s`;
+  const { unprobedMs, probedMs, changes, floodMs, equippedMs } = effort;
+  const asked = `Probes for ${probedMs / 1000} s, minus the cost of as many pods without probes in ${unprobedMs / 1000} s, both at the same time`;
+  const others = `${changes} alternating readiness changes, statuses for ${floodMs / 1000} s, pods with probes and hooks once, for ${equippedMs / 1000} s`;
   return `${asked}; ${others}; kubelet ${builtVersion().split("-")[0]} and berth as two nodes of one cluster.`;
 }
 
 export interface ProbeResult {
-  readonly probing: Both<Probing>;
+  readonly probing: PerAgent<ProbingCost>;
   readonly readiness: ReadinessChanges;
-  readonly equipped: Both<Equipped>;
-  /** With the agent's own limit of requests as it is by default, and without one. */
+  readonly equipped: PerAgent<ProbedPods>;
+  /** With the agent's default request rate limit, and without a limit. */
   readonly floods: { readonly limited: Flood; readonly unlimited: Flood };
 }
 
-/** `kubeAPIQPS` and `kubeAPIBurst` if nobody sets them. */
+/** The defaults of `kubeAPIQPS` and `kubeAPIBurst`. */
 export const DEFAULT_RATE = { qps: 50, burst: 100 } as const;
 
-/** Probes and what comes of them, of the agent and the reference kubelet as nodes of one cluster. Cleans up whatever happens. */
+/**
+ * Measures probes, readiness and status reports of the agent and the reference kubelet as nodes of one cluster. Always
+ * cleans up.
+ */
 export async function benchProbes(
   options: Omit<ClusterBenchOptions, "effort"> & { readonly effort: ProbeBenchEffort },
 ): Promise<ProbeResult> {
@@ -65,14 +68,14 @@ export async function benchProbes(
   const plane = await startPlane(folder);
   const api = connectApi(plane);
   try {
-    const shared = { api, watch: await watchApi(api), names: createPodNames(), say: console.log };
-    const measured = await onNodes(plane, options, version, async (members) => {
+    const shared = { api, watch: await watchApi(api), names: createPodNames(), print: console.log };
+    const measured = await withNodes(plane, options, version, async (members) => {
       await Promise.all([members.kubelet.start(), members.berth.start()]);
       const subjects = { ...shared, members };
       const measure = async () => ({
         readiness: await measureReadiness(subjects, effort),
         probing: await measureProbing(subjects, effort),
-        equipped: await measureEquipped(subjects, effort.equippedMs),
+        equipped: await measureProbedPods(subjects, effort.equippedMs),
       });
       return await Promise.race([measure(), interruption]);
     });
@@ -90,5 +93,5 @@ export async function benchProbes(
 
 async function startPlane(folder: string) {
   await mkdir(folder, { recursive: true });
-  return await startControlPlane({ stateDir: join(folder, "probes-plane"), say: console.log });
+  return await startControlPlane({ stateDir: join(folder, "probes-plane"), print: console.log });
 }

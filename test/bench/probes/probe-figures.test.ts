@@ -37,7 +37,7 @@ const result: ProbeResult = {
   },
 };
 
-test("probes cost what an agent uses more than with as many that nobody asks; a queue must not grow", () => {
+test("the cost of probes is the difference to as many pods without probes, and a queue must not grow", () => {
   const rows = markdownTable(probeFigures(result), "probes").split("\n").slice(2);
   expect(rows).toMatchInlineSnapshot(`
     [
@@ -52,10 +52,10 @@ test("probes cost what an agent uses more than with as many that nobody asks; a 
       "| 100 pods with probes and hooks, CPU of the agent for their starts |  | 4.00 s | 3.30 s | −0.70 s, 0.82 × | ≤ 0.80 × the kubelet's | missed |",
       "| 100 pods with probes and hooks, CPU of one core afterwards |  | 5.00 % | 1.00 % | −4.00 %, 0.20 × | ≤ 0.50 × the kubelet's | reached |",
       "| 100 pods with probes and hooks, PSS afterwards |  | 120.0 MB | 75.0 MB | −45.0 MB, 0.63 × | ≤ 0.70 × the kubelet's | reached |",
-      "| 500 status changes a second on 100 pods, 50 requests a second, as by default: the oldest untold one, p50 of the last 40 % |  |  | 20 ms |  | ≤ 1.25 × the 20 ms of the 40 % before | reached |",
-      "| 500 status changes a second on 100 pods, 50 requests a second, as by default: told a second |  |  | 50 |  |  |  |",
-      "| 500 status changes a second on 100 pods, no limit of requests: the oldest untold one, p50 of the last 40 % |  |  | 790 ms |  |  |  |",
-      "| 500 status changes a second on 100 pods, no limit of requests: told a second |  |  | 450 |  |  |  |",
+      "| 500 status changes a second on 100 pods, 50 requests a second, as by default: age of the oldest unreported one, p50 of the last 40 % |  |  | 20 ms |  | ≤ 1.25 × the 20 ms of the 40 % before | reached |",
+      "| 500 status changes a second on 100 pods, 50 requests a second, as by default: reported per second |  |  | 50 |  |  |  |",
+      "| 500 status changes a second on 100 pods, no limit of requests: age of the oldest unreported one, p50 of the last 40 % |  |  | 790 ms |  |  |  |",
+      "| 500 status changes a second on 100 pods, no limit of requests: reported per second |  |  | 450 |  |  |  |",
     ]
   `);
 });

@@ -2,62 +2,62 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Container } from "../../../proto/kubernetes/gen/types.ts";
 import { benchPod } from "../bench-pod.ts";
 import { podsPath } from "../cluster/api-watch.ts";
-import { type Both, type ClusterSubjects, deletePods, inTurns, startPods } from "../cluster/cluster-rounds.ts";
-import type { Member } from "../cluster/compared-node.ts";
+import { alternate, type ClusterSubjects, deletePods, type PerAgent, startPods } from "../cluster/cluster-rounds.ts";
+import type { ComparedNode } from "../cluster/compared-node.ts";
 import { usageOf } from "../process-usage.ts";
-import { type Door, openDoor, startAnswerer } from "./probe-targets.ts";
+import { startReadinessServer, startTcpProbeTarget, type TcpProbeTarget } from "./probe-targets.ts";
 
-/** How many containers are asked every second. */
+/** The number of containers that are probed every second. */
 export const PROBES = 50;
 
 export interface ProbeEffort {
-  /** For how long what an agent uses is measured, with pods that nobody asks, and with those that are asked. */
-  readonly unaskedMs: number;
-  readonly askedMs: number;
-  /** How often an answer changes. */
-  readonly turns: number;
+  /** The duration of the measurement with pods without probes, and with probed pods. */
+  readonly unprobedMs: number;
+  readonly probedMs: number;
+  /** The number of readiness changes. */
+  readonly changes: number;
 }
 
-/** What an agent uses in some time. */
-export interface Usage {
+/** The CPU time of an agent within a time. */
+export interface CpuUsage {
   readonly lastedMs: number;
   readonly cpuMs: number;
 }
 
-export interface Probing {
-  /** With as many pods that have no probe. */
-  readonly unasked: Usage;
-  readonly asked: Usage;
-  /** How often somebody connected while they were asked. */
+export interface ProbingCost {
+  /** The usage with as many pods without probes. */
+  readonly unasked: CpuUsage;
+  readonly asked: CpuUsage;
+  /** The number of connections during the measurement. */
   readonly probes: number;
 }
 
 export interface ReadinessChanges {
-  /** The first answer of another kind → the pod's condition `Ready` in the API. */
-  readonly agents: Both<readonly number[]>;
-  /** Somebody sends that condition himself → it is in the API. */
+  /** From the first changed probe answer to the pod's `Ready` condition in the API. */
+  readonly agents: PerAgent<readonly number[]>;
+  /** From a patch of that condition by the benchmark to the watch event. */
   readonly floor: readonly number[];
 }
 
-type Subjects = Pick<ClusterSubjects, "api" | "watch" | "members" | "names" | "say">;
+type Subjects = Omit<ClusterSubjects, "audit">;
 
-/** Of the node's own address, so that no network of pods is in the way. */
+/** Probes connect to the node's own address, to leave out the pod network. */
 const host = "127.0.0.1";
 const SETTLE_MS = 5_000;
 
-/** What both use with pods that nobody asks, and then with pods that are asked, each at the same time. */
-export async function measureProbing(subjects: Subjects, effort: ProbeEffort): Promise<Both<Probing>> {
-  const { members, say } = subjects;
-  const doors = { kubelet: await openDoor(), berth: await openDoor() };
+/** Measures the usage with pods without probes and then with probed pods, on both nodes at the same time. */
+export async function measureProbing(subjects: Subjects, effort: ProbeEffort): Promise<PerAgent<ProbingCost>> {
+  const { members, print } = subjects;
+  const targets = { kubelet: await startTcpProbeTarget(), berth: await startTcpProbeTarget() };
   try {
-    say(`${PROBES} pods that nobody asks, ${effort.unaskedMs / 1000} s`);
-    const before = await withPods(subjects, undefined, () => usageWithin(members, effort.unaskedMs));
-    say(`${PROBES} TCP probes a second, ${effort.askedMs / 1000} s`);
-    return await withPods(subjects, doors, async () => {
-      const counted = countOf(doors);
-      const after = await usageWithin(members, effort.askedMs);
-      const now = countOf(doors);
-      const probingOf = (which: keyof Both<unknown>): Probing => ({
+    print(`${PROBES} pods without probes, ${effort.unprobedMs / 1000} s`);
+    const before = await withPods(subjects, undefined, () => usageWithin(members, effort.unprobedMs));
+    print(`${PROBES} TCP probes a second, ${effort.probedMs / 1000} s`);
+    return await withPods(subjects, targets, async () => {
+      const counted = countOf(targets);
+      const after = await usageWithin(members, effort.probedMs);
+      const now = countOf(targets);
+      const probingOf = (which: keyof PerAgent<unknown>): ProbingCost => ({
         unasked: before[which],
         asked: after[which],
         probes: now[which] - counted[which],
@@ -65,20 +65,27 @@ export async function measureProbing(subjects: Subjects, effort: ProbeEffort): P
       return { kubelet: probingOf("kubelet"), berth: probingOf("berth") };
     });
   } finally {
-    await Promise.all([doors.kubelet.close(), doors.berth.close()]);
+    await Promise.all([targets.kubelet.close(), targets.berth.close()]);
   }
 }
 
-const countOf = ({ kubelet, berth }: Both<Door>): Both<number> => ({ kubelet: kubelet.count, berth: berth.count });
+const countOf = ({ kubelet, berth }: PerAgent<TcpProbeTarget>): PerAgent<number> => ({
+  kubelet: kubelet.count,
+  berth: berth.count,
+});
 
-/** Works while each of the two runs so many pods, that are asked at its door if there are doors. */
-async function withPods<T>(subjects: Subjects, doors: Both<Door> | undefined, work: () => Promise<T>): Promise<T> {
+/** Runs `work` while each node runs the pods, which probe the node's target if there are targets. */
+async function withPods<T>(
+  subjects: Subjects,
+  targets: PerAgent<TcpProbeTarget> | undefined,
+  work: () => Promise<T>,
+): Promise<T> {
   const { members } = subjects;
   const podsOf = { kubelet: subjects.names(PROBES), berth: subjects.names(PROBES) };
-  const start = (which: keyof Both<unknown>) => {
-    const tcpSocket = { host, port: doors?.[which].port ?? 0 };
-    const probes = doors === undefined ? {} : { readinessProbe: { tcpSocket, periodSeconds: 1 } };
-    return startPods(subjects, members[which], podsOf[which], { containers: [askedContainer(probes)] });
+  const start = (which: keyof PerAgent<unknown>) => {
+    const tcpSocket = { host, port: targets?.[which].port ?? 0 };
+    const probes = targets === undefined ? {} : { readinessProbe: { tcpSocket, periodSeconds: 1 } };
+    return startPods(subjects, members[which], podsOf[which], { containers: [probedContainer(probes)] });
   };
   await Promise.all([start("kubelet"), start("berth")]);
   await pause(SETTLE_MS);
@@ -87,35 +94,37 @@ async function withPods<T>(subjects: Subjects, doors: Both<Door> | undefined, wo
   return result;
 }
 
-/** What both use in so much time, at the same time. */
-export async function usageWithin({ kubelet, berth }: Both<Member>, ms: number): Promise<Both<Usage>> {
+/** Measures the usage of both agents within the same time. */
+export async function usageWithin({ kubelet, berth }: PerAgent<ComparedNode>, ms: number): Promise<PerAgent<CpuUsage>> {
   const read = () => Promise.all([usageOf(kubelet.pid), usageOf(berth.pid)]);
   const from = performance.now();
   const before = await read();
   await pause(ms);
   const after = await read();
   const lastedMs = performance.now() - from;
-  const of = (at: 0 | 1): Usage => ({ lastedMs, cpuMs: after[at].cpuMs - before[at].cpuMs });
+  const of = (at: 0 | 1): CpuUsage => ({ lastedMs, cpuMs: after[at].cpuMs - before[at].cpuMs });
   return { kubelet: of(0), berth: of(1) };
 }
 
-/** One pod each, asked every second, which becomes ready and unready in turns. */
+/**
+ * Measures readiness changes of one pod per node, which is probed every second and becomes ready and unready in turn.
+ */
 export async function measureReadiness(subjects: Subjects, effort: ProbeEffort): Promise<ReadinessChanges> {
-  const { members, watch, names, say } = subjects;
-  say(`a probe's answer → the pod's readiness, ${effort.turns} times each`);
-  const answerer = await startAnswerer();
+  const { members, watch, names, print } = subjects;
+  print(`probe answer → pod readiness, ${effort.changes} times each`);
+  const server = await startReadinessServer();
   try {
     const podOf = new Map([members.kubelet, members.berth].map((member) => [member, names(1)[0] ?? ""]));
     for (const [member, name] of podOf) {
-      const httpGet = { host, port: answerer.port, path: `/${name}` };
+      const httpGet = { host, port: server.port, path: `/${name}` };
       const readinessProbe = { httpGet, periodSeconds: 1, failureThreshold: 1 };
-      const ready = startPods(subjects, member, [name], { containers: [askedContainer({ readinessProbe })] });
-      await Promise.all([ready, answerer.turn(name, true)]);
+      const ready = startPods(subjects, member, [name], { containers: [probedContainer({ readinessProbe })] });
+      await Promise.all([ready, server.setReady(name, true)]);
     }
     const [floorPod = ""] = names(1);
     await subjects.api.create(podsPath, unboundPod(floorPod));
     const floor: number[] = [];
-    const agents = await inTurns(members, effort.turns, async (member, turn) => {
+    const agents = await alternate(members, effort.changes, async (member, turn) => {
       const isReady = turn % 2 === 1;
       const milestone = isReady ? "ready" : "unready";
       if (member === members.kubelet) {
@@ -125,12 +134,12 @@ export async function measureReadiness(subjects: Subjects, effort: ProbeEffort):
         floor.push((await shown) - sentAt);
       }
       const name = podOf.get(member) ?? "";
-      const [seen, answered] = await Promise.all([watch.pod(name, milestone), answerer.turn(name, isReady)]);
+      const [seen, answered] = await Promise.all([watch.pod(name, milestone), server.setReady(name, isReady)]);
       return seen - answered;
     });
     return { agents, floor };
   } finally {
-    await answerer.close();
+    await server.close();
   }
 }
 
@@ -138,13 +147,13 @@ const readyStatus = (isReady: boolean) => ({
   status: { conditions: [{ type: "Ready", status: isReady ? "True" : "False" }] },
 });
 
-/** Nobody takes it: its status is whatever is said of it. */
+/** A pod without a node: only the benchmark writes its status. */
 function unboundPod(name: string) {
   const pod = benchPod(name);
-  return { ...pod, spec: { ...pod.spec, schedulerName: "nobody", automountServiceAccountToken: false } };
+  return { ...pod, spec: { ...pod.spec, schedulerName: "none", automountServiceAccountToken: false } };
 }
 
-function askedContainer(probes: Pick<Container, "readinessProbe">): Container {
+function probedContainer(probes: Pick<Container, "readinessProbe">): Container {
   const [container] = benchPod("").spec.containers;
   if (container === undefined) throw new Error("the pod of the bench has no container");
   return { ...container, ...probes };

@@ -1,18 +1,18 @@
 import { createServer } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Server } from "node:net";
 
-/** Takes whoever connects, and counts them. */
-export interface Door {
+/** A TCP server that accepts and counts connections, as the target of TCP probes. */
+export interface TcpProbeTarget {
   readonly port: number;
   readonly count: number;
   close(): Promise<void>;
 }
 
-export async function openDoor(): Promise<Door> {
+export async function startTcpProbeTarget(): Promise<TcpProbeTarget> {
   let count = 0;
   const server = createTcpServer((socket) => {
     count++;
-    // Whoever probes hangs up by himself, some with a reset.
+    // The prober closes the connection, some probers with a reset.
     socket.on("error", () => undefined);
     socket.resume();
   });
@@ -26,31 +26,31 @@ export async function openDoor(): Promise<Door> {
   };
 }
 
-/** Says of each name, which is the path it is asked by, whether it is ready; at first none is. */
-export interface Answerer {
+/** An HTTP server, as the target of readiness probes. Each path is the name of a pod, which is not ready at first. */
+export interface ReadinessServer {
   readonly port: number;
-  /** From now on the answer is another one. Resolves with when it was first given, in milliseconds since the epoch. */
-  turn(name: string, isReady: boolean): Promise<number>;
+  /** Changes the answer for a pod. Resolves with the time of the first such answer, in milliseconds since the epoch. */
+  setReady(name: string, isReady: boolean): Promise<number>;
   close(): Promise<void>;
 }
 
-export async function startAnswerer(): Promise<Answerer> {
+export async function startReadinessServer(): Promise<ReadinessServer> {
   const ready = new Set<string>();
-  const turned = new Map<string, (at: number) => void>();
+  const changeWaiters = new Map<string, (at: number) => void>();
   const server = createServer(({ url = "/" }, answer) => {
     const name = url.slice(1);
     const at = Date.now();
     answer.writeHead(ready.has(name) ? 200 : 503).end();
-    turned.get(name)?.(at);
-    turned.delete(name);
+    changeWaiters.get(name)?.(at);
+    changeWaiters.delete(name);
   });
   return {
     port: await listen(server),
-    turn(name, isReady) {
+    setReady(name, isReady) {
       if (isReady) ready.add(name);
       else ready.delete(name);
       return new Promise((resolve) => {
-        turned.set(name, resolve);
+        changeWaiters.set(name, resolve);
       });
     },
     close: () => end(server),

@@ -1,61 +1,64 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Container } from "../../../proto/kubernetes/gen/types.ts";
 import { benchPod } from "../bench-pod.ts";
-import { type Both, type ClusterSubjects, deletePods, startPods } from "../cluster/cluster-rounds.ts";
-import type { Member } from "../cluster/compared-node.ts";
-import { BATCH } from "../floor/floor-rounds.ts";
+import { type ClusterSubjects, deletePods, type PerAgent, startPods } from "../cluster/cluster-rounds.ts";
+import type { ComparedNode } from "../cluster/compared-node.ts";
+import { BATCH_SIZE } from "../floor/floor-rounds.ts";
 import type { Round } from "../measure-rounds.ts";
 import { type Memory, memoryOf, usageOf } from "../process-usage.ts";
-import { type Usage, usageWithin } from "./probe-rounds.ts";
-import { openDoor } from "./probe-targets.ts";
+import { type CpuUsage, usageWithin } from "./probe-rounds.ts";
+import { startTcpProbeTarget } from "./probe-targets.ts";
 
-/** Pods at once whose containers have what a careful manifest gives them: two probes, and a hook at each end. */
-export interface Equipped {
+/** The figures of pods that start at once and whose containers have two probes, a postStart hook and a preStop hook. */
+export interface ProbedPods {
   readonly ready: Round;
   readonly gone: Round;
-  /** Of the agent, until a second after the last pod was Ready. */
+  /** CPU time of the agent until one second after the last pod was Ready. */
   readonly startCpuMs: number;
-  /** What it uses while nothing happens but the probes. */
-  readonly rest: Usage;
+  /** The agent's usage while only the probes run. */
+  readonly rest: CpuUsage;
   readonly memory: Memory;
 }
 
-type Subjects = Pick<ClusterSubjects, "api" | "watch" | "members" | "names" | "say">;
+type Subjects = Omit<ClusterSubjects, "audit">;
 
 const AFTER_START_MS = 1_000;
 const SETTLE_MS = 10_000;
 
-/** Both start and delete such pods in turn, and have them for so long at the same time. */
-export async function measureEquipped(subjects: Subjects, restMs: number): Promise<Both<Equipped>> {
-  const { members, names, say } = subjects;
+/** Starts and deletes such pods on one node after the other. In between both run them for `restMs` at the same time. */
+export async function measureProbedPods(subjects: Subjects, restMs: number): Promise<PerAgent<ProbedPods>> {
+  const { members, names, print } = subjects;
   const { kubelet, berth } = members;
-  const door = await openDoor();
+  const target = await startTcpProbeTarget();
   try {
-    say(`${BATCH} pods at once with probes and hooks, and ${restMs / 1000} s with them`);
-    const more = { containers: [equippedContainer(door.port)] };
-    const start = async (member: Member) => {
-      const pods = names(BATCH);
+    print(`${BATCH_SIZE} pods at once with probes and hooks, and ${restMs / 1000} s with them`);
+    const specOverrides = { containers: [probedContainer(target.port)] };
+    const start = async (member: ComparedNode) => {
+      const pods = names(BATCH_SIZE);
       const before = await usageOf(member.pid);
-      const ready = await startPods(subjects, member, pods, more);
+      const ready = await startPods(subjects, member, pods, specOverrides);
       await pause(AFTER_START_MS);
       return { pods, ready, startCpuMs: (await usageOf(member.pid)).cpuMs - before.cpuMs };
     };
     const started = { kubelet: await start(kubelet), berth: await start(berth) };
     await pause(SETTLE_MS);
     const rest = await usageWithin(members, restMs);
-    const end = async (which: keyof Both<unknown>): Promise<Equipped> => {
-      const { pods, ...begun } = started[which];
+    const end = async (which: keyof PerAgent<unknown>): Promise<ProbedPods> => {
+      const { pods, ...startFigures } = started[which];
       const memory = await memoryOf(members[which].pid);
-      return { ...begun, rest: rest[which], memory, gone: await deletePods(subjects, pods) };
+      return { ...startFigures, rest: rest[which], memory, gone: await deletePods(subjects, pods) };
     };
     return { kubelet: await end("kubelet"), berth: await end("berth") };
   } finally {
-    await door.close();
+    await target.close();
   }
 }
 
-/** The probes' periods are those that Kubernetes gives; they ask the node's own address, so that no network of pods is in the way. */
-function equippedContainer(port: number): Container {
+/**
+ * The container with probes of Kubernetes' default period. They connect to the node's own address, to leave out the pod
+ * network.
+ */
+function probedContainer(port: number): Container {
   const [container] = benchPod("").spec.containers;
   if (container === undefined) throw new Error("the pod of the bench has no container");
   const probe = { tcpSocket: { host: "127.0.0.1", port }, periodSeconds: 10 };

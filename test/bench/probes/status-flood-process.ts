@@ -1,14 +1,14 @@
-// The part of the agent that tells the API server of pods, as one node's, with more to tell than any node has: told over its IPC channel
-// what the node is, it reports a new status of one pod after the other, and says in the end when it did so.
-import { createPodStatusReport } from "../../../agent/report/pod/status-reporter.ts";
+// Runs the agent's pod status report with more changes than any real node has. Receives the node and the rate over its
+// IPC channel, reports a new status of one pod after the other, and finally sends the times of the changes.
+import { createPodStatusReporter } from "../../../agent/report/pod/status-reporter.ts";
 import { createClock } from "../../../host/clock.ts";
 import { createExec } from "../../../host/exec.ts";
 import { createFiles } from "../../../host/fs/files.ts";
 import { createLog } from "../../../host/log.ts";
 import { readKubeconfig } from "../../../kube/auth/kubeconfig.ts";
-import { createKube } from "../../../kube/client.ts";
+import { createKubeClient } from "../../../kube/client.ts";
 import { pods } from "../../../kube/resource.ts";
-import { createConnection } from "../../../kube/transport/connection.ts";
+import { createKubeConnection } from "../../../kube/transport/connection.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { FloodOrder } from "./status-flood.ts";
@@ -24,51 +24,69 @@ process.on("disconnect", () => process.exit(0));
 
 async function flood({ kubeconfig, nodeName, pods: count, rate, perSecond, lastMs }: FloodOrder) {
   const [clock, random] = [createClock(), Math.random];
-  const log = createLog({ format: "json", level: "error", write: (line) => process.stderr.write(line) });
-  const told = { files: createFiles("/"), environment: {}, clock, log, exec: createExec() };
-  const cluster = await readKubeconfig({ ...told, path: kubeconfig });
-  const rates = { main: rate, events: undefined };
-  const connection = createConnection({ cluster, nodeName, userAgent: "berth-bench", rates, clock, random, log });
-  const kube = createKube({ connection, clock, log, random });
-  const report = createPodStatusReport({ kube, clock, log, random, keepLast: () => Promise.resolve() });
-  const own = await followOwn(kube, report, nodeName, count);
+  const log = await createLog({ format: "json", level: "error", write: (line) => process.stderr.write(line) });
+  const deps = { files: createFiles("/"), environment: {}, clock, log, exec: createExec() };
+  const cluster = await readKubeconfig({ ...deps, path: kubeconfig });
+  const rateLimits = { main: rate, events: undefined };
+  const connection = createKubeConnection({
+    cluster,
+    nodeName,
+    userAgent: "berth-bench",
+    rateLimits,
+    clock,
+    random,
+    log,
+  });
+  const kube = createKubeClient({ connection, clock, log, random });
+  const report = createPodStatusReporter({ kube, clock, log, random, saveFinalStatus: () => Promise.resolve() });
+  const own = await watchOwnPods(kube, report, nodeName, count);
   const changes = await reportAll(own, report, perSecond, lastMs);
   await report.settled();
   return changes;
 }
 
-type Report = ReturnType<typeof createPodStatusReport>;
+type StatusReport = ReturnType<typeof createPodStatusReporter>;
 
-/** As the agent does it: what the API shows is what the next patch is made against. */
-async function followOwn(kube: ReturnType<typeof createKube>, report: Report, nodeName: string, count: number) {
+/** Watches the node's pods, as the agent does, because each patch is computed against the pod that the API shows. */
+async function watchOwnPods(
+  kube: ReturnType<typeof createKubeClient>,
+  report: StatusReport,
+  nodeName: string,
+  count: number,
+) {
   const all = Promise.withResolvers<readonly Pod[]>();
   const nothing = () => undefined;
   const listener = {
-    replaced(objects: readonly Pod[]) {
-      for (const pod of objects) report.seen(pod);
+    onReplaced(objects: readonly Pod[]) {
+      for (const pod of objects) report.onObserved(pod);
       if (objects.length === count) all.resolve(objects);
-      else all.reject(new Error(`${objects.length} pods are there instead of ${count}`));
+      else all.reject(new Error(`the API lists ${objects.length} pods instead of ${count}`));
     },
-    changed: (_kind: string, pod: Pod) => report.seen(pod),
-    away: all.reject,
-    back: nothing,
+    onChanged: (_kind: string, pod: Pod) => report.onObserved(pod),
+    onOutage: all.reject,
+    onRecovered: nothing,
   };
-  void kube.follow(pods(), { fieldSelector: `spec.nodeName=${nodeName}` }, listener, new AbortController().signal);
+  void kube.listAndWatch(
+    pods(),
+    { fieldSelector: `spec.nodeName=${nodeName}` },
+    listener,
+    new AbortController().signal,
+  );
   return await all.promise;
 }
 
-/** So many changes a second, however late a timer rings. */
+/** Reports the given number of changes per second, also when the timer fires late. */
 function reportAll(
   own: readonly Pod[],
-  report: Report,
+  report: StatusReport,
   perSecond: number,
   lastMs: number,
 ): Promise<readonly StatusChange[]> {
   const changes: StatusChange[] = [];
-  const began = performance.now();
+  const startedAt = performance.now();
   return new Promise((resolve) => {
     const timer = setInterval(() => {
-      const elapsedMs = Math.min(performance.now() - began, lastMs);
+      const elapsedMs = Math.min(performance.now() - startedAt, lastMs);
       while (changes.length < (elapsedMs * perSecond) / 1000) {
         const pod = own[changes.length % own.length];
         if (pod === undefined) return;
@@ -85,7 +103,7 @@ function reportAll(
   });
 }
 
-/** A pod that becomes ready and unready; its count of restarts is the number of the word. */
+/** The status of a pod that becomes ready and unready in turn. Its restart count is the number of the change. */
 function statusOf({ spec }: Pod, number: number): PodStatus {
   const isReady = number % 2 === 0;
   const status = isReady ? "True" : "False";

@@ -6,35 +6,37 @@ import type { ControlPlane } from "../../upstream/control-plane.ts";
 import { benchPod } from "../bench-pod.ts";
 import type { ApiClient } from "../cluster/api-client.ts";
 import { nodesPath, podsPath } from "../cluster/api-watch.ts";
-import { oldestUntold, type StatusChange, type StatusSighting, timesOf } from "./status-latency.ts";
+import { oldestUnreportedAges, type ReportedChange, type StatusChange, sampleTimes } from "./status-latency.ts";
 
-/** How many words a second, on how many pods. */
+/** The number of status changes per second, and of pods. */
 export const FLOOD = { perSecond: 500, pods: 100 } as const;
 
 export interface FloodOrder {
   readonly kubeconfig: string;
   readonly nodeName: string;
   readonly pods: number;
-  /** The agent's own limit; none if undefined. */
+  /** The agent's request rate limit; undefined means none. */
   readonly rate: { readonly qps: number; readonly burst: number } | undefined;
   readonly perSecond: number;
   readonly lastMs: number;
 }
 
-/** What came of one flood. */
+/** The result of one flood of status changes. */
 export interface Flood {
   readonly lastedMs: number;
-  /** How old the oldest word was that the API did not show yet, every 50 ms from the first one on. */
+  /** The age of the oldest change that the API has not shown, every 50 ms from the first change on. */
   readonly ages: readonly number[];
-  /** How many words the API has shown meanwhile: of several on one pod that wait, the last alone is sent. */
+  /** The number of changes that the API has shown: of several waiting changes of one pod only the last is sent. */
   readonly shown: number;
 }
 
-const STEP_MS = 50;
-/** What is under way in the end comes in meanwhile. */
-const AFTER_MS = 1_000;
+const SAMPLE_INTERVAL_MS = 50;
+/** Requests that are under way at the end arrive within this time. */
+const FINAL_WAIT_MS = 1_000;
 
-/** Reports more changes than any node has to one API server, over the agent's own connection, in a process of its own. */
+/**
+ * Reports more status changes than any real node to one API server, by the agent's own client in a process of its own.
+ */
 export async function measureFlood(
   plane: ControlPlane,
   api: ApiClient,
@@ -44,19 +46,19 @@ export async function measureFlood(
   await api.create(nodesPath, { apiVersion: "v1", kind: "Node", metadata: { name: nodeName } });
   const names = Array.from({ length: FLOOD.pods }, (_, at) => `${nodeName}-${at}`);
   await Promise.all(names.map((name) => api.create(podsPath, floodPod(name, nodeName))));
-  const sightings: StatusSighting[] = [];
+  const reported: ReportedChange[] = [];
   const { resourceVersion } = await api.list<Pod>(podsPath);
   await api.watch<Pod>(podsPath, resourceVersion, ({ object, at }) => {
     const { name = "" } = object.metadata;
     const number = object.status?.containerStatuses?.[0]?.restartCount;
-    if (number !== undefined && name.startsWith(`${nodeName}-`)) sightings.push({ pod: name, number, at });
+    if (number !== undefined && name.startsWith(`${nodeName}-`)) reported.push({ pod: name, number, at });
   });
   const kubeconfig = await plane.nodeKubeconfig(nodeName);
   const changes = await runFlood({ kubeconfig, nodeName, ...FLOOD, rate, lastMs });
-  await pause(AFTER_MS);
-  const ages = oldestUntold(changes, sightings, timesOf(changes, STEP_MS));
+  await pause(FINAL_WAIT_MS);
+  const ages = oldestUnreportedAges(changes, reported, sampleTimes(changes, SAMPLE_INTERVAL_MS));
   const end = changes.at(-1)?.at ?? 0;
-  return { lastedMs: lastMs, ages, shown: sightings.filter(({ at }) => at <= end).length };
+  return { lastedMs: lastMs, ages, shown: reported.filter(({ at }) => at <= end).length };
 }
 
 async function runFlood(order: FloodOrder): Promise<readonly StatusChange[]> {
@@ -77,7 +79,7 @@ async function runFlood(order: FloodOrder): Promise<readonly StatusChange[]> {
   }
 }
 
-/** Bound, so that the node may tell of it; no agent has it. */
+/** A pod that is bound to the node, so that the node may report its status. No agent runs it. */
 function floodPod(name: string, nodeName: string): Pod {
   const pod = benchPod(name);
   return { ...pod, spec: { ...pod.spec, nodeName, automountServiceAccountToken: false } };

@@ -1,9 +1,15 @@
-import { views } from "./container-environment.ts";
-import { encounters } from "./interaction.ts";
-import { lives } from "./lifecycle.ts";
-import type { Play } from "./pod-case.ts";
-import { beginnings } from "./startup.ts";
-import { rights } from "./users-and-registries.ts";
+import { containerEnvironmentCases } from "./container-environment.ts";
+import { interactionCases } from "./interaction.ts";
+import { lifecycleCases } from "./lifecycle.ts";
+import type { PodCase } from "./pod-case.ts";
+import { startupCases } from "./startup.ts";
+import { identityCases } from "./users-and-registries.ts";
 
-/** All pods that are run beside the reference kubelet. Those of `lives` begin, since some of them take longest. */
-export const plays: readonly Play[] = [...lives, ...beginnings, ...encounters, ...rights, ...views];
+/** All pods that run beside the reference kubelet. The lifecycle cases are first, because some of them take longest. */
+export const allCases: readonly PodCase[] = [
+  ...lifecycleCases,
+  ...startupCases,
+  ...interactionCases,
+  ...identityCases,
+  ...containerEnvironmentCases,
+];

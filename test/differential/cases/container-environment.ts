@@ -2,7 +2,7 @@ import type { Container, EnvVar, PodSpec } from "../../../proto/kubernetes/gen/t
 import { busyboxImage } from "../../bed/images/images.ts";
 import { script } from "../../e2e/manifest.ts";
 import { viewScript } from "../container-view.ts";
-import { hasEnded, isToldOf, type Play, viewer, waitsInPlace } from "./pod-case.ts";
+import { hasEnded, hasRepeatedEvent, type PodCase, viewCase, waitsWithSandbox } from "./pod-case.ts";
 
 const env = (container: Partial<Container>, spec: Partial<PodSpec> = {}) =>
   [container, { enableServiceLinks: false, ...spec }] as const;
@@ -15,16 +15,16 @@ const resourceEnv = (resource: string, divisor?: string) => ({
   valueFrom: { resourceFieldRef: { resource, ...(divisor === undefined ? {} : { divisor }) } },
 });
 
-const ofFile = (key: string, optional = false) => ({
-  fileKeyRef: { volumeName: "written", path: "told", key, optional },
+const fromFile = (key: string, optional = false) => ({
+  fileKeyRef: { volumeName: "written", path: "variables", key, optional },
 });
-/** What an init container writes for the others. */
+/** An init container that writes an env file for the other containers. */
 const withFile: Partial<PodSpec> = {
   initContainers: [
     {
       name: "first",
       image: busyboxImage,
-      command: script('(echo "# of the pod"; echo "ONE=\'first\'"; echo "TWO=\'a b # c\'") > /written/told'),
+      command: script('(echo "# of the pod"; echo "ONE=\'first\'"; echo "TWO=\'a b # c\'") > /written/variables'),
       volumeMounts: [{ name: "written", mountPath: "/written" }],
     },
   ],
@@ -45,7 +45,7 @@ const fields = [
   "status.podIPs",
 ];
 const resources = { requests: { cpu: "25m", memory: "24Mi" }, limits: { cpu: "250m", memory: "48Mi" } };
-const amounts = [
+const resourceFields = [
   ["limits.cpu"],
   ["limits.cpu", "1m"],
   ["limits.memory"],
@@ -53,38 +53,41 @@ const amounts = [
   ["requests.cpu", "1m"],
   ["requests.memory", "1k"],
 ] as const;
-const secured = (name: string, securityContext: Container["securityContext"], spec: Partial<PodSpec> = {}): Play =>
-  viewer(name, ["id", "status"], { securityContext: securityContext ?? {} }, spec);
-const mounted = (name: string, hostPath: { path: string; type?: string }, readOnly = false): Play =>
-  viewer(
+const securityCase = (
+  name: string,
+  securityContext: Container["securityContext"],
+  spec: Partial<PodSpec> = {},
+): PodCase => viewCase(name, ["id", "status"], { securityContext: securityContext ?? {} }, spec);
+const hostPathCase = (name: string, hostPath: { path: string; type?: string }, readOnly = false): PodCase =>
+  viewCase(
     name,
     ["mounts"],
     { volumeMounts: [{ name: "host", mountPath: "/seen", readOnly }] },
     { volumes: [{ name: "host", hostPath: hostPath as { path: string } }] },
   );
-const unmountable = (name: string, hostPath: { path: string; type: string }): Play => ({
-  ...mounted(name, hostPath),
-  until: isToldOf("FailedMount"),
-  seen: [],
+const failedMountCase = (name: string, hostPath: { path: string; type: string }): PodCase => ({
+  ...hostPathCase(name, hostPath),
+  until: hasRepeatedEvent("FailedMount"),
+  viewParts: [],
 });
 
-const waitingWith = (name: string, container: Partial<Container>, spec: Partial<PodSpec> = {}): Play => ({
-  ...viewer(name, [], container, spec),
-  until: waitsInPlace("CreateContainerConfigError"),
+const configErrorCase = (name: string, container: Partial<Container>, spec: Partial<PodSpec> = {}): PodCase => ({
+  ...viewCase(name, [], container, spec),
+  until: waitsWithSandbox("CreateContainerConfigError"),
 });
-const waitingFor = (name: string, variable: Pick<EnvVar, "valueFrom">): Play =>
-  waitingWith(name, { env: [{ name: "A", ...variable }] });
+const missingVariableCase = (name: string, variable: Pick<EnvVar, "valueFrom">): PodCase =>
+  configErrorCase(name, { env: [{ name: "A", ...variable }] });
 
-/** What containers see of themselves, of their pod and of their node. */
-export const views: readonly Play[] = [
-  viewer("sees-itself", ["hostname", "id", "cwd", "args", "mounts", "oom", "namespaces"]),
-  viewer("arguments", ["args", "cwd"], {
+/** Pods that record their environment, network, mounts, limits and security settings as seen inside the container. */
+export const containerEnvironmentCases: readonly PodCase[] = [
+  viewCase("default-view", ["hostname", "id", "cwd", "args", "mounts", "oom", "namespaces"]),
+  viewCase("arguments", ["args", "cwd"], {
     args: ["one", "two words", "$(NAME)", "$$(NAME)", "$(NONE)"],
     workingDir: "/tmp",
-    env: [{ name: "NAME", value: "told" }],
+    env: [{ name: "NAME", value: "value" }],
   }),
-  viewer("working-dir-made", ["cwd"], { workingDir: "/made/for/it" }),
-  viewer(
+  viewCase("working-dir-made", ["cwd"], { workingDir: "/made/for/it" }),
+  viewCase(
     "environment",
     ["env"],
     ...env({
@@ -100,8 +103,8 @@ export const views: readonly Play[] = [
       ],
     }),
   ),
-  viewer(
-    "environment-of-references",
+  viewCase(
+    "environment-from-references",
     ["env"],
     ...env({
       envFrom: [
@@ -120,8 +123,8 @@ export const views: readonly Play[] = [
       ],
     }),
   ),
-  viewer(
-    "environment-in-circles",
+  viewCase(
+    "environment-cycle",
     ["env", "args"],
     ...env({
       args: ["$(A)", "$(B)", "$(SELF)"],
@@ -133,16 +136,16 @@ export const views: readonly Play[] = [
       ],
     }),
   ),
-  viewer("environment-over-services", ["env"], {
+  viewCase("environment-over-services", ["env"], {
     env: [
       { name: "BACK_END_SERVICE_HOST", value: "mine, not $(PLAIN_SERVICE_PORT)" },
       { name: "KUBERNETES_SERVICE_PORT", value: "$(KUBERNETES_SERVICE_PORT)0" },
     ],
   }),
   {
-    // No shell hands on a name that it could not have.
-    ...viewer(
-      "environment-of-odd-names",
+    // awk instead of a shell, because a shell drops variables whose names it cannot use.
+    ...viewCase(
+      "environment-unusual-names",
       ["env"],
       ...env({
         command: [
@@ -161,46 +164,50 @@ export const views: readonly Play[] = [
       }),
     ),
   },
-  viewer(
-    "environment-of-a-file",
+  viewCase(
+    "environment-from-file",
     ["env"],
     ...env(
       {
         env: [
-          { name: "PLAIN", valueFrom: ofFile("ONE") },
-          { name: "QUOTED", valueFrom: ofFile("TWO") },
+          { name: "PLAIN", valueFrom: fromFile("ONE") },
+          { name: "QUOTED", valueFrom: fromFile("TWO") },
           { name: "BOTH", value: "$(PLAIN)+$(QUOTED)" },
-          { name: "NONE", valueFrom: ofFile("NONE", true) },
+          { name: "NONE", valueFrom: fromFile("NONE", true) },
         ],
       },
       withFile,
     ),
   ),
-  waitingWith("environment-of-a-file-without-it", { env: [{ name: "NONE", valueFrom: ofFile("NONE") }] }, withFile),
-  waitingFor("config-map-missing", { valueFrom: { configMapKeyRef: { name: "none", key: "k" } } }),
-  waitingWith("environment-from-no-secret", { envFrom: [{ secretRef: { name: "none" } }] }),
-  waitingWith("environment-from-no-config-map", {
+  configErrorCase(
+    "environment-from-file-missing-key",
+    { env: [{ name: "NONE", valueFrom: fromFile("NONE") }] },
+    withFile,
+  ),
+  missingVariableCase("config-map-missing", { valueFrom: { configMapKeyRef: { name: "none", key: "k" } } }),
+  configErrorCase("environment-from-no-secret", { envFrom: [{ secretRef: { name: "none" } }] }),
+  configErrorCase("environment-from-no-config-map", {
     envFrom: [{ configMapRef: { name: "site" } }, { configMapRef: { name: "none" } }],
   }),
-  waitingFor("secret-missing", { valueFrom: { secretKeyRef: { name: "none", key: "k" } } }),
-  waitingFor("key-missing", { valueFrom: { configMapKeyRef: { name: "site", key: "none" } } }),
-  viewer("pull-secret-missing", ["hostname"], {}, { imagePullSecrets: [{ name: "none" }, { name: "login" }] }),
-  viewer("environment-of-fields", ["env"], ...env({ env: fields.map(fieldEnv) })),
-  viewer(
+  missingVariableCase("secret-missing", { valueFrom: { secretKeyRef: { name: "none", key: "k" } } }),
+  missingVariableCase("key-missing", { valueFrom: { configMapKeyRef: { name: "site", key: "none" } } }),
+  viewCase("pull-secret-missing", ["hostname"], {}, { imagePullSecrets: [{ name: "none" }, { name: "login" }] }),
+  viewCase("environment-of-fields", ["env"], ...env({ env: fields.map(fieldEnv) })),
+  viewCase(
     "environment-of-resources",
     ["env"],
-    ...env({ resources, env: amounts.map(([resource, divisor]) => resourceEnv(resource, divisor)) }),
+    ...env({ resources, env: resourceFields.map(([resource, divisor]) => resourceEnv(resource, divisor)) }),
   ),
-  viewer(
+  viewCase(
     "environment-without-limits",
     ["env"],
-    ...env({ env: amounts.map(([resource, divisor]) => resourceEnv(resource, divisor)) }),
+    ...env({ env: resourceFields.map(([resource, divisor]) => resourceEnv(resource, divisor)) }),
   ),
-  viewer("services", ["env"]),
-  viewer("services-unlinked", ["env"], ...env({})),
-  viewer("dns-cluster-first", ["resolv", "hostname"]),
-  viewer("dns-default", ["resolv"], {}, { dnsPolicy: "Default" }),
-  viewer(
+  viewCase("services", ["env"]),
+  viewCase("services-unlinked", ["env"], ...env({})),
+  viewCase("dns-cluster-first", ["resolv", "hostname"]),
+  viewCase("dns-default", ["resolv"], {}, { dnsPolicy: "Default" }),
+  viewCase(
     "dns-none",
     ["resolv"],
     {},
@@ -213,34 +220,34 @@ export const views: readonly Play[] = [
       },
     },
   ),
-  viewer(
+  viewCase(
     "dns-merged",
     ["resolv"],
     {},
     { dnsConfig: { nameservers: ["198.51.100.53"], searches: ["a.test"], options: [{ name: "ndots", value: "1" }] } },
   ),
-  viewer(
+  viewCase(
     "dns-too-many",
     ["resolv"],
     {},
     { dnsConfig: { nameservers: ["198.51.100.1", "198.51.100.2", "198.51.100.3"] } },
   ),
-  viewer("dns-of-the-host", ["resolv", "namespaces"], {}, { hostNetwork: true }),
-  viewer("dns-on-host-network", ["resolv"], {}, { hostNetwork: true, dnsPolicy: "ClusterFirstWithHostNet" }),
-  viewer("hostname", ["hostname", "resolv"], {}, { hostname: "own-name", subdomain: "sub" }),
-  viewer(`name-of-${"many".repeat(16)}-letters`, ["hostname"]),
-  viewer("host-pid", ["namespaces", "first"], {}, { hostPID: true }),
-  viewer("host-everything", ["namespaces", "first"], {}, { hostIPC: true, hostPID: true, hostNetwork: true }),
-  viewer("host-ipc", ["namespaces"], {}, { hostIPC: true }),
-  viewer("shared-processes", ["namespaces", "first"], {}, { shareProcessNamespace: true }),
-  viewer("hosts", ["hosts"], {}, { hostAliases: [{ ip: "198.51.100.9", hostnames: ["alias.test", "alias"] }] }),
-  viewer(
+  viewCase("dns-of-the-host", ["resolv", "namespaces"], {}, { hostNetwork: true }),
+  viewCase("dns-on-host-network", ["resolv"], {}, { hostNetwork: true, dnsPolicy: "ClusterFirstWithHostNet" }),
+  viewCase("hostname", ["hostname", "resolv"], {}, { hostname: "own-name", subdomain: "sub" }),
+  viewCase(`name-of-${"many".repeat(16)}-letters`, ["hostname"]),
+  viewCase("host-pid", ["namespaces", "first"], {}, { hostPID: true }),
+  viewCase("host-everything", ["namespaces", "first"], {}, { hostIPC: true, hostPID: true, hostNetwork: true }),
+  viewCase("host-ipc", ["namespaces"], {}, { hostIPC: true }),
+  viewCase("shared-processes", ["namespaces", "first"], {}, { shareProcessNamespace: true }),
+  viewCase("hosts", ["hosts"], {}, { hostAliases: [{ ip: "198.51.100.9", hostnames: ["alias.test", "alias"] }] }),
+  viewCase(
     "aliases-on-the-host",
     ["hosts"],
     {},
     { hostNetwork: true, hostAliases: [{ ip: "198.51.100.9", hostnames: ["alias.test"] }] },
   ),
-  viewer(
+  viewCase(
     "hosts-of-its-own",
     ["hosts"],
     { volumeMounts: [{ name: "host", mountPath: "/etc/hosts" }] },
@@ -249,30 +256,30 @@ export const views: readonly Play[] = [
       hostAliases: [{ ip: "198.51.100.9", hostnames: ["alias.test"] }],
     },
   ),
-  viewer("hostname-of-its-own", ["hosts", "hostname", "resolv"], {}, { hostnameOverride: "other.name.test" }),
+  viewCase("hostname-override", ["hosts", "hostname", "resolv"], {}, { hostnameOverride: "other.name.test" }),
   {
-    ...viewer(
-      "name-with-too-long-a-domain",
+    ...viewCase(
+      "hostname-as-fqdn-too-long",
       [],
       {},
       { hostname: "own".repeat(12), subdomain: "sub".repeat(6), setHostnameAsFQDN: true },
     ),
-    until: isToldOf("FailedCreatePodSandBox"),
+    until: hasRepeatedEvent("FailedCreatePodSandBox"),
   },
-  viewer("hosts-of-the-host", ["hosts"], {}, { hostNetwork: true }),
-  viewer(
-    "name-with-domain",
+  viewCase("hosts-of-the-host", ["hosts"], {}, { hostNetwork: true }),
+  viewCase(
+    "hostname-as-fqdn",
     ["hosts", "hostname"],
     {},
     { hostname: "own-name", subdomain: "sub", setHostnameAsFQDN: true },
   ),
-  viewer("ports", ["hostname"], {
+  viewCase("ports", ["hostname"], {
     ports: [
       { name: "web", containerPort: 8080 },
       { containerPort: 8443, hostPort: 18443, protocol: "TCP" },
     ],
   }),
-  viewer(
+  viewCase(
     "empty-dir",
     ["mounts"],
     {
@@ -283,69 +290,69 @@ export const views: readonly Play[] = [
     },
     { volumes: [{ name: "v", emptyDir: {} }] },
   ),
-  mounted("host-path", { path: "/etc/hostname" }, true),
-  mounted("host-path-file", { path: "/etc/hostname", type: "File" }),
-  mounted("host-path-device", { path: "/dev/null", type: "CharDevice" }),
-  unmountable("host-path-no-device", { path: "/dev/null", type: "BlockDevice" }),
-  mounted("host-path-directory", { path: "/etc", type: "Directory" }),
-  unmountable("host-path-no-directory", { path: "/etc/hostname", type: "Directory" }),
-  unmountable("host-path-no-file", { path: "/no/such/file", type: "File" }),
-  unmountable("host-path-no-socket", { path: "/etc/hostname", type: "Socket" }),
-  secured("user", { runAsUser: 1234 }),
-  secured(
+  hostPathCase("host-path", { path: "/etc/hostname" }, true),
+  hostPathCase("host-path-file", { path: "/etc/hostname", type: "File" }),
+  hostPathCase("host-path-device", { path: "/dev/null", type: "CharDevice" }),
+  failedMountCase("host-path-no-device", { path: "/dev/null", type: "BlockDevice" }),
+  hostPathCase("host-path-directory", { path: "/etc", type: "Directory" }),
+  failedMountCase("host-path-no-directory", { path: "/etc/hostname", type: "Directory" }),
+  failedMountCase("host-path-no-file", { path: "/no/such/file", type: "File" }),
+  failedMountCase("host-path-no-socket", { path: "/etc/hostname", type: "Socket" }),
+  securityCase("user", { runAsUser: 1234 }),
+  securityCase(
     "user-and-group",
     { runAsUser: 1234, runAsGroup: 2345 },
     { securityContext: { supplementalGroups: [3456, 4567] } },
   ),
-  secured("user-of-the-pod", {}, { securityContext: { runAsUser: 1234, runAsGroup: 2345, runAsNonRoot: true } }),
-  secured("capabilities", { capabilities: { add: ["NET_ADMIN", "SYS_TIME"], drop: ["CHOWN", "KILL"] } }),
-  secured("no-capabilities", { capabilities: { drop: ["ALL"] }, runAsUser: 1 }),
-  secured("privileged", { privileged: true }),
-  secured("no-more-privileges", { allowPrivilegeEscalation: false }),
-  secured("seccomp-of-the-runtime", { seccompProfile: { type: "RuntimeDefault" } }),
-  secured("seccomp-of-the-pod", {}, { securityContext: { seccompProfile: { type: "RuntimeDefault" } } }),
-  secured("seccomp-off", { seccompProfile: { type: "Unconfined" } }),
-  viewer("read-only-root", ["mounts"], { securityContext: { readOnlyRootFilesystem: true, procMount: "Default" } }),
-  viewer("read-only-root-is-kept", ["args"], {
+  securityCase("user-of-the-pod", {}, { securityContext: { runAsUser: 1234, runAsGroup: 2345, runAsNonRoot: true } }),
+  securityCase("capabilities", { capabilities: { add: ["NET_ADMIN", "SYS_TIME"], drop: ["CHOWN", "KILL"] } }),
+  securityCase("no-capabilities", { capabilities: { drop: ["ALL"] }, runAsUser: 1 }),
+  securityCase("privileged", { privileged: true }),
+  securityCase("no-privilege-escalation", { allowPrivilegeEscalation: false }),
+  securityCase("seccomp-of-the-runtime", { seccompProfile: { type: "RuntimeDefault" } }),
+  securityCase("seccomp-of-the-pod", {}, { securityContext: { seccompProfile: { type: "RuntimeDefault" } } }),
+  securityCase("seccomp-off", { seccompProfile: { type: "Unconfined" } }),
+  viewCase("read-only-root", ["mounts"], { securityContext: { readOnlyRootFilesystem: true, procMount: "Default" } }),
+  viewCase("read-only-root-enforced", ["args"], {
     securityContext: { readOnlyRootFilesystem: true },
     command: ["sh", "-c", "(echo view; touch /x; echo args $?) > /dev/termination-log 2>&1"],
   }),
-  secured("groups-of-the-pod", {}, { securityContext: { fsGroup: 2345, supplementalGroups: [3456, 2345] } }),
-  secured(
-    "user-over-that-of-the-pod",
+  securityCase("groups-of-the-pod", {}, { securityContext: { fsGroup: 2345, supplementalGroups: [3456, 2345] } }),
+  securityCase(
+    "user-overrides-pod",
     { runAsUser: 4321 },
     { securityContext: { runAsUser: 1234, runAsGroup: 2345, supplementalGroupsPolicy: "Merge" } },
   ),
-  secured("privileges-of-a-user", { privileged: true, runAsUser: 1234 }),
-  viewer("privileged-mounts", ["mounts"], { securityContext: { privileged: true } }),
-  secured("apparmor-off", { appArmorProfile: { type: "Unconfined" } }),
+  securityCase("privileges-of-a-user", { privileged: true, runAsUser: 1234 }),
+  viewCase("privileged-mounts", ["mounts"], { securityContext: { privileged: true } }),
+  securityCase("apparmor-off", { appArmorProfile: { type: "Unconfined" } }),
   {
-    ...secured("group-without-user", { runAsGroup: 2345 }),
+    ...securityCase("group-without-user", { runAsGroup: 2345 }),
     until: hasEnded,
-    seen: [],
+    viewParts: [],
   },
   {
-    ...secured("seccomp-missing", { seccompProfile: { type: "Localhost", localhostProfile: "none.json" } }),
-    until: waitsInPlace("CreateContainerError"),
-    seen: [],
+    ...securityCase("seccomp-missing", { seccompProfile: { type: "Localhost", localhostProfile: "none.json" } }),
+    until: waitsWithSandbox("CreateContainerError"),
+    viewParts: [],
   },
   {
-    ...secured("root-against-the-rule", { runAsNonRoot: true }),
-    until: waitsInPlace("CreateContainerConfigError"),
-    seen: [],
+    ...securityCase("root-with-run-as-non-root", { runAsNonRoot: true }),
+    until: waitsWithSandbox("CreateContainerConfigError"),
+    viewParts: [],
   },
   {
-    ...secured("root-by-number", { runAsNonRoot: true, runAsUser: 0 }),
-    until: waitsInPlace("CreateContainerConfigError"),
-    seen: [],
+    ...securityCase("root-by-number", { runAsNonRoot: true, runAsUser: 0 }),
+    until: waitsWithSandbox("CreateContainerConfigError"),
+    viewParts: [],
   },
-  viewer(
+  viewCase(
     "safe-sysctl",
     ["hostname"],
     {},
     { securityContext: { sysctls: [{ name: "net.ipv4.tcp_syncookies", value: "0" }] } },
   ),
-  viewer(
+  viewCase(
     "sysctls-with-slashes",
     ["args"],
     {
@@ -357,24 +364,24 @@ export const views: readonly Play[] = [
     },
     { securityContext: { sysctls: [{ name: "net/ipv4/ip_local_port_range", value: "20000 30000" }] } },
   ),
-  viewer("request-of-memory", ["limits", "oom"], { resources: { requests: { memory: "64Mi" } } }),
-  viewer("little-of-a-cpu", ["limits", "oom"], { resources: { requests: { cpu: "1m" }, limits: { cpu: "2m" } } }),
-  viewer("burstable", ["limits", "oom"], { resources }),
-  viewer("guaranteed", ["limits", "oom"], { resources: { limits: resources.limits } }),
-  viewer("limit-of-cpu", ["limits", "oom"], { resources: { limits: { cpu: "1" } } }),
-  viewer("runtime-class", ["hostname"], {}, { runtimeClassName: "heavy" }),
+  viewCase("request-of-memory", ["limits", "oom"], { resources: { requests: { memory: "64Mi" } } }),
+  viewCase("cpu-below-minimum", ["limits", "oom"], { resources: { requests: { cpu: "1m" }, limits: { cpu: "2m" } } }),
+  viewCase("burstable", ["limits", "oom"], { resources }),
+  viewCase("guaranteed", ["limits", "oom"], { resources: { limits: resources.limits } }),
+  viewCase("limit-of-cpu", ["limits", "oom"], { resources: { limits: { cpu: "1" } } }),
+  viewCase("runtime-class", ["hostname"], {}, { runtimeClassName: "heavy" }),
   {
-    ...viewer("runtime-class-unknown-handler", ["hostname"], {}, { runtimeClassName: "nowhere" }),
-    until: isToldOf("FailedCreatePodSandBox"),
-    seen: [],
+    ...viewCase("runtime-class-unknown-handler", ["hostname"], {}, { runtimeClassName: "nowhere" }),
+    until: hasRepeatedEvent("FailedCreatePodSandBox"),
+    viewParts: [],
   },
-  viewer(
+  viewCase(
     "terminal",
     ["env", "cwd"],
     { ...env({})[0], tty: true, stdin: true, stdinOnce: true },
     { enableServiceLinks: false },
   ),
-  viewer(
+  viewCase(
     "two-views",
     ["hostname", "id", "namespaces"],
     {},

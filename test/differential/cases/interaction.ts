@@ -1,28 +1,28 @@
 import { busyboxImage } from "../../bed/images/images.ts";
 import { script } from "../../e2e/manifest.ts";
-import { hasEnded, isReady, type Play, statusOf } from "./pod-case.ts";
+import { containerStatusOf, hasEnded, isReady, type PodCase } from "./pod-case.ts";
 
 const mount = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
 const notes = { volumes: [{ name: "notes", emptyDir: {} }] };
 
-/** Its container runs as its second instance, after what somebody has done to it. */
-const beginsAnew = (kind: NonNullable<Play["afterwards"]>["kind"]): Pick<Play, "until" | "afterwards"> => ({
+/** The pod settles again when its container runs as the second instance, after the given change. */
+const restartsAfter = (kind: NonNullable<PodCase["afterwards"]>["kind"]): Pick<PodCase, "until" | "afterwards"> => ({
   until: isReady,
   afterwards: {
     kind,
-    until: (pod) => pod !== undefined && isReady(pod) && statusOf(pod)?.restartCount === 1,
+    until: (pod) => pod !== undefined && isReady(pod) && containerStatusOf(pod)?.restartCount === 1,
   },
 });
 
-/** A web server that sends whoever asks for it somewhere else. */
-const redirecting = (location: string) =>
+/** A web server that redirects every request of `/cgi-bin/away`. */
+const redirectServer = (location: string) =>
   script(
     `mkdir -p /tmp/www/cgi-bin; echo here > /tmp/www/index.html; printf '#!/bin/sh\\nprintf "Status: 302 Found\\\\r\\\\nLocation: ${location}\\\\r\\\\n\\\\r\\\\nelsewhere"\\n' > /tmp/www/cgi-bin/away; chmod +x /tmp/www/cgi-bin/away; exec httpd -f -p 8080 -h /tmp/www`,
   );
-const redirected = (name: string, location: string): Play => ({
+const redirectedCase = (name: string, location: string): PodCase => ({
   name,
   container: {
-    command: redirecting(location),
+    command: redirectServer(location),
     readinessProbe: {
       httpGet: { port: 8080, path: "/cgi-bin/away" },
       ...{ initialDelaySeconds: 5, periodSeconds: 5, timeoutSeconds: 20 },
@@ -31,10 +31,10 @@ const redirected = (name: string, location: string): Play => ({
   until: isReady,
 });
 
-/** What pods meet with: somebody changes them, their sandbox ends, and servers send their probes elsewhere. */
-export const encounters: readonly Play[] = [
-  { name: "image-changed", ...beginsAnew("change the image") },
-  { name: "sandbox-ends", ...beginsAnew("end the sandbox") },
+/** Pods that are changed, pods whose sandbox dies, and pods whose probes are redirected. */
+export const interactionCases: readonly PodCase[] = [
+  { name: "image-changed", ...restartsAfter("change the image") },
+  { name: "sandbox-ends", ...restartsAfter("end the sandbox") },
   {
     name: "sandbox-ends-once",
     spec: { restartPolicy: "Never" },
@@ -47,7 +47,7 @@ export const encounters: readonly Play[] = [
       ...notes,
       initContainers: [{ name: "first", image: busyboxImage, command: script("echo first >> /notes/all"), ...mount }],
     },
-    ...beginsAnew("end the sandbox"),
+    ...restartsAfter("end the sandbox"),
   },
   {
     name: "rule-of-init-restarts-all",
@@ -65,6 +65,6 @@ export const encounters: readonly Play[] = [
     },
     until: hasEnded,
   },
-  redirected("ready-by-redirect", "/index.html"),
-  redirected("ready-by-redirect-elsewhere", "http://198.51.100.9/"),
+  redirectedCase("ready-by-redirect", "/index.html"),
+  redirectedCase("ready-by-redirect-elsewhere", "http://198.51.100.9/"),
 ];

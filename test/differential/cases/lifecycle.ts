@@ -2,52 +2,52 @@ import { busyboxImage, webImage } from "../../bed/images/images.ts";
 import { ignoringSigterm, script, untilStopped } from "../../e2e/manifest.ts";
 import { viewScript } from "../container-view.ts";
 import {
+  containerStatusOf,
   hasEnded,
   inCrashLoop,
   isReady,
-  once,
-  type Play,
+  type PodCase,
   REGISTRY,
+  runOnceCase,
   runsBeside,
-  statusOf,
-  waitsInPlace,
+  waitsWithSandbox,
 } from "./pod-case.ts";
 
 const failsOnce = "test -e /notes/tried && exit 0; touch /notes/tried; exit 4";
 const withNotes = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
 const notes = { volumes: [{ name: "notes", emptyDir: {} }] };
-const failing = (code: number) => script(`exit ${code}`);
+const exitsWith = (code: number) => script(`exit ${code}`);
 
-const first = (name: string, text: string) => ({ name, image: busyboxImage, command: script(text) });
+const initContainer = (name: string, text: string) => ({ name, image: busyboxImage, command: script(text) });
 
-/** The last words of a container that fails, from its log where it has none. */
-const inLog = (name: string, text: string): Play => ({
+/** A container whose termination message comes from its log. */
+const logMessageCase = (name: string, text: string): PodCase => ({
   name,
   container: { command: script(text), terminationMessagePolicy: "FallbackToLogsOnError" },
   spec: { restartPolicy: "Never" },
   until: hasEnded,
 });
 
-/** Somebody looks into a pod that runs. */
-const debugged = (name: string, command: readonly string[], ...options: readonly string[]): Play => ({
+/** A running pod that gets an ephemeral container by `kubectl debug`. */
+const debugCase = (name: string, command: readonly string[], ...options: readonly string[]): PodCase => ({
   name,
   until: isReady,
   afterwards: {
     kind: "debug",
     debug: [
-      ...[`--image=${busyboxImage}`, "--image-pull-policy=IfNotPresent", "--container=look", ...options, "--"],
+      ...[`--image=${busyboxImage}`, "--image-pull-policy=IfNotPresent", "--container=debugger", ...options, "--"],
       ...command,
     ],
     until: (pod) => {
-      const { terminated, waiting } = (pod && statusOf(pod, "look"))?.state ?? {};
+      const { terminated, waiting } = (pod && containerStatusOf(pod, "debugger"))?.state ?? {};
       return terminated !== undefined || waiting?.reason === "RunContainerError";
     },
   },
 });
 
-/** How containers end and begin again, images that cannot be had, and deletion. */
-export const lives: readonly Play[] = [
-  // They begin with the first, since they take longest: a machine that is busy must have started them before their time is over.
+/** Exits and restarts of containers, unavailable images, and deletion. */
+export const lifecycleCases: readonly PodCase[] = [
+  // These take longest and so are first: a busy machine must have started them before their deadline is over.
   { name: "deadline", spec: { activeDeadlineSeconds: 40, restartPolicy: "Never" }, until: hasEnded },
   {
     name: "deadline-ignored",
@@ -57,21 +57,25 @@ export const lives: readonly Play[] = [
   },
   {
     name: "deadline-in-init",
-    spec: { activeDeadlineSeconds: 40, restartPolicy: "Never", initContainers: [first("one", "exec sleep 1000000")] },
+    spec: {
+      activeDeadlineSeconds: 40,
+      restartPolicy: "Never",
+      initContainers: [initContainer("one", "exec sleep 1000000")],
+    },
     until: hasEnded,
   },
-  once("succeeds", "exit 0"),
-  once("succeeds-on-failure", "exit 0", { restartPolicy: "OnFailure" }),
-  once("fails", "exit 1"),
-  once("exits-137", "exit 137"),
-  once("ends-by-signal", "kill -TERM $$"),
-  once("kills-itself", "kill -KILL $$"),
+  runOnceCase("succeeds", "exit 0"),
+  runOnceCase("succeeds-on-failure", "exit 0", { restartPolicy: "OnFailure" }),
+  runOnceCase("fails", "exit 1"),
+  runOnceCase("exits-137", "exit 137"),
+  runOnceCase("ends-by-signal", "kill -TERM $$"),
+  runOnceCase("kills-itself", "kill -KILL $$"),
   {
     name: "out-of-memory",
     container: { command: ["tail", "-c", "67108864", "/dev/zero"], resources: { limits: { memory: "16Mi" } } },
     spec: { restartPolicy: "Never" },
-    // The runtime may hear of the memory a moment after it has shown the end.
-    until: (pod) => hasEnded(pod) && statusOf(pod)?.state?.terminated?.reason !== "Error",
+    // The runtime may learn of the OOM kill shortly after it has reported the exit.
+    until: (pod) => hasEnded(pod) && containerStatusOf(pod)?.state?.terminated?.reason !== "Error",
   },
   {
     name: "job-that-fails-once",
@@ -79,19 +83,19 @@ export const lives: readonly Play[] = [
     spec: { restartPolicy: "OnFailure", ...notes },
     until: hasEnded,
   },
-  { name: "crash-loop", container: { command: failing(1) }, ...inCrashLoop() },
-  { name: "success-loop", container: { command: failing(0) }, ...inCrashLoop() },
+  { name: "crash-loop", container: { command: exitsWith(1) }, ...inCrashLoop() },
+  { name: "success-loop", container: { command: exitsWith(0) }, ...inCrashLoop() },
   {
     name: "failure-loop",
-    container: { command: failing(3) },
+    container: { command: exitsWith(3) },
     spec: { restartPolicy: "OnFailure" },
     ...inCrashLoop(),
   },
   { name: "runs", until: isReady },
   { name: "runs-as-its-image", container: { image: webImage, command: [] }, until: isReady },
-  { ...once("no-such-command", ""), container: { command: ["/no/such/command"] } },
-  { ...once("not-executable", ""), container: { command: ["/etc/passwd"] } },
-  { ...once("no-such-working-dir", ""), container: { command: ["true"], workingDir: "/etc/passwd" } },
+  { ...runOnceCase("no-such-command", ""), container: { command: ["/no/such/command"] } },
+  { ...runOnceCase("not-executable", ""), container: { command: ["/etc/passwd"] } },
+  { ...runOnceCase("no-such-working-dir", ""), container: { command: ["true"], workingDir: "/etc/passwd" } },
   {
     name: "three-containers",
     spec: {
@@ -105,7 +109,7 @@ export const lives: readonly Play[] = [
       restartPolicy: "Never",
       containers: [
         { name: "main", image: busyboxImage, command: untilStopped },
-        { name: "other", image: busyboxImage, command: failing(5) },
+        { name: "other", image: busyboxImage, command: exitsWith(5) },
       ],
     },
     until: runsBeside("other"),
@@ -127,7 +131,7 @@ export const lives: readonly Play[] = [
       restartPolicy: "Never",
       containers: [
         { name: "main", image: busyboxImage, command: script("exit 0") },
-        { name: "other", image: busyboxImage, command: failing(5) },
+        { name: "other", image: busyboxImage, command: exitsWith(5) },
       ],
     },
     until: hasEnded,
@@ -137,52 +141,60 @@ export const lives: readonly Play[] = [
     spec: {
       containers: [
         { name: "main", image: busyboxImage, command: untilStopped },
-        { name: "other", image: busyboxImage, command: failing(5) },
+        { name: "other", image: busyboxImage, command: exitsWith(5) },
       ],
     },
     ...inCrashLoop("other"),
   },
-  { name: "deaf-to-sigterm", container: { command: ignoringSigterm }, gracePeriodSeconds: 2, until: isReady },
+  { name: "ignores-sigterm", container: { command: ignoringSigterm }, gracePeriodSeconds: 2, until: isReady },
   {
-    name: "deaf-for-the-grace-of-its-pod",
+    name: "ignores-sigterm-for-pod-grace",
     container: { command: ignoringSigterm },
     spec: { terminationGracePeriodSeconds: 3 },
     until: isReady,
   },
   {
     name: "deleted-in-init",
-    spec: { initContainers: [first("one", "exec sleep 1000000")] },
-    until: (pod) => statusOf(pod, "one")?.state?.running !== undefined,
+    spec: { initContainers: [initContainer("one", "exec sleep 1000000")] },
+    until: (pod) => containerStatusOf(pod, "one")?.state?.running !== undefined,
   },
   { name: "deleted-by-force", gracePeriodSeconds: 0, until: isReady },
   {
-    name: "hears-sigterm",
+    name: "handles-sigterm",
     container: { command: script("trap 'exit 9' TERM; while true; do sleep 0.1; done") },
     until: isReady,
   },
-  { name: "pull-refused", container: { image: "127.0.0.1:1/nobody/here:1" }, until: waitsInPlace("ImagePullBackOff") },
-  { name: "pull-not-found", container: { image: `${REGISTRY}/no/such:1` }, until: waitsInPlace("ImagePullBackOff") },
-  { name: "image-name-invalid", container: { image: "Not/An/Image::" }, until: waitsInPlace("InvalidImageName") },
+  {
+    name: "pull-refused",
+    container: { image: "127.0.0.1:1/nobody/here:1" },
+    until: waitsWithSandbox("ImagePullBackOff"),
+  },
+  {
+    name: "pull-not-found",
+    container: { image: `${REGISTRY}/no/such:1` },
+    until: waitsWithSandbox("ImagePullBackOff"),
+  },
+  { name: "image-name-invalid", container: { image: "Not/An/Image::" }, until: waitsWithSandbox("InvalidImageName") },
   {
     name: "image-never-there",
     container: { image: "berth.test/absent:1", imagePullPolicy: "Never" },
-    until: waitsInPlace("ErrImageNeverPull"),
+    until: waitsWithSandbox("ErrImageNeverPull"),
   },
   {
     name: "init-image-never-there",
-    spec: { initContainers: [{ ...first("one", ""), image: "berth.test/absent:1", imagePullPolicy: "Never" }] },
-    until: waitsInPlace("ErrImageNeverPull", "one"),
+    spec: { initContainers: [{ ...initContainer("one", ""), image: "berth.test/absent:1", imagePullPolicy: "Never" }] },
+    until: waitsWithSandbox("ErrImageNeverPull", "one"),
   },
   { name: "image-never-pulled", container: { imagePullPolicy: "Never" }, until: isReady },
   {
     name: "pull-latest",
     container: { image: `${REGISTRY}/berth.test/always` },
-    until: waitsInPlace("ImagePullBackOff"),
+    until: waitsWithSandbox("ImagePullBackOff"),
   },
   {
     name: "pull-digest",
     container: { image: `${REGISTRY}/berth.test/once@sha256:${"0".repeat(64)}` },
-    until: waitsInPlace("ImagePullBackOff"),
+    until: waitsWithSandbox("ImagePullBackOff"),
   },
   {
     name: "image-always-pulled",
@@ -191,57 +203,64 @@ export const lives: readonly Play[] = [
   },
   { name: "image-pulled-once", container: { image: `${REGISTRY}/berth.test/once:1` }, until: isReady },
   {
-    name: "last-words",
+    name: "termination-message",
     container: { command: script("echo because > /why; exit 2"), terminationMessagePath: "/why" },
     spec: { restartPolicy: "Never" },
     until: hasEnded,
   },
-  inLog("last-words-in-log", "for i in 1 2 3; do echo error $i >&2; done; exit 2"),
-  inLog("last-words-in-a-long-log", "for i in $(seq 1 300); do echo error $i; done; exit 2"),
-  inLog("last-words-of-success", "echo all is well"),
-  inLog("last-words-in-both", "echo in the log; echo in the file > /dev/termination-log; exit 2"),
+  logMessageCase("termination-message-from-log", "for i in 1 2 3; do echo error $i >&2; done; exit 2"),
+  logMessageCase("termination-message-from-long-log", "for i in $(seq 1 300); do echo error $i; done; exit 2"),
+  logMessageCase("termination-message-of-success", "echo all is well"),
+  logMessageCase(
+    "termination-message-file-and-log",
+    "echo in the log; echo in the file > /dev/termination-log; exit 2",
+  ),
   {
-    name: "last-words-of-four",
+    name: "termination-messages-of-four-containers",
     spec: {
       restartPolicy: "Never",
       containers: ["a", "b", "c", "d"].map((name) =>
-        first(name, `head -c 5000 /dev/zero | tr '\\0' ${name} > /dev/termination-log`),
+        initContainer(name, `head -c 5000 /dev/zero | tr '\\0' ${name} > /dev/termination-log`),
       ),
     },
     until: hasEnded,
   },
   {
-    name: "last-words-too-many",
+    name: "termination-message-too-long",
     container: { command: script("for i in $(seq 1 900); do echo word $i; done > /dev/termination-log") },
     spec: { restartPolicy: "Never" },
     until: hasEnded,
   },
   {
     name: "init-containers",
-    spec: { initContainers: [first("one", "exit 0"), first("two", "exit 0")] },
+    spec: { initContainers: [initContainer("one", "exit 0"), initContainer("two", "exit 0")] },
     until: isReady,
   },
   {
     name: "init-container-fails",
-    spec: { restartPolicy: "Never", initContainers: [first("one", "exit 0"), first("two", "exit 3")] },
+    spec: { restartPolicy: "Never", initContainers: [initContainer("one", "exit 0"), initContainer("two", "exit 3")] },
     until: hasEnded,
   },
   {
     name: "gate-closed",
     spec: { readinessGates: [{ conditionType: "berth.test/open" }] },
-    until: (pod) => statusOf(pod)?.ready === true,
+    until: (pod) => containerStatusOf(pod)?.ready === true,
   },
   {
     name: "gate-opened",
     spec: { readinessGates: [{ conditionType: "berth.test/open" }] },
-    until: (pod) => statusOf(pod)?.ready === true,
+    until: (pod) => containerStatusOf(pod)?.ready === true,
     afterwards: { kind: "open gate", until: (pod) => pod !== undefined && isReady(pod) },
   },
-  debugged("debugged", script("echo seen > /dev/termination-log; exit 3")),
-  debugged("debugged-in-vain", ["/no/such/command"]),
-  debugged("debugged-inside", ["sh", "-c", viewScript("first", "namespaces")], "--target=main"),
+  debugCase("debugged", script("echo seen > /dev/termination-log; exit 3")),
+  debugCase("debug-command-missing", ["/no/such/command"]),
+  debugCase("debugged-inside", ["sh", "-c", viewScript("first", "namespaces")], "--target=main"),
   { name: "static", isStatic: true, until: isReady },
-  { ...once("static-once", "exit 3"), isStatic: true },
-  { name: "static-crash-loop", isStatic: true, container: { command: failing(1) }, ...inCrashLoop() },
-  { name: "tainted-away", until: isReady, afterwards: { kind: "taint the node", until: (pod) => pod === undefined } },
+  { ...runOnceCase("static-once", "exit 3"), isStatic: true },
+  { name: "static-crash-loop", isStatic: true, container: { command: exitsWith(1) }, ...inCrashLoop() },
+  {
+    name: "evicted-by-taint",
+    until: isReady,
+    afterwards: { kind: "taint the node", until: (pod) => pod === undefined },
+  },
 ];

@@ -3,39 +3,44 @@ import type { Container, Pod, PodSpec } from "../../../proto/kubernetes/gen/type
 import { script } from "../../e2e/manifest.ts";
 import { type ViewPart, viewScript } from "../container-view.ts";
 
-/** A pod that is run on each side, and what its life is there. Once it is settled it is looked at, deleted, and looked at again. */
-export interface Play {
+/**
+ * A pod that runs on each side. It is recorded when it has settled, then deleted, and recorded again when it is gone.
+ */
+export interface PodCase {
   readonly name: string;
   readonly container?: Partial<Container>;
   readonly spec?: Partial<PodSpec>;
-  /** When it is settled, by what the API shows and the reasons of its events, each as often as it was told: nothing more happens to it by itself for some seconds. */
-  readonly until: (pod: Pod, told: readonly string[]) => boolean;
-  /** As `kubectl delete --grace-period` has it; that of the pod if left out. */
+  /**
+   * Whether the pod has settled, so that nothing changes by itself for some seconds. Takes the API's pod and the
+   * reasons of its events, each repeated by the event's count.
+   */
+  readonly until: (pod: Pod, eventReasons: readonly string[]) => boolean;
+  /** As of `kubectl delete --grace-period`; default: the pod's own. */
   readonly gracePeriodSeconds?: number;
-  /** It is a manifest of the node, and is looked at by its mirror. */
+  /** True for a static pod; the test reads its status from its mirror pod. */
   readonly isStatic?: boolean;
-  /** What its container has to say of itself, or nothing is compared. */
-  readonly seen?: readonly ViewPart[];
-  /** What somebody does to it once it is settled, and when it is settled anew. */
+  /** The parts of its view that the container must write. An empty part fails the test. */
+  readonly viewParts?: readonly ViewPart[];
+  /** A change made to the settled pod, and the condition for having settled again. */
   readonly afterwards?: {
     readonly kind: "wait" | "open gate" | "taint the node" | "debug" | "change the image" | "end the sandbox";
     readonly until: (pod: Pod | undefined) => boolean;
-    /** What `kubectl debug` is told beside the pod. */
+    /** Arguments of `kubectl debug` after the pod's name. */
     readonly debug?: readonly string[];
   };
 }
 
-/** These stand in a pod for what is another one on each side. */
+/** Placeholders in pods for values that differ on each side. */
 export const REGISTRY = "REGISTRY";
-/** This one lets in whom the Secrets `private` and `private-older` of each namespace name. */
+/** The registry that accepts the credentials of the Secrets `private` and `private-older`. */
 export const PRIVATE_REGISTRY = "PRIVATE-HUB";
 export const NODE_NAME = "NODE-NAME";
 
-/** Images of a user who has a name, and of one who has a number. */
-export const OF_SAILOR = "berth.test/of-sailor:1";
-export const OF_NUMBER = "berth.test/of-number:1";
+/** Images whose user is a name, and a number. */
+export const NAMED_USER_IMAGE = "berth.test/of-sailor:1";
+export const NUMERIC_USER_IMAGE = "berth.test/of-number:1";
 
-export const statusOf = ({ status }: Pod, name = "main") =>
+export const containerStatusOf = ({ status }: Pod, name = "main") =>
   allContainerStatuses(status).find((each) => each.name === name);
 const hasPhase =
   (...phases: readonly string[]) =>
@@ -47,54 +52,55 @@ export const isReady = ({ status }: Pod) =>
   status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True") ?? false;
 
 const waitsFor = (reason: string, name?: string) => (pod: Pod) =>
-  statusOf(pod, name)?.state?.waiting?.reason === reason;
+  containerStatusOf(pod, name)?.state?.waiting?.reason === reason;
 
-/** It has not begun, and its events have said why more than once: its status was told in between. */
-export const isToldOf = (reason: string) => (pod: Pod, told: readonly string[]) =>
-  told.filter((each) => each === reason).length > 1 && statusOf(pod) !== undefined;
+/** The pod has not started and its events name the reason more than once, so its status was reported in between. */
+export const hasRepeatedEvent = (reason: string) => (pod: Pod, eventReasons: readonly string[]) =>
+  eventReasons.filter((each) => each === reason).length > 1 && containerStatusOf(pod) !== undefined;
 
-/** Its sandbox is there, and a container waits all the same. */
-export const waitsInPlace = (reason: string, name?: string) => (pod: Pod) =>
+/** A container waits for this reason although the sandbox is ready. */
+export const waitsWithSandbox = (reason: string, name?: string) => (pod: Pod) =>
   waitsFor(reason, name)(pod) && pod.status?.podIP !== undefined;
 
-/** A container runs while the other one has ended. */
+/** A container runs while another one has terminated. */
 export const runsBeside = (ended: string, name?: string) => (pod: Pod) =>
-  statusOf(pod, ended)?.state?.terminated !== undefined && statusOf(pod, name)?.state?.running !== undefined;
+  containerStatusOf(pod, ended)?.state?.terminated !== undefined &&
+  containerStatusOf(pod, name)?.state?.running !== undefined;
 
-/** A container has ended, or waits for its restart. */
-function isAtRest(pod: Pod, name?: string): boolean {
-  const { terminated, waiting } = statusOf(pod, name)?.state ?? {};
+/** The container has terminated or waits in CrashLoopBackOff. */
+function isTerminatedOrBackingOff(pod: Pod, name?: string): boolean {
+  const { terminated, waiting } = containerStatusOf(pod, name)?.state ?? {};
   return terminated !== undefined || waiting?.reason === "CrashLoopBackOff";
 }
 
 /**
- * It has restarted once, has ended once more, and is looked at again when the next one has ended too. The kubelet shows the wait when it
- * is over, right before the restart, or not at all.
+ * The container has restarted once and has ended again; it is recorded a second time when the next instance has ended
+ * too. The kubelet shows the wait when it is over, right before the restart, or not at all.
  */
-export const inCrashLoop = (name?: string): Pick<Play, "until" | "afterwards"> => ({
-  // A kubelet may tell of the next start before it has told of the wait.
-  until: (pod) => statusOf(pod, name)?.restartCount === 1 && isAtRest(pod, name),
+export const inCrashLoop = (name?: string): Pick<PodCase, "until" | "afterwards"> => ({
+  // A kubelet may report the next start before it has reported the wait.
+  until: (pod) => containerStatusOf(pod, name)?.restartCount === 1 && isTerminatedOrBackingOff(pod, name),
   afterwards: {
     kind: "wait",
     until: (pod) => {
-      const { restartCount = 0 } = (pod && statusOf(pod, name)) ?? {};
-      return pod !== undefined && restartCount > 1 && isAtRest(pod, name);
+      const { restartCount = 0 } = (pod && containerStatusOf(pod, name)) ?? {};
+      return pod !== undefined && restartCount > 1 && isTerminatedOrBackingOff(pod, name);
     },
   },
 });
 
 /** A pod that runs this script once. */
-export function once(name: string, text: string, spec: Partial<PodSpec> = {}): Play {
+export function runOnceCase(name: string, text: string, spec: Partial<PodSpec> = {}): PodCase {
   return { name, container: { command: script(text) }, spec: { restartPolicy: "Never", ...spec }, until: hasEnded };
 }
 
-/** A pod that tells what it sees of itself. */
-export function viewer(
+/** A pod that writes a view of itself to its termination log. */
+export function viewCase(
   name: string,
-  seen: readonly ViewPart[],
+  viewParts: readonly ViewPart[],
   container: Partial<Container> = {},
   spec: Partial<PodSpec> = {},
-): Play {
-  const own = { command: ["sh", "-c", viewScript(...seen), "sh"], ...container };
-  return { name, container: own, spec: { restartPolicy: "Never", ...spec }, until: hasEnded, seen };
+): PodCase {
+  const own = { command: ["sh", "-c", viewScript(...viewParts), "sh"], ...container };
+  return { name, container: own, spec: { restartPolicy: "Never", ...spec }, until: hasEnded, viewParts };
 }

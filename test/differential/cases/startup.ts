@@ -1,15 +1,23 @@
 import type { Container, Lifecycle, PodSpec, Probe } from "../../../proto/kubernetes/gen/types.ts";
 import { busyboxImage, webImage } from "../../bed/images/images.ts";
 import { ignoringSigterm, script, untilStopped } from "../../e2e/manifest.ts";
-import { hasEnded, inCrashLoop, isReady, isToldOf, NODE_NAME, type Play, runsBeside, statusOf } from "./pod-case.ts";
+import {
+  containerStatusOf,
+  hasEnded,
+  hasRepeatedEvent,
+  inCrashLoop,
+  isReady,
+  NODE_NAME,
+  type PodCase,
+  runsBeside,
+} from "./pod-case.ts";
 
 const mount = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
 const notes = { volumes: [{ name: "notes", emptyDir: {} }] };
 const failsOnce = "test -e /notes/tried && exit 0; touch /notes/tried; exit 4";
-const note = (word: string) => `echo ${word} >> /notes/all`;
-/** What all have noted so far becomes the last words of this one. */
-const tellNotes = "cat /notes/all > /dev/termination-log";
-/** Runs until SIGTERM, and then this. */
+const appendNote = (text: string) => `echo ${text} >> /notes/all`;
+/** Writes the notes of all containers so far to this container's termination log. */
+const reportNotes = "cat /notes/all > /dev/termination-log";
 const onSigterm = (text: string) => ["sh", "-c", `trap '${text}; exit 0' TERM; while true; do sleep 0.1; done`];
 
 type Rules = NonNullable<Container["restartPolicyRules"]>;
@@ -17,7 +25,7 @@ const restartsOn = (...values: readonly number[]): Rules => [
   { action: "Restart", exitCodes: { operator: "In", values: [...values] } },
 ];
 
-const initial = (name: string, text: string, more: Partial<Container> = {}): Container => ({
+const initContainer = (name: string, text: string, more: Partial<Container> = {}): Container => ({
   name,
   image: busyboxImage,
   command: script(text),
@@ -25,35 +33,44 @@ const initial = (name: string, text: string, more: Partial<Container> = {}): Con
   ...more,
 });
 const sidecar = (name: string, command: readonly string[], more: Partial<Container> = {}): Container =>
-  initial(name, "", { command: [...command], restartPolicy: "Always", ...more });
-/** A pod whose containers share their notes. */
-const noting = (
+  initContainer(name, "", { command: [...command], restartPolicy: "Always", ...more });
+/** A pod whose containers share a file of notes. */
+const notesCase = (
   name: string,
-  until: Play["until"],
+  until: PodCase["until"],
   container: Partial<Container>,
   spec: Partial<PodSpec> = {},
-): Play => ({
+): PodCase => ({
   name,
   container: { ...mount, ...container },
   spec: { ...notes, ...spec },
   until,
 });
 const exec = (text: string) => ({ exec: { command: ["sh", "-c", text] } });
-/** A busy machine takes its time for a program, and a web server. */
-const quickly = { periodSeconds: 5, timeoutSeconds: 20, initialDelaySeconds: 2 };
+/** Probe settings that leave a busy machine enough time to start a program and a web server. */
+const probeTimes = { periodSeconds: 5, timeoutSeconds: 20, initialDelaySeconds: 2 };
 const web = { image: webImage, command: [] };
-const isUnready: Play["until"] = (pod, told) =>
-  isToldOf("Unhealthy")(pod, told) && statusOf(pod)?.state?.running !== undefined;
-const probed = (name: string, probe: Probe, until: Play["until"], container: Partial<Container> = {}): Play => ({
+const isUnready: PodCase["until"] = (pod, eventReasons) =>
+  hasRepeatedEvent("Unhealthy")(pod, eventReasons) && containerStatusOf(pod)?.state?.running !== undefined;
+const probeCase = (
+  name: string,
+  probe: Probe,
+  until: PodCase["until"],
+  container: Partial<Container> = {},
+): PodCase => ({
   name,
-  container: { readinessProbe: { ...quickly, ...probe }, ...container },
+  container: { readinessProbe: { ...probeTimes, ...probe }, ...container },
   until,
 });
-const hooked = (name: string, lifecycle: Lifecycle, until: Play["until"], container: Partial<Container>): Play =>
-  noting(name, until, { lifecycle, ...container }, { restartPolicy: "Never" });
+const hookCase = (
+  name: string,
+  lifecycle: Lifecycle,
+  until: PodCase["until"],
+  container: Partial<Container>,
+): PodCase => notesCase(name, until, { lifecycle, ...container }, { restartPolicy: "Never" });
 
-const initContainers: readonly Play[] = [
-  noting(
+const initContainerCases: readonly PodCase[] = [
+  notesCase(
     "group-of-volumes",
     hasEnded,
     {
@@ -61,76 +78,85 @@ const initContainers: readonly Play[] = [
     },
     { restartPolicy: "Never", securityContext: { runAsUser: 1234, fsGroup: 2345, supplementalGroups: [3456] } },
   ),
-  noting(
+  notesCase(
     "init-privileged",
     hasEnded,
-    { command: script(tellNotes) },
+    { command: script(reportNotes) },
     {
       restartPolicy: "Never",
       initContainers: [
-        initial("first", "grep CapEff /proc/self/status > /notes/all", { securityContext: { privileged: true } }),
+        initContainer("first", "grep CapEff /proc/self/status > /notes/all", { securityContext: { privileged: true } }),
       ],
     },
   ),
-  noting(
+  notesCase(
     "init-order",
     hasEnded,
-    { command: script(`${note("main")}; ${tellNotes}`) },
-    { restartPolicy: "Never", initContainers: [initial("two", note("two")), initial("one", note("one"))] },
+    { command: script(`${appendNote("main")}; ${reportNotes}`) },
+    {
+      restartPolicy: "Never",
+      initContainers: [initContainer("two", appendNote("two")), initContainer("one", appendNote("one"))],
+    },
   ),
-  noting(
+  notesCase(
     "init-cannot-start",
     hasEnded,
     {},
-    { restartPolicy: "Never", initContainers: [initial("first", "", { command: ["/no/such/command"] })] },
+    { restartPolicy: "Never", initContainers: [initContainer("first", "", { command: ["/no/such/command"] })] },
   ),
-  { name: "init-loop", spec: { ...notes, initContainers: [initial("first", "exit 3")] }, ...inCrashLoop("first") },
-  noting(
+  {
+    name: "init-loop",
+    spec: { ...notes, initContainers: [initContainer("first", "exit 3")] },
+    ...inCrashLoop("first"),
+  },
+  notesCase(
     "init-fails-once",
     hasEnded,
     { command: script("exit 0") },
-    { restartPolicy: "OnFailure", initContainers: [initial("first", failsOnce)] },
+    { restartPolicy: "OnFailure", initContainers: [initContainer("first", failsOnce)] },
   ),
-  noting(
+  notesCase(
     "init-rule-restarts",
     hasEnded,
     { command: script("exit 0") },
     {
       restartPolicy: "Never",
-      initContainers: [initial("first", failsOnce, { restartPolicy: "Never", restartPolicyRules: restartsOn(4) })],
+      initContainers: [
+        initContainer("first", failsOnce, { restartPolicy: "Never", restartPolicyRules: restartsOn(4) }),
+      ],
     },
   ),
 ];
 
-const policies: readonly Play[] = [
+const restartPolicyCases: readonly PodCase[] = [
   {
     name: "rule-for-success-loop",
     container: { command: script("exit 0"), restartPolicy: "Never", restartPolicyRules: restartsOn(0) },
     spec: { restartPolicy: "Never" },
     ...inCrashLoop(),
   },
-  noting(
+  notesCase(
     "rule-restarts",
     hasEnded,
     { command: script(failsOnce), restartPolicy: "Never", restartPolicyRules: restartsOn(4) },
     { restartPolicy: "Never" },
   ),
-  noting(
+  notesCase(
     "rule-for-others",
     hasEnded,
     { command: script(failsOnce), restartPolicy: "Never", restartPolicyRules: restartsOn(5) },
     { restartPolicy: "Never" },
   ),
-  noting(
+  notesCase(
     "rule-restarts-all",
     hasEnded,
     {},
     {
       restartPolicy: "Never",
-      initContainers: [initial("first", note("first")), sidecar("side", untilStopped)],
+      initContainers: [initContainer("first", appendNote("first")), sidecar("side", untilStopped)],
       containers: [
-        initial("main", `${note("main")}; until test -e /notes/again; do sleep 0.1; done; ${tellNotes}`),
-        initial(
+        initContainer("main", `${appendNote("main")}; until test -e /notes/again; do sleep 0.1; done; ${reportNotes}`),
+        initContainer(
           "watcher",
           "test -e /notes/tried && touch /notes/again && exit 0; touch /notes/tried; sleep 5; exit 4",
           {
@@ -141,13 +167,13 @@ const policies: readonly Play[] = [
       ],
     },
   ),
-  noting(
+  notesCase(
     "own-policy",
     hasEnded,
     { command: script(failsOnce), restartPolicy: "OnFailure" },
     { restartPolicy: "Never" },
   ),
-  noting(
+  notesCase(
     "rule-for-all-but",
     hasEnded,
     {
@@ -157,7 +183,7 @@ const policies: readonly Play[] = [
     },
     { restartPolicy: "Never" },
   ),
-  noting(
+  notesCase(
     "rule-against-always",
     runsBeside("other"),
     {},
@@ -184,9 +210,9 @@ const policies: readonly Play[] = [
   },
 ];
 
-const sidecars: readonly Play[] = [
-  noting(
-    "sidecar-deaf",
+const sidecarCases: readonly PodCase[] = [
+  notesCase(
+    "sidecar-ignores-sigterm",
     hasEnded,
     { command: script("exit 0") },
     {
@@ -195,21 +221,21 @@ const sidecars: readonly Play[] = [
       initContainers: [sidecar("side", ignoringSigterm)],
     },
   ),
-  noting(
+  notesCase(
     "sidecar-of-a-failure",
     hasEnded,
     { command: script("exit 3") },
     { restartPolicy: "Never", initContainers: [sidecar("side", untilStopped)] },
   ),
-  noting(
+  notesCase(
     "sidecar-beside-a-failed-init",
     hasEnded,
     {},
-    { restartPolicy: "Never", initContainers: [sidecar("side", untilStopped), initial("second", "exit 3")] },
+    { restartPolicy: "Never", initContainers: [sidecar("side", untilStopped), initContainer("second", "exit 3")] },
   ),
-  noting(
+  notesCase(
     "sidecar-unready",
-    (pod) => statusOf(pod, "side")?.started === true && statusOf(pod)?.ready === true,
+    (pod) => containerStatusOf(pod, "side")?.started === true && containerStatusOf(pod)?.ready === true,
     {},
     {
       initContainers: [
@@ -217,10 +243,10 @@ const sidecars: readonly Play[] = [
       ],
     },
   ),
-  noting(
+  notesCase(
     "sidecar-and-job",
     hasEnded,
-    { command: script(`${note("main")}; ${tellNotes}`) },
+    { command: script(`${appendNote("main")}; ${reportNotes}`) },
     {
       restartPolicy: "Never",
       initContainers: [
@@ -229,46 +255,46 @@ const sidecars: readonly Play[] = [
           [
             "sh",
             "-c",
-            `trap '${note("end")}; ${tellNotes}; exit 0' TERM; ${note("side")}; while true; do sleep 0.1; done`,
+            `trap '${appendNote("end")}; ${reportNotes}; exit 0' TERM; ${appendNote("side")}; while true; do sleep 0.1; done`,
           ],
           {
-            startupProbe: { ...quickly, ...exec("test -e /notes/all") },
+            startupProbe: { ...probeTimes, ...exec("test -e /notes/all") },
           },
         ),
-        initial("second", note("second")),
+        initContainer("second", appendNote("second")),
       ],
     },
   ),
-  noting(
+  notesCase(
     "sidecars-stop-last",
     isReady,
-    { command: onSigterm(`sleep 1; ${note("main")}`) },
+    { command: onSigterm(`sleep 1; ${appendNote("main")}`) },
     {
       initContainers: [
-        sidecar("one", onSigterm(`${note("one")}; ${tellNotes}`)),
-        sidecar("two", onSigterm(`${note("two")}; ${tellNotes}`)),
+        sidecar("one", onSigterm(`${appendNote("one")}; ${reportNotes}`)),
+        sidecar("two", onSigterm(`${appendNote("two")}; ${reportNotes}`)),
       ],
     },
   ),
   {
     name: "sidecar-crashes",
-    // Not before the application has begun.
+    // It crashes after the application has started.
     spec: { ...notes, initContainers: [sidecar("side", script("sleep 1; exit 5"))] },
     ...inCrashLoop("side"),
   },
 ];
 
-const probes: readonly Play[] = [
-  probed("ready-by-exec", { ...exec("true"), periodSeconds: 5 }, isReady),
-  probed("ready-by-http", { httpGet: { port: 8080 }, initialDelaySeconds: 5 }, isReady, web),
-  probed("unready-by-exec", exec("echo not yet; exit 1"), isUnready),
-  probed("unready-by-tcp", { tcpSocket: { port: 9 } }, isUnready),
-  probed("unready-by-http", { httpGet: { port: 8080, path: "/none" }, initialDelaySeconds: 5 }, isUnready, web),
-  probed("ready-by-tcp", { tcpSocket: { port: "web" }, initialDelaySeconds: 5 }, isReady, {
+const probeCases: readonly PodCase[] = [
+  probeCase("ready-by-exec", { ...exec("true"), periodSeconds: 5 }, isReady),
+  probeCase("ready-by-http", { httpGet: { port: 8080 }, initialDelaySeconds: 5 }, isReady, web),
+  probeCase("unready-by-exec", exec("echo not yet; exit 1"), isUnready),
+  probeCase("unready-by-tcp", { tcpSocket: { port: 9 } }, isUnready),
+  probeCase("unready-by-http", { httpGet: { port: 8080, path: "/none" }, initialDelaySeconds: 5 }, isUnready, web),
+  probeCase("ready-by-tcp", { tcpSocket: { port: "web" }, initialDelaySeconds: 5 }, isReady, {
     ...web,
     ports: [{ name: "web", containerPort: 8080 }],
   }),
-  probed(
+  probeCase(
     "ready-by-named-http",
     {
       httpGet: { port: "web", path: "/index.html", httpHeaders: [{ name: "X-A", value: "b" }] },
@@ -277,79 +303,79 @@ const probes: readonly Play[] = [
     isReady,
     { ...web, ports: [{ name: "web", containerPort: 8080 }] },
   ),
-  probed("unready-by-grpc", { grpc: { port: 9 } }, isUnready),
-  probed("unready-by-tls", { httpGet: { port: 8080, scheme: "HTTPS" }, initialDelaySeconds: 5 }, isUnready, web),
-  probed("unready-by-closed-port", { httpGet: { port: 9 } }, isUnready),
-  probed("unready-by-name", { httpGet: { port: "none" } }, isUnready),
-  probed("unready-by-delay", { ...exec("sleep 1000"), timeoutSeconds: 1 }, isUnready),
-  probed("unready-by-no-command", { exec: { command: ["/no/such/command"] } }, isUnready),
-  noting(
+  probeCase("unready-by-grpc", { grpc: { port: 9 } }, isUnready),
+  probeCase("unready-by-tls", { httpGet: { port: 8080, scheme: "HTTPS" }, initialDelaySeconds: 5 }, isUnready, web),
+  probeCase("unready-by-closed-port", { httpGet: { port: 9 } }, isUnready),
+  probeCase("unready-by-name", { httpGet: { port: "none" } }, isUnready),
+  probeCase("unready-by-delay", { ...exec("sleep 1000"), timeoutSeconds: 1 }, isUnready),
+  probeCase("unready-by-no-command", { exec: { command: ["/no/such/command"] } }, isUnready),
+  notesCase(
     "liveness-ends-it",
     hasEnded,
     {
       command: ignoringSigterm,
       livenessProbe: {
-        ...{ ...quickly, ...exec("echo dead; exit 1"), failureThreshold: 1 },
+        ...{ ...probeTimes, ...exec("echo dead; exit 1"), failureThreshold: 1 },
         terminationGracePeriodSeconds: 1,
       },
     },
     { restartPolicy: "Never" },
   ),
-  noting("liveness-fails-once", (pod) => isReady(pod) && statusOf(pod)?.restartCount === 1, {
-    command: script("test -e /notes/begun && touch /notes/again; touch /notes/begun; exec sleep 100000"),
-    livenessProbe: { ...quickly, ...exec("test -e /notes/again"), failureThreshold: 1 },
+  notesCase("liveness-fails-once", (pod) => isReady(pod) && containerStatusOf(pod)?.restartCount === 1, {
+    command: script("test -e /notes/started && touch /notes/again; touch /notes/started; exec sleep 100000"),
+    livenessProbe: { ...probeTimes, ...exec("test -e /notes/again"), failureThreshold: 1 },
   }),
-  noting("startup", isReady, {
+  notesCase("startup", isReady, {
     command: script("touch /notes/up; exec sleep 100000"),
-    startupProbe: { ...quickly, ...exec("test -e /notes/up") },
+    startupProbe: { ...probeTimes, ...exec("test -e /notes/up") },
   }),
-  noting(
+  notesCase(
     "startup-fails",
     hasEnded,
-    { startupProbe: { ...quickly, ...exec("echo never; exit 1"), failureThreshold: 1 } },
+    { startupProbe: { ...probeTimes, ...exec("echo never; exit 1"), failureThreshold: 1 } },
     { restartPolicy: "Never" },
   ),
 ];
 
-const hooks: readonly Play[] = [
-  hooked("post-start", { postStart: exec(note("hook")) }, hasEnded, {
-    command: script(`until test -e /notes/all; do sleep 0.1; done; ${tellNotes}`),
+const hookCases: readonly PodCase[] = [
+  hookCase("post-start", { postStart: exec(appendNote("hook")) }, hasEnded, {
+    command: script(`until test -e /notes/all; do sleep 0.1; done; ${reportNotes}`),
   }),
-  hooked("post-start-fails", { postStart: exec("echo no; exit 7") }, hasEnded, { command: untilStopped }),
-  hooked("pre-stop", { preStop: exec(note("hook")) }, isReady, {
-    command: onSigterm(`${note("signal")}; ${tellNotes}`),
+  hookCase("post-start-fails", { postStart: exec("echo no; exit 7") }, hasEnded, { command: untilStopped }),
+  hookCase("pre-stop", { preStop: exec(appendNote("hook")) }, isReady, {
+    command: onSigterm(`${appendNote("signal")}; ${reportNotes}`),
   }),
-  hooked("pre-stop-fails", { preStop: exec("echo no; exit 7") }, isReady, {}),
-  hooked("post-start-by-http-fails", { postStart: { httpGet: { port: 9 } } }, hasEnded, { command: untilStopped }),
-  hooked("post-start-sleeps", { postStart: { sleep: { seconds: 2 } } }, isReady, {}),
-  hooked("post-start-without-command", { postStart: { exec: { command: ["/no/such"] } } }, hasEnded, {
+  hookCase("pre-stop-fails", { preStop: exec("echo no; exit 7") }, isReady, {}),
+  hookCase("post-start-by-http-fails", { postStart: { httpGet: { port: 9 } } }, hasEnded, { command: untilStopped }),
+  hookCase("post-start-sleeps", { postStart: { sleep: { seconds: 2 } } }, isReady, {}),
+  hookCase("post-start-without-command", { postStart: { exec: { command: ["/no/such"] } } }, hasEnded, {
     command: untilStopped,
   }),
   {
-    ...hooked("pre-stop-outlasts-its-grace", { preStop: exec("sleep 1000") }, isReady, {}),
+    ...hookCase("pre-stop-outlasts-its-grace", { preStop: exec("sleep 1000") }, isReady, {}),
     gracePeriodSeconds: 3,
   },
-  hooked("pre-stop-by-http", { preStop: { httpGet: { port: 8080 } } }, isReady, web),
-  hooked("pre-stop-by-http-fails", { preStop: { httpGet: { port: 9, path: "/none" } } }, isReady, {}),
-  hooked("pre-stop-sleeps", { preStop: { sleep: { seconds: 2 } } }, isReady, {}),
+  hookCase("pre-stop-by-http", { preStop: { httpGet: { port: 8080 } } }, isReady, web),
+  hookCase("pre-stop-by-http-fails", { preStop: { httpGet: { port: 9, path: "/none" } } }, isReady, {}),
+  hookCase("pre-stop-sleeps", { preStop: { sleep: { seconds: 2 } } }, isReady, {}),
 ];
 
-/** Bound to their node by hand, and refused there. */
-const refused: readonly Play[] = [
+/** Pods that are bound to their node without the scheduler and rejected there. */
+const rejectedCases: readonly PodCase[] = [
   {
     name: "out-of-memory-of-the-node",
     container: { resources: { requests: { memory: "1000Ti" } } },
     spec: { nodeName: NODE_NAME },
     until: hasEnded,
   },
-  { name: "of-another-system", spec: { nodeName: NODE_NAME, os: { name: "windows" } }, until: hasEnded },
+  { name: "other-operating-system", spec: { nodeName: NODE_NAME, os: { name: "windows" } }, until: hasEnded },
   {
     name: "unsafe-sysctl",
     spec: { securityContext: { sysctls: [{ name: "kernel.msgmax", value: "65536" }] } },
     until: hasEnded,
   },
   {
-    name: "unconfinable",
+    name: "apparmor-unsupported",
     container: { securityContext: { appArmorProfile: { type: "RuntimeDefault" } } },
     until: hasEnded,
   },
@@ -362,12 +388,12 @@ const refused: readonly Play[] = [
   { name: "no-such-disk", spec: { nodeName: NODE_NAME, nodeSelector: { disk: "none" } }, until: hasEnded },
 ];
 
-/** How containers come to run, how they are asked how they are, and what runs before and after them. */
-export const beginnings: readonly Play[] = [
-  ...initContainers,
-  ...policies,
-  ...sidecars,
-  ...probes,
-  ...hooks,
-  ...refused,
+/** Init containers, sidecars, restart policies, probes, hooks and rejections. */
+export const startupCases: readonly PodCase[] = [
+  ...initContainerCases,
+  ...restartPolicyCases,
+  ...sidecarCases,
+  ...probeCases,
+  ...hookCases,
+  ...rejectedCases,
 ];

@@ -1,51 +1,51 @@
 import type { Container, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import {
+  hasRepeatedEvent,
   isReady,
-  isToldOf,
-  OF_NUMBER,
-  OF_SAILOR,
-  type Play,
+  NAMED_USER_IMAGE,
+  NUMERIC_USER_IMAGE,
+  type PodCase,
   PRIVATE_REGISTRY,
-  viewer,
-  waitsInPlace,
+  viewCase,
+  waitsWithSandbox,
 } from "./pod-case.ts";
 
 const notRoot = { securityContext: { runAsNonRoot: true } };
 
-/** A pod whose image is in a registry that asks who one is. */
-const privately = (
+/** A pod whose image is in the registry that requires credentials. */
+const privateImageCase = (
   name: string,
   image: string,
-  until: Play["until"],
+  until: PodCase["until"],
   container: Partial<Container> = {},
   ...pullSecrets: readonly string[]
-): Play => ({
+): PodCase => ({
   name,
   container: { image: `${PRIVATE_REGISTRY}/berth.test/${image}:1`, ...container },
   spec: { imagePullSecrets: pullSecrets.map((each) => ({ name: each })) },
   until,
 });
-const cannotPull = waitsInPlace("ImagePullBackOff");
+const cannotPull = waitsWithSandbox("ImagePullBackOff");
 
 const withLabel: Partial<PodSpec> = { securityContext: { seLinuxOptions: { level: "s0:c123,c456" } } };
 
-/** Whom containers run as, and what they may use. */
-export const rights: readonly Play[] = [
-  viewer("user-of-its-image", ["id", "status"], { image: OF_NUMBER, ...notRoot }),
-  viewer("user-of-its-image-by-name", ["id", "status"], { image: OF_SAILOR }),
-  viewer("user-over-that-of-its-image", ["id"], {
-    image: OF_SAILOR,
+/** The users that containers run as, and the private images that they may use. */
+export const identityCases: readonly PodCase[] = [
+  viewCase("user-of-its-image", ["id", "status"], { image: NUMERIC_USER_IMAGE, ...notRoot }),
+  viewCase("user-of-its-image-by-name", ["id", "status"], { image: NAMED_USER_IMAGE }),
+  viewCase("user-overrides-image", ["id"], {
+    image: NAMED_USER_IMAGE,
     securityContext: { runAsNonRoot: true, runAsUser: 1234 },
   }),
   {
-    ...viewer("root-by-name", [], { image: OF_SAILOR, ...notRoot }),
-    until: waitsInPlace("CreateContainerConfigError"),
+    ...viewCase("root-by-name", [], { image: NAMED_USER_IMAGE, ...notRoot }),
+    until: waitsWithSandbox("CreateContainerConfigError"),
   },
-  { ...viewer("users-of-its-own", [], {}, { hostUsers: false }), until: isToldOf("FailedCreatePodSandBox") },
-  viewer("label-of-the-pod", ["id", "mounts"], {}, withLabel),
-  privately("private-image", "private", isReady, {}, "private"),
-  privately("private-image-by-an-older-secret", "older", isReady, {}, "private-older"),
-  privately("private-image-by-the-second-secret", "second", isReady, {}, "private-wrong", "private"),
-  privately("pull-without-a-login", "kept", cannotPull),
-  privately("pull-by-a-wrong-login", "kept", cannotPull, {}, "private-wrong"),
+  { ...viewCase("user-namespace", [], {}, { hostUsers: false }), until: hasRepeatedEvent("FailedCreatePodSandBox") },
+  viewCase("selinux-label", ["id", "mounts"], {}, withLabel),
+  privateImageCase("private-image", "private", isReady, {}, "private"),
+  privateImageCase("private-image-by-dockercfg-secret", "older", isReady, {}, "private-older"),
+  privateImageCase("private-image-by-the-second-secret", "second", isReady, {}, "private-wrong", "private"),
+  privateImageCase("pull-without-credentials", "kept", cannotPull),
+  privateImageCase("pull-with-wrong-credentials", "kept", cannotPull, {}, "private-wrong"),
 ];

@@ -1,7 +1,7 @@
 import type { Container, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import { podOf } from "../manifest.ts";
 
-/** An object of the API as a user writes it down. */
+/** An object of the API as a user writes it. */
 export interface Manifest {
   readonly apiVersion: string;
   readonly kind: string;
@@ -9,33 +9,33 @@ export interface Manifest {
   readonly spec: unknown;
 }
 
-/** What {@link podOf} gives, without an account. */
-export function specOf(container: Partial<Container> = {}, spec: Partial<PodSpec> = {}): PodSpec {
-  const wanted = podOf("", { imagePullPolicy: "IfNotPresent", ...container }, spec).spec;
-  return { ...wanted, automountServiceAccountToken: false };
+/** The spec of {@link podOf}, without a service account token. */
+export function podSpec(container: Partial<Container> = {}, spec: Partial<PodSpec> = {}): PodSpec {
+  const base = podOf("", { imagePullPolicy: "IfNotPresent", ...container }, spec).spec;
+  return { ...base, automountServiceAccountToken: false };
 }
 
-/** A pod of no workload, under the label `app=NAME`, as those of workloads are. */
+/** A pod without a controller. It has the label `app=NAME`, like the pods of workloads. */
 export function barePod(name: string, container?: Partial<Container>, spec?: Partial<PodSpec>): Pod & Manifest {
-  return { apiVersion: "v1", kind: "Pod", metadata: { name, labels: { app: name } }, spec: specOf(container, spec) };
+  return { apiVersion: "v1", kind: "Pod", metadata: { name, labels: { app: name } }, spec: podSpec(container, spec) };
 }
 
-export function deployment(name: string, replicas: number, spec = specOf()): Manifest {
+export function deployment(name: string, replicas: number, spec = podSpec()): Manifest {
   return workload("apps/v1", "Deployment", name, spec, { replicas, ...selectorOf(name) });
 }
 
-export function daemonSet(name: string, spec = specOf()): Manifest {
+export function daemonSet(name: string, spec = podSpec()): Manifest {
   return workload("apps/v1", "DaemonSet", name, spec, selectorOf(name));
 }
 
-/** One that has to complete so often, and fails with its first pod that fails. */
+/** A Job with `completions` parallel pods, which fails with its first failed pod. */
 export function job(
   name: string,
   completions: number,
   container: Partial<Container>,
   more: Partial<PodSpec> = {},
 ): Manifest {
-  const spec = specOf(container, { restartPolicy: "Never", ...more });
+  const spec = podSpec(container, { restartPolicy: "Never", ...more });
   return workload("batch/v1", "Job", name, spec, { completions, parallelism: completions, backoffLimit: 0 });
 }
 

@@ -1,85 +1,88 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { randomOf } from "../../random.ts";
+import { seededRandom } from "../../random.ts";
 import type { ControlPlane } from "../../upstream/control-plane.ts";
 import { type Relay, startRelay } from "../../upstream/tcp-relay.ts";
-import type { ClusterNode, Way } from "./node.ts";
+import type { ClusterNode, NetworkPath } from "./node.ts";
 
-/** A node for more pods than the kubelet's 110: a quick machine has most of the lives at once. */
-export const ofMany = { maxPods: 250 } as const;
+/** Allows more pods than the kubelet's default of 110: a fast machine runs most of the random pods at once. */
+export const manyPodsConfiguration = { maxPods: 250 } as const;
 
-/** The agent's way to the API server, which can be cut. */
-export interface RelayedWay extends Way {
+/** A relay between the agent and the API server, which can break the connection. */
+export interface RelayedNetwork extends NetworkPath {
   readonly relay: Relay;
 }
 
-export async function openRelayedWay({ server }: ControlPlane): Promise<RelayedWay> {
+export async function openRelayedNetwork({ server }: ControlPlane): Promise<RelayedNetwork> {
   const relay = await startRelay(Number(new URL(server).port));
   return { server: `https://127.0.0.1:${relay.port}`, relay, close: () => relay.close() };
 }
 
-export interface Kills {
-  /** How often each of them was hit. */
+export interface KillReport {
+  /** How often each part was killed or interrupted. */
   readonly hits: Readonly<Record<string, number>>;
-  /** How agents ended that nobody had killed. */
-  readonly ownEnds: readonly string[];
+  /** How agents ended that the test had not killed. */
+  readonly unexpectedExits: readonly string[];
 }
 
 type Random = () => number;
 
 /**
- * Hits agent, runtime, API server, etcd and the way to them at moments that follow from `random`, for `forMs` at least and until all
- * were hit. All of them are well again when it returns.
+ * Kills or interrupts agent, runtime, API server, etcd and the network to them at random times, for at least `forMs`
+ * and until each was hit once. All of them work again when it returns.
  */
-export async function killAtRandom(
-  cluster: ClusterNode & { readonly way: RelayedWay },
+export async function injectFaults(
+  cluster: ClusterNode & { readonly way: RelayedNetwork },
   random: Random,
   forMs: number,
-): Promise<Kills> {
+): Promise<KillReport> {
   const hits: Record<string, number> = {};
   const calm = new AbortController();
   const count = (name: string) => {
     hits[name] = (hits[name] ?? 0) + 1;
   };
-  // By numbers of its own, so that those of the others stay what they are.
-  const restarting = restartAgents(cluster, randomOf(random() * 1e9), () => count("agent"), calm.signal);
-  const troubles = troublesOf(cluster, random);
+  // With a random sequence of its own, so that it does not change the sequence of the others.
+  const restarting = killAgents(cluster, seededRandom(random() * 1e9), () => count("agent"), calm.signal);
+  const faults = faultsOf(cluster, random);
   const end = performance.now() + forMs;
   do {
-    // Each in turn, in an order that changes.
-    for (const name of Object.keys(troubles).toSorted(() => random() - 0.5)) {
+    // Each one once per round, in a random order.
+    for (const name of Object.keys(faults).toSorted(() => random() - 0.5)) {
       await pause(random() * 2_000);
-      await troubles[name]?.();
+      await faults[name]?.();
       count(name);
     }
   } while (performance.now() < end);
   calm.abort();
-  return { hits, ownEnds: await restarting };
+  return { hits, unexpectedExits: await restarting };
 }
 
-/** Kills each agent after a while, often a very short one, and starts the next one; so too if it ends by other hands. */
-async function restartAgents(
+/**
+ * Kills each agent after a time, often a very short one, and starts the next one, also after an agent that ended by
+ * itself.
+ */
+async function killAgents(
   { node }: ClusterNode,
   random: Random,
   killed: () => void,
   calm: AbortSignal,
 ): Promise<readonly string[]> {
-  const ownEnds: string[] = [];
+  const unexpectedExits: string[] = [];
   while (!calm.aborted) {
     const how = await Promise.race([node.agent.ended, pause(random() ** 2 * 4_000)]);
-    if (how !== undefined && how !== BY_US) ownEnds.push(how);
+    if (how !== undefined && how !== KILLED_BY_TEST) unexpectedExits.push(how);
     await node.agent.kill9();
     killed();
     await pause(random() * 500);
-    await node.launchAgent(ofMany);
+    await node.launchAgent(manyPodsConfiguration);
   }
-  return ownEnds;
+  return unexpectedExits;
 }
 
-const BY_US = "was ended by SIGKILL";
+const KILLED_BY_TEST = "was ended by SIGKILL";
 
-/** What may happen to others than the agent alone, by name; each is over when its promise is. */
-function troublesOf(
-  { node, plane, way }: ClusterNode & { readonly way: RelayedWay },
+/** The faults of other parts than the agent alone, by name. Each function resolves when its fault is over. */
+function faultsOf(
+  { node, plane, way }: ClusterNode & { readonly way: RelayedNetwork },
   random: Random,
 ): Readonly<Record<string, () => Promise<void>>> {
   const runtime = async () => {
@@ -103,7 +106,7 @@ function troublesOf(
     "way to the API server": async () => {
       way.relay.stall();
       await pause(random() * 3_000);
-      // What has waited comes late, or never.
+      // Stalled bytes arrive late, or never.
       if (random() < 0.5) way.relay.reset();
       way.relay.resume();
     },

@@ -1,139 +1,143 @@
-// Run by `npm run chaos`: what a runtime leaves behind that is killed in the midst of a start is no matter of the agent, and of no quick test.
+// `npm run chaos`: pods with random lifecycles while agent, runtime, API server and etcd are killed at random. Not part
+// of `npm test`: it takes minutes, and a runtime that is killed during a start may leave things behind that are not the
+// agent's fault.
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { copyFile, mkdir, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { Container } from "../../../proto/kubernetes/gen/types.ts";
-import { until } from "../../bed/poll-until.ts";
-import { randomOf } from "../../random.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
+import { seededRandom } from "../../random.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
-import { attemptsMadeTwice } from "../create-attempts.ts";
-import { type Holders, watchHolders } from "../open-file-watch.ts";
-import { killAtRandom, ofMany, openRelayedWay, type RelayedWay } from "./chaos-kills.ts";
-import { whatIsWrong, withoutTheirHook } from "./expected-outcomes.ts";
+import { findDuplicateAttempts } from "../create-attempts.ts";
+import { type OpenFileWatch, watchOpenFiles } from "../open-file-watch.ts";
+import { injectFaults, manyPodsConfiguration, openRelayedNetwork, type RelayedNetwork } from "./chaos-kills.ts";
+import { findDeviation, podsWithoutPreStop } from "./expected-outcomes.ts";
 import { type ClusterNode, startClusterNode } from "./node.ts";
-import { heldFolder, type Later, livesAtRandom, notesOf, type RandomLife } from "./random-workload.ts";
+import { createRandomPods, openFilesDir, type PodChange, type RandomPod, readNotes } from "./random-workload.ts";
 
-const skip = skipWithoutPrograms("random lives while everything around them is killed");
-/** A first run outside of `npm test` builds the programs. */
+const skip = skipWithoutPrograms("pods with random lifecycles while everything around them is killed");
+/** The first run outside of `npm test` builds the programs. */
 const BUILD_MS = 20 * 60_000;
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 const count = Number(process.env["BERTH_CHAOS"] ?? 200);
-const random = randomOf(seed);
+const random = seededRandom(seed);
 
-/** Whose starts were cut short again and again waits for as long as a crash loop may, five minutes, before the last one. */
+/** A container whose starts were interrupted repeatedly waits for up to the longest crash back-off, five minutes. */
 const CALM_MS = 330_000 + count * 1_000;
 
 setDefaultTimeout(CALM_MS + 120_000 + count * 2_000);
 
-describe.skipIf(skip !== undefined)(`${count} random lives`, () => {
-  let cluster: ClusterNode & { readonly way: RelayedWay };
+describe.skipIf(skip !== undefined)(`${count} random pods`, () => {
+  let cluster: ClusterNode & { readonly way: RelayedNetwork };
   let folder: string;
-  let holders: Holders;
-  let isRight = false;
+  let openFileWatch: OpenFileWatch;
+  let hasPassed = false;
   beforeAll(async () => {
-    console.log(`lives and kills follow from BERTH_SEED=${seed}`);
+    console.log(`BERTH_SEED=${seed} reproduces the pods and the kills`);
     folder = await mkdtemp(join(tmpdir(), "berth-chaos-"));
-    await mkdir(heldFolder(folder));
-    holders = watchHolders(heldFolder(folder));
-    cluster = await startClusterNode(openRelayedWay, ofMany);
+    await mkdir(openFilesDir(folder));
+    openFileWatch = watchOpenFiles(openFilesDir(folder));
+    cluster = await startClusterNode(openRelayedNetwork, manyPodsConfiguration);
   }, BUILD_MS);
   afterAll(async () => {
-    holders.stop();
-    if (!isRight) await keepLogs();
-    await cluster?.end();
-    if (isRight) await rm(folder, { recursive: true, force: true });
+    openFileWatch.stop();
+    if (!hasPassed) await saveLogs();
+    await cluster?.tearDown();
+    if (hasPassed) await rm(folder, { recursive: true, force: true });
   });
 
-  /** Done again until it works: the API server may be away. */
-  const insist = (what: string, act: () => Promise<unknown>) =>
-    until(what, 60_000, () =>
+  /** Retries until it succeeds: the API server may be away. */
+  const retry = (what: string, act: () => Promise<unknown>) =>
+    pollUntil(what, 60_000, () =>
       act().then(
         () => true,
         () => false,
       ),
     );
 
-  test("come to their right ends, each container once at a time, while agent, runtime and API server are killed at random", async () => {
-    const lives = livesAtRandom(count, random, folder);
+  test("reach their expected outcomes, without duplicate containers, while agent, runtime and API server are killed at random", async () => {
+    const workload = createRandomPods(count, random, folder);
     const forMs = 15_000 + count * 150;
-    const living = live(lives);
-    const { hits, ownEnds } = await killAtRandom(cluster, random, forMs);
+    const changing = runWorkload(workload);
+    const { hits, unexpectedExits } = await injectFaults(cluster, random, forMs);
     console.log("hit:", hits);
-    await living;
+    await changing;
 
     const calmFrom = performance.now();
-    let wrong: readonly string[] = [];
-    await until("all to come to their ends", CALM_MS, async () => {
-      // Whoever cannot look has seen nobody come to its right end.
-      wrong = await findWrong(lives).catch((error: unknown) => [`nobody can look: ${error}`]);
-      return wrong.length === 0;
+    let deviations: readonly string[] = [];
+    await pollUntil("all to reach their outcomes", CALM_MS, async () => {
+      // A failed request counts as a deviation.
+      deviations = await findDeviations(workload).catch((error: unknown) => [`the pods cannot be read: ${error}`]);
+      return deviations.length === 0;
     }).catch(() => undefined);
-    console.log(`all were at their ends ${Math.round(performance.now() - calmFrom)} ms after the last hit`);
-    expect(wrong).toEqual([]);
-    expect(holders.twice()).toEqual([]);
-    expect(attemptsMadeTwice(await readFile(cluster.node.containerd.logFile, "utf8"))).toEqual([]);
-    expect(ownEnds).toEqual([]);
-    const notes = await Promise.all(lives.map(async ({ name }) => [name, await notesOf(folder, name)] as const));
-    expect(withoutTheirHook(await cluster.pods(), new Map(notes), await cluster.node.log())).toEqual([]);
+    console.log(`all reached their outcomes ${Math.round(performance.now() - calmFrom)} ms after the last hit`);
+    expect(deviations).toEqual([]);
+    expect(openFileWatch.overlaps()).toEqual([]);
+    expect(findDuplicateAttempts(await readFile(cluster.node.containerd.logFile, "utf8"))).toEqual([]);
+    expect(unexpectedExits).toEqual([]);
+    const notes = await Promise.all(workload.map(async ({ name }) => [name, await readNotes(folder, name)] as const));
+    expect(podsWithoutPreStop(await cluster.pods(), new Map(notes), await cluster.node.log())).toEqual([]);
 
-    for (const { name, isStatic } of lives) if (isStatic) await takeAway(name);
+    for (const { name, isStatic } of workload) if (isStatic) await removeManifest(name);
     await cluster.kubectl("delete", "pods", "--all", "--wait=false");
-    await cluster.empty(60_000 + count * 500);
-    expect(holders.now()).toEqual(new Map());
-    isRight = true;
+    await cluster.waitUntilEmpty(60_000 + count * 500);
+    expect(openFileWatch.openCounts()).toEqual(new Map());
+    hasPassed = true;
   });
 
-  /** What tells why something went wrong is gone with the cluster. */
-  async function keepLogs(): Promise<void> {
+  /** Saves the logs, which are deleted together with the cluster. */
+  async function saveLogs(): Promise<void> {
     const { paths, containerd } = cluster.node;
     for (const file of [paths.agentLog, containerd.logFile]) await copyFile(file, join(folder, basename(file)));
-    console.log(`what the lives have noted, and the logs of agent and runtime, are in ${folder}`);
+    console.log(`the notes of the containers and the logs of agent and runtime are in ${folder}`);
   }
 
-  /** Makes the pods in some goes, and does to them what is to be done later. */
-  async function live(lives: readonly RandomLife[]): Promise<void> {
+  /** Creates the pods in five batches, then applies their later changes at their times. */
+  async function runWorkload(workload: readonly RandomPod[]): Promise<void> {
     const began = performance.now();
-    const size = Math.ceil(lives.length / 5);
-    for (let at = 0; at < lives.length; at += size) {
-      const some = lives.slice(at, at + size);
-      for (const { isStatic, pod } of some) if (isStatic) await cluster.node.put(pod);
+    const size = Math.ceil(workload.length / 5);
+    for (let at = 0; at < workload.length; at += size) {
+      const some = workload.slice(at, at + size);
+      for (const { isStatic, pod } of some) if (isStatic) await cluster.node.putManifest(pod);
       const ofApi = some.filter(({ isStatic }) => !isStatic).map(({ pod }) => pod);
-      await insist("some pods to be made", () => cluster.apply(ofApi));
+      await retry("a batch of pods", () => cluster.apply(ofApi));
     }
-    const due = lives.flatMap(({ name, later }) => (later === undefined ? [] : [{ name, ...later }]));
+    const due = workload.flatMap(({ name, change }) => (change === undefined ? [] : [{ name, ...change }]));
     for (const { name, atMs, what } of due.toSorted((a, b) => a.atMs - b.atMs)) {
       await pause(Math.max(0, began + atMs - performance.now()));
-      await insist(`what is done to ${name}`, () => doTo(name, what));
+      await retry(`the change of ${name}`, () => applyChange(name, what));
     }
   }
 
-  async function doTo(name: string, what: Later["what"]): Promise<unknown> {
-    if (what === "take the manifest away") return await takeAway(name);
-    if (what === "delete" || what === "delete by force") {
+  async function applyChange(name: string, what: PodChange["what"]): Promise<unknown> {
+    if (what === "remove the manifest") return await removeManifest(name);
+    if (what === "delete" || what === "force-delete") {
       const how = what === "delete" ? ["--wait=false"] : ["--force", "--grace-period=0"];
       return await cluster.kubectl("delete", "pod", name, "--ignore-not-found", ...how);
     }
-    return "rewrite" in what ? await cluster.node.put(what.rewrite) : await lookInto(name, what.look);
+    return "rewrite" in what
+      ? await cluster.node.putManifest(what.rewrite)
+      : await addEphemeralContainer(name, what.ephemeralContainer);
   }
 
-  const takeAway = (name: string) => rm(join(cluster.node.paths.manifests, `${name}.yaml`), { force: true });
+  const removeManifest = (name: string) => rm(join(cluster.node.paths.manifests, `${name}.yaml`), { force: true });
 
-  /** As `kubectl debug` does it, which lets nobody choose volumes. */
-  async function lookInto(name: string, look: Container): Promise<void> {
+  /** Adds an ephemeral container with volumes, which `kubectl debug` does not offer. */
+  async function addEphemeralContainer(name: string, container: Container): Promise<void> {
     const { metadata, spec, ...pod } = await cluster.pod(name);
-    const input = JSON.stringify({ ...pod, metadata, spec: { ...spec, ephemeralContainers: [look] } });
+    const input = JSON.stringify({ ...pod, metadata, spec: { ...spec, ephemeralContainers: [container] } });
     const path = `/api/v1/namespaces/default/pods/${name}/ephemeralcontainers`;
     await cluster.plane.kubectl(["replace", `--raw=${path}`, "--filename=-"], { input });
   }
 
-  async function findWrong(lives: readonly RandomLife[]): Promise<readonly string[]> {
-    const shownName = ({ name, isStatic }: RandomLife) => (isStatic ? `${name}-${cluster.node.name}` : name);
+  async function findDeviations(workload: readonly RandomPod[]): Promise<readonly string[]> {
+    const apiName = ({ name, isStatic }: RandomPod) => (isStatic ? `${name}-${cluster.node.name}` : name);
     const shown = new Map((await cluster.pods()).map((pod) => [pod.metadata.name, pod]));
-    const alive = holders.now();
-    const found = lives.map(async (life) =>
-      whatIsWrong(life, shown.get(shownName(life)), await notesOf(folder, life.name), alive),
+    const alive = openFileWatch.openCounts();
+    const found = workload.map(async (randomPod) =>
+      findDeviation(randomPod, shown.get(apiName(randomPod)), await readNotes(folder, randomPod.name), alive),
     );
     return (await Promise.all(found)).filter((each) => each !== undefined);
   }

@@ -1,16 +1,22 @@
 import { type ControlPlane, nodeUser } from "../../upstream/control-plane.ts";
-import { type Gateway, startGateway } from "../../upstream/http2-gateway.ts";
+import { type Http2Gateway, startHttp2Gateway } from "../../upstream/http2-gateway.ts";
 import { type Relay, startRelay } from "../../upstream/tcp-relay.ts";
-import type { Way } from "./node.ts";
+import type { NetworkPath } from "./node.ts";
 
-/** A way to the API server that is as bad as a test wants it: its bytes pass the relay, its requests the gateway behind it. */
-export interface BadWay extends Way {
+/**
+ * A faulty network to the API server: a relay that can break the byte stream, and behind it a gateway that can fake
+ * responses.
+ */
+export interface FaultyNetwork extends NetworkPath {
   readonly relay: Relay;
-  readonly gateway: Gateway;
+  readonly gateway: Http2Gateway;
 }
 
-export async function openBadWay({ server, ca, authority }: ControlPlane, nodeName: string): Promise<BadWay> {
-  const gateway = await startGateway({
+export async function openFaultyNetwork(
+  { server, ca, authority }: ControlPlane,
+  nodeName: string,
+): Promise<FaultyNetwork> {
+  const gateway = await startHttp2Gateway({
     target: server,
     ca,
     certificate: authority.issue({ commonName: "gateway", hosts: ["127.0.0.1"] }),

@@ -7,18 +7,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { builtBinary, kubeletConfiguration } from "../../bed/agent.ts";
 import { buildIfStale } from "../../bed/build.ts";
-import { until } from "../../bed/poll-until.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 
 setDefaultTimeout(60_000);
 
-const skip = skipWithoutPrograms("a node that is a container of its cluster");
-/** A first run outside of `npm test` builds the programs. */
+const skip = skipWithoutPrograms("an agent that runs in a container of its cluster");
+/** The first run outside of `npm test` builds the programs. */
 const BUILD_MS = 20 * 60_000;
 
-/** Gives the agent what a container has: the volume of its service account, in a mount namespace of its own. */
-const inContainer = `
+/** Runs the agent as in a container: with a service account volume, in its own mount namespace. */
+const containerScript = `
 mount -t tmpfs none /run
 mkdir -p /run/secrets/kubernetes.io/serviceaccount
 mount --bind "$1" /run/secrets/kubernetes.io/serviceaccount
@@ -36,7 +36,7 @@ describe.skipIf(skip !== undefined)("with --in-cluster", () => {
   beforeAll(async () => {
     await buildIfStale();
     folder = await mkdtemp(join(tmpdir(), "berth-in-cluster-"));
-    plane = await startControlPlane({ stateDir: join(folder, "plane"), parts: [], say: console.log });
+    plane = await startControlPlane({ stateDir: join(folder, "plane"), components: [], print: console.log });
     await kubectl("create", "serviceaccount", "berth", "--namespace=kube-system");
     const account = "--serviceaccount=kube-system:berth";
     await kubectl("create", "clusterrolebinding", "berth", "--clusterrole=system:node", account);
@@ -59,10 +59,10 @@ describe.skipIf(skip !== undefined)("with --in-cluster", () => {
   ): Promise<ChildProcess> {
     const config = join(folder, "kubelet.yaml");
     const places = { manifests: join(folder, "manifests"), podLogs: join(folder, "logs") };
-    // The runtime is of no interest here: nobody answers there.
+    // The test needs no runtime: the socket does not exist.
     await writeFile(config, kubeletConfiguration({ ...places, endpoint: `unix://${folder}/none.sock` }));
     const own = ["run", "--config", config, "--root-dir", join(folder, "kubelet"), "--hostname-override=node-a"];
-    const argv = ["--mount", "--propagation=private", "sh", "-euc", inContainer, "sh", join(folder, "volume")];
+    const argv = ["--mount", "--propagation=private", "sh", "-euc", containerScript, "sh", join(folder, "volume")];
     const output = openSync(join(folder, "berth.log"), "w");
     const env = { ...process.env, ...environment };
     child = spawn("unshare", [...argv, builtBinary, ...own, ...flags], { env, stdio: ["ignore", output, output] });
@@ -79,15 +79,15 @@ describe.skipIf(skip !== undefined)("with --in-cluster", () => {
     return { KUBERNETES_SERVICE_HOST: hostname, KUBERNETES_SERVICE_PORT: port };
   };
 
-  test("a container's service account makes it a node, and its token is taken up when it is renewed", async () => {
+  test("the agent joins with the container's service account and reloads its token", async () => {
     await start(environment(), "--in-cluster");
-    await until("a word on what is missing", 10_000, async () =>
-      /the API server cannot be used: \/var\/run\/secrets\/kubernetes\.io\/serviceaccount\/token does not exist: --in-cluster names it/.test(
+    await pollUntil("the log line about the missing token", 10_000, async () =>
+      /the API server cannot be used: \/var\/run\/secrets\/kubernetes\.io\/serviceaccount\/token does not exist: --in-cluster refers to it/.test(
         await log(),
       ),
     );
     await put("token", await kubectl("create", "token", "berth", "--namespace=kube-system"));
-    await until(
+    await pollUntil(
       "a node",
       20_000,
       async () =>
@@ -100,39 +100,39 @@ describe.skipIf(skip !== undefined)("with --in-cluster", () => {
       kubectl("get", "lease", "node-a", "--namespace=kube-node-lease", "--output=jsonpath={.spec.renewTime}").catch(
         () => "",
       );
-    await until("a lease", 20_000, async () => (await renewTime()) !== "");
+    await pollUntil("a lease", 20_000, async () => (await renewTime()) !== "");
 
-    // An account that is made anew leaves the tokens of the old one worthless.
+    // A new account of the same name makes the tokens of the old one invalid.
     await kubectl("delete", "serviceaccount", "berth", "--namespace=kube-system");
     await kubectl("create", "serviceaccount", "berth", "--namespace=kube-system");
     await put("token", await kubectl("create", "token", "berth", "--namespace=kube-system"));
     const before = await renewTime();
-    await until("a lease by the new token", 30_000, async () => (await renewTime()) > before);
+    await pollUntil("a lease by the new token", 30_000, async () => (await renewTime()) > before);
     await stop();
   });
 
-  test("outside of a container it ends with one line and code 1", async () => {
+  test("the agent outside of a container exits with one line and code 1", async () => {
     const none = { KUBERNETES_SERVICE_HOST: "", KUBERNETES_SERVICE_PORT: "" };
     const [code] = (await once(await start(none, "--in-cluster"), "exit")) as [number];
     expect(code).toBe(1);
     expect(await log()).toMatch(
-      /^KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT do not name an API server: outside of a pod give --kubeconfig/m,
+      /^KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT do not name an API server: outside of a pod use --kubeconfig/m,
     );
   });
 
-  test("and a kubeconfig it ends with code 2", async () => {
+  test("and --kubeconfig together exit with code 2", async () => {
     const [code] = (await once(
       await start(environment(), "--in-cluster", "--kubeconfig=/etc/kubelet.conf"),
       "exit",
     )) as [number];
     expect(code).toBe(2);
-    expect(await log()).toMatch(/^--in-cluster: --kubeconfig is given too: only one of them can be meant$/m);
+    expect(await log()).toMatch(/^--in-cluster: --kubeconfig is set too: set only one of them$/m);
   });
 
-  test("not given, the same container stands alone", async () => {
+  test("not given, the agent in the same container registers no node", async () => {
     await kubectl("delete", "node", "node-a");
     await start(environment());
-    await until("an agent that runs", 10_000, async () => (await log()).includes("berth is running"));
+    await pollUntil("an agent that runs", 10_000, async () => (await log()).includes("berth is running"));
     await stop();
     expect(await kubectl("get", "nodes", "--output=name")).toBe("");
   });

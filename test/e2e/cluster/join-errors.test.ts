@@ -1,169 +1,178 @@
 import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { mkdir, rm } from "node:fs/promises";
-import { until } from "../../bed/poll-until.ts";
-import { createAuthority } from "../../upstream/pki.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
+import { createCertificateAuthority } from "../../upstream/pki.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { podOf } from "../manifest.ts";
 import { barePod } from "./api-objects.ts";
-import { type Joining, nodeName, startJoining } from "./join-fixture.ts";
+import { type JoinFixture, nodeName, startJoinFixture } from "./join-fixture.ts";
 
 setDefaultTimeout(90_000);
 
-const skip = skipWithoutPrograms("what keeps a node from its cluster");
-/** A first run outside of `npm test` builds the programs. */
+const skip = skipWithoutPrograms("problems that prevent a node from joining its cluster");
+/** The first run outside of `npm test` builds the programs. */
 const BUILD_MS = 20 * 60_000;
 const dayMs = 86_400_000;
 
-interface Wrong {
+interface JoinProblem {
   readonly what: string;
-  /** Brings it about, before an agent begins. */
-  readonly bring: (joining: Joining) => Promise<unknown>;
-  /** What the log says of it, once. */
-  readonly says: RegExp;
-  /** Puts it right while the agent runs. */
-  readonly heal: (joining: Joining) => Promise<unknown>;
+  /** Causes the problem before the agent starts. */
+  readonly introduce: (fixture: JoinFixture) => Promise<unknown>;
+  /** The log line that must appear once. */
+  readonly expectedLog: RegExp;
+  /** Fixes the problem while the agent runs. */
+  readonly fix: (fixture: JoinFixture) => Promise<unknown>;
 }
 
-const other = createAuthority("another");
-/** With everything right but these files. */
+const other = createCertificateAuthority("another");
+/** A correct setup except for these files. */
 const withFiles =
-  (files: (joining: Joining) => Readonly<Record<string, string>>): Wrong["bring"] =>
-  async (joining) => {
-    await joining.configure();
-    await joining.put({ ...joining.right(), ...files(joining) });
+  (files: (fixture: JoinFixture) => Readonly<Record<string, string>>): JoinProblem["introduce"] =>
+  async (fixture) => {
+    await fixture.writeKubeconfig();
+    await fixture.writeFiles({ ...fixture.correctFiles(), ...files(fixture) });
   };
 const withoutFile =
-  (name: string): Wrong["bring"] =>
-  async (joining) => {
-    await withFiles(() => ({}))(joining);
-    await rm(joining.path(name));
+  (name: string): JoinProblem["introduce"] =>
+  async (fixture) => {
+    await withFiles(() => ({}))(fixture);
+    await rm(fixture.path(name));
   };
 const withCluster =
-  (cluster: object, user?: object): Wrong["bring"] =>
-  async (joining) => {
-    await joining.put(joining.right());
-    await joining.configure(cluster, user);
+  (cluster: object, user?: object): JoinProblem["introduce"] =>
+  async (fixture) => {
+    await fixture.writeFiles(fixture.correctFiles());
+    await fixture.writeKubeconfig(cluster, user);
   };
-const rightFiles: Wrong["heal"] = (joining) => joining.put(joining.right());
-const rightConfig: Wrong["heal"] = (joining) => joining.configure();
+const restoreFiles: JoinProblem["fix"] = (fixture) => fixture.writeFiles(fixture.correctFiles());
+const restoreConfig: JoinProblem["fix"] = (fixture) => fixture.writeKubeconfig();
 
-const rows: readonly Wrong[] = [
+const rows: readonly JoinProblem[] = [
   {
-    what: "a key that is not there",
-    bring: withoutFile("node.key"),
-    says: /node\.key does not exist: client-key \(\S+kubelet\.conf:\d+\) names it; put it there, readable, or name another/,
-    heal: rightFiles,
+    what: "a missing client key",
+    introduce: withoutFile("node.key"),
+    expectedLog:
+      /node\.key does not exist: client-key \(\S+kubelet\.conf:\d+\) refers to it; create it with read permission, or configure another file/,
+    fix: restoreFiles,
   },
   {
-    what: "a key of another certificate",
-    bring: withFiles((joining) => ({ "node.key": joining.certificate()["node.key"] })),
-    says: /the key in \S+node\.key does not belong to the certificate in \S+node\.crt: replace the one/,
-    heal: rightFiles,
+    what: "a client key of another certificate",
+    introduce: withFiles((fixture) => ({ "node.key": fixture.certificate()["node.key"] })),
+    expectedLog: /the key in \S+node\.key does not belong to the certificate in \S+node\.crt: replace one of them/,
+    fix: restoreFiles,
   },
   {
-    what: "a certificate that has expired",
-    bring: withFiles((joining) =>
-      joining.certificate({ validFrom: new Date(Date.now() - 9 * dayMs), validTo: new Date(Date.now() - dayMs) }),
+    what: "an expired client certificate",
+    introduce: withFiles((fixture) =>
+      fixture.certificate({ validFrom: new Date(Date.now() - 9 * dayMs), validTo: new Date(Date.now() - dayMs) }),
     ),
-    says: /does not accept us: our client certificate has expired on 20\S+Z: give this node a new one/,
-    heal: rightFiles,
+    expectedLog: /does not accept us: our client certificate expired on 20\S+Z: issue a new one for this node/,
+    fix: restoreFiles,
   },
   {
-    what: "a certificate of later times, as to a clock that stands at 1970",
-    bring: withFiles((joining) =>
-      joining.certificate({ validFrom: new Date(Date.now() + dayMs), validTo: new Date(Date.now() + 9 * dayMs) }),
+    what: "a client certificate that is not valid yet, as when the clock is wrong",
+    introduce: withFiles((fixture) =>
+      fixture.certificate({ validFrom: new Date(Date.now() + dayMs), validTo: new Date(Date.now() + 9 * dayMs) }),
     ),
-    says: /our client certificate is valid only from 20\S+Z, and by this machine's clock it is 20\S+: set the clock/,
-    heal: rightFiles,
+    expectedLog:
+      /our client certificate is valid only from 20\S+Z, but this machine's clock shows 20\S+: set the clock/,
+    fix: restoreFiles,
   },
   {
-    what: "a certificate of an authority that the API server does not know",
-    bring: withFiles((joining) => joining.certificate({}, other)),
-    says: /does not accept the client certificate of "system:node:node-a": renew it, or use the kubeconfig of this cluster/,
-    heal: rightFiles,
+    what: "a client certificate of an unknown authority",
+    introduce: withFiles((fixture) => fixture.certificate({}, other)),
+    expectedLog:
+      /does not accept the client certificate of "system:node:node-a": renew it, or use the kubeconfig of this cluster/,
+    fix: restoreFiles,
   },
   {
-    what: "a certificate of another node",
-    bring: withFiles((joining) => joining.certificate({ commonName: "system:node:node-b" })),
-    says: /made out to the node \\?"node-b\\?", and this node is called \\?"node-a\\?": give --hostname-override=node-b, or a certificate of system:node:node-a/,
-    heal: rightFiles,
+    what: "a client certificate of another node",
+    introduce: withFiles((fixture) => fixture.certificate({ commonName: "system:node:node-b" })),
+    expectedLog:
+      /issued to the node \\?"node-b\\?", but this node is named \\?"node-a\\?": set --hostname-override=node-b, or use a certificate for system:node:node-a/,
+    fix: restoreFiles,
   },
   {
-    what: "a certificate that lacks the group of nodes",
-    bring: withFiles((joining) => joining.certificate({ organizations: [] })),
-    says: /our client certificate of system:node:node-a lacks the group of nodes: it has to be issued with O=system:nodes/,
-    heal: rightFiles,
+    what: "a client certificate without the group system:nodes",
+    introduce: withFiles((fixture) => fixture.certificate({ organizations: [] })),
+    expectedLog:
+      /our client certificate for system:node:node-a lacks the group of nodes: it has to be issued with O=system:nodes/,
+    fix: restoreFiles,
   },
   {
-    what: "the file of an authority that is not there",
-    bring: withoutFile("ca.crt"),
-    says: /ca\.crt does not exist: certificate-authority \(\S+kubelet\.conf:\d+\) names it; put it there/,
-    heal: rightFiles,
+    what: "a missing CA file",
+    introduce: withoutFile("ca.crt"),
+    expectedLog: /ca\.crt does not exist: certificate-authority \(\S+kubelet\.conf:\d+\) refers to it; create it/,
+    fix: restoreFiles,
   },
   {
-    what: "an authority that is not the API server's",
-    bring: withFiles(() => ({ "ca.crt": other.cert })),
-    says: /the certificate of 127\.0\.0\.1:\d+ is not from the certificate authority that we were given: correct certificate-authority/,
-    heal: rightFiles,
+    what: "a CA that did not issue the API server's certificate",
+    introduce: withFiles(() => ({ "ca.crt": other.cert })),
+    expectedLog:
+      /the certificate of 127\.0\.0\.1:\d+ is not signed by the configured certificate authority: correct certificate-authority/,
+    fix: restoreFiles,
   },
   {
-    what: "a name that the API server's certificate does not carry",
-    bring: withCluster({ "tls-server-name": "elsewhere.example" }),
-    says: /is not made out to elsewhere\.example: use a name that it carries \(.*DNS:kubernetes\.default\.svc.*\) as server/,
-    heal: rightConfig,
+    what: "a server name that is not in the API server's certificate",
+    introduce: withCluster({ "tls-server-name": "elsewhere.example" }),
+    expectedLog:
+      /is not valid for elsewhere\.example: use a name that it contains \(.*DNS:kubernetes\.default\.svc.*\) as server/,
+    fix: restoreConfig,
   },
   {
     what: "an unknown host",
-    bring: withCluster({ server: "https://no-such-host.invalid:6443" }),
-    says: /(there is no host no-such-host\.invalid: correct the server's address|the host no-such-host\.invalid cannot be looked up)/,
-    heal: rightConfig,
+    introduce: withCluster({ server: "https://no-such-host.invalid:6443" }),
+    expectedLog:
+      /(there is no host no-such-host\.invalid: correct the server's address|the host no-such-host\.invalid cannot be looked up)/,
+    fix: restoreConfig,
   },
   {
-    what: "a token that nobody knows",
-    async bring(joining) {
-      await joining.put({ ...joining.right(), token: "abc.def.ghi" });
-      await joining.configure({}, { tokenFile: "token" });
+    what: "an invalid token",
+    async introduce(fixture) {
+      await fixture.writeFiles({ ...fixture.correctFiles(), token: "abc.def.ghi" });
+      await fixture.writeKubeconfig({}, { tokenFile: "token" });
     },
-    says: /does not accept our token: renew it, or use the kubeconfig of this cluster/,
-    heal: async (joining) => joining.put({ token: await joining.plane.kubectl(["create", "token", "node"]) }),
+    expectedLog: /does not accept our token: renew it, or use the kubeconfig of this cluster/,
+    fix: async (fixture) => fixture.writeFiles({ token: await fixture.plane.kubectl(["create", "token", "node"]) }),
   },
   {
-    what: "no credentials at all",
-    bring: withCluster({}, {}),
-    says: /is forbidden: User \\?"system:anonymous\\?" .*; the kubeconfig's user has no credentials: give it a client certificate, a token or exec/,
-    heal: rightConfig,
+    what: "a kubeconfig without credentials",
+    introduce: withCluster({}, {}),
+    expectedLog:
+      /is forbidden: User \\?"system:anonymous\\?" .*; the kubeconfig's user has no credentials: give it a client certificate, a token or exec/,
+    fix: restoreConfig,
   },
   {
     what: "an API server that does not run",
-    async bring(joining) {
-      await withCluster({})(joining);
-      await joining.plane.stopApiServer();
+    async introduce(fixture) {
+      await withCluster({})(fixture);
+      await fixture.plane.stopApiServer();
     },
-    says: /nobody listens at 127\.0\.0\.1:\d+: is the API server running, and is this its port\?/,
-    heal: (joining) => joining.plane.startApiServer(),
+    expectedLog: /nothing listens at 127\.0\.0\.1:\d+: is the API server running, and is this its port\?/,
+    fix: (fixture) => fixture.plane.startApiServer(),
   },
   {
-    what: "an API server that never says a word",
-    async bring(joining) {
-      await withCluster({ server: joining.viaRelay })(joining);
-      joining.relay.stall();
+    what: "an API server that never answers",
+    async introduce(fixture) {
+      await withCluster({ server: fixture.relayUrl })(fixture);
+      fixture.relay.stall();
     },
-    says: /127\.0\.0\.1:\d+ does not answer: is the address right, and does a firewall lie in between\?/,
-    heal: async (joining) => joining.relay.resume(),
+    expectedLog: /127\.0\.0\.1:\d+ does not answer: is the address right, and does a firewall lie in between\?/,
+    fix: async (fixture) => fixture.relay.resume(),
   },
 ];
 
-/** The time of the last error that is not over. */
-async function lastAttempt({ statusJson }: Joining): Promise<string | undefined> {
+/** The time of the last error, if it still persists. */
+async function lastAttempt({ statusJson }: JoinFixture): Promise<string | undefined> {
   const { cluster } = await statusJson();
   return cluster?.connection.state === "away" ? cluster.connection.lastError.at : cluster?.nodeStatus.error?.at;
 }
 
 describe.skipIf(skip !== undefined)("bad input:", () => {
-  let joining: Joining;
+  let fixture: JoinFixture;
   beforeAll(async () => {
-    joining = await startJoining();
-    const { kubectl } = joining.plane;
+    fixture = await startJoinFixture();
+    const { kubectl } = fixture.plane;
     for (const name of ["default", "node"]) await kubectl(["create", "serviceaccount", name]);
     await kubectl([
       "create",
@@ -173,89 +182,93 @@ describe.skipIf(skip !== undefined)("bad input:", () => {
       "--serviceaccount=default:node",
     ]);
   }, BUILD_MS);
-  afterAll(() => joining?.end());
+  afterAll(() => fixture?.end());
   afterEach(async () => {
-    await joining.node.agent.stop();
-    await joining.plane.kubectl(["delete", "node", nodeName, "--ignore-not-found"]);
+    await fixture.node.agent.stop();
+    await fixture.plane.kubectl(["delete", "node", nodeName, "--ignore-not-found"]);
   });
 
-  for (const { what, bring, says, heal } of rows)
-    test(`a node that is kept from its cluster by ${what} says so once, in the log and by berth status, and joins when that is put right`, async () => {
-      await bring(joining);
-      await joining.begin();
-      const { pid } = joining.node.agent;
-      const saying = async () => (await joining.told()).filter((line) => says.test(line));
-      await until(`a line like ${says}`, 20_000, async () => (await saying()).length > 0);
-      // It goes on trying, and says nothing more: each room that was refused has its own line, and only one.
-      const first = await lastAttempt(joining);
-      await until("a later attempt", 20_000, async () => (await lastAttempt(joining)) !== first);
-      const told = (await saying()).map((line) => line.replace(/^\S+ /, ""));
-      expect(told).toEqual([...new Set(told)]);
-      const status = await joining.status();
-      expect(status).toMatch(says);
+  for (const { what, introduce, expectedLog, fix } of rows)
+    test(`a node with ${what} logs it once, shows it by berth status, and joins when it is fixed`, async () => {
+      await introduce(fixture);
+      await fixture.startAgent();
+      const { pid } = fixture.node.agent;
+      const matchingLines = async () => (await fixture.clusterProblems()).filter((line) => expectedLog.test(line));
+      await pollUntil(`a line like ${expectedLog}`, 20_000, async () => (await matchingLines()).length > 0);
+      // It keeps retrying without further lines: each component that failed has one line of its own.
+      const first = await lastAttempt(fixture);
+      await pollUntil("a later attempt", 20_000, async () => (await lastAttempt(fixture)) !== first);
+      const loggedLines = (await matchingLines()).map((line) => line.replace(/^\S+ /, ""));
+      expect(loggedLines).toEqual([...new Set(loggedLines)]);
+      const status = await fixture.status();
+      expect(status).toMatch(expectedLog);
       expect(status).toMatch(/trying again/);
       expect(status).toMatch(/^node status +not reported yet/m);
 
-      await heal(joining);
-      await joining.ready();
-      expect([joining.node.agent.isRunning, joining.node.agent.pid]).toEqual([true, pid]);
-      await until("what is over", 45_000, async () => !/trying again|not \w+ yet/.test(await joining.status()));
+      await fix(fixture);
+      await fixture.waitUntilReady();
+      expect([fixture.node.agent.isRunning, fixture.node.agent.pid]).toEqual([true, pid]);
+      await pollUntil(
+        "no error in berth status",
+        45_000,
+        async () => !/trying again|not \w+ yet/.test(await fixture.status()),
+      );
     });
 
-  test("a pod with the most of annotations that the API server takes runs, and a static one with more is refused", async () => {
-    const { node, plane } = joining;
-    await joining.put(joining.right());
-    await joining.configure();
-    await joining.begin();
-    await joining.ready();
+  test("a pod with the largest annotations that the API server accepts runs, and a static pod with larger ones is refused", async () => {
+    const { node, plane } = fixture;
+    await fixture.writeFiles(fixture.correctFiles());
+    await fixture.writeKubeconfig();
+    await fixture.startAgent();
+    await fixture.waitUntilReady();
     const annotations = (bytes: number) => ({ annotations: { "example.com/large": "x".repeat(bytes) } });
     const pod = barePod("most");
     const most = { ...pod, metadata: { ...pod.metadata, ...annotations(250_000) }, spec: { ...pod.spec, nodeName } };
     await plane.kubectl(["create", "--filename=-"], { input: JSON.stringify(most) });
     await plane.kubectl(["wait", "--for=condition=Ready", "pod/most", "--timeout=30s"]);
     const larger = podOf("larger", {}, { automountServiceAccountToken: false });
-    await node.put({ ...larger, metadata: { ...larger.metadata, ...annotations(300_000) } });
-    await node.logged(
+    await node.putManifest({ ...larger, metadata: { ...larger.metadata, ...annotations(300_000) } });
+    await node.waitForLogLine(
       "manifest refused",
       "larger.yaml:",
       "metadata.annotations: Too long: may not be more than 262144 bytes",
     );
     await plane.kubectl(["delete", "pod", "most", "--timeout=30s"]);
     await node.removeFile("larger.yaml");
-    await node.empty();
+    await node.waitUntilEmpty();
   });
 
-  const ends: readonly (readonly [string, (joining: Joining) => Promise<unknown>, RegExp])[] = [
+  const ends: readonly (readonly [string, (fixture: JoinFixture) => Promise<unknown>, RegExp])[] = [
     [
       "no kubeconfig",
       async () => {},
-      /^the kubeconfig cannot be read: \S+kubelet\.conf does not exist; without --kubeconfig the node stands alone$/,
+      /^the kubeconfig cannot be read: \S+kubelet\.conf does not exist; without --kubeconfig the node runs standalone$/,
     ],
     [
-      "a folder in the place of its kubeconfig",
+      "a folder as its kubeconfig",
       (at) => mkdir(at.path("kubelet.conf")),
       /^the kubeconfig cannot be read: \S+kubelet\.conf is a directory, not a regular file/,
     ],
     [
-      "a kubeconfig that is no YAML",
-      (at) => at.put({ "kubelet.conf": "{ apiVersion: v1" }),
+      "a kubeconfig that is not YAML",
+      (at) => at.writeFiles({ "kubelet.conf": "{ apiVersion: v1" }),
       /^the kubeconfig cannot be read: \S+kubelet\.conf:1: not YAML/,
     ],
     [
       "a kubeconfig without a server",
-      (at) => at.configure({ server: "" }),
+      (at) => at.writeKubeconfig({ server: "" }),
       /^\S+kubelet\.conf:\d+: server is missing$/,
     ],
   ];
-  for (const [what, bring, says] of ends)
-    test(`an agent with ${what} ends with one line and code 1`, async () => {
-      await rm(joining.path("kubelet.conf"), { recursive: true, force: true });
-      await bring(joining);
-      const before = (await joining.node.log()).length;
-      await joining.node.launchAgent();
-      expect(await joining.node.agent.ended).toBe("exited with code 1");
-      const lines = (await joining.node.log()).slice(before).trim().split("\n");
-      expect(lines.filter((line) => !/ (info|warn) /.test(line))).toEqual([expect.stringMatching(says)]);
-      await rm(joining.path("kubelet.conf"), { recursive: true, force: true });
+  for (const [what, introduce, expectedLog] of ends)
+    test(`an agent with ${what} exits with one line and code 1`, async () => {
+      await rm(fixture.path("kubelet.conf"), { recursive: true, force: true });
+      await introduce(fixture);
+      const before = (await fixture.node.log()).length;
+      await fixture.node.launchAgent();
+      expect(await fixture.node.agent.ended).toBe("exited with code 1");
+      const lines = (await fixture.node.log()).slice(before).trim().split("\n");
+      expect(lines.filter((line) => !/ (info|warn) /.test(line))).toEqual([expect.stringMatching(expectedLog)]);
+      await rm(fixture.path("kubelet.conf"), { recursive: true, force: true });
     });
 });

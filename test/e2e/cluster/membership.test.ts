@@ -5,27 +5,27 @@ import { execa } from "execa";
 import type { Event, Lease, Node as NodeObject } from "../../../proto/kubernetes/gen/types.ts";
 import { builtBinary } from "../../bed/agent.ts";
 import { busyboxImage } from "../../bed/images/images.ts";
-import { until } from "../../bed/poll-until.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { podOf } from "../manifest.ts";
 import { barePod, daemonSet, deployment } from "./api-objects.ts";
-import { type ClusterNode, describedEvents, isUp, startClusterNode, uidsOf } from "./node.ts";
+import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
 const skip = skipWithoutPrograms("a node of a cluster");
-/** A first run outside of `npm test` builds the programs. */
+/** The first run outside of `npm test` builds the programs. */
 const BUILD_MS = 20 * 60_000;
 
-/** Why the kernel's log cannot be made to say something here; undefined where it can. */
-function whyNothingIsSaid(): "unreadable" | "unwritable" | undefined {
+/** Why this test cannot write to the kernel log; undefined if it can. */
+function whyKernelLogIsUnavailable(): "unreadable" | "unwritable" | undefined {
   const may = (mode: number) => {
     try {
       closeSync(openSync("/dev/kmsg", mode | constants.O_NONBLOCK));
       return true;
     } catch {
-      // Sandboxes hide it, or let nobody write.
+      // Sandboxes hide /dev/kmsg or forbid writing.
       return false;
     }
   };
@@ -34,8 +34,8 @@ function whyNothingIsSaid(): "unreadable" | "unwritable" | undefined {
   return mode === "off" || !may(constants.O_WRONLY) ? "unwritable" : undefined;
 }
 
-/** What the kernel says when it kills for want of memory, in short, between other things. Nobody is killed. */
-function runOutOfMemory(name: string, pid: number): void {
+/** Writes the kernel's log lines of an OOM kill to /dev/kmsg. No process is killed. */
+function writeOomKill(name: string, pid: number): void {
   for (const message of [
     `${name} invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE|__GFP_COMP), order=0, oom_score_adj=0`,
     `oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/,task=${name},pid=${pid},uid=0`,
@@ -49,7 +49,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
   beforeAll(async () => {
     cluster = await startClusterNode();
   }, BUILD_MS);
-  afterAll(() => cluster?.end());
+  afterAll(() => cluster?.tearDown());
 
   const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);
   const older = (...args: readonly string[]) => cluster.plane.kubectl(args, { version: "1.32" });
@@ -67,7 +67,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     expect(described).toMatch(/^ +Ready +True +.* +KubeletReady +kubelet is posting ready status$/m);
   });
 
-  test("holds a lease that goes with it", async () => {
+  test("renews a lease that is owned by its Node object", async () => {
     await kubectl("wait", "--for=create", "lease/node-a", "--namespace=kube-node-lease", "--timeout=20s");
     const lease = JSON.parse(
       await kubectl("get", "lease", "node-a", "--namespace=kube-node-lease", "--output=json"),
@@ -76,7 +76,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     expect(lease.metadata?.ownerReferences?.map(({ uid }) => uid)).toEqual([(await node()).metadata.uid!]);
   });
 
-  test("says by berth status how it does: connected, with its lease renewed, its status reported and its pods heard of", async () => {
+  test("berth status shows the connection, the lease, the node status and the watch", async () => {
     const argv = ["status", "--root-dir", cluster.node.paths.agentRoot];
     const { stdout } = await execa(builtBinary, argv, { timeout: 20_000 });
     for (const line of [
@@ -84,16 +84,16 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
       /^cluster +127\.0\.0\.1:\d+, connected since \S+Z \(\d+s\)$/m,
       /^lease +renewed \d+s ago$/m,
       /^node status +reported \d+s ago$/m,
-      /^watch of pods +heard \d+s ago$/m,
+      /^watch of pods +updated \d+s ago$/m,
     ])
       expect(stdout).toMatch(line);
   });
 
   test.each<KubectlVersion>(["1.36", "1.32"])(
-    "shows its static pod, and shows it again when kubectl %s deletes the mirror, which ends nothing",
+    "creates the mirror of its static pod again when kubectl %s deletes it, and the static pod keeps running",
     async (version) => {
       const by = (...args: readonly string[]) => cluster.plane.kubectl(args, { version });
-      await cluster.node.put(podOf("still", {}, { automountServiceAccountToken: false }));
+      await cluster.node.putManifest(podOf("still", {}, { automountServiceAccountToken: false }));
       await by("wait", "--for=create", "pod/still-node-a", "--timeout=30s");
       await by("wait", "--for=condition=Ready", "pod/still-node-a", "--timeout=30s");
       const [before, container] = [await staticPod(), await containerOf()];
@@ -104,11 +104,11 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
       await by("wait", "--for=condition=Ready", "pod/still-node-a", "--timeout=30s");
       expect((await staticPod()).metadata.uid).not.toBe(before.metadata.uid);
       expect(await containerOf()).toBe(container);
-      expect((await cluster.running()).containers).toHaveLength(1);
+      expect((await cluster.runningUids()).containers).toHaveLength(1);
     },
   );
 
-  test("says so while it has less left than its configuration wants, and for how long", async () => {
+  test("reports MemoryPressure while less memory is available than its eviction threshold", async () => {
     const pressure = async () =>
       await kubectl("get", "node", "node-a", "--output=jsonpath={.status.conditions[?(@.status=='True')].reason}");
     const restart = async (configuration: Readonly<Record<string, unknown>>) => {
@@ -117,25 +117,27 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     };
     expect(await pressure()).toBe("KubeletReady");
     await restart({ evictionHard: { "memory.available": "99%" } });
-    await until("the pressure", 20_000, async () => (await pressure()).includes("KubeletHasInsufficientMemory"));
+    await pollUntil("the pressure", 20_000, async () => (await pressure()).includes("KubeletHasInsufficientMemory"));
     const described = await kubectl("describe", "node", "node-a");
     expect(described).toMatch(
       /^ +MemoryPressure +True .* KubeletHasInsufficientMemory +kubelet has insufficient memory available$/m,
     );
-    await until("the taint of it", 20_000, async () => (await taints()).includes("node.kubernetes.io/memory-pressure"));
+    await pollUntil("the taint of it", 20_000, async () =>
+      (await taints()).includes("node.kubernetes.io/memory-pressure"),
+    );
     await restart({});
-    await until("its end", 20_000, async () => (await pressure()) === "KubeletReady");
-    await until("no taint", 20_000, async () => (await taints()) === "");
-    const wanted = ["Starting", "NodeReady", "NodeHasInsufficientMemory", "NodeHasSufficientMemory"];
-    // Events are told beside the status, not before it.
-    await until(`the events ${wanted}`, 20_000, async () => {
-      const told = describedEvents(await kubectl("describe", "node", "node-a")).map(({ reason }) => reason);
-      return wanted.every((reason) => told.includes(reason));
+    await pollUntil("its end", 20_000, async () => (await pressure()) === "KubeletReady");
+    await pollUntil("no taint", 20_000, async () => (await taints()) === "");
+    const expectedReasons = ["Starting", "NodeReady", "NodeHasInsufficientMemory", "NodeHasSufficientMemory"];
+    // Events are sent in parallel to the status.
+    await pollUntil(`the events ${expectedReasons}`, 20_000, async () => {
+      const reasons = parseDescribedEvents(await kubectl("describe", "node", "node-a")).map(({ reason }) => reason);
+      return expectedReasons.every((reason) => reasons.includes(reason));
     });
   });
 
   test.each<KubectlVersion>(["1.36", "1.32"])(
-    "gets no new pods while it is cordoned, is drained, and gets them back, by kubectl %s",
+    "can be cordoned, drained and uncordoned by kubectl %s",
     async (version) => {
       const by = (...args: readonly string[]) => cluster.plane.kubectl(args, { version });
       const container = await containerOf();
@@ -149,15 +151,15 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
       const said = await by("drain", "node-a", "--ignore-daemonsets", "--timeout=40s");
       expect(said.match(/^pod\/movable-\S+ evicted$/gm)).toHaveLength(3);
       expect(said).toContain("node/node-a drained");
-      const waiting = await cluster.see(
+      const waiting = await cluster.waitForPods(
         "three wait",
         "movable",
         (pods) => pods.length === 3 && pods.every(({ status }) => status?.phase === "Pending"),
       );
       expect(uidsOf(waiting).filter((uid) => before.includes(uid))).toEqual([]);
       // The static pod and the daemon set's are not drained.
-      await until("two sandboxes", 10_000, async () => (await cluster.node.sandboxes()).length === 2);
-      expect((await cluster.running()).containers).toHaveLength(2);
+      await pollUntil("two sandboxes", 10_000, async () => (await cluster.node.sandboxes()).length === 2);
+      expect((await cluster.runningUids()).containers).toHaveLength(2);
 
       await by("uncordon", "node-a");
       await by("rollout", "status", "deployment/movable", "--timeout=30s");
@@ -165,16 +167,16 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     },
   );
 
-  test("ends what does not tolerate its NoExecute taint, and only that", async () => {
+  test("ends only the pods that do not tolerate its NoExecute taint", async () => {
     const toleration = { key: "maintenance", operator: "Exists", effect: "NoExecute" } as const;
     await cluster.apply([barePod("patient", {}, { tolerations: [toleration] })]);
     await kubectl("wait", "--for=condition=Ready", "pod/patient", "--timeout=30s");
     const [container, patient] = [await containerOf(), await cluster.pod("patient")];
 
     await older("taint", "node", "node-a", "maintenance=now:NoExecute");
-    await until("two sandboxes", 30_000, async () => (await cluster.node.sandboxes()).length === 2);
-    // A pod goes from the API when nothing of it is on its node any more.
-    await cluster.see(
+    await pollUntil("two sandboxes", 30_000, async () => (await cluster.node.sandboxes()).length === 2);
+    // A pod is deleted from the API when nothing of it is left on the node.
+    await cluster.waitForPods(
       "three others wait",
       "movable",
       (pods) => pods.length === 3 && pods.every(({ status }) => status?.phase === "Pending"),
@@ -185,17 +187,17 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     await kubectl("taint", "node", "node-a", "maintenance-");
     await kubectl("rollout", "status", "deployment/movable", "--timeout=30s");
     await kubectl("rollout", "status", "daemonset/everywhere", "--timeout=30s");
-    await cluster.see("three are up", "movable", (pods) => pods.length === 3 && pods.every(isUp));
+    await cluster.waitForPods("three are up", "movable", (pods) => pods.length === 3 && pods.every(areContainersReady));
   });
 
-  test("has nothing left of a static pod without its manifest, nor of anything that was deleted", async () => {
+  test("has nothing left of a static pod after its manifest is removed, nor of deleted pods", async () => {
     await cluster.node.removeFile("still.yaml");
     await kubectl("wait", "--for=delete", "pod/still-node-a", "--timeout=30s");
     await kubectl("delete", "deployment/movable", "daemonset/everywhere", "pod/patient", "--timeout=30s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 
-  test("registers again when somebody deletes its object, and runs pods as before", async () => {
+  test("registers again when its Node object is deleted, and runs pods as before", async () => {
     const uid = () => kubectl("get", "node", "node-a", "--output=jsonpath={.metadata.uid}");
     const before = await uid();
     await kubectl("delete", "node", "node-a", "--timeout=20s");
@@ -204,69 +206,69 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     expect(await uid()).not.toBe(before);
     const owner = "--output=jsonpath={.metadata.ownerReferences[*].uid}";
     const ownerOfLease = () => kubectl("get", "lease", "node-a", "--namespace=kube-node-lease", owner).catch(() => "");
-    await until("a lease of the new object", 30_000, async () => (await ownerOfLease()) === (await uid()));
+    await pollUntil("a lease of the new object", 30_000, async () => (await ownerOfLease()) === (await uid()));
 
     await cluster.apply([barePod("after")]);
     await kubectl("wait", "--for=condition=Ready", "pod/after", "--timeout=30s");
     await kubectl("delete", "pod", "after", "--timeout=20s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 
-  test("tells of the images that are on it, the largest first", async () => {
-    const images = await until("its images", 30_000, async () => (await node()).status?.images);
+  test("reports its images, the largest first", async () => {
+    const images = await pollUntil("its images", 30_000, async () => (await node()).status?.images);
     expect(images.flatMap(({ names = [] }) => names)).toContain(busyboxImage);
     const sizes = images.map(({ sizeBytes = 0 }) => sizeBytes);
     expect(sizes).toEqual(sizes.toSorted((a, b) => b - a));
   });
 
-  test("tells when the machine runs out of memory, as the kernel says it, and once, whoever begins anew", async () => {
-    const why = whyNothingIsSaid();
+  test("sends one SystemOOM event for each OOM kill of the machine, also after a restart of the agent", async () => {
+    const why = whyKernelLogIsUnavailable();
     if (why !== undefined) {
       console.warn(
         `skipped: the event SystemOOM, since /dev/kmsg is ${why} here: host/kernel-log.test.ts reads a pipe in its place`,
       );
-      // The agent goes on all the same; where it may not even listen it says so.
-      const says = "the kernel's log cannot be read: nobody will be told when this machine runs out of memory";
-      if (why === "unreadable") await cluster.node.logged(says);
+      // The agent runs on. It logs a warning if it cannot read the kernel log.
+      const warning = "cannot read the kernel log: SystemOOM events will not be reported";
+      if (why === "unreadable") await cluster.node.waitForLogLine(warning);
       return;
     }
-    // Other agents of this machine hear it too: the name tells whose it is.
+    // Other agents of this machine read the same log: the name tells the tests apart.
     const name = `oom-${process.pid}`;
-    const told = async () => {
+    const readEvents = async () => {
       const selector = "--field-selector=reason=SystemOOM,involvedObject.name=node-a";
       const list = JSON.parse(await kubectl("get", "events", "--namespace=default", selector, "--output=json")) as {
         readonly items: readonly Event[];
       };
       return list.items.flatMap(({ type, message = "", count }) =>
-        message.includes(name) ? [`${type} ${message}, told ${count} times`] : [],
+        message.includes(name) ? [`${type} ${message}, reported ${count} times`] : [],
       );
     };
-    // What is said before is not for this agent.
-    const listening = async () => {
+    // The agent ignores lines from before its start.
+    const waitForKernelLogReader = async () => {
       const files = `/proc/${cluster.node.agent.pid}/fd`;
       const isKernelLog = (name: string) =>
         readlink(`${files}/${name}`).then(
           (path) => path === "/dev/kmsg",
           () => false,
         );
-      await until("the agent to listen to the kernel", 20_000, async () =>
+      await pollUntil("the agent to listen to the kernel", 20_000, async () =>
         (await Promise.all((await readdir(files)).map(isKernelLog))).includes(true),
       );
     };
-    const first = `Warning System OOM encountered, victim process: ${name}, pid: 1, told 1 times`;
-    const second = `Warning System OOM encountered, victim process: ${name}, pid: 2, told 1 times`;
-    await listening();
-    runOutOfMemory(name, 1);
-    await until("an event", 20_000, async () => (await told()).includes(first));
+    const first = `Warning System OOM encountered, victim process: ${name}, pid: 1, reported 1 times`;
+    const second = `Warning System OOM encountered, victim process: ${name}, pid: 2, reported 1 times`;
+    await waitForKernelLogReader();
+    writeOomKill(name, 1);
+    await pollUntil("an event", 20_000, async () => (await readEvents()).includes(first));
     await cluster.node.agent.stop();
     await cluster.node.startAgent();
-    await listening();
-    runOutOfMemory(name, 2);
-    await until("the next event", 20_000, async () => (await told()).includes(second));
-    expect((await told()).toSorted()).toEqual([first, second]);
+    await waitForKernelLogReader();
+    writeOomKill(name, 2);
+    await pollUntil("the next event", 20_000, async () => (await readEvents()).includes(second));
+    expect((await readEvents()).toSorted()).toEqual([first, second]);
   });
 
-  test("is taken over as it was: its labels and taints stay, and devices of an earlier agent cannot be had", async () => {
+  test("keeps its labels and taints after a restart of the agent, and devices of an earlier agent become unavailable", async () => {
     await cluster.node.agent.stop();
     await kubectl("label", "node", "node-a", "--overwrite", "team=edge", "kubernetes.io/hostname=wrong");
     await kubectl("annotate", "node", "node-a", "example.com/note=kept");
@@ -276,7 +278,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     });
     await kubectl("patch", "node", "node-a", "--subresource=status", "--type=strategic", `--patch=${devices}`);
     await cluster.node.startAgent({ registerWithTaints: [{ key: "example.com/late", effect: "NoSchedule" }] });
-    await until(
+    await pollUntil(
       "the devices' end",
       20_000,
       async () => (await node()).status?.capacity?.["example.com/dongle"] === "0",
@@ -291,11 +293,11 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     expect(status?.allocatable?.["example.com/dongle"]).toBe("0");
   });
 
-  test("says what it waits for where it may not register itself, and is Ready when somebody has created it", async () => {
+  test("logs with registerNode false that it waits for its Node object, and is Ready when the object is created", async () => {
     await cluster.node.agent.stop();
     await kubectl("delete", "node", "node-a", "--timeout=20s");
     await cluster.node.startAgent({ registerNode: false });
-    await cluster.node.logged("the cluster has no Node node-a, and registerNode is false: create it");
+    await cluster.node.waitForLogLine("the cluster has no Node node-a, and registerNode is false: create it");
     const argv = ["status", "--root-dir", cluster.node.paths.agentRoot];
     const { stdout } = await execa(builtBinary, argv, { timeout: 20_000 });
     expect(stdout).toMatch(
@@ -311,6 +313,6 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     await cluster.apply([barePod("welcome")]);
     await kubectl("wait", "--for=condition=Ready", "pod/welcome", "--timeout=30s");
     await kubectl("delete", "pod", "welcome", "--timeout=20s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 });

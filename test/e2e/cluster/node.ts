@@ -5,81 +5,81 @@ import { join } from "node:path";
 import { ContainerState, PodSandboxState } from "../../../proto/cri/gen/api.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { podUidLabel } from "../../../proto/kubernetes/well-known-names.ts";
-import { newTraces, traces } from "../../bed/cleanup/leaked-resources.ts";
-import { until } from "../../bed/poll-until.ts";
+import { findLeakedResources, listMachineResources } from "../../bed/cleanup/leaked-resources.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
 import { type ControlPlane, type KubectlVersion, startControlPlane } from "../../upstream/control-plane.ts";
-import { type Node, startNodeWithoutAgent } from "../node.ts";
+import { startNodeWithoutAgent, type TestNode } from "../node.ts";
 import type { Manifest } from "./api-objects.ts";
 
-/** An upstream control plane, and the compiled agent as its only node. */
+/** A real control plane with the compiled agent as its only node. */
 export interface ClusterNode {
   readonly plane: ControlPlane;
-  readonly node: Node;
-  /** Runs kubectl 1.36 as an administrator. Rejects with its words if it fails. */
+  readonly node: TestNode;
+  /** Runs kubectl 1.36 as an administrator. Rejects with its error output. */
   kubectl(...args: readonly string[]): Promise<string>;
-  /** `kubectl apply` for all of these. */
+  /** Runs `kubectl apply` for all manifests. */
   apply(manifests: readonly Manifest[], version?: KubectlVersion): Promise<void>;
-  /** `kubectl create` for all of these: one request each, where `apply` makes two. */
+  /** Runs `kubectl create` for all manifests: one request each, while `apply` sends two. */
   create(manifests: readonly Manifest[]): Promise<void>;
-  /** The pods of the workload `app`, or all of them, by name. */
+  /** The pods with the label `app`, or all pods, sorted by name. */
   pods(app?: string): Promise<readonly Pod[]>;
   pod(name: string): Promise<Pod>;
-  /** Waits for what the API shows of the pods of `app`; throws with what it showed last, and with the end of the agent's log. */
-  see(
+  /** Waits until the pods of `app` meet `condition`. Throws with their last statuses and the end of the agent's log. */
+  waitForPods(
     what: string,
     app: string,
     condition: (pods: readonly Pod[]) => boolean,
     timeoutMs?: number,
   ): Promise<readonly Pod[]>;
-  /** The uids of the pods of which a container runs, one for each container, and of those with a sandbox that is ready. */
-  running(): Promise<{ readonly containers: readonly string[]; readonly sandboxes: readonly string[] }>;
-  /** Waits until neither the API nor the node has anything of any pod. */
-  empty(timeoutMs?: number): Promise<void>;
-  /** Ends and removes everything, and throws if a trace of it is left on the machine. */
-  end(): Promise<void>;
+  /** The pod uids of all running containers, one for each container, and of all ready sandboxes. */
+  runningUids(): Promise<{ readonly containers: readonly string[]; readonly sandboxes: readonly string[] }>;
+  /** Waits until no pod is in the API and nothing of any pod is on the node. */
+  waitUntilEmpty(timeoutMs?: number): Promise<void>;
+  /** Stops and removes everything. Throws if a resource is left on the machine. */
+  tearDown(): Promise<void>;
 }
 
-const PATIENCE_MS = 30_000;
+const TIMEOUT_MS = 30_000;
 
 const nodeName = "node-a";
 
-/** How the agent reaches the API server, where it does not by itself. */
-export interface Way {
+/** A connection to the API server through test proxies. */
+export interface NetworkPath {
   readonly server: string;
   close(): Promise<void>;
 }
 
 /**
- * Returns once `kubectl get node node-a` would show Ready. `openWay` leads to the API server, under the identity of that node.
- * `configuration`: fields of KubeletConfiguration.
+ * Starts a control plane and a node, and returns once the node is Ready. `openWay` puts proxies between agent and API
+ * server. `configuration`: fields of KubeletConfiguration.
  */
-export async function startClusterNode<W extends Way>(
-  openWay: (plane: ControlPlane, nodeName: string) => Promise<W>,
+export async function startClusterNode<W extends NetworkPath>(
+  openNetwork: (plane: ControlPlane, nodeName: string) => Promise<W>,
   configuration?: Readonly<Record<string, unknown>>,
 ): Promise<ClusterNode & { readonly way: W }>;
 export async function startClusterNode(): Promise<ClusterNode>;
 export async function startClusterNode(
-  openWay?: (plane: ControlPlane, nodeName: string) => Promise<Way>,
+  openNetwork?: (plane: ControlPlane, nodeName: string) => Promise<NetworkPath>,
   configuration: Readonly<Record<string, unknown>> = {},
-): Promise<ClusterNode & { readonly way: Way | undefined }> {
-  const before = await traces();
+): Promise<ClusterNode & { readonly way: NetworkPath | undefined }> {
+  const before = await listMachineResources();
   const folder = await mkdtemp(join(tmpdir(), "berth-cluster-"));
-  const plane = await startControlPlane({ stateDir: folder, say: console.log });
-  const way = await openWay?.(plane, nodeName);
-  const node = await startMember(plane, way?.server).catch(async (error: unknown) => {
+  const plane = await startControlPlane({ stateDir: folder, print: console.log });
+  const way = await openNetwork?.(plane, nodeName);
+  const node = await startNodeOfCluster(plane, way?.server).catch(async (error: unknown) => {
     await way?.close();
     await plane.stop();
     await rm(folder, { recursive: true });
     throw error;
   });
   const cluster = createClusterNode(plane, node, async () => {
-    await node.end();
+    await node.tearDown();
     await way?.close();
     await plane.stop();
     const left = (await readdir(folder, { recursive: true })).filter((name) => !name.endsWith(".log"));
     await rm(folder, { recursive: true });
     expect(left).toEqual([]);
-    expect(await newTraces(before)).toEqual([]);
+    expect(await findLeakedResources(before)).toEqual([]);
   });
   try {
     await node.startAgent(configuration);
@@ -87,18 +87,18 @@ export async function startClusterNode(
     await cluster.kubectl("wait", "--for=condition=Ready", `node/${node.name}`, "--timeout=30s");
   } catch (cause) {
     const log = await node.log();
-    await cluster.end();
+    await cluster.tearDown();
     throw new Error(`the node does not become Ready:\n${log.slice(-4000)}`, { cause });
   }
   return Object.assign(cluster, { way });
 }
 
-async function startMember(plane: ControlPlane, way: string | undefined): Promise<Node> {
+async function startNodeOfCluster(plane: ControlPlane, way: string | undefined): Promise<TestNode> {
   const kubeconfig = await plane.nodeKubeconfig(nodeName, way);
   return await startNodeWithoutAgent({ cluster: { kubeconfig, nodeName } });
 }
 
-function createClusterNode(plane: ControlPlane, node: Node, end: () => Promise<void>): ClusterNode {
+function createClusterNode(plane: ControlPlane, node: TestNode, tearDown: () => Promise<void>): ClusterNode {
   const cluster: ClusterNode = {
     plane,
     node,
@@ -116,8 +116,9 @@ function createClusterNode(plane: ControlPlane, node: Node, end: () => Promise<v
       return (JSON.parse(await cluster.kubectl("get", "pods", "--output=json", ...selector)) as { items: Pod[] }).items;
     },
     pod: async (name) => JSON.parse(await cluster.kubectl("get", "pod", name, "--output=json")) as Pod,
-    see: (what, app, condition, timeoutMs = PATIENCE_MS) => seePods(cluster, what, app, condition, timeoutMs),
-    async running() {
+    waitForPods: (what, app, condition, timeoutMs = TIMEOUT_MS) =>
+      pollForPods(cluster, what, app, condition, timeoutMs),
+    async runningUids() {
       const [containers, sandboxes] = await Promise.all([node.containers(), node.sandboxes()]);
       const uids = (all: readonly { readonly labels: Readonly<Record<string, string>> }[]) =>
         all.map(({ labels }) => labels[podUidLabel] ?? "").toSorted();
@@ -126,23 +127,23 @@ function createClusterNode(plane: ControlPlane, node: Node, end: () => Promise<v
         sandboxes: uids(sandboxes.filter(({ state }) => state === PodSandboxState.SANDBOX_READY)),
       };
     },
-    async empty(timeoutMs = PATIENCE_MS) {
+    async waitUntilEmpty(timeoutMs = TIMEOUT_MS) {
       let left: readonly Pod[] = [];
       const isEmpty = async () => {
         left = await cluster.pods();
         return left.length === 0;
       };
-      await until("no pod in the API", timeoutMs, isEmpty).catch(async (cause: unknown) => {
-        throw new Error(`pods are left:\n${wordsOf(left)}\n${(await node.log()).slice(-4000)}`, { cause });
+      await pollUntil("no pod in the API", timeoutMs, isEmpty).catch(async (cause: unknown) => {
+        throw new Error(`pods are left:\n${describeStatuses(left)}\n${(await node.log()).slice(-4000)}`, { cause });
       });
-      await node.empty(timeoutMs);
+      await node.waitUntilEmpty(timeoutMs);
     },
-    end,
+    tearDown,
   };
   return cluster;
 }
 
-async function seePods(
+async function pollForPods(
   { node, pods }: Pick<ClusterNode, "node" | "pods">,
   what: string,
   app: string,
@@ -151,21 +152,24 @@ async function seePods(
 ): Promise<readonly Pod[]> {
   let last: readonly Pod[] = [];
   try {
-    return await until(`pods of ${app}: ${what}`, timeoutMs, async () => {
+    return await pollUntil(`pods of ${app}: ${what}`, timeoutMs, async () => {
       last = await pods(app);
       return condition(last) && last;
     });
   } catch (cause) {
     const log = (await node.log()).slice(-4000);
-    throw new Error(`pods of ${app} were expected so: ${what}; last seen:\n${wordsOf(last)}\n${log}`, { cause });
+    throw new Error(`pods of ${app} did not meet: ${what}; last seen:\n${describeStatuses(last)}\n${log}`, { cause });
   }
 }
 
-const wordsOf = (pods: readonly Pod[]) =>
+const describeStatuses = (pods: readonly Pod[]) =>
   pods.map(({ metadata, status }) => `${metadata.name}: ${JSON.stringify(status)}`).join("\n");
 
-/** The events that `kubectl describe` shows at its end, in its order; without the container that 1.36 names in front of its words. */
-export function describedEvents(text: string) {
+/**
+ * Parses the events at the end of the output of `kubectl describe`. Drops the container field that 1.36 puts before
+ * messages.
+ */
+export function parseDescribedEvents(text: string) {
   const [, table = ""] = text.split(/^Events:\n.*\n +-+ .*\n/m);
   return table
     .split("\n")
@@ -178,8 +182,8 @@ export function describedEvents(text: string) {
 
 export const uidsOf = (pods: readonly Pod[]) => pods.map(({ metadata }) => metadata.uid ?? "").toSorted();
 
-/** All containers run and are ready, and nobody wants it to end. A pod that nobody has heard of is not up. */
-export function isUp(pod: Pod | undefined): boolean {
+/** True if the pod has containers, all of them are ready, and it is not being deleted. */
+export function areContainersReady(pod: Pod | undefined): boolean {
   const all = pod?.status?.containerStatuses ?? [];
   return pod?.metadata.deletionTimestamp === undefined && all.length > 0 && all.every(({ ready }) => ready);
 }

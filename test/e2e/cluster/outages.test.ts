@@ -5,32 +5,32 @@ import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState } from "../../../proto/cri/gen/api.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
-import { until } from "../../bed/poll-until.ts";
-import { randomOf } from "../../random.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
+import { seededRandom } from "../../random.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
-import { livedTwice, type Recording, recordLives } from "../container-lifetimes.ts";
+import { findOverlaps, type LifetimeRecording, recordLifetimes } from "../container-lifetimes.ts";
 import { script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
-import { type BadWay, openBadWay } from "./faulty-network.ts";
-import { type ClusterNode, isUp, startClusterNode, uidsOf } from "./node.ts";
+import { type FaultyNetwork, openFaultyNetwork } from "./faulty-network.ts";
+import { areContainersReady, type ClusterNode, startClusterNode, uidsOf } from "./node.ts";
 import { recordStatuses, type StatusRecording } from "./status-recording.ts";
 
 setDefaultTimeout(120_000);
 
 const skip = skipWithoutPrograms("a cluster whose API server is reached badly");
-/** A first run outside of `npm test` builds the programs. */
+/** The first run outside of `npm test` builds the programs. */
 const BUILD_MS = 20 * 60_000;
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
-const random = randomOf(seed);
+const random = seededRandom(seed);
 
-/** Bound by its maker: the scheduler is no part of these tests. */
+/** A pod that is created with `nodeName`: these tests run without the scheduler. */
 const bound = (name: string, command?: readonly string[]): Manifest =>
   command === undefined
     ? barePod(name, {}, { nodeName: "node-a" })
     : barePod(name, { command }, { nodeName: "node-a", restartPolicy: "Never" });
 
-/** Runs until there is a file in that folder of its node, and fails then. */
-const endsWhenTold = (folder: string): Manifest =>
+/** A pod that runs until the test creates a file in `folder`, and then exits with 7. */
+const exitsOnFile = (folder: string): Manifest =>
   barePod(
     "ends",
     {
@@ -40,70 +40,75 @@ const endsWhenTold = (folder: string): Manifest =>
     { nodeName: "node-a", restartPolicy: "Never", volumes: [{ name: "notes", hostPath: { path: folder } }] },
   );
 
-/** A second, less what an answer may take to arrive. */
-const SHORTEST_GAP_MS = 950;
+/** A second, less the latency of a response. */
+const MIN_GAP_MS = 950;
 
-const endOf = (pod: Pod | undefined) => {
+const outcomeOf = (pod: Pod | undefined) => {
   const { exitCode, reason } = pod?.status?.containerStatuses?.[0]?.state?.terminated ?? {};
   return `${pod?.status?.phase} ${exitCode} ${reason}`;
 };
 
-describe.skipIf(skip !== undefined)("an API server that is reached badly", () => {
-  let cluster: ClusterNode & { readonly way: BadWay };
-  let lives: Recording;
+describe.skipIf(skip !== undefined)("an API server behind a faulty network", () => {
+  let cluster: ClusterNode & { readonly way: FaultyNetwork };
+  let lifetimes: LifetimeRecording;
   let statuses: StatusRecording;
   beforeAll(async () => {
-    console.log(`what is random follows from BERTH_SEED=${seed}`);
-    cluster = await startClusterNode(openBadWay);
-    lives = await recordLives(cluster.node.containerd);
+    console.log(`BERTH_SEED=${seed} reproduces the random choices`);
+    cluster = await startClusterNode(openFaultyNetwork);
+    lifetimes = await recordLifetimes(cluster.node.containerd);
     statuses = await recordStatuses(cluster.plane);
   }, BUILD_MS);
   afterAll(async () => {
-    lives?.stop();
+    lifetimes?.stop();
     await statuses?.stop();
-    await cluster?.end();
+    await cluster?.tearDown();
   });
 
   const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);
   const shown = (name: string) => statuses.now().get(name);
-  const see = async (what: string, condition: () => boolean, timeoutMs = 30_000) => {
+  const waitFor = async (what: string, condition: () => boolean, timeoutMs = 30_000) => {
     try {
-      await until(what, timeoutMs, condition);
+      await pollUntil(what, timeoutMs, condition);
     } catch (cause) {
       const all = [...statuses.now().values()].map((pod) => `${pod.metadata.name}: ${JSON.stringify(pod.status)}`);
       throw new Error(
-        `${what} was not seen; last seen:\n${all.join("\n")}\n${(await cluster.node.log()).slice(-4000)}`,
+        `timed out waiting for: ${what}; last seen:\n${all.join("\n")}\n${(await cluster.node.log()).slice(-4000)}`,
         {
           cause,
         },
       );
     }
   };
-  const seeUp = (...names: readonly string[]) => see(`${names} up`, () => names.every((name) => isUp(shown(name))));
+  const waitUntilReady = (...names: readonly string[]) =>
+    waitFor(`${names} up`, () => names.every((name) => areContainersReady(shown(name))));
   const remove = async (...names: readonly string[]) => {
     await kubectl("delete", "pod", ...names, "--ignore-not-found", "--timeout=60s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   };
   const exited = async (name: string) => {
     const all = await cluster.node.containers();
     return all.some(({ labels, state }) => labels[podNameLabel] === name && state === ContainerState.CONTAINER_EXITED);
   };
 
-  /** What happens while `begin` has made things bad is told and done soon after its end. */
-  async function through(begin: () => () => Promise<void> | void, forMs: number, withinMs: number): Promise<void> {
+  /**
+   * Changes pods during an outage: one exits, one is created, one is deleted, one is created and force-deleted. Checks
+   * that no change is visible during the outage and all are handled within `withinMs` after it. `begin` starts the
+   * outage and returns its end.
+   */
+  async function duringOutage(begin: () => () => Promise<void> | void, forMs: number, withinMs: number): Promise<void> {
     const folder = join(cluster.node.folder, "notes");
     await mkdir(folder, { recursive: true });
     await rm(join(folder, "end"), { force: true });
-    await cluster.apply([endsWhenTold(folder), bound("old")]);
-    await seeUp("ends", "old");
+    await cluster.apply([exitsOnFile(folder), bound("old")]);
+    await waitUntilReady("ends", "old");
     const end = begin();
     await cluster.apply([bound("fresh"), bound("brief")]);
     await kubectl("delete", "pod", "old", "--wait=false");
     await kubectl("delete", "pod", "brief", "--force", "--grace-period=0", "--timeout=10s");
     await writeFile(join(folder, "end"), "");
-    await until("the end of a container", 20_000, () => exited("ends"));
+    await pollUntil("the end of a container", 20_000, () => exited("ends"));
     await pause(forMs);
-    // Nobody has heard of anything.
+    // The API shows no change.
     expect([...statuses.now()].map(([name, { status }]) => `${name} ${status?.phase}`).toSorted()).toEqual([
       "ends Running",
       "fresh Pending",
@@ -112,48 +117,50 @@ describe.skipIf(skip !== undefined)("an API server that is reached badly", () =>
     await end();
     const ended = performance.now();
     const isDone = () =>
-      endOf(shown("ends")) === "Failed 7 Error" && isUp(shown("fresh")) && shown("old") === undefined;
-    await see("what happened meanwhile", isDone);
+      outcomeOf(shown("ends")) === "Failed 7 Error" && areContainersReady(shown("fresh")) && shown("old") === undefined;
+    await waitFor("the changes during the outage", isDone);
     expect(performance.now() - ended).toBeLessThan(withinMs);
-    expect((await lives.lives()).filter(({ owner }) => owner.includes(shown("fresh")!.metadata.uid!))).toHaveLength(2);
-    expect(await cluster.running()).toMatchObject({ containers: uidsOf([shown("fresh")!]) });
+    expect((await lifetimes.all()).filter(({ owner }) => owner.includes(shown("fresh")!.metadata.uid!))).toHaveLength(
+      2,
+    );
+    expect(await cluster.runningUids()).toMatchObject({ containers: uidsOf([shown("fresh")!]) });
     await remove("ends", "fresh");
   }
 
-  test("that answers 429 is left alone as long as it asks, and loses nothing", async () => {
-    const asked = () => cluster.way.gateway.received;
+  test("that answers 429 gets no retry before its Retry-After, and no change is lost", async () => {
+    const receivedRequests = () => cluster.way.gateway.received;
     let [from, to] = [0, 0];
-    await through(
+    await duringOutage(
       () => {
-        from = asked().length;
-        const end = cluster.way.gateway.answer(429, undefined, { "retry-after": "1" });
+        from = receivedRequests().length;
+        const end = cluster.way.gateway.respondWith(429, undefined, { "retry-after": "1" });
         cluster.way.relay.reset();
         return () => {
-          to = asked().length;
+          to = receivedRequests().length;
           end();
         };
       },
       3_000,
       10_000,
     );
-    // Each of these was answered so; where a watch begins differs from one attempt to the next.
-    const answered = asked().slice(from, to);
-    const whatOf = (line: string) =>
+    // The requests that were answered with 429. The start of a watch differs between its attempts, so it is removed.
+    const answered = receivedRequests().slice(from, to);
+    const requestKey = (line: string) =>
       line.replaceAll(/[?&](timeoutSeconds|resourceVersion|sendInitialEvents|resourceVersionMatch)=[^&]*/g, "");
-    const soon = [...Map.groupBy(answered, ({ line }) => whatOf(line))].flatMap(([what, all]) =>
+    const earlyRetries = [...Map.groupBy(answered, ({ line }) => requestKey(line))].flatMap(([what, all]) =>
       all.slice(1).flatMap(({ at }, before) => {
         const gapMs = at - all[before]!.at;
-        return gapMs < SHORTEST_GAP_MS ? [`${what} again after ${Math.round(gapMs)} ms`] : [];
+        return gapMs < MIN_GAP_MS ? [`${what} again after ${Math.round(gapMs)} ms`] : [];
       }),
     );
-    expect(soon).toEqual([]);
+    expect(earlyRetries).toEqual([]);
     expect(answered.length).toBeGreaterThan(5);
   });
 
-  test("that answers 500 loses nothing", async () => {
-    await through(
+  test("that answers 500 for a while causes no lost change", async () => {
+    await duringOutage(
       () => {
-        const end = cluster.way.gateway.answer(500);
+        const end = cluster.way.gateway.respondWith(500);
         cluster.way.relay.reset();
         return end;
       },
@@ -162,8 +169,8 @@ describe.skipIf(skip !== undefined)("an API server that is reached badly", () =>
     );
   });
 
-  test("that answers nothing loses nothing", async () => {
-    await through(
+  test("that does not answer for a while causes no lost change", async () => {
+    await duringOutage(
       () => {
         const end = cluster.way.gateway.hold();
         cluster.way.relay.reset();
@@ -174,13 +181,13 @@ describe.skipIf(skip !== undefined)("an API server that is reached badly", () =>
     );
   });
 
-  test("that has forgotten where a watch goes on (410) is listed anew", async () => {
+  test("that answers a resumed watch with 410 is listed again", async () => {
     const { gateway, relay } = cluster.way;
     const watches = () => gateway.requests.filter((line) => /\/pods\?.*watch=true/.test(line));
     let before = 0;
-    await through(
+    await duringOutage(
       () => {
-        const end = gateway.answer(503);
+        const end = gateway.respondWith(503);
         relay.reset();
         return async () => {
           await cluster.plane.compactEtcd();
@@ -192,33 +199,33 @@ describe.skipIf(skip !== undefined)("an API server that is reached badly", () =>
       1_000,
       15_000,
     );
-    const begun = watches().slice(before);
-    expect(begun.length).toBeGreaterThan(1);
-    expect(begun[0]).toMatch(/resourceVersion=\d+/);
-    expect(begun.at(-1)).toContain("sendInitialEvents=true");
+    const started = watches().slice(before);
+    expect(started.length).toBeGreaterThan(1);
+    expect(started[0]).toMatch(/resourceVersion=\d+/);
+    expect(started.at(-1)).toContain("sendInitialEvents=true");
   });
 
-  test("that is behind a connection which is open and dead is found again within half a minute", async () => {
-    expect(cluster.way.relay.forget()).toBe(1);
+  test("behind a dead open connection is reached again within half a minute", async () => {
+    expect(cluster.way.relay.blackhole()).toBe(1);
     const began = performance.now();
     await cluster.apply([bound("fresh")]);
-    await see("it runs", () => isUp(shown("fresh")), 45_000);
+    await waitFor("it runs", () => areContainersReady(shown("fresh")), 45_000);
     expect(performance.now() - began).toBeLessThan(35_000);
     await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=5s");
     await remove("fresh");
   });
 
-  test("whose watch stays open and silent, while all else is answered, is heard again within 75 seconds", async () => {
-    // A connection that was forgotten may have left another one at the gateway.
+  test("whose watch is silent while it answers all other requests is watched again within 75 seconds", async () => {
+    // The dead connection of the test before may have left a second watch at the gateway.
     expect(cluster.way.gateway.mute(({ path }) => /\/pods\?.*watch=true/.test(path))).toBeGreaterThan(0);
     const began = performance.now();
     await cluster.apply([bound("unheard")]);
-    await see("it runs", () => isUp(shown("unheard")), 95_000);
+    await waitFor("it runs", () => areContainersReady(shown("unheard")), 95_000);
     expect(performance.now() - began).toBeLessThan(85_000);
     await remove("unheard");
   });
 
-  test("that is 200 ms away, and cannot be reached now and then, has its pods run", async () => {
+  test("with a latency of 200 ms and repeated stalls gets its pods running", async () => {
     const names = Array.from({ length: 10 }, (_, at) => `far-${at}`);
     cluster.way.relay.delay(200);
     await cluster.apply(names.map((name) => bound(name)));
@@ -228,52 +235,60 @@ describe.skipIf(skip !== undefined)("an API server that is reached badly", () =>
       cluster.way.relay.resume();
       await pause(500);
     }
-    await seeUp(...names);
-    expect((await cluster.running()).containers).toEqual(uidsOf([...statuses.now().values()]));
+    await waitUntilReady(...names);
+    expect((await cluster.runningUids()).containers).toEqual(uidsOf([...statuses.now().values()]));
     await remove(...names);
     cluster.way.relay.delay(0);
   });
 
-  test("whose connections break at any byte is told everything once, and does what it is told once", async () => {
+  test("whose connections break at random bytes gets every status, and every pod is handled once", async () => {
     const names = Array.from({ length: 30 }, (_, at) => `cut-${at}`);
     let isOver = false;
-    const weather = async () => {
+    const breakConnections = async () => {
       while (!isOver) {
-        // From the first bytes of TLS to the middle of a list; a connection that stood would not be cut any more.
+        // Cuts new connections anywhere from the TLS handshake to the middle of a list; reset() forces a new
+        // connection.
         cluster.way.relay.resetAfter(Math.floor(2 ** (random() * 16)));
         cluster.way.relay.reset();
         await pause(300 + random() * 700);
       }
       cluster.way.relay.resetAfter(undefined);
     };
-    const raging = weather();
+    const breaking = breakConnections();
     await cluster.apply(names.map((name, at) => bound(name, at < 20 ? undefined : script(`sleep 1; exit ${at}`))));
     await pause(6_000);
     await kubectl("delete", "pod", ...names.slice(0, 10), "--wait=false");
     await pause(6_000);
     isOver = true;
-    await raging;
+    await breaking;
     const [gone, kept, ended] = [names.slice(0, 10), names.slice(10, 20), names.slice(20)];
-    await see("ten up, ten ended, ten gone", () => {
-      const areUp = kept.every((name) => isUp(shown(name)));
+    await waitFor("ten up, ten ended, ten gone", () => {
+      const areUp = kept.every((name) => areContainersReady(shown(name)));
       const haveEnded = ended.every((name) => shown(name)?.status?.phase === "Failed");
       return areUp && haveEnded && gone.every((name) => shown(name) === undefined);
     });
-    for (const name of ended) expect(`${name}: ${endOf(shown(name))}`).toBe(`${name}: Failed ${name.slice(4)} Error`);
-    // The runtime's event of an end, by which it is told, is some milliseconds ahead of what the runtime shows.
+    for (const name of ended)
+      expect(`${name}: ${outcomeOf(shown(name))}`).toBe(`${name}: Failed ${name.slice(4)} Error`);
+    // The runtime's exit event, which the status is made of, comes some milliseconds before the runtime lists the exit.
     const left = uidsOf(kept.map((name) => shown(name)!));
-    await until("ten containers", 5_000, async () => (await cluster.running()).containers.length === left.length);
-    expect((await cluster.running()).containers).toEqual(left);
+    await pollUntil(
+      "ten containers",
+      5_000,
+      async () => (await cluster.runningUids()).containers.length === left.length,
+    );
+    expect((await cluster.runningUids()).containers).toEqual(left);
     await remove(...names);
   });
 
-  test("whatever outages come while a hundred containers exit, a hundred final statuses are right", async () => {
+  test("with random outages while a hundred containers exit gets a hundred correct final statuses", async () => {
     const { gateway, relay } = cluster.way;
-    const wanted = new Map(Array.from({ length: 100 }, (_, at) => [`exit-${at}`, Math.floor(random() * 40)] as const));
+    const exitCodes = new Map(
+      Array.from({ length: 100 }, (_, at) => [`exit-${at}`, Math.floor(random() * 40)] as const),
+    );
     const outages: readonly (() => () => void)[] = [
-      () => gateway.answer(429, undefined, { "retry-after": "1" }),
-      () => gateway.answer(500),
-      () => gateway.answer(403),
+      () => gateway.respondWith(429, undefined, { "retry-after": "1" }),
+      () => gateway.respondWith(500),
+      () => gateway.respondWith(403),
       () => gateway.hold(),
       () => {
         relay.stall();
@@ -285,7 +300,7 @@ describe.skipIf(skip !== undefined)("an API server that is reached badly", () =>
       },
     ];
     await cluster.apply(
-      [...wanted].map(([name, code]) => bound(name, script(`sleep ${Math.ceil(random() * 12)}; exit ${code}`))),
+      [...exitCodes].map(([name, code]) => bound(name, script(`sleep ${Math.ceil(random() * 12)}; exit ${code}`))),
     );
     const began = performance.now();
     while (performance.now() - began < 20_000) {
@@ -295,22 +310,22 @@ describe.skipIf(skip !== undefined)("an API server that is reached badly", () =>
       end();
       await pause(random() * 1_000);
     }
-    await see(
+    await waitFor(
       "a hundred ends",
-      () => [...wanted.keys()].every((name) => /^(Failed|Succeeded)/.test(endOf(shown(name)))),
+      () => [...exitCodes.keys()].every((name) => /^(Failed|Succeeded)/.test(outcomeOf(shown(name)))),
       60_000,
     );
-    const right = [...wanted].map(
+    const expected = [...exitCodes].map(
       ([name, code]) => `${name}: ${code === 0 ? "Succeeded 0 Completed" : `Failed ${code} Error`}`,
     );
-    expect([...wanted.keys()].map((name) => `${name}: ${endOf(shown(name))}`)).toEqual(right);
+    expect([...exitCodes.keys()].map((name) => `${name}: ${outcomeOf(shown(name))}`)).toEqual(expected);
     await kubectl("delete", "pods", "--all", "--timeout=60s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 
-  test("has seen nothing live twice, and no status taken back, in all of this", async () => {
-    expect(livedTwice(await lives.lives())).toEqual([]);
+  test("has seen no duplicate instance and no status regression in all tests of this file", async () => {
+    expect(findOverlaps(await lifetimes.all())).toEqual([]);
     expect(statuses.count()).toBeGreaterThan(150 * 4);
-    expect(statuses.backwards()).toEqual([]);
+    expect(statuses.regressions()).toEqual([]);
   });
 });

@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { PodSandboxStatusRequest, PodSandboxStatusResponse } from "../../../proto/cri/gen/api.ts";
 import { callCri } from "../../bed/containerd/cri-call.ts";
-import { until } from "../../bed/poll-until.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
-import { type ClusterNode, describedEvents, startClusterNode } from "./node.ts";
+import { type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
-const skip = skipWithoutPrograms("what the cluster says of pods");
-/** A first run outside of `npm test` builds the programs. */
+const skip = skipWithoutPrograms("pods that depend on other objects of a cluster");
+/** The first run outside of `npm test` builds the programs. */
 const BUILD_MS = 20 * 60_000;
 
 describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
@@ -18,50 +18,50 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
   beforeAll(async () => {
     cluster = await startClusterNode();
   }, BUILD_MS);
-  afterAll(() => cluster?.end());
+  afterAll(() => cluster?.tearDown());
 
   const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);
   const conditionOf = async (name: string, type: string) => {
     const found = (await cluster.pod(name)).status?.conditions?.find((condition) => condition.type === type);
     return [found?.status, found?.reason, found?.message].filter((part) => part !== undefined).join(" ");
   };
-  /** What the runtime was told that a sandbox itself costs. */
+  /** The overhead of a sandbox that the runtime has received. */
   const overheadOf = async (podSandboxId: string) => {
     const request = [PodSandboxStatusRequest, { podSandboxId, verbose: true }] as const;
     const { endpoint } = cluster.node.containerd;
     const answer = await callCri(endpoint, "RuntimeService/PodSandboxStatus", request, PodSandboxStatusResponse);
-    const told = JSON.parse(answer.info["info"] ?? "{}") as {
+    const details = JSON.parse(answer.info["info"] ?? "{}") as {
       readonly config?: { readonly linux?: { readonly overhead?: object } };
     };
-    return told.config?.linux?.overhead;
+    return details.config?.linux?.overhead;
   };
-  const gone = async (...names: readonly string[]) => {
+  const deletePods = async (...names: readonly string[]) => {
     await kubectl("delete", "pod", ...names, "--timeout=20s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   };
 
-  test("is ready when its readiness gate is open too, and not when that closes", async () => {
+  test("is Ready only while the condition of its readiness gate is True", async () => {
     await cluster.apply([barePod("gated", {}, { readinessGates: [{ conditionType: "example.com/fed" }] })]);
     await kubectl("wait", "--for=condition=ContainersReady", "pod/gated", "--timeout=30s");
     expect(await conditionOf("gated", "Ready")).toBe(
       'False ReadinessGatesNotReady corresponding condition of pod readiness gate "example.com/fed" does not exist.',
     );
-    const say = async (status: string) => {
+    const setCondition = async (status: string) => {
       const body = JSON.stringify({ status: { conditions: [{ type: "example.com/fed", status }] } });
       await kubectl("patch", "pod", "gated", "--subresource=status", "--type=strategic", `--patch=${body}`);
     };
-    await say("True");
+    await setCondition("True");
     await kubectl("wait", "--for=condition=Ready", "pod/gated", "--timeout=10s");
     expect(await conditionOf("gated", "example.com/fed")).toBe("True");
-    await say("False");
+    await setCondition("False");
     await kubectl("wait", "--for=condition=Ready=false", "pod/gated", "--timeout=10s");
     expect(await conditionOf("gated", "Ready")).toBe(
       'False ReadinessGatesNotReady the status of pod readiness gate "example.com/fed" is not "True", but False',
     );
-    await gone("gated");
+    await deletePods("gated");
   });
 
-  test("keeps what it was made with when other resources are asked for, and says so", async () => {
+  test("keeps its allocated resources after a resize and has the condition PodResizePending", async () => {
     const resources = { requests: { cpu: "20m", memory: "16Mi" }, limits: { memory: "64Mi" } };
     await cluster.apply([barePod("sized", { resources })]);
     await kubectl("wait", "--for=condition=Ready", "pod/sized", "--timeout=30s");
@@ -75,20 +75,20 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     expect(spec.containers[0]?.resources?.requests?.["cpu"]).toBe("40m");
     expect(status?.containerStatuses?.[0]).toMatchObject({ allocatedResources: resources.requests, resources });
     expect(await conditionOf("sized", "PodResizePending")).toBe(
-      "True Infeasible This node does not resize containers in place: [main] keep what they were made with until they are made anew",
+      "True Infeasible This node does not resize containers in place: [main] keep their resources until they are re-created",
     );
-    const events = await until("the event", 10_000, async () => {
-      const all = describedEvents(await kubectl("describe", "pod", "sized"));
-      const told = all.filter(({ reason }) => reason === "ResizeInfeasible");
-      return told.length > 0 && told;
+    const events = await pollUntil("the event", 10_000, async () => {
+      const all = parseDescribedEvents(await kubectl("describe", "pod", "sized"));
+      const resizeEvents = all.filter(({ reason }) => reason === "ResizeInfeasible");
+      return resizeEvents.length > 0 && resizeEvents;
     });
     expect(events).toHaveLength(1);
     await resize("20m");
-    await until("it is asked for no more", 10_000, async () => (await conditionOf("sized", "PodResizePending")) === "");
-    await gone("sized");
+    await pollUntil("no PodResizePending", 10_000, async () => (await conditionOf("sized", "PodResizePending")) === "");
+    await deletePods("sized");
   });
 
-  test("is told of the Services of its namespace, and of the cluster's DNS", async () => {
+  test("gets the environment variables of its namespace's Services, and the cluster's DNS", async () => {
     await kubectl("create", "service", "clusterip", "my-greeter", "--tcp=8080:80");
     const address = await kubectl("get", "service", "my-greeter", "--output=jsonpath={.spec.clusterIP}");
     const command = script("(env | grep ^MY_GREETER_ | sort; cat /etc/resolv.conf) > /dev/termination-log");
@@ -110,10 +110,10 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     expect(message).toMatch(/^search default\.svc\.cluster\.local svc\.cluster\.local cluster\.local\b/m);
     expect(message).toMatch(/^options .*\bndots:5\b/m);
     await kubectl("delete", "service", "my-greeter", "--timeout=20s");
-    await gone("curious");
+    await deletePods("curious");
   });
 
-  test("runs by the handler of its RuntimeClass, and says which one its runtime does not have", async () => {
+  test("runs with the handler of its RuntimeClass, and an event names a missing handler", async () => {
     const classOf = (name: string, handler: string, more: object = {}) =>
       ({
         apiVersion: "node.k8s.io/v1",
@@ -141,12 +141,12 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       cpu_period: 100_000,
       memory_limit_in_bytes: 8 << 20,
     });
-    const told = await until("an event about the handler", 20_000, async () => {
-      const events = describedEvents(await kubectl("describe", "pod", "lost"));
+    const event = await pollUntil("an event about the handler", 20_000, async () => {
+      const events = parseDescribedEvents(await kubectl("describe", "pod", "lost"));
       return events.find(({ reason }) => reason === "FailedCreatePodSandBox");
     });
-    expect(told.message).toContain("no-such-handler");
-    await gone("classed", "lost");
+    expect(event.message).toContain("no-such-handler");
+    await deletePods("classed", "lost");
     await kubectl("delete", "runtimeclass", "plain", "missing", "--timeout=20s");
   });
 });

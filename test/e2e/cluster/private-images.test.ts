@@ -13,16 +13,16 @@ import { callCri } from "../../bed/containerd/cri-call.ts";
 import { type Registry, startRegistry } from "../../bed/containerd/registry.ts";
 import { buildTestImages, busyboxImage, importImages } from "../../bed/images/images.ts";
 import { copyImage } from "../../bed/images/oci-layout.ts";
-import { until } from "../../bed/poll-until.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
-import { linesWith } from "../node.ts";
+import { linesContaining } from "../node.ts";
 import { barePod } from "./api-objects.ts";
-import { type ClusterNode, describedEvents, isUp, startClusterNode } from "./node.ts";
+import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
 
 setDefaultTimeout(90_000);
 
-const skip = skipWithoutPrograms("who may use private images");
-/** A first run outside of `npm test` builds the programs. */
+const skip = skipWithoutPrograms("the verification of access to private images");
+/** The first run outside of `npm test` builds the programs. */
 const BUILD_MS = 20 * 60_000;
 const V1 = "credentialprovider.kubelet.k8s.io/v1";
 const login = { username: "captain", password: "hunter2-let-me-in" };
@@ -35,22 +35,22 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
     cluster = await startClusterNode();
     registry = await startRegistry(cluster.node.containerd, login);
     image = await push("app");
-    const words = [`--docker-server=${registry.host}`, `--docker-username=${login.username}`];
+    const dockerFlags = [`--docker-server=${registry.host}`, `--docker-username=${login.username}`];
     for (const name of ["right", "copy"])
       await cluster.kubectl(
         "create",
         "secret",
         "docker-registry",
         name,
-        ...words,
+        ...dockerFlags,
         `--docker-password=${login.password}`,
       );
     await apply("owner", "IfNotPresent", "right");
-    await see("owner", "it is up", isUp);
+    await waitForPod("owner", "it is up", areContainersReady);
   }, BUILD_MS);
   afterAll(async () => {
     await registry?.stop();
-    await cluster?.end();
+    await cluster?.tearDown();
   });
 
   const push = async (name: string) => {
@@ -61,51 +61,55 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
     const imagePullSecrets = pullSecrets.map((each) => ({ name: each }));
     await cluster.apply([barePod(name, { image, imagePullPolicy }, { imagePullSecrets })]);
   };
-  const see = async (name: string, what: string, condition: (pod: Pod) => boolean) => {
-    const [pod] = await cluster.see(what, name, (pods) => pods.length === 1 && pods.every(condition));
+  const waitForPod = async (name: string, what: string, condition: (pod: Pod) => boolean) => {
+    const [pod] = await cluster.waitForPods(what, name, (pods) => pods.length === 1 && pods.every(condition));
     return pod!;
   };
   const waitsFor = (reason: RegExp) => (pod: Pod) =>
     reason.test(pod.status?.containerStatuses?.[0]?.state?.waiting?.reason ?? "");
-  const pulledOf = async (name: string) =>
-    await until("the event Pulled", 15_000, async () => {
-      const events = describedEvents(await cluster.kubectl("describe", "pod", name));
+  const pulledMessage = async (name: string) =>
+    await pollUntil("the event Pulled", 15_000, async () => {
+      const events = parseDescribedEvents(await cluster.kubectl("describe", "pod", name));
       return events.find(({ reason }) => reason === "Pulled")?.message;
     });
   const accessible = () => `Container image "${image}" already present on machine and can be accessed by the pod`;
 
-  test("is not for a pod without its login, whatever its pull policy", async () => {
+  test("is refused to a pod without credentials, with any pull policy", async () => {
     await apply("thief", "IfNotPresent");
     await apply("quiet", "Never");
     await apply("eager", "Always");
     for (const name of ["thief", "eager"]) {
-      const { status } = await see(name, "it cannot be pulled", waitsFor(/^(ErrImagePull|ImagePullBackOff)$/));
+      const { status } = await waitForPod(name, "it cannot be pulled", waitsFor(/^(ErrImagePull|ImagePullBackOff)$/));
       expect(status?.containerStatuses?.[0]?.state?.waiting?.message).toMatch(/authorization|401/i);
     }
-    const { status } = await see("quiet", "it may not be used", waitsFor(/^ErrImageNeverPull$/));
+    const { status } = await waitForPod("quiet", "it may not be used", waitsFor(/^ErrImageNeverPull$/));
     expect(status?.containerStatuses?.[0]?.state?.waiting?.message).toBe(
       `Container image "${image}" is not present with pull policy of Never`,
     );
   });
 
-  test("is for pods with its login, by whatever Secret, without asking the registry", async () => {
-    const before = linesWith(await readFile(registry.logFile, "utf8"), "/berth.test/app/").length;
+  test("is available to pods with its credentials from any Secret, without a request to the registry", async () => {
+    const before = linesContaining(await readFile(registry.logFile, "utf8"), "/berth.test/app/").length;
     await apply("same", "IfNotPresent", "right");
     await apply("copy", "IfNotPresent", "copy");
     await apply("never", "Never", "copy");
     for (const name of ["same", "copy", "never"]) {
-      await see(name, "it is up", isUp);
-      expect(await pulledOf(name)).toBe(accessible());
+      await waitForPod(name, "it is up", areContainersReady);
+      expect(await pulledMessage(name)).toBe(accessible());
     }
-    // Those that wait for it ask now and then.
-    const after = linesWith(await readFile(registry.logFile, "utf8"), "/berth.test/app/");
+    // The pods without credentials retry their pulls, and get no 200.
+    const after = linesContaining(await readFile(registry.logFile, "utf8"), "/berth.test/app/");
     expect(after.slice(before).filter((line) => / 200 /.test(line))).toEqual([]);
   });
 
-  test("is written down as the kubelet does, with no login in it", async () => {
+  test("is recorded in the kubelet's format, without credentials", async () => {
     const folder = join(cluster.node.paths.agentRoot, "image_manager");
-    // Those that may not have it go on trying to pull it.
-    await until("no pull to be under way", 10_000, async () => (await readdir(join(folder, "pulling"))).length === 0);
+    // The pods without credentials retry their pulls.
+    await pollUntil(
+      "no pull to be under way",
+      10_000,
+      async () => (await readdir(join(folder, "pulling"))).length === 0,
+    );
     const names = await readdir(join(folder, "pulled"));
     expect(names).toEqual([expect.stringMatching(/^sha256-[0-9a-f]{64}$/)]);
     const text = await readFile(join(folder, "pulled", names[0]!), "utf8");
@@ -115,23 +119,23 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
     expect(text).not.toContain(login.password);
   });
 
-  test("is the same one to an agent that was started again", async () => {
+  test("has the same record after a restart of the agent", async () => {
     await cluster.node.agent.stop();
     await cluster.node.startAgent();
     await apply("second-thief", "Never");
-    await see("second-thief", "it may not be used", waitsFor(/^ErrImageNeverPull$/));
+    await waitForPod("second-thief", "it may not be used", waitsFor(/^ErrImageNeverPull$/));
     await apply("late", "Never", "right");
-    await see("late", "it is up", isUp);
+    await waitForPod("late", "it is up", areContainersReady);
   });
 
-  test("is anybody's, when it was removed from the node and is put there by hand later", async () => {
+  test("is available to every pod after it was removed from the node and imported by hand", async () => {
     const { containerd } = cluster.node;
     const [whole, folder] = [image, join(cluster.node.paths.agentRoot, "image_manager", "pulled")];
     const built = copyImage((await buildTestImages()).find((one) => one.name === busyboxImage)!, "berth.test/gone:1");
     image = await registry.push(built);
     try {
       await apply("passing", "IfNotPresent", "right");
-      await see("passing", "it is up", isUp);
+      await waitForPod("passing", "it is up", areContainersReady);
       await cluster.kubectl("delete", "pod", "passing", "--timeout=60s");
       expect(await readdir(folder)).toHaveLength(2);
       const removal = RemoveImageRequest.fromPartial({ image: { image } });
@@ -141,38 +145,38 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
         [RemoveImageRequest, removal],
         RemoveImageResponse,
       );
-      // The next look at everything is due in five minutes, or when an agent starts.
+      // The next full relist is in five minutes, or at the start of an agent.
       await cluster.node.agent.stop();
       await cluster.node.startAgent();
-      await until("its record is gone", 15_000, async () => (await readdir(folder)).length === 1);
+      await pollUntil("its record is gone", 15_000, async () => (await readdir(folder)).length === 1);
       await importImages(containerd, [{ ...built, name: image }]);
       const question = ImageStatusRequest.fromPartial({ image: { image } });
-      await until("the runtime's CRI has heard of it", 15_000, async () => {
+      await pollUntil("the runtime to list it by CRI", 15_000, async () => {
         const asked = [ImageStatusRequest, question] as const;
         const answer = await callCri(containerd.endpoint, "ImageService/ImageStatus", asked, ImageStatusResponse);
         return answer.image !== undefined;
       });
       await apply("of-hand", "Never");
-      await see("of-hand", "it is up", isUp);
+      await waitForPod("of-hand", "it is up", areContainersReady);
     } finally {
       image = whole;
     }
   });
 
-  test("is anybody's under NeverVerify", async () => {
+  test("is available to every pod with the policy NeverVerify", async () => {
     await cluster.node.agent.stop();
     await cluster.node.startAgent({ imagePullCredentialsVerificationPolicy: "NeverVerify" });
-    await see("quiet", "it is up", isUp);
-    await see("thief", "it is up", isUp);
-    expect(await pulledOf("quiet")).toBe(accessible());
+    await waitForPod("quiet", "it is up", areContainersReady);
+    await waitForPod("thief", "it is up", areContainersReady);
+    expect(await pulledMessage("quiet")).toBe(accessible());
     await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 
-  describe("of which a program of the node has the login", () => {
+  describe("with a credential provider on the node", () => {
     let folder: string;
     const file = (name: string) => join(folder, name);
-    const asked = async () =>
+    const readRequests = async () =>
       (await readFile(file("asked"), "utf8"))
         .trim()
         .split("\n")
@@ -199,44 +203,44 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
     beforeAll(async () => {
       folder = join(cluster.node.folder, "vault");
       await mkdir(folder);
-      // It keeps what it is asked, and answers with what lies there.
+      // The program appends each request to `asked` and prints the file `answer`.
       await writeFile(file("vault"), `#!/bin/sh\ncat >>${file("asked")}\ncat ${file("answer")}\n`, { mode: 0o755 });
     });
 
-    test("it is pulled by that, and is then for all pods of the node", async () => {
+    test("is pulled with the provider's credentials and is then available to all pods of the node", async () => {
       const auth = { [registry.host]: login };
       const response = { kind: "CredentialProviderResponse", apiVersion: V1, cacheKeyType: "Registry", auth };
       await writeFile(file("answer"), JSON.stringify(response));
       await startWith(registry.host);
       image = await push("of-vault");
       await apply("first", "IfNotPresent");
-      await see("first", "it is up", isUp);
+      await waitForPod("first", "it is up", areContainersReady);
       await apply("second", "Never");
-      await see("second", "it is up", isUp);
+      await waitForPod("second", "it is up", areContainersReady);
       image = await push("of-vault-too");
       await apply("third", "IfNotPresent");
-      await see("third", "it is up", isUp);
-      expect(await asked()).toEqual([
+      await waitForPod("third", "it is up", areContainersReady);
+      expect(await readRequests()).toEqual([
         { kind: "CredentialProviderRequest", apiVersion: V1, image: `${registry.host}/berth.test/of-vault` },
       ]);
     });
 
-    test("where the program fails, the pod's own login is used, and the log says why", async () => {
+    test("is pulled with the pod's own credentials if the provider fails, and the log names the failure", async () => {
       await rm(file("answer"));
       await startWith(registry.host.replace("0.0.1", "0.0.*"));
       image = await push("of-nobody");
       await apply("own", "IfNotPresent", "right");
-      await see("own", "it is up", isUp);
-      expect(await cluster.node.logged("a credential provider gives no login for an image", "No such file")).toContain(
-        "vault",
-      );
-      expect(linesWith(await cluster.node.log(), login.password)).toEqual([]);
+      await waitForPod("own", "it is up", areContainersReady);
+      expect(
+        await cluster.node.waitForLogLine("a credential provider returned no credentials for an image", "No such file"),
+      ).toContain("vault");
+      expect(linesContaining(await cluster.node.log(), login.password)).toEqual([]);
       await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
-      await cluster.empty();
+      await cluster.waitUntilEmpty();
     });
 
-    test("which it gives for a service account: the API server lets the node have its token for nobody else than it allows", async () => {
-      // It answers to who shows it an account of its own, and keeps what it was asked.
+    test("is pulled by a provider with a service account token only if the API server allows the node to request that token", async () => {
+      // The program appends each request, and answers only requests for a service account with the role builder.
       const text = `#!/bin/sh\nrequest=$(cat)\necho "$request" >>${file("asked")}\ncase $request in *'"vault.test/role":"builder"'*) cat ${file("answer")};; esac\n`;
       await writeFile(file("vault"), text, { mode: 0o755 });
       const auth = { [registry.host]: login };
@@ -256,13 +260,13 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
         await cluster.apply([barePod(name, { image, imagePullPolicy }, { serviceAccountName })]);
 
       await applyAs("early", "builder", "IfNotPresent");
-      await see("early", "it cannot be pulled", waitsFor(/^(ErrImagePull|ImagePullBackOff)$/));
-      await cluster.node.logged(
-        "a credential provider gives no login",
+      await waitForPod("early", "it cannot be pulled", waitsFor(/^(ErrImagePull|ImagePullBackOff)$/));
+      await cluster.node.waitForLogLine(
+        "a credential provider returned no credentials",
         "builder",
         "not authorized to request tokens for",
       );
-      // Else it might be the first that is given one, when it tries again.
+      // Otherwise its next retry could be the first one to get a token.
       await cluster.kubectl("delete", "pod", "early", "--timeout=60s");
       const verbs = ["request-serviceaccounts-token-audience"];
       const rules = [{ verbs, apiGroups: [""], resources: ["vault.test"], resourceNames: ["builder"] }];
@@ -275,13 +279,13 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
       await cluster.plane.kubectl(["create", "--filename=-"], { input: JSON.stringify(role) });
       await cluster.kubectl("create", "clusterrolebinding", "vault", "--clusterrole=vault", "--group=system:nodes");
       await applyAs("allowed", "builder", "IfNotPresent");
-      await see("allowed", "it is up", isUp);
+      await waitForPod("allowed", "it is up", areContainersReady);
       await applyAs("mate", "builder", "Never");
       await applyAs("stranger", "default", "Never");
-      await see("mate", "it is up", isUp);
-      await see("stranger", "it may not be used", waitsFor(/^ErrImageNeverPull$/));
+      await waitForPod("mate", "it is up", areContainersReady);
+      await waitForPod("stranger", "it may not be used", waitsFor(/^ErrImageNeverPull$/));
 
-      const [request] = await asked();
+      const [request] = await readRequests();
       expect(request).toMatchObject({
         image: `${registry.host}/berth.test/of-account`,
         serviceAccountAnnotations: { "vault.test/role": "builder" },
@@ -292,12 +296,12 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
         "system:serviceaccount:default:builder",
         "allowed",
       ]);
-      expect(linesWith(await cluster.node.log(), request.serviceAccountToken)).toEqual([]);
+      expect(linesContaining(await cluster.node.log(), request.serviceAccountToken)).toEqual([]);
       await cluster.kubectl("delete", "pods", "--all", "--timeout=60s");
-      await cluster.empty();
+      await cluster.waitUntilEmpty();
     });
 
-    test("without the program the agent does not start, and says which it is", async () => {
+    test("prevents the start of the agent if the provider's program is missing, with an error that names it", async () => {
       await rm(file("vault"));
       await cluster.node.agent.stop();
       await cluster.node.launchAgent({}, [
@@ -307,7 +311,9 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
         folder,
       ]);
       expect(await cluster.node.agent.ended).toBe("exited with code 1");
-      expect(linesWith(await cluster.node.log(), "a credential provider is missing", file("vault"))).toHaveLength(1);
+      expect(linesContaining(await cluster.node.log(), "a credential provider is missing", file("vault"))).toHaveLength(
+        1,
+      );
       await cluster.node.startAgent();
     });
   });

@@ -1,17 +1,17 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { type Registry, startRegistry } from "../../bed/containerd/registry.ts";
 import { buildTestImages, busyboxImage } from "../../bed/images/images.ts";
-import { until } from "../../bed/poll-until.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { freePort } from "../free-port.ts";
 import { barePod } from "./api-objects.ts";
-import { type ClusterNode, describedEvents, isUp, startClusterNode } from "./node.ts";
+import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
 const skip = skipWithoutPrograms("pulls for pods of a cluster");
-/** A first run outside of `npm test` builds the programs. */
+/** The first run outside of `npm test` builds the programs. */
 const BUILD_MS = 20 * 60_000;
 
 describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
@@ -23,10 +23,10 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
   }, BUILD_MS);
   afterAll(async () => {
     await registry?.stop();
-    await cluster?.end();
+    await cluster?.tearDown();
   });
 
-  test("whose image cannot be pulled waits and says why, and can be deleted", async () => {
+  test("whose image cannot be pulled waits with the kubelet's reasons and events, and can be deleted", async () => {
     const image = `127.0.0.1:${await freePort()}/berth.test/nowhere:1`;
     await cluster.apply([barePod("lost", { image })]);
     const waiting = "--for=jsonpath={.status.containerStatuses[0].state.waiting.reason}";
@@ -39,10 +39,10 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     );
 
     const described = async (version: KubectlVersion) => {
-      const events = describedEvents(await cluster.plane.kubectl(["describe", "pod", "lost"], { version }));
+      const events = parseDescribedEvents(await cluster.plane.kubectl(["describe", "pod", "lost"], { version }));
       return events.map(({ type, reason, message }) => `${type} ${reason}: ${message}`);
     };
-    await until("the events", 10_000, async () => (await described("1.36")).at(-1)?.includes("ImagePullBackOff"));
+    await pollUntil("the events", 10_000, async () => (await described("1.36")).at(-1)?.includes("ImagePullBackOff"));
     const expected = [
       "Normal Scheduled: Successfully assigned default/lost to node-a",
       `Normal Pulling: Pulling image "${image}"`,
@@ -51,10 +51,10 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       `Normal BackOff: Back-off pulling image "${image}"`,
       "Warning Failed: Error: ImagePullBackOff",
     ];
-    // In the order in which each was told first: one that is told again moves to the end of what is described.
+    // In the order of creation: `kubectl describe` sorts a repeated event by its last occurrence.
     const order = "--sort-by=.metadata.name";
     const columns = "--output=custom-columns=:.type,:.reason,:.source.component";
-    const told = await cluster.kubectl(
+    const ordered = await cluster.kubectl(
       "get",
       "events",
       "--field-selector=involvedObject.name=lost",
@@ -62,7 +62,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       columns,
       "--no-headers",
     );
-    const ofKubelet = told.split("\n").filter((line) => line.includes("kubelet"));
+    const ofKubelet = ordered.split("\n").filter((line) => line.includes("kubelet"));
     expect(ofKubelet.map((line) => line.trim().split(/ +/).slice(0, 2).join(" "))).toEqual(
       expected.slice(1).map((line) => line.slice(0, line.indexOf(":"))),
     );
@@ -72,32 +72,36 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     }
 
     await cluster.plane.kubectl(["delete", "pod", "lost", "--timeout=20s"], { version: "1.32" });
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 
-  test("that is deleted while its image is being pulled goes at once, takes its pull along, and never starts", async () => {
+  test("that is deleted during its image pull is removed at once, its pull is cancelled, and it never starts", async () => {
     const built = (await buildTestImages()).find(({ name }) => name === busyboxImage)!;
     await registry.push({ ...built, name: "berth.test/slow:1" });
-    const gate = slowDoor(registry.host);
+    const proxy = startHoldingProxy(registry.host);
     try {
-      const image = `127.0.0.1:${gate.port}/berth.test/slow:1`;
+      const image = `127.0.0.1:${proxy.port}/berth.test/slow:1`;
       await cluster.apply([barePod("hasty", { image }, { terminationGracePeriodSeconds: 30 })]);
-      await until("the pull to be under way", 20_000, () => gate.waiting() > 0);
+      await pollUntil("the pull to be under way", 20_000, () => proxy.waiting() > 0);
       const started = performance.now();
       await cluster.kubectl("delete", "pod", "hasty", "--timeout=20s");
       expect(performance.now() - started).toBeLessThan(10_000);
-      await until("the runtime to ask no more", 10_000, () => gate.waiting() === 0);
-      await cluster.empty();
+      await pollUntil("the runtime to ask no more", 10_000, () => proxy.waiting() === 0);
+      await cluster.waitUntilEmpty();
 
-      gate.open();
+      proxy.open();
       await cluster.apply([barePod("patient", { image })]);
-      const [patient] = await cluster.see("it is up", "patient", (pods) => pods.length === 1 && pods.every(isUp));
-      expect((await cluster.running()).containers).toEqual([patient?.metadata.uid ?? ""]);
+      const [patient] = await cluster.waitForPods(
+        "it is up",
+        "patient",
+        (pods) => pods.length === 1 && pods.every(areContainersReady),
+      );
+      expect((await cluster.runningUids()).containers).toEqual([patient?.metadata.uid ?? ""]);
       expect(await cluster.node.containers()).toHaveLength(1);
-      // Its status may be told before the event.
-      const events = await until("the event of its start", 10_000, async () => {
-        const told = describedEvents(await cluster.kubectl("describe", "pod", "patient"));
-        return told.some(({ reason }) => reason === "Started") && told;
+      // The status may be reported before the event.
+      const events = await pollUntil("the event of its start", 10_000, async () => {
+        const reported = parseDescribedEvents(await cluster.kubectl("describe", "pod", "patient"));
+        return reported.some(({ reason }) => reason === "Started") && reported;
       });
       expect(events.map(({ type, reason }) => `${type} ${reason}`)).toEqual([
         "Normal Scheduled",
@@ -107,15 +111,15 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
         "Normal Started",
       ]);
     } finally {
-      await gate.close();
+      await proxy.close();
     }
     await cluster.kubectl("delete", "pod", "patient", "--timeout=20s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 });
 
-/** Another way to the registry `host`, which holds back what images are made of until it is opened. */
-function slowDoor(host: string) {
+/** A proxy to the registry `host` that holds back manifest requests until it is opened. */
+function startHoldingProxy(host: string) {
   const opening = Promise.withResolvers<void>();
   let waiting = 0;
   const server = Bun.serve({
@@ -125,7 +129,7 @@ function slowDoor(host: string) {
     async fetch({ url, method, headers, signal }): Promise<Response> {
       if (url.includes("/manifests/")) {
         waiting += 1;
-        await Promise.race([opening.promise, leaving(signal)]);
+        await Promise.race([opening.promise, disconnected(signal)]);
         waiting -= 1;
       }
       const target = new URL(url);
@@ -135,7 +139,7 @@ function slowDoor(host: string) {
   });
   return {
     port: server.port,
-    /** How many requests are held back whose asker has not left. */
+    /** The number of held requests whose client has not disconnected. */
     waiting: () => waiting,
     open: () => opening.resolve(),
     async close() {
@@ -145,5 +149,5 @@ function slowDoor(host: string) {
   };
 }
 
-const leaving = (signal: AbortSignal) =>
+const disconnected = (signal: AbortSignal) =>
   new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));

@@ -1,13 +1,13 @@
 import { expect, test } from "bun:test";
 import type { Pod, PodPhase } from "../../../proto/kubernetes/gen/types.ts";
-import { randomOf } from "../../random.ts";
+import { seededRandom } from "../../random.ts";
 import { barePod } from "./api-objects.ts";
-import { whatIsWrong, withoutTheirHook } from "./expected-outcomes.ts";
-import { livesAtRandom, type RandomLife } from "./random-workload.ts";
+import { findDeviation, podsWithoutPreStop } from "./expected-outcomes.ts";
+import { createRandomPods, type RandomPod } from "./random-workload.ts";
 
 const ready = (...types: readonly string[]) =>
   types.map((type) => ({ type, status: "True" as const, lastTransitionTime: "2026-01-01T00:00:00Z" }));
-const runs = (restartCount: number, more: Partial<NonNullable<Pod["status"]>> = {}): Pod => ({
+const runningPod = (restartCount: number, more: Partial<NonNullable<Pod["status"]>> = {}): Pod => ({
   metadata: {},
   spec: { containers: [] },
   status: {
@@ -27,7 +27,7 @@ const runs = (restartCount: number, more: Partial<NonNullable<Pod["status"]>> = 
     ...more,
   },
 });
-const ended = (phase: PodPhase, exitCode: number, reason = "Error"): Pod => ({
+const endedPod = (phase: PodPhase, exitCode: number, reason = "Error"): Pod => ({
   metadata: {},
   spec: { containers: [] },
   status: {
@@ -44,10 +44,10 @@ const ended = (phase: PodPhase, exitCode: number, reason = "Error"): Pod => ({
     ],
   },
 });
-const nobody: readonly string[] = [];
-const late = (pod: Pod): Pod => ({ ...pod, status: { ...pod.status, reason: "DeadlineExceeded" } });
-const drained = ["main began", "main drained", "main ended 0"];
-const renewed = [
+const none: readonly string[] = [];
+const withDeadlineExceeded = (pod: Pod): Pod => ({ ...pod, status: { ...pod.status, reason: "DeadlineExceeded" } });
+const preStopNotes = ["main began", "main drained", "main ended 0"];
+const restartAllNotes = [
   "first ended 0",
   "side began",
   "main began",
@@ -56,141 +56,253 @@ const renewed = [
   "main began",
   "main ended 0",
 ];
-const looked = (exitCode: number): Partial<NonNullable<Pod["status"]>> => ({
+const withEphemeralContainer = (exitCode: number): Partial<NonNullable<Pod["status"]>> => ({
   ephemeralContainerStatuses: [
-    { name: "look", state: { terminated: { exitCode } }, ready: false, restartCount: 0, image: "", imageID: "" },
+    { name: "debug", state: { terminated: { exitCode } }, ready: false, restartCount: 0, image: "", imageID: "" },
   ],
 });
-const verdicts: readonly [
+const rows: readonly [
   life: string,
-  kind: RandomLife["kind"],
+  kind: RandomPod["kind"],
   pod: Pod | undefined,
   notes: readonly string[],
   alive: readonly string[],
   wrong: string | undefined,
 ][] = [
-  ["that ended as it is shown", "once", ended("Failed", 3), ["main began", "main ended 3"], nobody, undefined],
-  ["that could not begin", "once", ended("Failed", 128), [], nobody, undefined],
-  ["that was cut short", "once", ended("Failed", 137), ["main began"], nobody, undefined],
+  ["that ended as reported", "once", endedPod("Failed", 3), ["main began", "main ended 3"], none, undefined],
+  ["that could not start", "once", endedPod("Failed", 128), [], none, undefined],
+  ["that was interrupted", "once", endedPod("Failed", 137), ["main began"], none, undefined],
+  ["whose work ran twice", "once", endedPod("Failed", 3), ["main began", "main began"], none, "its work ran twice"],
   [
-    "that did its work twice",
+    "reported with another exit code",
     "once",
-    ended("Failed", 3),
-    ["main began", "main began"],
-    nobody,
-    "its work was done twice",
-  ],
-  [
-    "shown with another code",
-    "once",
-    ended("Failed", 1),
+    endedPod("Failed", 1),
     ["main began", "main ended 3"],
-    nobody,
-    "it should have ended with 3",
+    none,
+    "its exit code should be 3",
   ],
-  ["of which the runtime forgot the end", "once", ended("Failed", 255, "Unknown"), ["main ended 0"], nobody, undefined],
   [
-    "that succeeded and is shown as failed",
+    "whose exit code the runtime has lost",
     "once",
-    ended("Failed", 0),
+    endedPod("Failed", 255, "Unknown"),
     ["main ended 0"],
-    nobody,
-    "it should be Succeeded",
+    none,
+    undefined,
   ],
-  ["that still runs", "served", ended("Failed", 3), ["main ended 3"], ["p side"], "it runs, and should have ended"],
-  ["begun too early", "initialized", ended("Failed", 1), ["main began"], nobody, "it began before it was initialized"],
-  ["that gave up", "tries", ended("Failed", 4), ["main ended 4"], nobody, "it has not come to its success"],
-  ["that runs", "stays", runs(0), ["main began"], ["p main"], undefined],
   [
-    "that runs, and is not called ready",
-    "warms",
-    runs(0, { conditions: ready("ContainersReady") }),
+    "that succeeded and is reported as failed",
+    "once",
+    endedPod("Failed", 0),
+    ["main ended 0"],
+    none,
+    "its phase should be Succeeded",
+  ],
+  ["that still runs", "sidecar", endedPod("Failed", 3), ["main ended 3"], ["p side"], "it runs but should have ended"],
+  [
+    "that started too early",
+    "initialized",
+    endedPod("Failed", 1),
+    ["main began"],
+    none,
+    "it started before its init containers had completed",
+  ],
+  [
+    "that was not restarted after its failure",
+    "retries",
+    endedPod("Failed", 4),
+    ["main ended 4"],
+    none,
+    "it has not succeeded",
+  ],
+  ["that runs", "stays", runningPod(0), ["main began"], ["p main"], undefined],
+  [
+    "that runs and is not reported as ready",
+    "readiness",
+    runningPod(0, { conditions: ready("ContainersReady") }),
     ["main began"],
     ["p main"],
-    "its conditions do not say that it is ready",
-  ],
-  ["whose restarts were not counted", "stays", runs(0), ["main began", "main began"], ["p main"], "it began 2 times"],
-  ["that was found dead", "restarts", runs(1), ["main began", "main began"], ["p main"], undefined],
-  ["that nobody has found dead", "restarts", runs(0), ["main began"], ["p main"], "it was not restarted"],
-  ["in its loop", "crashes", runs(2), ["main began", "main began"], ["p main"], undefined],
-  ["that is not begun again", "crashes", runs(0), ["main began"], nobody, "it is not in its loop"],
-  ["that is gone", "stays", undefined, [], nobody, "it is gone"],
-  ["that does not stay", "stays", ended("Running", 0), [], nobody, "it does not run once"],
-  ["that was deleted", "deleted", undefined, [], nobody, undefined],
-  ["that was deleted and runs", "forced", undefined, [], ["p main"], "it is still there"],
-  ["whose manifest is gone", "withdrawn", undefined, ["main began"], nobody, undefined],
-  ["whose mirror stays", "withdrawn", runs(0), ["main began"], nobody, "it is still there"],
-  ["of a manifest", "static", runs(0), ["main began"], ["p main"], undefined],
-  ["of a manifest that is gone", "static", undefined, [], nobody, "it is gone"],
-  ["of its new manifest", "rewritten", runs(0), ["main began", "main began", "main changed"], ["p main"], undefined],
-  ["of its old manifest", "rewritten", runs(0), ["main began"], ["p main"], "it is not the one of the new manifest"],
-  ["drained at its deadline", "drained", late(ended("Failed", 0, "Completed")), drained, nobody, undefined],
-  ["cut short before its deadline", "drained", ended("Failed", 137), ["main began"], nobody, undefined],
-  [
-    "drained without a reason",
-    "drained",
-    ended("Failed", 0, "Completed"),
-    drained,
-    nobody,
-    "it does not say why it ended",
-  ],
-  ["drained, and shown as done", "drained", late(ended("Succeeded", 0)), drained, nobody, "it should be Failed"],
-  ["that began anew", "renewed", ended("Succeeded", 0, "Completed"), renewed, nobody, undefined],
-  ["cut short after it began anew", "renewed", ended("Failed", 137), renewed.slice(0, -1), nobody, undefined],
-  ["that could not begin anew", "renewed", ended("Failed", 128, "StartError"), renewed.slice(0, 5), nobody, undefined],
-  ["that does not begin anew", "renewed", ended("Failed", 88), renewed.slice(0, 4), nobody, "it was not begun anew"],
-  [
-    "that began anew in the wrong order",
-    "renewed",
-    ended("Succeeded", 0),
-    renewed.filter((_, at) => at !== 4),
-    nobody,
-    "it began before it was initialized",
+    "its Ready conditions are not True",
   ],
   [
-    "that began anew again",
-    "renewed",
-    ended("Succeeded", 0),
-    [...renewed, ...renewed.slice(4)],
-    nobody,
-    "it began anew twice",
-  ],
-  ["looked into", "looked", runs(0, looked(3)), ["main began", "look began", "look ended 3"], ["p main"], undefined],
-  ["into which nobody could look", "looked", runs(0, looked(128)), ["main began"], ["p main"], undefined],
-  [
-    "looked into with another code",
-    "looked",
-    runs(0, looked(0)),
-    ["main began", "look began", "look ended 3"],
+    "whose restarts were not counted",
+    "stays",
+    runningPod(0),
+    ["main began", "main began"],
     ["p main"],
-    "it should have ended with 3",
+    "it started 2 times",
   ],
-  ["looked into without a word of it", "looked", runs(0, looked(0)), ["main began"], ["p main"], "its end is nobody's"],
   [
-    "looked into again",
-    "looked",
-    runs(0, looked(3)),
-    ["main began", "look began", "look began"],
+    "that failed its liveness probe and was restarted",
+    "liveness",
+    runningPod(1),
+    ["main began", "main began"],
     ["p main"],
-    "it was looked into twice",
+    undefined,
   ],
-  ["looked into for ever", "looked", runs(0), ["main began"], ["p main"], "who looks into it has not ended"],
+  [
+    "that failed its liveness probe and was not restarted",
+    "liveness",
+    runningPod(0),
+    ["main began"],
+    ["p main"],
+    "it was not restarted",
+  ],
+  ["in its crash loop", "crashes", runningPod(2), ["main began", "main began"], ["p main"], undefined],
+  ["that is not restarted after a crash", "crashes", runningPod(0), ["main began"], none, "it is not in a crash loop"],
+  ["that is gone", "stays", undefined, [], none, "it is gone"],
+  ["that does not keep running", "stays", endedPod("Running", 0), [], none, "it does not run exactly once"],
+  ["that was deleted", "deleted", undefined, [], none, undefined],
+  ["that was deleted and still runs", "forced", undefined, [], ["p main"], "it is still there"],
+  ["whose manifest was removed", "removed", undefined, ["main began"], none, undefined],
+  ["whose mirror pod remains", "removed", runningPod(0), ["main began"], none, "it is still there"],
+  ["from a manifest", "static", runningPod(0), ["main began"], ["p main"], undefined],
+  ["from a manifest that is not listed", "static", undefined, [], none, "it is gone"],
+  [
+    "from its changed manifest",
+    "changed",
+    runningPod(0),
+    ["main began", "main began", "main changed"],
+    ["p main"],
+    undefined,
+  ],
+  [
+    "from its old manifest",
+    "changed",
+    runningPod(0),
+    ["main began"],
+    ["p main"],
+    "it does not run the changed manifest",
+  ],
+  [
+    "with a preStop hook at its deadline",
+    "prestop",
+    withDeadlineExceeded(endedPod("Failed", 0, "Completed")),
+    preStopNotes,
+    none,
+    undefined,
+  ],
+  ["interrupted before its deadline", "prestop", endedPod("Failed", 137), ["main began"], none, undefined],
+  [
+    "with a preStop hook and without the reason DeadlineExceeded",
+    "prestop",
+    endedPod("Failed", 0, "Completed"),
+    preStopNotes,
+    none,
+    "its reason is not DeadlineExceeded",
+  ],
+  [
+    "with a preStop hook at its deadline, reported as Succeeded",
+    "prestop",
+    withDeadlineExceeded(endedPod("Succeeded", 0)),
+    preStopNotes,
+    none,
+    "its phase should be Failed",
+  ],
+  ["with RestartAllContainers", "restartall", endedPod("Succeeded", 0, "Completed"), restartAllNotes, none, undefined],
+  [
+    "interrupted after RestartAllContainers",
+    "restartall",
+    endedPod("Failed", 137),
+    restartAllNotes.slice(0, -1),
+    none,
+    undefined,
+  ],
+  [
+    "that could not start after RestartAllContainers",
+    "restartall",
+    endedPod("Failed", 128, "StartError"),
+    restartAllNotes.slice(0, 5),
+    none,
+    undefined,
+  ],
+  [
+    "that ignores RestartAllContainers",
+    "restartall",
+    endedPod("Failed", 88),
+    restartAllNotes.slice(0, 4),
+    none,
+    "its containers were not restarted",
+  ],
+  [
+    "with RestartAllContainers in the wrong order",
+    "restartall",
+    endedPod("Succeeded", 0),
+    restartAllNotes.filter((_, at) => at !== 4),
+    none,
+    "it started before its init containers had completed",
+  ],
+  [
+    "with RestartAllContainers twice",
+    "restartall",
+    endedPod("Succeeded", 0),
+    [...restartAllNotes, ...restartAllNotes.slice(4)],
+    none,
+    "its containers were restarted twice",
+  ],
+  [
+    "with an ephemeral container",
+    "debugged",
+    runningPod(0, withEphemeralContainer(3)),
+    ["main began", "debug began", "debug ended 3"],
+    ["p main"],
+    undefined,
+  ],
+  [
+    "whose ephemeral container could not start",
+    "debugged",
+    runningPod(0, withEphemeralContainer(128)),
+    ["main began"],
+    ["p main"],
+    undefined,
+  ],
+  [
+    "whose ephemeral container is reported with another exit code",
+    "debugged",
+    runningPod(0, withEphemeralContainer(0)),
+    ["main began", "debug began", "debug ended 3"],
+    ["p main"],
+    "its exit code should be 3",
+  ],
+  [
+    "whose ephemeral container is reported as completed without a note",
+    "debugged",
+    runningPod(0, withEphemeralContainer(0)),
+    ["main began"],
+    ["p main"],
+    "it is reported with exit code 0 without a note",
+  ],
+  [
+    "whose ephemeral container ran twice",
+    "debugged",
+    runningPod(0, withEphemeralContainer(3)),
+    ["main began", "debug began", "debug began"],
+    ["p main"],
+    "its ephemeral container ran twice",
+  ],
+  [
+    "whose ephemeral container does not end",
+    "debugged",
+    runningPod(0),
+    ["main began"],
+    ["p main"],
+    "its ephemeral container has not ended",
+  ],
 ];
-for (const [life, kind, pod, notes, alive, wrong] of verdicts)
-  test(`a life ${life}: ${wrong ?? "all is well"}`, () => {
-    const made = { name: "p", kind, pod: barePod("p"), isStatic: false, later: undefined };
-    const found = whatIsWrong(made, pod, notes, new Map(alive.map((of) => [of, 1])));
+for (const [life, kind, pod, notes, alive, wrong] of rows)
+  test(`a random pod ${life}: ${wrong ?? "no deviation"}`, () => {
+    const randomPod = { name: "p", kind, pod: barePod("p"), isStatic: false, change: undefined };
+    const found = findDeviation(randomPod, pod, notes, new Map(alive.map((of) => [of, 1])));
     expect(found?.split(";")[0]).toBe(wrong && `p: ${wrong}`);
   });
 
-test("a hook that was left out is found, but where the agent has said that it failed", () => {
+test("a missing preStop hook is found unless the agent has logged that it failed", () => {
   const preStop = { exec: { command: ["true"] } };
   const startTime = "2026-01-01T00:00:00Z";
-  const lifeOf = (name: string, finishedAt: string): Pod => ({
+  const podWithHook = (name: string, finishedAt: string): Pod => ({
     metadata: { name },
     spec: { containers: [{ name: "main", lifecycle: { preStop } }], activeDeadlineSeconds: 12 },
     status: {
-      ...late(ended("Failed", 137)).status,
+      ...withDeadlineExceeded(endedPod("Failed", 137)).status,
       startTime,
       containerStatuses: [
         {
@@ -200,20 +312,20 @@ test("a hook that was left out is found, but where the agent has said that it fa
       ],
     },
   });
-  const names = ["drained", "failed", "left-out", "never-began"];
+  const names = ["prestop", "failed", "left-out", "never-began"];
   const pods = [
-    ...names.map((name) => lifeOf(name, "2026-01-01T00:00:12Z")),
-    lifeOf("cut-short", "2026-01-01T00:00:11Z"),
+    ...names.map((name) => podWithHook(name, "2026-01-01T00:00:12Z")),
+    podWithHook("cut-short", "2026-01-01T00:00:11Z"),
   ];
   const notes = new Map(names.map((name) => [name, name === "never-began" ? [] : ["main began"]]));
-  notes.set("drained", ["main began", "main drained"]).set("cut-short", ["main began"]);
+  notes.set("prestop", ["main began", "main drained"]).set("cut-short", ["main began"]);
   const log = "warn the preStop hook has failed: the runtime is away  pod=default/failed uid=1\n";
-  expect(withoutTheirHook(pods, notes, log)).toEqual(["left-out"]);
+  expect(podsWithoutPreStop(pods, notes, log)).toEqual(["left-out"]);
 });
 
-test("lives follow from their seed, and whatever their number what is done to them does too", () => {
-  const livesOf = (count: number, seed: number) => livesAtRandom(count, randomOf(seed), "/notes");
-  expect(livesOf(40, 7)).toEqual(livesOf(40, 7));
-  expect(livesOf(40, 7).slice(0, 20)).toEqual([...livesOf(20, 7)]);
-  expect(livesOf(40, 8)).not.toEqual(livesOf(40, 7));
+test("random pods and their later changes are reproducible by their seed, independent of the count", () => {
+  const podsOf = (count: number, seed: number) => createRandomPods(count, seededRandom(seed), "/notes");
+  expect(podsOf(40, 7)).toEqual(podsOf(40, 7));
+  expect(podsOf(40, 7).slice(0, 20)).toEqual([...podsOf(20, 7)]);
+  expect(podsOf(40, 8)).not.toEqual(podsOf(40, 7));
 });

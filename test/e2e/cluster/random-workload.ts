@@ -3,41 +3,44 @@ import { join } from "node:path";
 import type { Container, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../../bed/images/images.ts";
 import { script } from "../manifest.ts";
-import { holding } from "../open-file-watch.ts";
+import { holdOpenCommand } from "../open-file-watch.ts";
 import { barePod } from "./api-objects.ts";
 
-/** A pod with a life of its own, and what it must have come to when everything around it has calmed down. */
-export interface RandomLife {
+/** A pod with a random lifecycle for `npm run chaos`. */
+export interface RandomPod {
   readonly name: string;
   readonly kind: Kind;
   readonly pod: ReturnType<typeof barePod>;
-  /** It is a manifest on the node. */
+  /** True for a static pod. */
   readonly isStatic: boolean;
-  /** What is done to it in the midst of its life. */
-  readonly later: Later | undefined;
+  /** A change of the pod while it runs. */
+  readonly change: PodChange | undefined;
 }
 
-export interface Later {
-  /** In milliseconds from the beginning. */
+export interface PodChange {
+  /** In milliseconds since the start of the test. */
   readonly atMs: number;
   readonly what:
     | "delete"
-    | "delete by force"
-    | "take the manifest away"
-    | { readonly rewrite: RandomLife["pod"] }
-    | Look;
+    | "force-delete"
+    | "remove the manifest"
+    | { readonly rewrite: RandomPod["pod"] }
+    | ContainerAddition;
 }
 
-/** An ephemeral container that is added. */
-interface Look {
-  readonly look: Container;
+/** The addition of an ephemeral container. */
+interface ContainerAddition {
+  readonly ephemeralContainer: Container;
 }
 
-/** What its containers have noted of themselves, in order: `main began`, `main ended 3`. */
+/** The notes that a pod's containers have written, in order: `main began`, `main ended 3`. */
 export type Notes = readonly string[];
 
-/** `count` lives, of each kind about as many. What containers note goes to a folder per pod below `folder`. */
-export function livesAtRandom(count: number, random: () => number, folder: string): readonly RandomLife[] {
+/**
+ * Returns `count` random pods, about as many of each kind. Their containers write notes into a folder per pod below
+ * `folder`.
+ */
+export function createRandomPods(count: number, random: () => number, folder: string): readonly RandomPod[] {
   const kinds = Object.keys(PODS) as Kind[];
   return Array.from({ length: count }, (_, at) => {
     const kind = kinds[at % kinds.length] ?? "once";
@@ -45,53 +48,71 @@ export function livesAtRandom(count: number, random: () => number, folder: strin
     const lasts = (random() * 12).toFixed(1);
     const code = random() < 0.5 ? 0 : 3;
     const atMs = random() * 30_000;
-    const lot = { lasts, code, notes: join(folder, name), held: heldFolder(folder) };
-    const what = laterOf(kind, name, lot);
-    const isStatic = kind === "static" || kind === "withdrawn" || kind === "rewritten";
-    return { name, kind, isStatic, later: what && { atMs, what }, pod: PODS[kind](inItsWords(name, lot), lot) };
+    const parameters = { lasts, code, notes: join(folder, name), held: openFilesDir(folder) };
+    const what = changeOf(kind, name, parameters);
+    const isStatic = kind === "static" || kind === "removed" || kind === "changed";
+    return {
+      name,
+      kind,
+      isStatic,
+      change: what && { atMs, what },
+      pod: PODS[kind](containerBuilders(name, parameters), parameters),
+    };
   });
 }
 
-function laterOf(kind: Kind, name: string, lot: Lot): Later["what"] | undefined {
+function changeOf(kind: Kind, name: string, parameters: PodParameters): PodChange["what"] | undefined {
   switch (kind) {
     case "deleted":
       return "delete";
     case "forced":
-      return "delete by force";
-    case "withdrawn":
-      return "take the manifest away";
-    case "rewritten":
-      return { rewrite: inItsWords(name, lot).main("echo main changed >> /notes/all; sleep 1000000", {}) };
-    case "looked":
-      return { look: inItsWords(name, lot).extra("look", `sleep ${lot.lasts}; ${ends("look", lot.code)}`) };
+      return "force-delete";
+    case "removed":
+      return "remove the manifest";
+    case "changed":
+      return {
+        rewrite: containerBuilders(name, parameters).main("echo main changed >> /notes/all; sleep 1000000", {}),
+      };
+    case "debugged":
+      return {
+        ephemeralContainer: containerBuilders(name, parameters).extra(
+          "debug",
+          `sleep ${parameters.lasts}; ${ends("debug", parameters.code)}`,
+        ),
+      };
     default:
       return undefined;
   }
 }
 
-interface Lot {
+interface PodParameters {
   readonly lasts: string;
   readonly code: number;
   readonly notes: string;
   readonly held: string;
 }
 
-/** The first instance of a container is dead, the next ones are alive, wherever one of them is cut short. */
-const DEAD_AT_FIRST =
+/**
+ * Makes the first instance of a container fail its liveness probe and the next ones pass, wherever an instance is
+ * interrupted.
+ */
+const FAILS_PROBE_ONCE =
   "test ! -e /notes/dead || touch /notes/revived; if test -e /notes/revived; then rm -f /notes/dead; else touch /notes/dead; fi";
 
 const ends = (container: string, exitCode: number) =>
   `echo ${container} ended ${exitCode} >> /notes/all; exit ${exitCode}`;
 
-/** What the pods of all kinds are made of: containers that note what they do, and hold a file while they live. */
-function inItsWords(name: string, { notes, held }: Pick<Lot, "notes" | "held">) {
+/** Builders for the pods of all kinds, whose containers write notes and keep a file open while they live. */
+function containerBuilders(name: string, { notes, held }: Pick<PodParameters, "notes" | "held">) {
   const volumeMounts = [
     { name: "notes", mountPath: "/notes" },
     { name: "held", mountPath: "/held" },
   ];
   const noting = (container: string, text: string): Partial<Container> => ({
     volumeMounts,
-    command: script(`${holding("/held", `${name} ${container}`)}; echo ${container} began >> /notes/all; ${text}`),
+    command: script(
+      `${holdOpenCommand("/held", `${name} ${container}`)}; echo ${container} began >> /notes/all; ${text}`,
+    ),
   });
   const extra = (container: string, text: string, more: Partial<Container> = {}): Container => ({
     name: container,
@@ -112,14 +133,17 @@ function inItsWords(name: string, { notes, held }: Pick<Lot, "notes" | "held">) 
   return { main, extra };
 }
 
-type Make = (words: ReturnType<typeof inItsWords>, lot: Lot) => ReturnType<typeof barePod>;
+type BuildPod = (
+  builders: ReturnType<typeof containerBuilders>,
+  parameters: PodParameters,
+) => ReturnType<typeof barePod>;
 
-const stays: Make = ({ main }) => main("sleep 1000000", { restartPolicy: "Always" });
+const stays: BuildPod = ({ main }) => main("sleep 1000000", { restartPolicy: "Always" });
 
-/** How a pod of each kind is made. */
+/** Builds a pod of each kind. */
 const PODS = {
   once: ({ main }, { lasts, code }) => main(`sleep ${lasts}; ${ends("main", code)}`, { restartPolicy: "Never" }),
-  tries: ({ main }) =>
+  retries: ({ main }) =>
     main(`sleep 1; test -e /notes/tried && { ${ends("main", 0)}; }; touch /notes/tried; ${ends("main", 4)}`, {
       restartPolicy: "OnFailure",
     }),
@@ -130,28 +154,28 @@ const PODS = {
       restartPolicy: "Never",
       initContainers: [extra("first", `sleep 1; ${ends("first", 0)}`), extra("second", ends("second", 0))],
     }),
-  served: ({ main, extra }, { lasts, code }) =>
+  sidecar: ({ main, extra }, { lasts, code }) =>
     main(`sleep ${lasts}; ${ends("main", code)}`, {
       restartPolicy: "Never",
       initContainers: [extra("side", "sleep 1000000", { restartPolicy: "Always" })],
     }),
-  // Without its hook it would never end.
-  hooked: ({ main }, { code }) =>
+  // Ends only after its postStart hook has run.
+  poststart: ({ main }, { code }) =>
     main(
       `until test -e /notes/hooked; do sleep 0.1; done; ${ends("main", code)}`,
       { restartPolicy: "Never" },
       { lifecycle: { postStart: { exec: { command: script("sleep 0.5; touch /notes/hooked") } } } },
     ),
-  warms: ({ main }, { lasts }) =>
+  readiness: ({ main }, { lasts }) =>
     main(
       `sleep ${lasts}; touch /notes/warm; sleep 1000000`,
       { restartPolicy: "Always" },
       { readinessProbe: { exec: { command: ["test", "-e", "/notes/warm"] }, periodSeconds: 1, timeoutSeconds: 20 } },
     ),
-  // Dead until it was restarted, however often nobody hears what its probe has found.
-  restarts: ({ main }) =>
+  // Fails its probe until it was restarted, even if the agent dies before it acts on the probe's result.
+  liveness: ({ main }) =>
     main(
-      `${DEAD_AT_FIRST}; sleep 1000000`,
+      `${FAILS_PROBE_ONCE}; sleep 1000000`,
       { restartPolicy: "Always" },
       {
         livenessProbe: {
@@ -164,8 +188,8 @@ const PODS = {
     ),
   deleted: stays,
   forced: stays,
-  // Its hook is what lets it end by itself.
-  drained: ({ main }, { lasts }) =>
+  // Ends by itself only after its preStop hook has run.
+  prestop: ({ main }, { lasts }) =>
     main(
       `until test -e /notes/drained; do sleep 0.1; done; ${ends("main", 0)}`,
       {
@@ -179,7 +203,7 @@ const PODS = {
         },
       },
     ),
-  renewed: ({ main, extra }, { lasts }) =>
+  restartall: ({ main, extra }, { lasts }) =>
     main(
       `test -e /notes/tried && { ${ends("main", 0)}; }; touch /notes/tried; sleep ${lasts}; ${ends("main", 88)}`,
       {
@@ -191,19 +215,19 @@ const PODS = {
         restartPolicyRules: [{ action: "RestartAllContainers", exitCodes: { operator: "In", values: [88] } }],
       },
     ),
-  looked: stays,
+  debugged: stays,
   static: stays,
-  withdrawn: stays,
-  rewritten: stays,
-} as const satisfies Readonly<Record<string, Make>>;
+  removed: stays,
+  changed: stays,
+} as const satisfies Readonly<Record<string, BuildPod>>;
 
 export type Kind = keyof typeof PODS;
 
-/** Where the containers of all lives hold a file each. */
-export const heldFolder = (folder: string) => join(folder, "held");
+/** The folder in which each container instance keeps a file open. */
+export const openFilesDir = (folder: string) => join(folder, "held");
 
-/** What a life has noted so far. */
-export async function notesOf(folder: string, name: string): Promise<Notes> {
+/** The notes of a pod's containers so far. */
+export async function readNotes(folder: string, name: string): Promise<Notes> {
   const text = await readFile(join(folder, name, "all"), "utf8").catch(() => "");
   return text.split("\n").filter((line) => line !== "");
 }

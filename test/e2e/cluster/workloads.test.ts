@@ -2,17 +2,17 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import type { Container } from "../../../proto/kubernetes/gen/types.ts";
 import { podUidLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { busyboxImage, webImage, webPage } from "../../bed/images/images.ts";
-import { until } from "../../bed/poll-until.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 import { ignoringSigterm, script } from "../manifest.ts";
-import { barePod, daemonSet, deployment, job, specOf } from "./api-objects.ts";
-import { type ClusterNode, describedEvents, isUp, startClusterNode, uidsOf } from "./node.ts";
+import { barePod, daemonSet, deployment, job, podSpec } from "./api-objects.ts";
+import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
 const skip = skipWithoutPrograms("workloads of a cluster on its node");
-/** A first run outside of `npm test` builds the programs. */
+/** The first run outside of `npm test` builds the programs. */
 const BUILD_MS = 20 * 60_000;
 
 describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
@@ -20,24 +20,24 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
   beforeAll(async () => {
     cluster = await startClusterNode();
   }, BUILD_MS);
-  afterAll(() => cluster?.end());
+  afterAll(() => cluster?.tearDown());
 
   describe.each<KubectlVersion>(["1.36", "1.32"])("by kubectl %s", (version) => {
     const name = `web-${version.replace(".", "-")}`;
     const kubectl = (...args: readonly string[]) => cluster.plane.kubectl(args, { version });
     const rolledOut = () => kubectl("rollout", "status", `deployment/${name}`, "--timeout=40s");
-    const webSpec = specOf({ image: webImage, command: [] }, { terminationGracePeriodSeconds: 30 });
+    const webSpec = podSpec({ image: webImage, command: [] }, { terminationGracePeriodSeconds: 30 });
 
-    test("a deployment of ten is ten running pods, each with an address of its own", async () => {
+    test("a deployment of ten runs ten pods, each with its own address", async () => {
       await cluster.apply([deployment(name, 10, webSpec)], version);
       await rolledOut();
-      const pods = await cluster.see("ten are up", name, (all) => all.filter(isUp).length === 10);
+      const pods = await cluster.waitForPods("ten are up", name, (all) => all.filter(areContainersReady).length === 10);
       const addresses = pods.map(({ status }) => status?.podIP ?? "");
       expect(new Set(addresses).size).toBe(10);
       const network = cluster.node.containerd.subnet.replace("0/24", "");
       expect(addresses.filter((address) => !address.startsWith(network))).toEqual([]);
-      // A container runs before its server listens.
-      const page = await until("a page", 10_000, () =>
+      // A container is running before its server listens.
+      const page = await pollUntil("a page", 10_000, () =>
         fetch(`http://${addresses[0]}:8080/`).then(
           (answer) => answer.text(),
           () => undefined,
@@ -48,7 +48,7 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
       const table = await kubectl("get", "pods", `--selector=app=${name}`, "--output=wide", "--no-headers");
       for (const row of table.split("\n"))
         expect(row).toMatch(/^web-\S+ +1\/1 +Running +0 +\d+s +10\.[\d.]+ +node-a +<none> +<none>$/);
-      expect((await cluster.running()).containers).toEqual(uidsOf(pods));
+      expect((await cluster.runningUids()).containers).toEqual(uidsOf(pods));
       const listed = (await cluster.node.pods()).map(
         (pod) => `${pod.namespace}/${pod.name} ${pod.phase} ${pod.ready} ${pod.ip}`,
       );
@@ -56,11 +56,11 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
       expect(listed.toSorted()).toEqual(shown.toSorted());
     });
 
-    test("describe tells of each step of a pod in its order", async () => {
+    test("kubectl describe shows the events of each start step in order", async () => {
       for (const { metadata } of await cluster.pods(name)) {
-        const events = await until("the event of its start", 10_000, async () => {
-          const told = describedEvents(await kubectl("describe", "pod", metadata.name ?? ""));
-          return told.some(({ reason }) => reason === "Started") && told;
+        const events = await pollUntil("the event of its start", 10_000, async () => {
+          const reported = parseDescribedEvents(await kubectl("describe", "pod", metadata.name ?? ""));
+          return reported.some(({ reason }) => reason === "Started") && reported;
         });
         expect(events.map(({ type, reason, from }) => `${type} ${reason} ${from}`)).toEqual([
           "Normal Scheduled default-scheduler",
@@ -71,34 +71,34 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
       }
     });
 
-    test("scaled to three, the others are gone from the API and from the runtime", async () => {
+    test("a deployment scaled to three has only three pods in the API and in the runtime", async () => {
       await kubectl("scale", `deployment/${name}`, "--replicas=3");
-      const pods = await cluster.see("three are left", name, (all) => all.length === 3);
-      await until("three on the node", 10_000, async () => (await cluster.node.sandboxes()).length === 3);
-      expect(pods.every(isUp)).toBe(true);
-      expect(await cluster.running()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
+      const pods = await cluster.waitForPods("three are left", name, (all) => all.length === 3);
+      await pollUntil("three on the node", 10_000, async () => (await cluster.node.sandboxes()).length === 3);
+      expect(pods.every(areContainersReady)).toBe(true);
+      expect(await cluster.runningUids()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
     });
 
-    test("rollout restart replaces each of them", async () => {
+    test("kubectl rollout restart replaces each pod", async () => {
       const before = uidsOf(await cluster.pods(name));
       await kubectl("rollout", "restart", `deployment/${name}`);
       await rolledOut();
-      const after = await cluster.see("three are left", name, (all) => all.length === 3);
-      expect(after.every(isUp)).toBe(true);
+      const after = await cluster.waitForPods("three are left", name, (all) => all.length === 3);
+      expect(after.every(areContainersReady)).toBe(true);
       expect(uidsOf(after).filter((uid) => before.includes(uid))).toEqual([]);
-      await until("three on the node", 10_000, async () => (await cluster.node.sandboxes()).length === 3);
-      expect(await cluster.running()).toEqual({ containers: uidsOf(after), sandboxes: uidsOf(after) });
+      await pollUntil("three on the node", 10_000, async () => (await cluster.node.sandboxes()).length === 3);
+      expect(await cluster.runningUids()).toEqual({ containers: uidsOf(after), sandboxes: uidsOf(after) });
     });
 
-    test("deleted, whose containers end on SIGTERM are gone long before their grace has passed", async () => {
+    test("a deleted deployment whose containers end on SIGTERM is gone long before the grace period", async () => {
       const started = performance.now();
       await kubectl("delete", "deployment", name, "--cascade=foreground", "--timeout=30s");
       expect(performance.now() - started).toBeLessThan(15_000);
-      await cluster.empty();
+      await cluster.waitUntilEmpty();
     });
   });
 
-  test("a pod that ignores SIGTERM is shown until its grace has passed, and nothing runs once it is gone", async () => {
+  test("a pod that ignores SIGTERM stays in the API for its grace period, and nothing of it runs after that", async () => {
     await cluster.apply([barePod("stubborn", { command: ignoringSigterm })]);
     await cluster.kubectl("wait", "--for=condition=Ready", "pod/stubborn", "--timeout=30s");
     const started = performance.now();
@@ -107,15 +107,15 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     expect(leaving.metadata.deletionGracePeriodSeconds).toBe(3);
     expect(leaving.status?.phase).toBe("Running");
     await cluster.kubectl("wait", "--for=delete", "pod/stubborn", "--timeout=20s");
-    expect(await cluster.running()).toEqual({ containers: [], sandboxes: [] });
+    expect(await cluster.runningUids()).toEqual({ containers: [], sandboxes: [] });
     expect(performance.now() - started).toBeGreaterThan(2900);
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 
-  /** Older users are served as well: what one kubectl makes the other one waits for and ends. */
+  /** Runs kubectl 1.32, so that both versions create, wait for and delete objects of the other. */
   const older = (...args: readonly string[]) => cluster.plane.kubectl(args, { version: "1.32" });
 
-  test("a job completes, and one that fails says how", async () => {
+  test("a job completes, and a failed job has the exit code and reason of its pod", async () => {
     await cluster.apply([job("right", 3, { command: script("exit 0") })]);
     await cluster.apply([job("wrong", 1, { command: script("exit 3") })], "1.32");
     await older("wait", "--for=condition=complete", "job/right", "--timeout=30s");
@@ -129,10 +129,10 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     expect(ends).toEqual([completed, completed, completed, "Failed 3 Error"]);
     await older("delete", "job", "right", "--timeout=30s");
     await cluster.kubectl("delete", "job", "wrong", "--timeout=30s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 
-  test("a job completes although a sidecar runs on beside it, which is there before it and ends behind it", async () => {
+  test("a job with a sidecar completes, and the sidecar starts before and ends after its container", async () => {
     const notes = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
     const side: Container = {
       ...{ name: "side", image: busyboxImage, restartPolicy: "Always", ...notes },
@@ -149,60 +149,68 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     expect(Date.parse(sidecar?.startedAt ?? "")).toBeLessThanOrEqual(Date.parse(main?.startedAt ?? ""));
     expect(Date.parse(sidecar?.finishedAt ?? "")).toBeGreaterThanOrEqual(Date.parse(main?.finishedAt ?? ""));
     await cluster.kubectl("delete", "job", "served", "--timeout=30s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 
-  test("a daemon set has its pod on the node, and replaces it", async () => {
+  test("a daemon set runs its pod on the node and can replace it", async () => {
     await cluster.apply([daemonSet("everywhere")], "1.32");
     const rolledOut = () => cluster.kubectl("rollout", "status", "daemonset/everywhere", "--timeout=30s");
     await rolledOut();
-    const [first] = await cluster.see("one is up", "everywhere", (all) => all.filter(isUp).length === 1);
+    const [first] = await cluster.waitForPods(
+      "one is up",
+      "everywhere",
+      (all) => all.filter(areContainersReady).length === 1,
+    );
     expect(first?.spec.nodeName).toBe("node-a");
     await older("rollout", "restart", "daemonset/everywhere");
     await rolledOut();
-    const after = await cluster.see("one is up", "everywhere", (all) => all.filter(isUp).length === 1);
+    const after = await cluster.waitForPods(
+      "one is up",
+      "everywhere",
+      (all) => all.filter(areContainersReady).length === 1,
+    );
     expect(uidsOf(after)).not.toContain(first?.metadata.uid);
     await older("delete", "daemonset", "everywhere", "--timeout=30s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 
-  test("a pod that needs its account waits, says so, and can be deleted", async () => {
+  test("a pod with a service account token volume waits with a FailedMount event and can be deleted", async () => {
     await cluster.kubectl("run", "official", `--image=${webImage}`);
-    const told = await until("an event about the volume", 20_000, async () => {
-      const events = describedEvents(await cluster.kubectl("describe", "pod", "official"));
+    const mountEvent = await pollUntil("an event about the volume", 20_000, async () => {
+      const events = parseDescribedEvents(await cluster.kubectl("describe", "pod", "official"));
       return events.find(({ reason }) => reason === "FailedMount");
     });
-    expect(told.message).toContain("kube-api-access-");
+    expect(mountEvent.message).toContain("kube-api-access-");
     expect((await cluster.pod("official")).status?.phase).toBe("Pending");
     await cluster.kubectl("delete", "pod", "official", "--timeout=20s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 
-  test("a deployment that asks for what this release lacks is one pod that waits and says so, and not ever more that fail", async () => {
+  test("a deployment with an unsupported feature has one pod that waits with an event, not a series of failed pods", async () => {
     const part = { volumeMounts: [{ name: "notes", mountPath: "/notes", subPath: "part" }] };
-    await cluster.apply([deployment("partial", 1, specOf(part, { volumes: [{ name: "notes", emptyDir: {} }] }))]);
-    const told = await until("an event about the mount", 20_000, async () => {
+    await cluster.apply([deployment("partial", 1, podSpec(part, { volumes: [{ name: "notes", emptyDir: {} }] }))]);
+    const mountEvent = await pollUntil("an event about the mount", 20_000, async () => {
       const events = await cluster.kubectl("get", "events", "--field-selector=reason=FailedMount", "-o", "json");
       const { items } = JSON.parse(events) as { items: { message: string; involvedObject: { name: string } }[] };
       return items.find(({ involvedObject }) => involvedObject.name.startsWith("partial-"));
     });
-    expect(told.message).toBe("not supported by this release yet: volumeMounts.subPath");
+    expect(mountEvent.message).toBe("not supported by this release yet: volumeMounts.subPath");
     expect((await cluster.pods("partial")).map(({ status }) => status?.phase)).toEqual(["Pending"]);
     await cluster.kubectl("delete", "deployment", "partial", "--cascade=foreground", "--timeout=30s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 
-  test("debug adds containers to a pod that runs, which see its processes, and the pod goes on", async () => {
+  test("kubectl debug adds ephemeral containers that see the pod's processes, and the pod keeps running", async () => {
     await cluster.apply([barePod("watched", { command: script("exec sleep 1000000") })]);
     await cluster.kubectl("wait", "--for=condition=Ready", "pod/watched", "--timeout=20s");
     const before = (await cluster.pod("watched")).status?.containerStatuses;
-    const look = (name: string) => [
+    const debugArgs = (name: string) => [
       ...["debug", "watched", `--image=${busyboxImage}`, "--target=main", `--container=${name}`, "--"],
       ...script("ps > /dev/termination-log; exit 3"),
     ];
-    await cluster.kubectl(...look("first"));
-    await older(...look("second"));
-    const ends = await until("both have looked", 20_000, async () => {
+    await cluster.kubectl(...debugArgs("first"));
+    await older(...debugArgs("second"));
+    const ends = await pollUntil("both have looked", 20_000, async () => {
       const { ephemeralContainerStatuses = [] } = (await cluster.pod("watched")).status ?? {};
       const ended = ephemeralContainerStatuses.flatMap(({ name, state }) => {
         const { exitCode, message = "" } = state?.terminated ?? {};
@@ -214,21 +222,25 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     const after = (await cluster.pod("watched")).status;
     expect(after?.containerStatuses).toEqual(before!);
     expect(after?.phase).toBe("Running");
-    const told = await cluster.kubectl("get", "events", "-o", "jsonpath={.items[*].involvedObject.fieldPath}");
-    expect(told).toContain("spec.ephemeralContainers{first}");
+    const fieldPaths = await cluster.kubectl("get", "events", "-o", "jsonpath={.items[*].involvedObject.fieldPath}");
+    expect(fieldPaths).toContain("spec.ephemeralContainers{first}");
     await cluster.kubectl("delete", "pod", "watched", "--timeout=20s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   });
 
-  test("a hundred pods at once all run, and all go", async () => {
+  test("a hundred pods start at once and are all removed", async () => {
     await cluster.apply([deployment("crowd", 100)], "1.32");
     await older("rollout", "status", "deployment/crowd", "--timeout=60s");
-    const pods = await cluster.see("a hundred are up", "crowd", (all) => all.filter(isUp).length === 100);
+    const pods = await cluster.waitForPods(
+      "a hundred are up",
+      "crowd",
+      (all) => all.filter(areContainersReady).length === 100,
+    );
     expect(new Set(pods.map(({ status }) => status?.podIP)).size).toBe(100);
-    expect(await cluster.running()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
+    expect(await cluster.runningUids()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
     const containers = await cluster.node.containers();
     expect(containers.map(({ labels }) => labels[podUidLabel] ?? "").toSorted()).toEqual(uidsOf(pods));
     await cluster.kubectl("delete", "deployment", "crowd", "--cascade=foreground", "--timeout=90s");
-    await cluster.empty();
+    await cluster.waitUntilEmpty();
   }, 180_000);
 });

@@ -1,4 +1,4 @@
-// Prints what CRI v1 looks like on the wire, as the module k8s.io/cri-api declares it: every message with its fields'
+// Prints the wire format of CRI v1, as the module k8s.io/cri-api declares it: every message with its fields'
 // numbers, types and labels, every enum and every service, sorted so that equal descriptors print equal bytes.
 package main
 

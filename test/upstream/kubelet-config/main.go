@@ -22,7 +22,7 @@ func main() {
 	}
 }
 
-// Types that write themselves: their fields are not fields of the file.
+// Types with their own marshaller: their fields are not fields of the file.
 var marshaler = reflect.TypeFor[json.Marshaler]()
 
 func walk(structure reflect.Type, prefix string, fields map[string]string) {

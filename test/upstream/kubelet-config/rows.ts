@@ -1,6 +1,7 @@
-// What the agent's configuration must be accepted or refused with, as the kubelet does. record.ts asks the kubelet.
+// Configurations that the agent must accept or reject exactly as the kubelet does. record.ts records the kubelet's
+// results.
 
-/** Files: what stands below apiVersion and kind. */
+/** Configuration files, without their apiVersion and kind. */
 export const files: readonly string[] = [
   "maxPods: 0",
   "maxPods: -1",

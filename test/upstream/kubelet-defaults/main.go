@@ -1,4 +1,4 @@
-// Prints what the kubelet itself holds: `defaults` is a KubeletConfiguration in which nothing was set, `gates` every
+// Prints the kubelet's own values: `defaults` is a defaulted KubeletConfiguration without set fields, `gates` every
 // feature gate it accepts, as "name on|off stage [locked]". It compiles the whole kubelet, so no test runs it:
 //
 //	go run . defaults > ../../golden/kubelet-config-defaults.json

@@ -1,4 +1,7 @@
-/** Pods that are wrong, each in what its key says; nearly all of them an API server refuses. */
+/**
+ * Invalid pods. The key names what is wrong; an API server rejects nearly all of them. Keys are the names of rows in
+ * test/golden/pod-errors.json.
+ */
 type Json = { readonly [key: string]: unknown };
 
 function pod(spec: Json, metadata: Json = {}): Json {

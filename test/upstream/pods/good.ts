@@ -1,6 +1,6 @@
 /**
- * Pods that an API server takes, chosen so that each default of the API is met, and each is met where it must not apply.
- * The key says what the pod is about.
+ * Valid pods, chosen so that each default of the API applies to one of them and does not apply to another. Keys are the
+ * names of rows in test/golden/pod-defaults.json.
  */
 type Json = { readonly [key: string]: unknown };
 

@@ -1,11 +1,11 @@
 /**
- * Asks a running API server what it makes of the pods in good.ts and bad.ts, by dry runs, and writes the answers to
- * test/golden/pod-defaults.json and test/golden/pod-errors.json:
+ * Records how a running API server defaults the pods of good.ts and rejects those of bad.ts. Sends them as dry runs and
+ * writes the responses to test/golden/pod-defaults.json and test/golden/pod-errors.json:
  *
  *   KUBE_TOKEN=… bun test/upstream/pods/record.ts https://127.0.0.1:6443
  *
- * The server runs without the admission plugins that change or refuse pods: --disable-admission-plugins
- * ServiceAccount,Priority,DefaultTolerationSeconds,RuntimeClass, and with --allow-privileged.
+ * The server must run without the admission plugins that change or reject pods (--disable-admission-plugins
+ * ServiceAccount,Priority,DefaultTolerationSeconds,RuntimeClass), and with --allow-privileged.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -42,7 +42,7 @@ async function recordDefaults(server: string): Promise<void> {
   write("pod-defaults.json", rows);
 }
 
-/** The server walks maps, so that its order is another one each time. */
+/** Sorts the causes, because the server iterates over maps and returns them in random order. */
 function sorted(causes: readonly StatusCause[]): readonly StatusCause[] {
   return causes.toSorted((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1));
 }

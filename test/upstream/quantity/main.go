@@ -1,4 +1,4 @@
-// Prints what Kubernetes makes of a table of quantities, as the JSON of test/golden/quantity.json:
+// Prints how Kubernetes parses a table of quantities, as the JSON of test/golden/quantity.json:
 //
 //	go run . > ../../golden/quantity.json
 package main
@@ -48,7 +48,7 @@ func main() {
 			rows = append(rows, row{Input: input})
 			continue
 		}
-		// String() may answer the text as it was written; this is the canonical form.
+		// String() may return the text as written; this is the canonical form.
 		number, suffix := quantity.CanonicalizeBytes(nil)
 		rows = append(rows, row{
 			Input:     input,

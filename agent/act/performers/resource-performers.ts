@@ -1,0 +1,69 @@
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import type { ResourceAction } from "../../decide/actions/resource-actions.ts";
+import { unsupportedInVolumes } from "../../decide/admission/unsupported-features.ts";
+import type { PodResource, ResourceKind } from "../../decide/pod/resources.ts";
+import { logFolderOf } from "../logs/log-folder.ts";
+import { allocateIds } from "../user-namespaces.ts";
+import { createPodDirs, removeEmptyDir, removePodFiles, setUpVolume } from "../volumes/pod-volumes.ts";
+import { type ActDeps, type ActInput, type Performers, podOf, refuseUnsupported } from "./performer.ts";
+
+/** How one kind of a pod's resources is made and removed, each with one outside call. Both are idempotent. */
+interface ResourcePerformer<R extends PodResource> {
+  make(deps: ActDeps, input: ActInput, resource: R): Promise<void>;
+  remove(deps: ActDeps, input: ActInput, resource: R): Promise<void>;
+  /** Whether the pod has something of its own on the node then, which `observed/` would find. */
+  isPresentWhenMade(pod: Pod | undefined, resource: R): boolean;
+}
+
+const resourcePerformers = {
+  podDirs: {
+    async make({ disk }, input) {
+      // Checked first: a pod with an unsupported volume gets no directories.
+      refuseUnsupported("FailedMount", unsupportedInVolumes(podOf(input)));
+      await createPodDirs(disk, podOf(input));
+    },
+    async remove({ disk, mountsBelow, userNamespaces }, input) {
+      await removePodFiles(disk, mountsBelow, { uid: input.uid, logFolder: logFolderOf(input) });
+      await userNamespaces.forget(input.uid);
+    },
+    isPresentWhenMade: () => true,
+  },
+  userIds: {
+    async make({ userNamespaces }, input) {
+      await allocateIds(userNamespaces, podOf(input));
+    },
+    remove: ({ userNamespaces }, { uid }) => userNamespaces.release(uid),
+    isPresentWhenMade: () => true,
+  },
+  volume: {
+    make: ({ disk }, input, { name }) => setUpVolume(disk, podOf(input), name),
+    remove: ({ disk, mountsBelow }, { uid }, { name }) => removeEmptyDir(disk, mountsBelow, { uid, name }),
+    isPresentWhenMade: (pod, { name }) =>
+      pod?.spec.volumes?.some((volume) => volume.name === name && volume.emptyDir !== undefined) === true,
+  },
+} satisfies { readonly [K in ResourceKind]: ResourcePerformer<Extract<PodResource, { readonly of: K }>> };
+
+function resourcePerformerOf({ of }: PodResource): ResourcePerformer<PodResource> {
+  return resourcePerformers[of];
+}
+
+/** The actions on all kinds of resources. */
+export const resourceActionPerformers: Performers<ResourceAction> = {
+  makeResource: {
+    async perform(deps, input, { resource }) {
+      await resourcePerformerOf(resource).make(deps, input, resource);
+      return {};
+    },
+    effect: ({ resource }, _output, { pod }) =>
+      resourcePerformerOf(resource).isPresentWhenMade(pod, resource)
+        ? { kind: "resourceMade", resource }
+        : { kind: "nothing" },
+  },
+  removeResource: {
+    async perform(deps, input, { resource }) {
+      await resourcePerformerOf(resource).remove(deps, input, resource);
+      return {};
+    },
+    effect: () => ({ kind: "files" }),
+  },
+};

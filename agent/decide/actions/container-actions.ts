@@ -1,0 +1,89 @@
+import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
+import { containerNamed } from "../../../proto/kubernetes/containers.ts";
+import { normal, warning } from "../events/pod-event.ts";
+import type { PodMemory, Pull } from "../pod/memory.ts";
+import type { ActionRecord, ActionRecords } from "./action-record.ts";
+
+/** What the agent does to containers, except for their hooks and their stop. */
+export type ContainerAction = CreateContainer | StartContainer | RemoveContainer;
+
+interface CreateContainer {
+  readonly kind: "createContainer";
+  readonly name: string;
+  readonly attempt: number;
+  readonly sandboxId: SandboxId;
+  readonly podIPs: readonly string[];
+  readonly image: string;
+  readonly imageRef: string;
+  /** Stored in the container's annotations, so that the back-off survives a restart of the agent. */
+  readonly crashes: number;
+  readonly why: string;
+}
+
+interface StartContainer {
+  readonly kind: "startContainer";
+  readonly name: string;
+  readonly id: ContainerId;
+  readonly attempt: number;
+}
+
+interface RemoveContainer {
+  readonly kind: "removeContainer";
+  readonly name: string;
+  readonly id: ContainerId;
+  readonly why: string;
+  /** Removed by `RestartAllContainers`: a marker file records it, so that the container does not count as missing. */
+  readonly isForRestartAll?: true;
+}
+
+const createContainer: ActionRecord<CreateContainer> = {
+  describe: ({ name, attempt, why }) => `create container ${name} (attempt ${attempt}): ${why}`,
+  failureKey: ({ name }) => ({ of: "container", name }),
+  actionClass: "start",
+  // A creation does not clear the failures of the start: only a successful start does.
+  failure: () => ({ reason: "CreateContainerError", runtimeText: "details", isKeptBySuccess: true }),
+  uses: ["services", "pullSecrets"],
+  timingStep: ({ name }) => ({ what: "create", container: name }),
+  eventsAtStart({ name, image }, { pod, pulledImages, isAccessVerified }) {
+    const container = pod && containerNamed(pod, name);
+    if (pulledImages.has(image) || container?.imagePullPolicy === "Always") return [];
+    const access = isAccessVerified ? " and can be accessed by the pod" : "";
+    const what = `Container image "${container?.image ?? image}" already present on machine${access}`;
+    return [normal("Pulled", what, name)];
+  },
+  eventsAtSuccess: ({ name }) => [normal("Created", "Container created", name)],
+  eventsAtFailure: ({ name }, { message }) => [warning("Failed", `Error: ${message}`, name)],
+  memoryWhenSucceeded: withPullUse,
+};
+
+const startContainer: ActionRecord<StartContainer> = {
+  describe: ({ name, attempt }) => `start container ${name} (attempt ${attempt})`,
+  failureKey: ({ name }) => ({ of: "container", name }),
+  actionClass: "start",
+  failure: () => ({ reason: "RunContainerError", runtimeText: "details" }),
+  timingStep: ({ name }) => ({ what: "start", container: name }),
+  eventsAtSuccess: ({ name }) => [normal("Started", "Container started", name)],
+  // Users know the container by its name. An id in the message would make each failure a new event.
+  eventsAtFailure: ({ name, id }, { message }) => [warning("Failed", `Error: ${message.replaceAll(id, name)}`, name)],
+  memoryWhenSucceeded: (memory, { name, attempt }) => ({
+    ...memory,
+    startedAttempts: new Map(memory.startedAttempts).set(name, attempt),
+  }),
+};
+
+const removeContainer: ActionRecord<RemoveContainer> = {
+  describe: ({ name, why }) => `remove container ${name}: ${why}`,
+  failureKey: ({ id }) => ({ of: "endOfContainer", id }),
+  actionClass: "end",
+  failure: () => ({ reason: "RemoveContainerError", runtimeText: "rpc error" }),
+};
+
+export const containerActions: ActionRecords<ContainerAction> = { createContainer, startContainer, removeContainer };
+
+/** Records that the container has used the pull of its image. */
+function withPullUse(memory: PodMemory, { image, name }: CreateContainer): PodMemory {
+  const pull = memory.pulls.get(image);
+  if (pull?.state !== "pulled") return memory;
+  const used: Pull = { ...pull, usedBy: new Set([...pull.usedBy, name]) };
+  return { ...memory, pulls: new Map(memory.pulls).set(image, used) };
+}

@@ -1,0 +1,17 @@
+import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
+import type { PodResource } from "../pod/resources.ts";
+
+/**
+ * What the failures of an action are counted for. Actions of one key share one retry back-off; a success clears the
+ * failures of its key.
+ */
+export type FailureKey =
+  | { readonly of: "resource"; readonly resource: PodResource }
+  | { readonly of: "image"; readonly image: string }
+  | { readonly of: "sandbox" }
+  /** Its creation and its start. */
+  | { readonly of: "container"; readonly name: string }
+  | { readonly of: "postStart"; readonly id: ContainerId }
+  | { readonly of: "endOfContainer"; readonly id: ContainerId }
+  | { readonly of: "endOfSandbox"; readonly id: SandboxId }
+  | { readonly of: "endOfResource"; readonly resource: PodResource };

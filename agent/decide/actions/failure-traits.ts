@@ -1,0 +1,21 @@
+/** How a failure of an action is reported; users, controllers and dashboards rely on the reasons. */
+export interface FailureTraits {
+  /** The kubelet's reason. */
+  readonly reason: string;
+  /** Every failure has this reason, also one that has its own. */
+  readonly hasOnlyThisReason?: true;
+  /** Reasons that runtimes write at the start of their message. The CRI has no field for them (KEP-4622). */
+  readonly runtimeReasons?: readonly string[];
+  /**
+   * The kubelet's message, letter for letter, because users search for it: gRPC's text "rpc error: code = …", or the
+   * runtime's alone.
+   */
+  readonly runtimeText: "rpc error" | "details" | "details if UNKNOWN";
+  readonly messagePrefix?: string;
+  /** An error that has its own reason also has its own message. */
+  readonly isPrefixForOtherErrors?: true;
+  /** An image pull has its own back-off. */
+  readonly backoff?: "pull";
+  /** Only another action of the same key clears the failures. */
+  readonly isKeptBySuccess?: true;
+}

@@ -1,0 +1,69 @@
+import { formatGoDuration } from "../../../proto/kubernetes/duration.ts";
+import { containerOfImage, PULL_REASONS } from "../container/image.ts";
+import { normal, type PodEvent, warning } from "../events/pod-event.ts";
+import type { PodMemory, Pull } from "../pod/memory.ts";
+import type { ActionRecord, ActionRecords, SuccessInput } from "./action-record.ts";
+
+/** What the agent does to images. */
+export type ImageAction = PullImage;
+
+interface PullImage {
+  readonly kind: "pullImage";
+  readonly image: string;
+  readonly why: string;
+}
+
+const pullImage: ActionRecord<PullImage> = {
+  describe: ({ image, why }) => `pull image ${image}: ${why}`,
+  failureKey: ({ image }) => ({ of: "image", image }),
+  actionClass: "background",
+  failure: () => ({
+    reason: "ErrImagePull",
+    runtimeReasons: Object.keys(PULL_REASONS),
+    runtimeText: "details if UNKNOWN",
+    backoff: "pull",
+  }),
+  uses: ["pullSecrets"],
+  addsImage: true,
+  timingStep: () => ({ what: "pull" }),
+  eventsAtStart({ image }, { pod }) {
+    const container = containerOfImage(pod, image);
+    return [normal("Pulling", `Pulling image "${container?.image ?? image}"`, container?.name)];
+  },
+  eventsAtSuccess: ({ image }, input) => [pulledEvent(image, input)],
+  eventsAtFailure({ image }, { pod, reason, message }) {
+    const container = containerOfImage(pod, image);
+    return [
+      warning("Failed", `Failed to pull image "${container?.image ?? image}": ${message}`, container?.name),
+      warning("Failed", `Error: ${reason}`, container?.name),
+    ];
+  },
+  memoryWhenStarted: (memory, { image }, since) => withPull(memory, image, { state: "queued", since }),
+  memoryWhenDequeued: (memory, { image }, since) =>
+    // A cancelled pull leaves no record.
+    memory.pulls.get(image)?.state === "queued" ? withPull(memory, image, { state: "pulling", since }) : memory,
+  memoryWhenEnded: (memory, { image }) => ({
+    ...memory,
+    pulls: new Map([...memory.pulls].filter(([pulled]) => pulled !== image)),
+  }),
+  memoryWhenSucceeded: (memory, { image }, { imageRef = image }) =>
+    withPull(memory, image, { state: "pulled", ref: imageRef, usedBy: new Set() }),
+};
+
+export const imageActions: ActionRecords<ImageAction> = { pullImage };
+
+function withPull(memory: PodMemory, image: string, pull: Pull): PodMemory {
+  return { ...memory, pulls: new Map(memory.pulls).set(image, pull) };
+}
+
+function pulledEvent(
+  image: string,
+  { pod, startedAt, dequeuedAt = startedAt, endedAt, imageSizeBytes }: SuccessInput,
+): PodEvent {
+  const container = containerOfImage(pod, image);
+  const pullTime = formatGoDuration(endedAt - dequeuedAt);
+  const totalTime = formatGoDuration(endedAt - startedAt);
+  const size = imageSizeBytes === undefined ? "" : ` Image size: ${imageSizeBytes} bytes.`;
+  const what = `Successfully pulled image "${container?.image ?? image}"`;
+  return normal("Pulled", `${what} in ${pullTime} (${totalTime} including waiting).${size}`, container?.name);
+}

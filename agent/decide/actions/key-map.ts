@@ -1,0 +1,60 @@
+/** A plain object that identifies something: equal fields, equal key. */
+export type Key = object;
+
+/**
+ * An immutable map by key objects. `set` and `delete` return a new map; what changes nothing returns the same one. The
+ * text by which it finds an entry stays inside: select entries by their keys.
+ */
+export interface KeyMap<K extends Key, V> {
+  readonly size: number;
+  get(key: K): V | undefined;
+  has(key: K): boolean;
+  set(key: K, value: V): KeyMap<K, V>;
+  delete(key: K): KeyMap<K, V>;
+  filter(keep: (key: K, value: V) => boolean): KeyMap<K, V>;
+  keys(): readonly K[];
+  values(): readonly V[];
+}
+
+type Entries<K, V> = ReadonlyMap<string, { readonly key: K; readonly value: V }>;
+
+/** A map of these entries; of two with equal keys the last one stays. */
+export function createKeyMap<K extends Key, V>(entries: readonly (readonly [K, V])[] = []): KeyMap<K, V> {
+  return toKeyMap(new Map(entries.map(([key, value]) => [textOf(key), { key, value }])));
+}
+
+function toKeyMap<K extends Key, V>(entries: Entries<K, V>): KeyMap<K, V> {
+  const map: KeyMap<K, V> = {
+    size: entries.size,
+    get: (key) => entries.get(textOf(key))?.value,
+    has: (key) => entries.has(textOf(key)),
+    set: (key, value) => toKeyMap(new Map(entries).set(textOf(key), { key, value })),
+    delete(key) {
+      if (!map.has(key)) return map;
+      const text = textOf(key);
+      return toKeyMap(new Map([...entries].filter(([other]) => other !== text)));
+    },
+    filter(keep) {
+      const kept = [...entries].filter(([, { key, value }]) => keep(key, value));
+      return kept.length === entries.size ? map : toKeyMap(new Map(kept));
+    },
+    keys: () => [...entries.values()].map(({ key }) => key),
+    values: () => [...entries.values()].map(({ value }) => value),
+  };
+  return map;
+}
+
+/** Whether two keys identify the same thing. */
+export function areKeysEqual<K extends Key>(one: K, other: K): boolean {
+  return textOf(one) === textOf(other);
+}
+
+/** The order of a key's fields does not count. */
+function textOf(key: Key): string {
+  const fields = Object.entries(key).filter(([, value]) => value !== undefined);
+  const texts = fields.map(([name, value]) => [
+    name,
+    typeof value === "object" && value !== null ? textOf(value) : value,
+  ]);
+  return JSON.stringify(texts.toSorted(([a], [b]) => (String(a) < String(b) ? -1 : 1)));
+}

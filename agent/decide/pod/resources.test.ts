@@ -1,0 +1,61 @@
+import { expect, test } from "bun:test";
+import type { Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
+import {
+  neededResources,
+  type PodResource,
+  resourcesToMake,
+  resourcesToRemove,
+  withoutResource,
+  withResource,
+} from "./resources.ts";
+
+const podDirs: PodResource = { of: "podDirs" };
+const userIds: PodResource = { of: "userIds" };
+const volume = (name: string): PodResource => ({ of: "volume", name });
+const podOf = (spec: Partial<PodSpec>): Pod => ({ metadata: { name: "web" }, spec: { containers: [], ...spec } });
+const plain = podOf({});
+const full = podOf({ hostUsers: false, volumes: ["one", "two"].map((name) => ({ name, emptyDir: {} })) });
+const all = [podDirs, userIds, volume("one"), volume("two")];
+
+test("a pod needs its directories, its ids if it has its own user namespace, and each of its volumes", () => {
+  expect([plain, full].map(neededResources)).toEqual([[podDirs], all]);
+});
+
+const made: readonly [sentence: string, present: readonly PodResource[], made: readonly PodResource[], now: unknown][] =
+  [
+    ["the directories come first: the others lie in them", [], [], [podDirs]],
+    ["then all others at once", [podDirs], [podDirs], [userIds, volume("one"), volume("two")]],
+    ["what failed is made again, the others are not", [podDirs, userIds], [podDirs, volume("two")], [volume("one")]],
+    ["a new agent makes everything again, except the recorded ids", all, [podDirs], [volume("one"), volume("two")]],
+    ["released ids are allocated again", [podDirs], [podDirs, userIds, volume("one"), volume("two")], [userIds]],
+    ["a directory that is present may be unfinished", all, [], [podDirs]],
+    ["nothing is left to make", all, [podDirs, volume("one"), volume("two")], []],
+  ];
+for (const [sentence, present, ready, now] of made)
+  test(`to make: ${sentence}`, () => {
+    expect(resourcesToMake(full, present, ready)).toEqual(now as PodResource[]);
+  });
+
+const removed: readonly [sentence: string, present: readonly PodResource[], isCompleted: boolean, now: unknown][] = [
+  ["of a completed pod the volumes first", all, true, [volume("one"), volume("two")]],
+  [
+    "a volume that cannot be removed is tried again before the ids",
+    [podDirs, userIds, volume("two")],
+    true,
+    [volume("two")],
+  ],
+  ["then its ids", [podDirs, userIds], true, [userIds]],
+  ["and its directories stay, with its logs", [podDirs], true, []],
+  ["of a removed pod its directories, with everything in them", all, false, [podDirs]],
+  ["nothing is left to remove", [], false, []],
+];
+for (const [sentence, present, isCompleted, now] of removed)
+  test(`to remove: ${sentence}`, () => {
+    expect(resourcesToRemove(present, isCompleted)).toEqual(now as PodResource[]);
+  });
+
+test("what lies in a removed resource is removed with it", () => {
+  expect(withoutResource(all, volume("one"))).toEqual([podDirs, userIds, volume("two")]);
+  expect(withoutResource(all, podDirs)).toEqual([]);
+  expect(withResource(all, volume("two"))).toBe(all);
+});

@@ -1,0 +1,118 @@
+import { expect, test } from "bun:test";
+import { createEventSource } from "../../host/async/event-source.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import { FakeClock, settlePromises } from "../../test/fakes/clock.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import { nodeSettings, observedNode } from "../../test/fakes/observed-node.ts";
+import type { NodeRule } from "../decide/node/node.ts";
+import type { NodeObservation } from "../decide/node/observed-node.ts";
+import type { DesiredPod } from "../decide/pod/desired.ts";
+import { createNodeLoop, type NodeLoopPorts } from "./node-loop.ts";
+
+const web: DesiredPod = {
+  uid: "u" as PodUid,
+  pod: { metadata: { name: "web" }, spec: { containers: [] } },
+  source: { kind: "api" },
+  acceptedAt: 0,
+  revision: 0,
+};
+
+function startLoop(rules: readonly NodeRule[] = []) {
+  const clock = new FakeClock();
+  const log = new FakeLog();
+  const stop = new AbortController();
+  const calls: string[] = [];
+  let observed: NodeObservation = { ...observedNode, signals: undefined };
+  let pods: readonly DesiredPod[] = [];
+  const loop = createNodeLoop({
+    clock,
+    log,
+    settings: nodeSettings,
+    rules,
+    observed: () => observed,
+    onStatusChanged: () => void calls.push("the status has changed"),
+  });
+  const requestTermination = async (uid: PodUid, { reason }: { readonly reason: string }) =>
+    void calls.push(`${clock.elapsedMs} ms end ${uid}: ${reason}`);
+  const changes = createEventSource();
+  const subscribe: NodeLoopPorts["subscribe"] = ({ onPodUpdated }) => changes.subscribe(onPodUpdated);
+  const ended = loop.run({ all: () => pods, subscribe, requestTermination }, stop.signal);
+  return {
+    clock,
+    log,
+    calls,
+    loop,
+    async measure(available: number) {
+      await clock.advance(1);
+      const observations = { "memory.available": { capacity: 8 * 2 ** 30, available } };
+      observed = { ...observedNode, signals: { at: clock.now(), observations } };
+      loop.wake();
+      await settlePromises();
+    },
+    async setPods(...next: readonly DesiredPod[]) {
+      pods = next;
+      changes.emit();
+      await settlePromises();
+    },
+    async end() {
+      stop.abort();
+      await ended;
+      expect(clock.pendingTimers).toBe(0);
+    },
+  };
+}
+
+test("a change of the pressure is decided, logged with its threshold and reported; an equal measurement is not", async () => {
+  const { clock, log, calls, loop, measure, end } = startLoop();
+  await measure(2 ** 30);
+  expect([calls, log.takeLines()]).toEqual([[], []]);
+  await measure(2 ** 20);
+  await measure(2 ** 20);
+  expect(loop.status().pressure).toEqual({ memory: true, disk: false, pid: false });
+  expect(calls.splice(0)).toEqual(["the status has changed"]);
+  expect(log.takeLines()).toEqual([
+    "warn: the node is under pressure: memory.available is 1048576 of 8589934592, its hard threshold 100Mi",
+  ]);
+  await clock.advance(300_000);
+  await measure(2 ** 30);
+  expect([calls, log.takeLines()]).toEqual([["the status has changed"], ["info: node pressure is partly resolved"]]);
+  await end();
+});
+
+test("a rule is decided with each change of the pods and when it is due; its requests go to the desired pods", async () => {
+  const { clock, calls, setPods, end } = startLoop([
+    ({ pods, now }) => {
+      const dueAt = FakeClock.start + 10_000;
+      if (now < dueAt) return { terminationRequests: [], lookAgainAt: dueAt };
+      const requests = pods.map(({ uid }) => ({ uid, reason: "Drained", message: "m", gracePeriodSeconds: 1 }));
+      return { terminationRequests: requests };
+    },
+  ]);
+  await setPods(web);
+  await clock.advance(9_999);
+  expect(calls).toEqual([]);
+  await clock.advance(1);
+  expect(calls.splice(0)).toEqual(["10000 ms end u: Drained"]);
+  await clock.advance(60_000);
+  expect([calls, clock.pendingTimers]).toEqual([[], 0]);
+  await setPods(web, { ...web, uid: "v" as PodUid });
+  expect(calls).toEqual(["70000 ms end u: Drained", "70000 ms end v: Drained"]);
+  await end();
+});
+
+test("a rule that fails is logged and does not end the loop", async () => {
+  let isBroken = true;
+  const { log, calls, setPods, end } = startLoop([
+    ({ pods }) => {
+      if (isBroken) throw new Error("a bug");
+      return {
+        terminationRequests: pods.map(({ uid }) => ({ uid, reason: "R", message: "m", gracePeriodSeconds: 1 })),
+      };
+    },
+  ]);
+  expect(log.takeLines()).toEqual(["error: the decision about the node failed; it is repeated with the next change"]);
+  isBroken = false;
+  await setPods(web);
+  expect(calls).toEqual(["0 ms end u: R"]);
+  await end();
+});

@@ -1,0 +1,97 @@
+import { createAutoResetEvent } from "../../host/async/auto-reset-event.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { Log } from "../../host/log.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import { decideNode, emptyNodeMemory, type NodePressureStatus, type NodeRule } from "../decide/node/node.ts";
+import type { NodeObservation, NodePressure } from "../decide/node/observed-node.ts";
+import type { PressureSettings } from "../decide/node/pressure.ts";
+import type { DesiredPod, TerminationRequest } from "../decide/pod/desired.ts";
+
+export interface NodeLoopOptions {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly settings: PressureSettings;
+  readonly rules: readonly NodeRule[];
+  /** The node as it was observed last. */
+  readonly observed: () => NodeObservation;
+  /** The decided status has changed. */
+  readonly onStatusChanged: () => void;
+}
+
+/** The desired pods, as far as the node's loop needs them. */
+export interface NodeLoopPorts {
+  readonly all: () => readonly DesiredPod[];
+  /** Calls the listener with each pod that is added, changed or removed. */
+  readonly subscribe: (listener: { readonly onPodUpdated: () => void; readonly onPodRemoved: () => void }) => void;
+  /** Never rejects. */
+  readonly requestTermination: (uid: PodUid, request: TerminationRequest) => Promise<void>;
+}
+
+export interface NodeLoop {
+  /** The status as decided last. */
+  status(): NodePressureStatus;
+  /** The node has changed. Several wakes before the next decision become one. */
+  wake(): void;
+  /**
+   * Decides at once, then with each wake, after each change of a pod, and when a rule is due, until the signal aborts.
+   * Never rejects.
+   */
+  run(ports: NodeLoopPorts, signal: AbortSignal): Promise<void>;
+}
+
+/**
+ * The node's own loop: it decides on the latest observation of the node and on all pods. Like the sync loop it never
+ * ends a pod itself: its requests go to the desired pods.
+ */
+export function createNodeLoop({ clock, log, settings, rules, observed, onStatusChanged }: NodeLoopOptions): NodeLoop {
+  const wakeUp = createAutoResetEvent(clock);
+  let memory = emptyNodeMemory;
+
+  /** Returns when to decide again. */
+  function decide({ all, requestTermination }: NodeLoopPorts): number {
+    const { pressure: before } = memory.status;
+    const input = { pods: all(), observed: observed(), memory, settings, rules, now: clock.now() };
+    const { status, terminationRequests, memory: after, lookAgainAt } = decideNode(input);
+    memory = after;
+    if (logPressure(log, before, status)) onStatusChanged();
+    // A request takes effect at once; only its checkpoint is written in the background.
+    for (const { uid, ...request } of terminationRequests) void requestTermination(uid, request);
+    return lookAgainAt;
+  }
+
+  /** A bug in one decision must not end the loop: the next wake tries again. */
+  function decideSafely(ports: NodeLoopPorts): number {
+    try {
+      return decide(ports);
+    } catch (error) {
+      log.error({ err: error }, "the decision about the node failed; it is repeated with the next change");
+      return Number.POSITIVE_INFINITY;
+    }
+  }
+
+  return {
+    status: () => memory.status,
+    wake: wakeUp.set,
+    async run(ports, signal) {
+      ports.subscribe({ onPodUpdated: wakeUp.set, onPodRemoved: wakeUp.set });
+      while (!signal.aborted) await wakeUp.wait(decideSafely(ports), signal);
+    },
+  };
+}
+
+/** Logs a change of the node's pressure; returns whether there is one. */
+function logPressure(log: Log, before: NodePressure, { pressure, thresholdsMet }: NodePressureStatus): boolean {
+  const [was, active] = [namesOf(before), namesOf(pressure)];
+  if (active.join() === was.join()) return false;
+  // The conditions do not say which threshold is met, so the log does.
+  if (active.length > was.length)
+    log.warn({ pressure: active }, `the node is under pressure: ${thresholdsMet.join("; ")}`);
+  else log.info({ pressure: active }, "node pressure is partly resolved");
+  return true;
+}
+
+function namesOf(pressure: NodePressure): readonly string[] {
+  return Object.entries(pressure)
+    .filter(([, isActive]) => isActive)
+    .map(([name]) => name);
+}

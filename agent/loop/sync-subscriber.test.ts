@@ -1,0 +1,33 @@
+import { expect, test } from "bun:test";
+import type { PodUid } from "../../proto/ids.ts";
+import { emptyObservedPod } from "../decide/pod/observed.ts";
+import { createSyncNotifier } from "./sync-subscriber.ts";
+
+const uid = "web-1" as PodUid;
+const observed = emptyObservedPod(uid, "shop", "web");
+
+test("subscribers are called in their order, and those without the method are left out", () => {
+  const calls: string[] = [];
+  const { onPodFinished } = createSyncNotifier([
+    { onPodFinished: () => calls.push("first") },
+    {},
+    { onPodFinished: (gone) => calls.push(`last: ${gone}`) },
+  ]);
+  onPodFinished(uid);
+  expect(calls).toEqual(["first", "last: web-1"]);
+});
+
+test("a sync waits for the subscribers that keep up with an observation asynchronously, and for no others", async () => {
+  const written = Promise.withResolvers<void>();
+  const [done, notWaiting] = [createSyncNotifier([{ onObserved: () => written.promise }]), createSyncNotifier([{}])];
+  expect(notWaiting.onObserved(observed, undefined)).toBeUndefined();
+  let hasKeptUp = false;
+  const keptUp = done.onObserved(observed, undefined)?.then(() => {
+    hasKeptUp = true;
+  });
+  await Promise.resolve();
+  expect(hasKeptUp).toBe(false);
+  written.resolve();
+  await keptUp;
+  expect(hasKeptUp).toBe(true);
+});

@@ -1,0 +1,74 @@
+import { createSemaphore } from "../../host/async/semaphore.ts";
+import { performerOf } from "../act/act.ts";
+import { createPullCoalescer } from "../act/images/pull-coalescer.ts";
+import { createPullQueue } from "../act/images/pull-queue.ts";
+import type { ActInput, ChangedImages } from "../act/performers/performer.ts";
+import { createUserNamespaces } from "../act/user-namespaces.ts";
+import type { Action } from "../decide/pod/action.ts";
+import type { SyncPorts } from "../loop/ports.ts";
+import { STUCK_AFTER_MS } from "../loop/start-limiter.ts";
+import type { ObservedImages } from "../observed/images.ts";
+import type { PodCache } from "../observed/pods/pod-cache.ts";
+import type { AgentOptions } from "./agent.ts";
+import type { ClusterSync } from "./cluster.ts";
+import type { ImageVerifier } from "./image-verifier.ts";
+
+interface ActPortDeps extends Pick<ImageVerifier, "records" | "providers"> {
+  readonly podCache: PodCache;
+  readonly images: ObservedImages;
+  /** Undefined on a standalone node. */
+  readonly cluster: Pick<ClusterSync, "ensureFinalStatusSaved"> | undefined;
+}
+
+/**
+ * Performs actions and marks what each one changed, so that it is read again before the next decision. A failed call
+ * may have changed anything.
+ */
+export function createActPort(
+  options: AgentOptions,
+  { podCache, images, cluster, records, providers }: ActPortDeps,
+): SyncPorts["act"] {
+  const { runtime, clock, disk, mountsBelow, facts, dockerConfigs, idPool } = options;
+  const pulls = createPullCoalescer(createPullQueue({ clock, ...options.pulls }));
+  const userNamespaces = createUserNamespaces(disk.root, idPool);
+  const settings = {
+    runtime,
+    clock,
+    disk,
+    mountsBelow,
+    facts,
+    pulls,
+    loginFiles: dockerConfigs,
+    providers,
+    records,
+    userNamespaces,
+  };
+  const teardowns = createSemaphore({ permits: options.startSlots, stuckAfter: { clock, ms: STUCK_AFTER_MS } });
+  const perform = (input: ActInput, action: Action, signal: AbortSignal) => {
+    const performer = performerOf(action);
+    const work = () => performer.perform(settings, input, action, signal);
+    if (performer.teardown === undefined) return work();
+    return teardowns.run(work, signal, () => performer.teardown === "urgent");
+  };
+  const inspectAgain = (changed: ChangedImages = "none") => {
+    if (changed === "all") images.invalidate();
+    else if (changed !== "none") images.invalidate(changed.image);
+  };
+  return async (uid, desired, observed, action, { signal, onStarted }) => {
+    const performer = performerOf(action);
+    if (performer.needsSavedStatus) await cluster?.ensureFinalStatusSaved(uid);
+    const stopping = performer.stopping?.(action);
+    podCache.beginMutation(uid, stopping);
+    try {
+      const output = await perform({ uid, desired, observed, onStarted }, action, signal);
+      const effect = performer.effect(action, output, { pod: desired?.pod, now: clock.now() });
+      podCache.endMutation(uid, effect, stopping);
+      inspectAgain(performer.changedImages?.(action, true));
+      return output;
+    } catch (error) {
+      podCache.endMutation(uid, { kind: "everything" }, stopping);
+      inspectAgain(performer.changedImages?.(action, false));
+      throw error;
+    }
+  };
+}

@@ -1,0 +1,142 @@
+import { createEventSource } from "../../host/async/event-source.ts";
+import type { Clock } from "../../host/clock.ts";
+import { createExec } from "../../host/exec.ts";
+import type { Files } from "../../host/fs/files.ts";
+import type { Log } from "../../host/log.ts";
+import type { ClusterEndpointSource } from "../../kube/auth/cluster-endpoint.ts";
+import { readInCluster } from "../../kube/auth/in-cluster.ts";
+import { readKubeconfig } from "../../kube/auth/kubeconfig.ts";
+import { createKubeClient } from "../../kube/client.ts";
+import { KubeError } from "../../kube/error.ts";
+import { createKubeConnection } from "../../kube/transport/connection.ts";
+import type { Node } from "../../proto/kubernetes/gen/types.ts";
+import { kubeletVersion, kubernetesVersion } from "../../proto/kubernetes/version.ts";
+import type { ClusterConfigSource, Config } from "../config/config.ts";
+import { type NodeEvent, nodeReference } from "../decide/node/node-report.ts";
+import { recordOf } from "../decide/pod/action.ts";
+import type { ActionFinished } from "../decide/pod/action-call.ts";
+import { StartError } from "../preflight/start-error.ts";
+import { createEventRecorder } from "../report/events/recorder.ts";
+import type { ClusterStatus } from "../serve/local/agent-status.ts";
+import { type ClusterAccess, type ClusterSync, createClusterAccess, type NodeObjectReader } from "./cluster.ts";
+import { clusterStatus, withWatchHealth } from "./cluster-status.ts";
+import type { LocalNode } from "./local-node.ts";
+import { createNodeSync, nodeSettingsOf } from "./node-sync.ts";
+
+export interface ClusterNodeOptions {
+  readonly config: Config;
+  /** Where the cluster's endpoint and credentials are configured. */
+  readonly clusterLocation: ClusterConfigSource;
+  readonly machine: Files;
+  readonly node: LocalNode;
+  readonly addresses: () => readonly string[];
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Returns a number in [0, 1), for jitter. */
+  readonly random: () => number;
+  /** Something that affects every pod has changed: its network or its addresses. */
+  readonly wakeAllPods: () => void;
+}
+
+/** This machine as a node of a cluster: its connection, its Node object and its lease. */
+export interface ClusterNode {
+  /** What the agent uses of the cluster. */
+  readonly access: ClusterAccess;
+  /** Keeps the Node object and its lease up to date until the signal aborts; never rejects. */
+  run(signal: AbortSignal): Promise<void>;
+  /** Records an event of the node. */
+  recordEvent(event: Omit<NodeEvent, "object">): void;
+  /** The node's addresses may have changed. */
+  invalidateAddresses(): void;
+  /** The node's addresses for pods (`status.hostIPs`), the primary first. */
+  hostIPs(): readonly string[];
+  /** The cluster's part of `berth status`. */
+  state(): ClusterStatus;
+  close(): void;
+}
+
+/**
+ * Creates the adapters and components that only a node of a cluster needs; a standalone node never loads this file.
+ * Throws `StartError` if the kubeconfig or the in-cluster configuration cannot be used. Sends nothing before `run`.
+ */
+export async function createClusterNode(options: ClusterNodeOptions): Promise<ClusterNode> {
+  const { config, node, clock, log, random } = options;
+  const cluster = await readCluster(options);
+  const { nodeName } = config;
+  const rateLimits = { main: config.kubeAPI, events: config.events };
+  const requestOptions = { cluster, nodeName, userAgent: userAgent(), rateLimits };
+  const connection = createKubeConnection({ ...requestOptions, clock, log, random });
+  const kube = createKubeClient({ connection, clock, log, random });
+  const watchedClient = withWatchHealth(kube, clock);
+  const recorder = createEventRecorder({ kube: watchedClient.kube, nodeName, clock, log });
+  const nodeChanges = createEventSource<[node: Node | undefined]>();
+  const nodeSync = createNodeSync({
+    kube,
+    node,
+    clock,
+    log,
+    random,
+    settings: nodeSettingsOf(config, kubeletVersion, undefined),
+    mayRegister: config.node.registerNode,
+    addresses: options.addresses,
+    record: ({ object, ...event }) => recorder.record(object, event),
+    onNodeChanged(changed) {
+      if (changed !== "unknown") nodeChanges.emit(changed);
+    },
+    onNetworkChanged: options.wakeAllPods,
+    onHostIPsChanged: options.wakeAllPods,
+  });
+  const nodeObject: NodeObjectReader = { latest: nodeSync.node, refresh: nodeSync.refresh };
+  const { networkProblem } = nodeSync;
+  const deps = { kube: watchedClient.kube, recorder, nodeObject, networkProblem };
+  const access = createClusterAccess({ ...deps, nodeName, clock, log, random });
+
+  return {
+    access: {
+      ...access,
+      createSync(podDeps) {
+        const sync = access.createSync(podDeps);
+        nodeChanges.subscribe(sync.onNodeChanged);
+        const onActionFinished: ClusterSync["onActionFinished"] = (finished) => {
+          if (hasAddedImage(finished)) node.invalidateImages();
+          sync.onActionFinished(finished);
+        };
+        return { ...sync, onActionFinished };
+      },
+    },
+    run: nodeSync.run,
+    recordEvent: (event) => recorder.record(nodeReference(config), event),
+    invalidateAddresses: nodeSync.invalidateAddresses,
+    hostIPs: nodeSync.hostIPs,
+    state() {
+      const [server, watch] = [cluster.server(), watchedClient.watch()];
+      return clusterStatus({ server, connection: connection.state(), node: nodeSync.state(), watch });
+    },
+    close: connection.close,
+  };
+}
+
+async function readCluster({
+  clusterLocation,
+  machine,
+  clock,
+  log,
+}: ClusterNodeOptions): Promise<ClusterEndpointSource> {
+  const readerOptions = { files: machine, environment: process.env, clock, log };
+  try {
+    if (clusterLocation.kind === "in-cluster") return readInCluster(readerOptions);
+    return await readKubeconfig({ ...readerOptions, path: clusterLocation.path, exec: createExec() });
+  } catch (error) {
+    if (!(error instanceof KubeError)) throw error;
+    throw new StartError(error.message, { cause: error });
+  }
+}
+
+function hasAddedImage({ action, result }: ActionFinished): boolean {
+  return recordOf(action).addsImage === true && typeof result !== "string" && result.ok;
+}
+
+/** In the kubelet's format: program/version (platform). */
+function userAgent(): string {
+  return `berth/${kubernetesVersion} (linux/${process.arch === "x64" ? "amd64" : process.arch})`;
+}

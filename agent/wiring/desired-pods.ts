@@ -1,0 +1,55 @@
+import { createEventSource } from "../../host/async/event-source.ts";
+import type { SourceKind } from "../decide/pod/desired.ts";
+import type { AdmissionDeps } from "../desired/admission-queue.ts";
+import { createPodCheckpoints } from "../desired/pod-checkpoints.ts";
+import { createDesiredPods } from "../desired/pods.ts";
+import type { LoopRequests } from "../loop/loop-requests.ts";
+import type { PodCache } from "../observed/pods/pod-cache.ts";
+import type { NodeSummary } from "../report/local/node-summary.ts";
+import type { AgentOptions } from "./agent.ts";
+import type { DuplicateNameSource } from "./cluster.ts";
+
+interface DesiredPodsDeps {
+  readonly loopRequests: LoopRequests;
+  readonly podCache: PodCache;
+  readonly nodeSummary: NodeSummary;
+}
+
+/** The pods of all sources, and the events of the sources that other components need. */
+export function createDesired(options: AgentOptions, { loopRequests, podCache, nodeSummary }: DesiredPodsDeps) {
+  const { clock, log, disk, hasUnavailableSource } = options;
+  const sourcesReady = createEventSource();
+  const duplicateNames: DuplicateNameSource = createEventSource();
+  const desired = createDesiredPods({
+    checkpoints: createPodCheckpoints(disk.root, log),
+    clock,
+    log,
+    sourceKinds: sourceKindsOf(options),
+    hasUnavailableSource,
+    admission: toAdmissionDeps(options, podCache),
+    wake: loopRequests.wake,
+    interrupt: loopRequests.cancelOutdated,
+    onManifestErrors: nodeSummary.setRejected,
+    onDuplicateNames: duplicateNames.emit,
+    onAllSourcesReady: sourcesReady.emit,
+  });
+  return { desired, sourcesReady, duplicateNames };
+}
+
+/** What the admission of pods needs to know about the node. */
+function toAdmissionDeps(
+  { admissionNode, cluster, settings, runtimeStatus }: AgentOptions,
+  { isOnNode }: PodCache,
+): AdmissionDeps {
+  return {
+    node: () => admissionNode(cluster?.nodeObject.latest()),
+    refreshNode: async () => (await cluster?.nodeObject.refresh()) ?? true,
+    isOnNode,
+    supportsSupplementalGroupsPolicy: () => runtimeStatus.features()?.supplementalGroupsPolicy,
+    allowedUnsafeSysctls: settings().allowedUnsafeSysctls,
+  };
+}
+
+function sourceKindsOf({ sources, cluster }: AgentOptions): readonly SourceKind[] {
+  return [...sources.map(({ kind }) => kind), ...(cluster === undefined ? [] : (["api"] as const))];
+}

@@ -1,0 +1,51 @@
+import type { PodUid } from "../../proto/ids.ts";
+import type { SyncPorts } from "../loop/ports.ts";
+import { createObservedImages, type ObservedImages } from "../observed/images.ts";
+import { createPodCache, type PodCache } from "../observed/pods/pod-cache.ts";
+import { createPodDirs } from "../observed/pods/pod-dirs.ts";
+import { createTerminationMessages } from "../observed/pods/termination-message.ts";
+import type { Prober } from "../observed/probes/prober.ts";
+import type { PodReports } from "../report/local/pod-reports.ts";
+import type { AgentOptions } from "./agent.ts";
+import type { ImageVerifier } from "./image-verifier.ts";
+import { createPodProber } from "./probes.ts";
+
+/** What the container runtime and the files show of each pod. */
+export function createPodObservation({ runtime, clock, log, disk }: AgentOptions, wake: (uid: PodUid) => void) {
+  const images = createObservedImages({ runtime, clock });
+  const podDirs = createPodDirs(disk.root, disk.logs);
+  const terminationMessages = createTerminationMessages(disk.root, disk.logs);
+  return { images, podCache: createPodCache({ runtime, images, podDirs, terminationMessages, clock, log, wake }) };
+}
+
+/** The prober of the agent's pods. */
+export function createProbes(
+  options: AgentOptions,
+  wake: (uid: PodUid) => void,
+  onFailed: PodReports["onProbeFailed"],
+) {
+  const { runtime, clock, log, random, settings } = options;
+  return createPodProber({ runtime, clock, log, wake, hostIPs: () => settings().hostIPs, random }, onFailed);
+}
+
+interface ObservationDeps {
+  readonly podCache: PodCache;
+  readonly imageVerifier: ImageVerifier;
+  readonly probes: Prober;
+}
+
+/** Reads a pod, which images it may use, and the health of its containers. Changes nothing. */
+export function createObservePort({ podCache, imageVerifier, probes }: ObservationDeps): SyncPorts["observe"] {
+  return async (uid, desired) => {
+    const observed = await podCache.observe(uid, desired);
+    return probes.withHealth(await imageVerifier.withVerification(observed, desired), desired);
+  };
+}
+
+/** Returns the function that reads an image's size; undefined if it is unknown. */
+export function imageSizeReader(images: ObservedImages): (image: string) => Promise<number | undefined> {
+  return async (image) => {
+    const presence = await images.presence(image);
+    return presence.present === true ? presence.sizeBytes : undefined;
+  };
+}

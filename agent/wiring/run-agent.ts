@@ -1,0 +1,56 @@
+import type { LogSymlinks } from "../act/logs/log-symlinks.ts";
+import type { DesiredPods } from "../desired/pods.ts";
+import type { IdleTimer } from "../loop/idle-timer.ts";
+import type { Loop } from "../loop/loop.ts";
+import type { ObservedImages } from "../observed/images.ts";
+import type { PodCache } from "../observed/pods/pod-cache.ts";
+import { watchRuntime } from "../observed/pods/runtime-relist.ts";
+import type { Prober } from "../observed/probes/prober.ts";
+import type { NodeSummary } from "../report/local/node-summary.ts";
+import type { Agent, AgentOptions } from "./agent.ts";
+import type { ClusterSync } from "./cluster.ts";
+import type { ImageVerifier } from "./image-verifier.ts";
+
+interface RunDeps {
+  readonly desired: DesiredPods;
+  readonly probes: Prober;
+  readonly links: LogSymlinks;
+  readonly imageVerifier: ImageVerifier;
+  readonly cluster: ClusterSync | undefined;
+  readonly idleTimer: IdleTimer;
+  readonly loop: Loop;
+  readonly images: ObservedImages;
+  readonly podsInRuntime: PodCache;
+  readonly nodeSummary: NodeSummary;
+  readonly wakeAll: () => void;
+}
+
+/** Returns the function that runs all components of an agent until its signal aborts. */
+export function createRun({ runtime, clock, log, sources }: AgentOptions, components: RunDeps): Agent["run"] {
+  const { desired, probes, links, imageVerifier, cluster, idleTimer, loop, images, podsInRuntime } = components;
+
+  /** Compares the symlinks and records on the node with what the runtime has. */
+  async function audit(): Promise<void> {
+    // In the background: no pod depends on the records.
+    void imageVerifier.records?.audit();
+    await links.audit();
+  }
+
+  function onListed(): void {
+    components.nodeSummary.onRuntimeReady();
+    desired.admitPending();
+    components.wakeAll();
+  }
+
+  return async (signal) => {
+    await desired.restore();
+    idleTimer.touch();
+    await Promise.all([
+      watchRuntime({ runtime, pods: podsInRuntime, images, clock, log, onListed, audit }, signal),
+      ...sources.map(({ follow }) => follow(desired, signal)),
+      cluster?.run(signal),
+    ]);
+    idleTimer.stop();
+    await Promise.all([loop.stop(), probes.stop()]);
+  };
+}

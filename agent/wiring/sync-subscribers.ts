@@ -1,0 +1,86 @@
+import type { Log } from "../../host/log.ts";
+import type { LogSymlinks } from "../act/logs/log-symlinks.ts";
+import { fullNameOf } from "../decide/pod/desired.ts";
+import { isUnobservedStatus } from "../decide/status/status.ts";
+import type { DesiredPods } from "../desired/pods.ts";
+import type { IdleTimer } from "../loop/idle-timer.ts";
+import type { SyncSubscriber } from "../loop/sync-subscriber.ts";
+import type { PodCache } from "../observed/pods/pod-cache.ts";
+import type { Prober } from "../observed/probes/prober.ts";
+import type { PodReports } from "../report/local/pod-reports.ts";
+import type { ClusterSync } from "./cluster.ts";
+import type { ImageVerifier } from "./image-verifier.ts";
+import { createSyncErrorLog } from "./sync-error-log.ts";
+
+export interface SyncSubscribersOptions {
+  readonly desired: DesiredPods;
+  readonly podCache: PodCache;
+  readonly probes: Prober;
+  readonly links: LogSymlinks;
+  readonly imageVerifier: Pick<ImageVerifier, "recordCredentials">;
+  readonly podReports: PodReports;
+  /** Undefined on a standalone node. */
+  readonly cluster: ClusterSync | undefined;
+  readonly idleTimer: IdleTimer;
+  readonly log: Log;
+}
+
+/** The components that follow the syncs of pods, in the order in which each step reaches them. */
+export function createSyncSubscribers(options: SyncSubscribersOptions): readonly SyncSubscriber[] {
+  const { desired, podCache, probes, links, imageVerifier, podReports, cluster, idleTimer } = options;
+  return [
+    { onActionFinished: idleTimer.touch },
+    syncErrorSubscriber(options),
+    // A status that ends the pod frees its resources before it is reported.
+    { onStatusDecided: (decided) => desired.onStatusDecided(decided.desired, decided.status) },
+    probeSubscriber(probes),
+    // A link that a death of the agent has prevented is made after the next agent's first observation.
+    { onObserved: links.sync },
+    { onObserved: imageVerifier.recordCredentials },
+    { onPodFinished: podCache.forget },
+    {
+      onStatusDecided: ({ uid, status, stage, ...decided }) =>
+        podReports.report(uid, decided.desired, status, stage, decided.blockedReason),
+      onActionStarted: podReports.onActionStarted,
+      onActionFinished: podReports.onActionFinished,
+      onPodFinished: podReports.onPodRemoved,
+    },
+    ...(cluster === undefined ? [] : [clusterSubscriber(cluster)]),
+    // Last: the pod, which the others may still read, is gone then.
+    { onPodFinished: (uid) => void desired.onPodFinished(uid) },
+  ];
+}
+
+function syncErrorSubscriber({ desired, cluster, log }: SyncSubscribersOptions): SyncSubscriber {
+  const syncErrors = createSyncErrorLog(log, (uid, event) => {
+    const desiredPod = desired.get(uid);
+    if (desiredPod !== undefined && desiredPod !== "unknown")
+      cluster?.recordEvent(uid, fullNameOf(desiredPod.pod), event);
+  });
+  return {
+    onStatusDecided({ uid, status }) {
+      if (!isUnobservedStatus(status)) syncErrors.clear(uid);
+    },
+    onSyncFailed: syncErrors.report,
+    onPodFinished: syncErrors.clear,
+  };
+}
+
+function probeSubscriber(probes: Prober): SyncSubscriber {
+  return {
+    onObserved: (observed, desired) => void probes.onObserved(observed, desired),
+    onStatusDecided({ uid, stage }) {
+      if (stage !== "syncing") probes.stopRestartProbes(uid);
+    },
+    onPodFinished: probes.forget,
+  };
+}
+
+function clusterSubscriber(cluster: ClusterSync): SyncSubscriber {
+  return {
+    onStatusDecided: ({ status, stage, ...decided }) => cluster.report(decided.desired, status, stage),
+    onActionStarted: cluster.onActionStarted,
+    onActionFinished: cluster.onActionFinished,
+    onPodFinished: cluster.onPodFinished,
+  };
+}

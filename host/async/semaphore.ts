@@ -1,0 +1,60 @@
+import type { Clock } from "../clock.ts";
+import { createWaitingLine } from "./waiting-line.ts";
+
+export interface SemaphoreOptions {
+  /** How many may hold a permit at once; undefined is no limit. */
+  readonly permits: number | undefined;
+  /** After so many urgent callers in a row the one that has waited longest goes first; never if not given. */
+  readonly maxUrgentInARow?: number;
+  /** A permit that is held for longer passes to the next caller, whose predecessor goes on without one; never if not given. */
+  readonly stuckAfter?: { readonly clock: Clock; readonly ms: number };
+}
+
+export interface Semaphore {
+  /**
+   * Resolves with the function that releases the permit (a second call does nothing). Rejects with the signal's reason when that aborts first.
+   * Whether a caller `isUrgent` is asked when a permit becomes free.
+   */
+  acquire(signal: AbortSignal, isUrgent?: () => boolean): Promise<() => void>;
+  /** Acquires a permit, runs `work`, releases the permit. Settles as `work` does, or rejects as `acquire` does. */
+  run<T>(work: () => Promise<T>, signal: AbortSignal, isUrgent?: () => boolean): Promise<T>;
+}
+
+const never = () => false;
+
+/** No timer runs while no permit is held. */
+export function createSemaphore({ permits, maxUrgentInARow, stuckAfter }: SemaphoreOptions): Semaphore {
+  const line = createWaitingLine(maxUrgentInARow);
+  let free = permits ?? Number.POSITIVE_INFINITY;
+
+  function hold(): () => void {
+    let isHeld = true;
+    let cancel = () => {};
+    const release = () => {
+      cancel();
+      if (isHeld && !line.admitNext()) free += 1;
+      isHeld = false;
+    };
+    if (stuckAfter !== undefined) cancel = stuckAfter.clock.wakeAt(stuckAfter.clock.now() + stuckAfter.ms, release);
+    return release;
+  }
+
+  async function acquire(signal: AbortSignal, isUrgent = never): Promise<() => void> {
+    signal.throwIfAborted();
+    if (free > 0) free -= 1;
+    else await line.wait(signal, isUrgent);
+    return hold();
+  }
+
+  return {
+    acquire,
+    async run(work, signal, isUrgent) {
+      const release = await acquire(signal, isUrgent);
+      try {
+        return await work();
+      } finally {
+        release();
+      }
+    },
+  };
+}

@@ -1,0 +1,129 @@
+import { join, relative } from "node:path";
+import type { FakeRuntime } from "../../fakes/runtime.ts";
+import type { AgentHarness } from "../harness.ts";
+import { duplicateInstances } from "./duplicate-instances.ts";
+
+/** What a repeated scenario needs of its harness. */
+export interface ScenarioHarness extends Pick<AgentHarness, "course" | "diedAfter" | "mutatingCalls"> {
+  readonly runtime: Pick<FakeRuntime, "timeline">;
+}
+
+/** A scenario that is repeated for every call after which the agent may die, and has to end the same each time. */
+export interface RepeatedScenario<Harness extends ScenarioHarness = AgentHarness> {
+  readonly name: string;
+  /** Creates a node whose agent dies after this mutating call; it never dies if left out. */
+  readonly create: (dieAfterCall?: number) => Promise<Harness>;
+  /** Starts the agent, and runs until the node is idle. */
+  readonly run: (harness: Harness) => Promise<void>;
+  /** The lines of the end state. */
+  readonly endOf: (harness: Harness) => Promise<readonly string[]>;
+  /** Every how many calls the agent dies; 1 if left out. */
+  readonly stride?: number;
+  /** Selects the first of these calls; call 0 if left out. */
+  readonly seed?: number;
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** The whole end state: the node, and the pods in the API. */
+export async function endStateOf(harness: AgentHarness): Promise<readonly string[]> {
+  return [...harness.nodeSnapshot(), ...(await harness.apiPods()).map((line) => `shown ${line}`)];
+}
+
+/**
+ * Runs a scenario without a death, and then once for each death. Throws if an end differs, or if two instances of a
+ * sandbox or container were live at once. Returns the end.
+ */
+export async function dieAnywhere<Harness extends ScenarioHarness>(
+  scenario: RepeatedScenario<Harness>,
+  env: Environment,
+): Promise<readonly string[]> {
+  const undisturbed = await scenario.create();
+  await scenario.run(undisturbed);
+  const end = await scenario.endOf(undisturbed);
+  for (const dieAfterCall of selectDeaths(scenario, undisturbed.mutatingCalls, env)) {
+    const harness = await scenario.create(dieAfterCall);
+    const [failure, cause] = await runWithDeath(scenario, harness, end);
+    if (failure.length > 0)
+      throw new Error(describeDeath({ name: scenario.name, dieAfterCall, failure, harness, undisturbed }), { cause });
+  }
+  return end;
+}
+
+/** The calls after which the agent dies. DIE_AT=n selects one, DIE_EVERY=n every n-th of the scenario's own. */
+export function selectDeaths(
+  { name, stride = 1, seed = 0 }: Pick<RepeatedScenario, "name" | "stride" | "seed">,
+  mutatingCalls: number,
+  env: Environment,
+): readonly number[] {
+  const { DIE_AT: dieAt, DIE_EVERY: dieEvery = "1" } = env;
+  if (dieAt !== undefined) {
+    const call = Number(dieAt);
+    if (!/^\d+$/.test(dieAt)) throw new Error(`DIE_AT=${dieAt} is not the number of a call`);
+    if (call < mutatingCalls) return [call];
+    console.log(`no death: "${name}" has no call ${call}, its last one is ${mutatingCalls - 1}`);
+    return [];
+  }
+  const every = stride * Number(dieEvery);
+  const calls = Array.from({ length: mutatingCalls }, (_, call) => call);
+  return calls.filter((call) => call % every === seed % every);
+}
+
+/** What is wrong with a run with a death: nothing, or lines, with the error if the scenario itself failed. */
+async function runWithDeath<Harness extends ScenarioHarness>(
+  { run, endOf }: RepeatedScenario<Harness>,
+  harness: Harness,
+  end: readonly string[],
+): Promise<readonly [failure: readonly string[], cause?: unknown]> {
+  try {
+    await run(harness);
+    if (harness.diedAfter === undefined) return [["The agent did not die: it made fewer calls than without a death."]];
+    const difference = endDifference(end, await endOf(harness));
+    const title = "The end states differ (- without the death, + with it):";
+    const duplicates = duplicateInstances(harness.runtime.timeline);
+    return [[...(difference.length > 0 ? [title, ...difference] : []), ...duplicates]];
+  } catch (error) {
+    return [[`The scenario fails: ${error instanceof Error ? error.message : error}`], error];
+  }
+}
+
+const MAX_DIFFERENT_LINES = 20;
+
+/** The lines that only one of two end states has, sorted. */
+function endDifference(expected: readonly string[], found: readonly string[]): readonly string[] {
+  const count = (lines: readonly string[], line: string) => lines.filter((each) => each === line).length;
+  const lines = [...new Set([...expected, ...found])].toSorted().flatMap((line) => {
+    const surplus = count(found, line) - count(expected, line);
+    return Array.from({ length: Math.abs(surplus) }, () => `${surplus > 0 ? "+" : "-"} ${line}`);
+  });
+  const shown = lines.slice(0, MAX_DIFFERENT_LINES);
+  return lines.length > shown.length ? [...shown, `… and ${lines.length - shown.length} more lines`] : shown;
+}
+
+interface DeathInput {
+  readonly name: string;
+  readonly dieAfterCall: number;
+  readonly failure: readonly string[];
+  readonly harness: ScenarioHarness;
+  readonly undisturbed: ScenarioHarness;
+}
+
+function describeDeath({ name, dieAfterCall, failure, harness, undisturbed }: DeathInput): string {
+  const file = `./${relative(join(import.meta.dirname, "..", "..", ".."), Bun.main)}`;
+  // Any character matches itself, also those that the shell or a regular expression would interpret.
+  const pattern = name.replaceAll(/[^\w ,:;-]/g, ".");
+  const indented = ({ course }: ScenarioHarness) =>
+    course.map((line) => (line.startsWith("--> ") ? line : `    ${line}`)).join("\n");
+  return [
+    `"${name}" ends differently if the agent dies after call ${dieAfterCall}, ${harness.diedAfter ?? "which it did not make"}.`,
+    `To repeat it: DIE_AT=${dieAfterCall} npx bun test ${file} -t "${pattern}"`,
+    "",
+    ...failure,
+    "",
+    "Without the death:",
+    indented(undisturbed),
+    "",
+    "With the death:",
+    indented(harness),
+  ].join("\n");
+}

@@ -1,0 +1,23 @@
+import { join } from "node:path/posix";
+import type { NodeDirs } from "../../../agent/act/volumes/pod-volumes.ts";
+import type { Files } from "../../../host/fs/files.ts";
+import { filesVerbs } from "../../../host/fs/files-verbs.ts";
+import type { FakeDisk } from "../../fakes/files.ts";
+import type { Lifetime } from "./deaths.ts";
+
+interface DiskSeam {
+  readonly disk: NodeDirs;
+  readonly mountsBelow: (path: string) => Promise<readonly string[]>;
+}
+
+/** The file systems of one agent; nothing is mounted below them. */
+export function diskSeam(disk: FakeDisk, lifetime: Lifetime): DiskSeam {
+  const filesBelow = (root: string): Files => {
+    const subjectOf = (_: string, [path]: readonly unknown[]) => join(root, String(path));
+    return lifetime.wrap({ name: "disk", adapter: disk.at(root), verbs: filesVerbs, subjectOf });
+  };
+  return {
+    disk: { root: filesBelow("/root"), logs: filesBelow("/logs"), machine: filesBelow("/") },
+    mountsBelow: async () => [],
+  };
+}

@@ -1,0 +1,49 @@
+import type { PodReport } from "../../../agent/report/local/pod-reports.ts";
+import { type ContainerState, PodSandboxState } from "../../../proto/cri/gen/api.ts";
+import type { FakeDisk } from "../../fakes/files.ts";
+import type { FakeRuntime } from "../../fakes/runtime.ts";
+import { summarizeReport } from "./log-lines.ts";
+
+interface SnapshotInput {
+  readonly runtime: FakeRuntime;
+  readonly disk: FakeDisk;
+  readonly reports: readonly PodReport[];
+}
+
+/** The state of a node, sorted: sandboxes, containers, files and reports, without ids and times. */
+export function nodeSnapshot({ runtime, disk, reports }: SnapshotInput): readonly string[] {
+  return [
+    ...sandboxLines(runtime),
+    ...containerLines(runtime),
+    ...fileLines(disk),
+    ...reports.map((report) => `pod ${summarizeReport(report)}`),
+  ].toSorted();
+}
+
+function sandboxLines({ sandboxes }: FakeRuntime): readonly string[] {
+  return [...sandboxes.values()].map(
+    ({ config, state }) =>
+      `sandbox ${config.metadata?.name} #${config.metadata?.attempt} ${state === PodSandboxState.SANDBOX_READY ? "ready" : "not ready"}`,
+  );
+}
+
+function containerLines({ containers }: FakeRuntime): readonly string[] {
+  return [...containers.values()].map(
+    ({ config, sandbox, state, exitCode }) =>
+      `container ${sandbox.config.metadata?.name}/${config.metadata?.name} #${config.metadata?.attempt} ${stateNames[state] ?? state}${stateNames[state] === "exited" ? ` ${exitCode}` : ""}`,
+  );
+}
+
+const stateNames: Readonly<Record<ContainerState, string>> = { 0: "created", 1: "running", 2: "exited", 3: "unknown" };
+
+function fileLines(disk: FakeDisk): readonly string[] {
+  const ofPods = /^\/root\/pods\/[^/]+$|^\/logs\/[^/]+$|\.log$|\/berth\/pods\/.*\.json$/;
+  return disk
+    .paths()
+    .filter((path) => ofPods.test(path))
+    .map((path) =>
+      path
+        .replaceAll(/[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "UID")
+        .replace(/-container-\d+\.log$/, "-ID.log"),
+    );
+}

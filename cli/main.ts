@@ -8,6 +8,7 @@ const usage = `Berth is a Kubernetes node agent.
   berth run [flags]     run the agent; takes the kubelet's flags (berth run --help shows them)
   berth pods            show the pods of the running agent (-n, -o json, --watch, --root-dir)
   berth status          show the state of the running agent: node, runtime, cluster, pods (-o json, --root-dir)
+  berth doctor          show what this machine is, and what keeps an agent from running on it (-o json)
   berth version         show the release (-o json)
 
 Started under the name kubelet, it takes the kubelet's flags directly.
@@ -27,6 +28,11 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       return await (await import("./pods.ts")).pods(rest);
     case "status":
       return await (await import("./status.ts")).status(rest);
+    case "doctor":
+      // With Bun's four threads a hanging disk would delay the reads of other disks.
+      reexecute();
+      // A read that hangs must not keep the process alive.
+      return process.exit(await (await import("./doctor.ts")).doctor(rest));
     case "version":
     case "--version":
       if (rest.length > 0) return (await import("./print-version.ts")).printVersion(rest);
@@ -40,7 +46,7 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       return 0;
     default:
       process.stderr.write(
-        `berth: unknown command ${JSON.stringify(command)}; the commands are run, pods, status and version\n`,
+        `berth: unknown command ${JSON.stringify(command)}; the commands are run, pods, status, doctor and version\n`,
       );
       return 2;
   }

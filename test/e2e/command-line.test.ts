@@ -57,14 +57,14 @@ describe("berth", () => {
   test("without a command lists its commands", async () => {
     const { stdout, exitCode } = await run(builtBinary);
     expect(exitCode).toBe(0);
-    for (const command of ["berth run", "berth pods", "berth status", "berth version"])
+    for (const command of ["berth run", "berth pods", "berth status", "berth doctor", "berth version"])
       expect(stdout).toContain(command);
   });
 
   test("refuses an unknown command and names the existing ones", async () => {
     const { stderr, exitCode } = await run(builtBinary, "fly");
     expect([stderr, exitCode]).toEqual([
-      'berth: unknown command "fly"; the commands are run, pods, status and version',
+      'berth: unknown command "fly"; the commands are run, pods, status, doctor and version',
       2,
     ]);
   });

@@ -1,0 +1,545 @@
+import { describe, expect, test } from "bun:test";
+import { loadConfig } from "../../agent/config/load.ts";
+import { checkCgroups } from "../../agent/preflight/cgroup-version.ts";
+import { FakeLog } from "../../test/fakes/log.ts";
+import { type Check, type CheckedSettings, checks, type Finding } from "./finding.ts";
+import { findingsOf } from "./findings.ts";
+import type { Facts, MachineFacts } from "./machine-facts.ts";
+import type { RuntimeFacts } from "./runtime-facts.ts";
+
+const gibibyte = 2 ** 30;
+const now = Date.parse("2026-11-22T12:00:00Z");
+const space = { totalBytes: 32 * gibibyte, freeBytes: 20 * gibibyte, totalInodes: 2_000_000, freeInodes: 1_900_000 };
+
+const containerd: RuntimeFacts = {
+  name: "containerd",
+  version: "2.1.4",
+  conditions: [
+    { type: "RuntimeReady", status: true, reason: "", message: "" },
+    { type: "NetworkReady", status: true, reason: "", message: "" },
+  ],
+  cgroupDriver: "systemd",
+  cni: { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] },
+  imageFolder: "/var/lib/containerd",
+};
+
+/** A Raspberry Pi on which everything is as it should be. */
+const good: Facts = {
+  inventory: { board: "Raspberry Pi 4 Model B", temperatureCelsius: 48, disks: [] },
+  machine: {
+    cpuCount: 4,
+    memoryBytes: 4 * gibibyte,
+    swapBytes: 0,
+    hugePages: [],
+    machineID: "",
+    systemUUID: "",
+    bootID: "",
+    kernelVersion: "6.12.25",
+    osImage: "Debian GNU/Linux 12 (bookworm)",
+    architecture: "arm64",
+    hasCgroupV2: true,
+    limitsSwap: true,
+    hasAppArmor: false,
+  },
+  isRoot: true,
+  nowMs: now,
+  isClockSynchronized: true,
+  cgroupControllers: ["cpuset", "cpu", "io", "memory", "pids"],
+  memory: { capacity: 4 * gibibyte, available: 3 * gibibyte },
+  swapDevices: [],
+  fileSystemTypes: ["ext4", "overlay"],
+  sysctls: {
+    "vm.overcommit_memory": 1,
+    "vm.panic_on_oom": 0,
+    "kernel.panic": 10,
+    "kernel.panic_on_oops": 1,
+    "kernel.keys.root_maxkeys": 1_000_000,
+    "kernel.keys.root_maxbytes": 25_000_000,
+    "net.ipv4.ip_forward": 1,
+    "net.bridge.bridge-nf-call-iptables": 1,
+    "net.ipv4.conf.all.route_localnet": 0,
+  },
+  runtimeSocket: "socket",
+  otherSockets: [],
+  runtime: { isReachable: true, facts: containerd },
+  cni: {
+    confDir: "/etc/cni/net.d",
+    binDirs: ["/opt/cni/bin"],
+    file: "/etc/cni/net.d/10-flannel.conflist",
+    plugins: ["flannel", "portmap"],
+    missingPlugins: [],
+  },
+  rootDir: "directory",
+  isRootReadOnly: false,
+  rootSpace: { path: "/var/lib/kubelet", ...space },
+  logSpace: { path: "/var/log/pods", ...space },
+  imageSpace: { path: "/var/lib/containerd", ...space },
+  manifests: "directory",
+  kubeconfig: {
+    path: "/etc/kubernetes/kubelet.conf",
+    mode: 0o600,
+    secretFiles: [{ path: "/pki/key.pem", mode: 0o600 }],
+    certificate: { notBeforeMs: Date.parse("2026-06-01"), notAfterMs: Date.parse("2027-06-01") },
+  },
+  configFile: { path: "/etc/berth.yaml", mode: 0o644 },
+  hasUsualConfig: false,
+  listeners: [],
+  agent: undefined,
+  nameservers: ["192.0.2.53"],
+};
+
+const cluster = ["--kubeconfig=/etc/kubernetes/kubelet.conf", "--cgroup-driver=systemd"];
+
+async function settingsOf(argv: readonly string[]): Promise<CheckedSettings> {
+  const files = { read: () => Promise.reject(new Error("no file")), list: () => Promise.resolve(undefined) };
+  const loaded = await loadConfig({ argv: [...argv], files, workingDirectory: "/", hostname: "node" });
+  if (loaded.kind !== "config") throw new Error("no configuration");
+  return { ...loaded, warnings: [], configPath: "/etc/berth.yaml", problems: [] };
+}
+
+type Unreadable = Readonly<Record<string, string>>;
+
+function readingsOf(facts: Facts, unreadable: Unreadable = {}): MachineFacts {
+  const entries = Object.entries(facts).map(([name, value]) => {
+    const why = unreadable[name];
+    return [name, why === undefined ? { value } : { problem: why }];
+  });
+  return Object.fromEntries(entries) as MachineFacts;
+}
+
+interface Change {
+  readonly facts?: Partial<Facts>;
+  readonly unreadable?: Unreadable;
+  readonly flags?: readonly string[];
+  readonly settings?: Partial<CheckedSettings>;
+}
+
+async function findings({ facts, unreadable, flags = cluster, settings }: Change): Promise<readonly Finding[]> {
+  return findingsOf(readingsOf({ ...good, ...facts }, unreadable), { ...(await settingsOf(flags)), ...settings });
+}
+
+/** `problem: what → cure` */
+const lineOf = ({ state, what, cure }: Finding) => `${state}: ${what}${cure === undefined ? "" : ` → ${cure}`}`;
+
+const ofRuntime = (changes: Partial<RuntimeFacts>): Partial<Facts> => ({
+  runtime: { isReachable: true, facts: { ...containerd, ...changes } },
+});
+const unreachable = (code: string, message: string): Partial<Facts> => ({
+  runtime: { isReachable: false, code, message },
+});
+const conditions = (runtime: boolean, network: boolean) => [
+  { type: "RuntimeReady", status: runtime, reason: "NotYet", message: "starting" },
+  { type: "NetworkReady", status: network, reason: "NetworkPluginNotReady", message: "cni plugin not initialized" },
+];
+const sysctls = (changes: Facts["sysctls"]): Partial<Facts> => ({ sysctls: { ...good.sysctls, ...changes } });
+
+const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly string[]])[] = [
+  ["user", {}, "ok: root"],
+  [
+    "user",
+    { facts: { isRoot: false } },
+    "warning: not root: berth doctor cannot read everything, and berth run needs root → run berth doctor as root",
+  ],
+
+  ["configuration", {}, "ok: /etc/berth.yaml can be used"],
+  ["configuration", { settings: { configPath: undefined } }, "ok: no --config: flags and defaults"],
+  [
+    "configuration",
+    { settings: { configPath: undefined }, facts: { hasUsualConfig: true } },
+    "warning: no --config is given, so the defaults were checked; this machine has /var/lib/kubelet/config.yaml → to check what an agent with that file would use: berth doctor --config /var/lib/kubelet/config.yaml",
+  ],
+  [
+    "configuration",
+    { settings: { problems: ["/etc/berth.yaml:3: maxPodz: unknown field"] } },
+    "problem: /etc/berth.yaml:3: maxPodz: unknown field → correct it; until then the other checks use flags and defaults alone",
+  ],
+  [
+    "configuration",
+    { settings: { warnings: ["/etc/berth.yaml:4: port is not implemented yet"] } },
+    "warning: /etc/berth.yaml:4: port is not implemented yet → accept it, or change that setting: berth run starts in either case",
+    "ok: /etc/berth.yaml can be used",
+  ],
+
+  ["pod-sources", {}, "ok: the API server"],
+  ["pod-sources", { flags: ["--pod-manifest-path=/m"] }, "ok: /m"],
+  [
+    "pod-sources",
+    { flags: ["--pod-manifest-path=/m"], facts: { manifests: undefined } },
+    "warning: /m does not exist: no pods come from there → mkdir -p /m",
+  ],
+  [
+    "pod-sources",
+    { flags: [] },
+    "warning: no source of pods is configured: the agent would run and start nothing → set --kubeconfig for a node of a cluster, or staticPodPath for pods from files",
+  ],
+
+  ["container-runtime", {}, "ok: containerd 2.1.4 answers on unix:///run/containerd/containerd.sock"],
+  [
+    "container-runtime",
+    { facts: ofRuntime({ conditions: conditions(false, true) }) },
+    "problem: containerd 2.1.4 answers on unix:///run/containerd/containerd.sock and is not ready: NotYet: starting → read its log (journalctl -u containerd), and correct what it names",
+  ],
+  [
+    "container-runtime",
+    { facts: { runtimeSocket: undefined, ...unreachable("UNAVAILABLE", "connect ENOENT") } },
+    "problem: unix:///run/containerd/containerd.sock does not exist: no container runtime runs there → install containerd and start it (systemctl enable --now containerd), or name the socket of another runtime with --container-runtime-endpoint",
+  ],
+  [
+    "container-runtime",
+    {
+      facts: {
+        runtimeSocket: undefined,
+        otherSockets: ["/run/crio/crio.sock"],
+        ...unreachable("UNAVAILABLE", "connect ENOENT"),
+      },
+    },
+    "problem: unix:///run/containerd/containerd.sock does not exist: no container runtime runs there → there is a runtime at /run/crio/crio.sock: name it with --container-runtime-endpoint=unix:///run/crio/crio.sock or containerRuntimeEndpoint",
+  ],
+  [
+    "container-runtime",
+    { facts: { runtimeSocket: "directory", ...unreachable("UNAVAILABLE", "connect ECONNREFUSED") } },
+    "problem: unix:///run/containerd/containerd.sock is a directory and not a socket → name the socket of the runtime with --container-runtime-endpoint",
+  ],
+  [
+    "container-runtime",
+    { facts: unreachable("UNAVAILABLE", "connect ECONNREFUSED") },
+    "problem: the container runtime at unix:///run/containerd/containerd.sock does not answer: connect ECONNREFUSED → start it (systemctl enable --now containerd), and read its log (journalctl -u containerd)",
+  ],
+  [
+    "container-runtime",
+    { facts: unreachable("DEADLINE_EXCEEDED", "no answer within 4000 ms") },
+    "problem: the container runtime at unix:///run/containerd/containerd.sock does not answer in time → systemctl restart containerd",
+  ],
+  [
+    "container-runtime",
+    { facts: unreachable("UNIMPLEMENTED", "unknown service runtime.v1.RuntimeService") },
+    'problem: the program at unix:///run/containerd/containerd.sock does not offer CRI v1 (unknown service runtime.v1.RuntimeService) → with containerd: remove "cri" from disabled_plugins in /etc/containerd/config.toml, then systemctl restart containerd; containerd must be 1.6 or later',
+  ],
+  [
+    "container-runtime",
+    { facts: unreachable("UNAVAILABLE", "connect EACCES /run/a.sock") },
+    "warning: this user may not connect to unix:///run/containerd/containerd.sock, so the runtime was not checked → run berth doctor as root",
+  ],
+  [
+    "container-runtime",
+    { unreadable: { runtime: "no answer within 10 s" } },
+    "problem: the container runtime cannot be read: no answer within 10 s → check it by hand, then run berth doctor again",
+  ],
+
+  ["cgroup-driver", {}, "ok: systemd, in containerd and in the configuration"],
+  ["cgroup-driver", { facts: ofRuntime({ cgroupDriver: undefined }) }, "ok: containerd does not say which it uses"],
+  [
+    "cgroup-driver",
+    { flags: [] },
+    "warning: containerd uses systemd, and cgroupDriver of the configuration is cgroupfs: with cgroups per pod, containers would not start → set cgroupDriver: systemd in the configuration",
+  ],
+  [
+    "cgroup-driver",
+    { facts: ofRuntime({ cgroupDriver: "cgroupfs" }) },
+    "warning: containerd uses cgroupfs, and cgroupDriver of the configuration is systemd: with cgroups per pod, containers would not start → set SystemdCgroup = true in the runtime's configuration and restart it; where systemd does not run, set cgroupDriver: cgroupfs",
+  ],
+  ["cgroup-driver", { facts: unreachable("UNAVAILABLE", "connect ECONNREFUSED") }],
+
+  ["network", {}, "ok: /etc/cni/net.d/10-flannel.conflist uses flannel and portmap, all in /opt/cni/bin"],
+  [
+    "network",
+    { facts: { cni: { ...good.cni, file: undefined } } },
+    "ok: the container runtime says that its network is ready",
+  ],
+  [
+    "network",
+    { facts: { cni: { ...good.cni, file: undefined }, ...ofRuntime({ conditions: conditions(true, false) }) } },
+    "problem: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or write a configuration of the bridge plugin there (www.cni.dev/plugins/current/main/bridge)",
+  ],
+  [
+    "network",
+    { facts: { cni: { ...good.cni, file: undefined }, ...unreachable("UNAVAILABLE", "connect EACCES /run/a.sock") } },
+    "warning: /etc/cni/net.d has no network configuration: pods without host network cannot start → install the network of your cluster (Flannel, Cilium, Calico …), or write a configuration of the bridge plugin there (www.cni.dev/plugins/current/main/bridge)",
+  ],
+  [
+    "network",
+    { facts: { cni: { ...good.cni, missingPlugins: ["portmap"] } } },
+    "problem: /etc/cni/net.d/10-flannel.conflist needs portmap, and it is not in /opt/cni/bin → install the CNI plugins there (github.com/containernetworking/plugins), or point the runtime's bin_dir to them (Debian's package containernetworking-plugins: /usr/lib/cni)",
+  ],
+  [
+    "network",
+    { facts: { cni: { ...good.cni, problem: "it is not JSON" } } },
+    "problem: /etc/cni/net.d/10-flannel.conflist is not a network configuration: it is not JSON → correct or remove that file",
+  ],
+  [
+    "network",
+    { facts: ofRuntime({ conditions: conditions(true, false) }) },
+    "problem: the container runtime says that its network is not ready: NetworkPluginNotReady: cni plugin not initialized → correct what it names below /etc/cni/net.d, and restart the runtime if it does not notice",
+  ],
+  [
+    "network",
+    { facts: { isRoot: false }, unreadable: { cni: "/etc/cni/net.d cannot be accessed: permission denied" } },
+    "warning: the network configuration cannot be read: /etc/cni/net.d cannot be accessed: permission denied → run berth doctor as root",
+  ],
+
+  ["cgroups", {}, "ok: version 2, with cpuset, cpu, io, memory and pids"],
+  [
+    "cgroups",
+    { facts: { cgroupControllers: ["cpuset", "cpu", "io", "pids"] } },
+    "problem: the kernel has the cgroup controller memory off: containers with such limits cannot start → add cgroup_enable=memory to the kernel's command line (on Raspberry Pi OS to /boot/firmware/cmdline.txt) and reboot; if it stays off, update the firmware and the kernel",
+  ],
+  [
+    "cgroups",
+    { facts: { cgroupControllers: ["memory"] } },
+    "problem: the kernel has the cgroup controllers cpu and pids off: containers with such limits cannot start → use a kernel that is built with them, and remove cgroup_disable= from its command line",
+  ],
+  [
+    "cgroups",
+    { facts: { cgroupControllers: ["cpu", "memory", "pids"] } },
+    "warning: the kernel has the cgroup controller cpuset off → use a kernel that is built with cpusets",
+  ],
+  [
+    "cgroups",
+    { facts: { machine: { ...good.machine, hasCgroupV2: false } } },
+    "problem: /sys/fs/cgroup is not cgroup v2, which this configuration requires → boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line, or set cgroupsPerQOS: false, enforceNodeAllocatable: [] and failCgroupV1: false in the configuration",
+  ],
+  [
+    "cgroups",
+    {
+      flags: ["--cgroups-per-qos=false", "--enforce-node-allocatable=", "--fail-cgroupv1=false"],
+      facts: { machine: { ...good.machine, hasCgroupV2: false } },
+    },
+    "warning: /sys/fs/cgroup is not cgroup v2: containers get their limits from the runtime, pods have no cgroup → boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line",
+  ],
+
+  ["kernel-modules", {}, "ok: overlay is loaded", "ok: br_netfilter is loaded"],
+  [
+    "kernel-modules",
+    { facts: { fileSystemTypes: ["ext4"], ...sysctls({ "net.bridge.bridge-nf-call-iptables": undefined }) } },
+    "warning: overlay is not loaded: runtimes need it for the layers of images → modprobe overlay, and for the next boot: echo overlay >> /etc/modules-load.d/berth.conf",
+    "warning: br_netfilter is not loaded: with a network on a bridge, pods do not reach Services on their own node → modprobe br_netfilter, and for the next boot: echo br_netfilter >> /etc/modules-load.d/berth.conf",
+  ],
+
+  ["sysctls", {}, "ok: the kernel's settings are those that a kubelet sets"],
+  [
+    "sysctls",
+    { facts: sysctls({ "vm.overcommit_memory": 0, "kernel.panic": 0, "kernel.keys.root_maxkeys": 2_000_000 }) },
+    "warning: a kubelet would set vm.overcommit_memory=1 (it is 0) and kernel.panic=10 (it is 0) → sysctl -w vm.overcommit_memory=1 kernel.panic=10, and for the next boot the same in /etc/sysctl.d/90-berth.conf, one per line",
+  ],
+  [
+    "sysctls",
+    { facts: sysctls({ "net.ipv4.ip_forward": 0 }) },
+    "warning: net.ipv4.ip_forward is 0: pods do not reach other machines unless their network sets it → sysctl -w net.ipv4.ip_forward=1, and for the next boot the same in /etc/sysctl.d/90-berth.conf, one per line",
+  ],
+  [
+    "sysctls",
+    { facts: sysctls({ "net.ipv4.conf.all.route_localnet": 1 }) },
+    "warning: net.ipv4.conf.all.route_localnet is 1: neighbours on the network can reach services that listen on 127.0.0.1 only → sysctl -w net.ipv4.conf.all.route_localnet=0, unless something here needs it and drops such packets itself",
+  ],
+
+  ["memory", {}, "ok: 3.0 GiB of 4.0 GiB available"],
+  ["memory", { facts: { memory: undefined } }, "warning: the kernel does not say how much memory is available"],
+  [
+    "memory",
+    { facts: { memory: { capacity: gibibyte, available: 64 * 2 ** 20 } } },
+    "problem: 64 MiB of 1.0 GiB available, less than evictionHard allows (100 MiB): the node reports MemoryPressure and gets no pods → end other programs, or lower memory.available of evictionHard in the configuration",
+  ],
+
+  ["swap", {}, "ok: off"],
+  [
+    "swap",
+    { facts: { swapDevices: ["/dev/zram0"] } },
+    "warning: on (/dev/zram0), and failSwapOn is true: the kubelet would not start; Berth runs, and memory limits hold less strictly → swapoff -a and remove the swap from /etc/fstab (on Raspberry Pi OS: systemctl disable --now dphys-swapfile), or set failSwapOn: false",
+  ],
+  [
+    "swap",
+    { flags: ["--fail-swap-on=false"], facts: { swapDevices: ["/dev/zram0"] } },
+    "ok: on (/dev/zram0), and failSwapOn is false; pods get it by swapBehavior NoSwap",
+  ],
+
+  ["clock", {}, "ok: 2026-11-22 12:00:00 UTC, synchronized by a time service"],
+  ["clock", { facts: { isClockSynchronized: undefined } }, "ok: 2026-11-22 12:00:00 UTC"],
+  [
+    "clock",
+    { facts: { isClockSynchronized: false } },
+    "warning: 2026-11-22 12:00:00 UTC; no time service keeps it right: certificates and leases fail when it drifts → timedatectl set-ntp true, or install and start chrony",
+  ],
+  [
+    "clock",
+    { facts: { nowMs: 0 } },
+    "problem: the clock shows 1970-01-01 00:00:00 UTC, which is in the past: certificates are not valid yet → timedatectl set-ntp true, or install and start chrony",
+  ],
+
+  ["temperature", {}, "ok: 48 °C"],
+  ["temperature", { facts: { inventory: { board: "", disks: [] } } }, "ok: this machine shows no sensor"],
+  [
+    "temperature",
+    { facts: { inventory: { ...good.inventory, temperatureCelsius: 85 } } },
+    "warning: 85 °C: the processor slows itself down → cool the machine",
+  ],
+  [
+    "temperature",
+    { unreadable: { inventory: "berth doctor --inventory did not end within 8000 ms" } },
+    "warning: the machine's sensors and disks cannot be read: berth doctor --inventory did not end within 8000 ms → check it by hand, then run berth doctor again",
+  ],
+
+  ["root-directory", {}, "ok: /var/lib/kubelet"],
+  [
+    "root-directory",
+    { facts: { rootDir: undefined } },
+    "ok: /var/lib/kubelet does not exist yet: the agent creates it",
+  ],
+  [
+    "root-directory",
+    { facts: { isRootReadOnly: true } },
+    "problem: the file system of /var/lib/kubelet is read-only: the agent cannot keep its records → look for disk errors (dmesg), replace a failing disk or SD card, or mount -o remount,rw; or set --root-dir to another disk",
+  ],
+  [
+    "root-directory",
+    { facts: { rootDir: "file" } },
+    "problem: /var/lib/kubelet is a file and not a directory → remove it, or set --root-dir to another directory",
+  ],
+  [
+    "root-directory",
+    { flags: [`--root-dir=/${"x".repeat(100)}`] },
+    `problem: /${"x".repeat(100)}/berth.sock is longer than the 107 bytes that a socket's path may have → set --root-dir to a shorter path`,
+  ],
+
+  [
+    "disk-space",
+    {},
+    "ok: /var/lib/kubelet: 20 GiB of 32 GiB free",
+    "ok: /var/log/pods: 20 GiB of 32 GiB free",
+    "ok: /var/lib/containerd: 20 GiB of 32 GiB free",
+  ],
+  [
+    "disk-space",
+    {
+      facts: {
+        rootSpace: { ...good.rootSpace, freeBytes: gibibyte },
+        logSpace: { ...good.logSpace, freeInodes: 10 },
+        imageSpace: undefined,
+      },
+    },
+    "problem: /var/lib/kubelet: 1.0 GiB of 32 GiB free, less than evictionHard allows (3.2 GiB): the node reports DiskPressure and gets no pods → remove what is not needed (journalctl --vacuum-size=100M, apt-get clean), or use a larger disk",
+    "problem: /var/log/pods: 10 of 2000000 inodes free, less than evictionHard allows: the node reports DiskPressure and gets no pods → remove what is not needed (journalctl --vacuum-size=100M, apt-get clean), or use a larger disk",
+  ],
+  [
+    "disk-space",
+    {
+      facts: { imageSpace: { path: "/images", ...space, freeBytes: 4 * gibibyte } },
+      unreadable: { rootSpace: "no answer within 10 s" },
+    },
+    "problem: the free space of /var/lib/kubelet cannot be read: no answer within 10 s → check it by hand, then run berth doctor again",
+    "ok: /var/log/pods: 20 GiB of 32 GiB free",
+    "problem: /images: 4.0 GiB of 32 GiB free, less than evictionHard allows (4.8 GiB): the node reports DiskPressure and gets no pods → remove unused images (crictl rmi --prune), or use a larger disk",
+  ],
+
+  ["kubeconfig", {}, "ok: /etc/kubernetes/kubelet.conf; its client certificate is valid until 2027-06-01"],
+  ["kubeconfig", { flags: [] }],
+  [
+    "kubeconfig",
+    { facts: { kubeconfig: { path: "/k", mode: undefined, secretFiles: [] } } },
+    "problem: /k does not exist → join the node to its cluster (kubeadm join writes it), or remove --kubeconfig for a node with pods from files",
+  ],
+  [
+    "kubeconfig",
+    { facts: { kubeconfig: { path: "/k", mode: 0o600, secretFiles: [{ path: "/key", mode: undefined }] } } },
+    "problem: /k names /key, which does not exist → join the node again (kubeadm token create --print-join-command on the control plane, kubeadm reset and kubeadm join here), or copy a new certificate to this node",
+  ],
+  [
+    "kubeconfig",
+    { facts: { nowMs: Date.parse("2027-07-01") } },
+    "problem: the client certificate of /etc/kubernetes/kubelet.conf expired on 2027-06-01 → join the node again (kubeadm token create --print-join-command on the control plane, kubeadm reset and kubeadm join here), or copy a new certificate to this node",
+  ],
+  [
+    "kubeconfig",
+    { facts: { nowMs: Date.parse("2026-05-01") } },
+    "problem: the client certificate of /etc/kubernetes/kubelet.conf is valid only from 2026-06-01 on, and the clock shows 2026-05-01 → set the clock: timedatectl set-ntp true, or install and start chrony",
+  ],
+  [
+    "kubeconfig",
+    { unreadable: { kubeconfig: "/k:3 is not YAML" } },
+    "problem: /etc/kubernetes/kubelet.conf cannot be read: /k:3 is not YAML → check it by hand, then run berth doctor again",
+  ],
+
+  ["file-modes", {}, "ok: other users cannot read the secrets, nor change the configuration"],
+  ["file-modes", { flags: [], facts: { kubeconfig: undefined, configFile: undefined } }],
+  [
+    "file-modes",
+    {
+      facts: {
+        kubeconfig: { path: "/k", mode: 0o644, secretFiles: [{ path: "/key", mode: 0o640 }] },
+        configFile: { path: "/c", mode: 0o666 },
+      },
+    },
+    "warning: /k holds secrets and has mode 0644 → chmod 600 /k",
+    "warning: /key holds secrets and has mode 0640 → chmod 600 /key",
+    "warning: /c has mode 0666: other users can change the configuration → chmod go-w /c",
+  ],
+
+  ["ports", {}, "ok: no other program listens on 10250 or 10248"],
+  [
+    "ports",
+    { facts: { listeners: [{ port: 10250, pid: 7, program: "k3s-agent" }] } },
+    "problem: k3s-agent (process 7) listens on port 10250: two agents on one container runtime remove each other's pods → stop it: systemctl disable --now k3s-agent",
+  ],
+  [
+    "ports",
+    { facts: { listeners: [{ port: 10248, pid: 7, program: "nginx" }, { port: 10250 }] } },
+    "warning: nginx (process 7) listens on port 10248, a port of the kubelet → stop that program or move it to another port; if it contains a kubelet, stop it before berth run",
+    "warning: another program listens on port 10250, a port of the kubelet → stop that program or move it to another port; if it contains a kubelet, stop it before berth run",
+  ],
+  [
+    "ports",
+    { facts: { listeners: [{ port: 10250, pid: 7, program: "kubelet" }], agent: { node: "a", pid: 7 } } },
+    "ok: no other program listens on 10250 or 10248",
+  ],
+
+  ["dns", {}, "ok: /etc/resolv.conf names 192.0.2.53"],
+  ["dns", { flags: ["--resolv-conf="] }, "ok: pods do not inherit the node's resolver (resolvConf is empty)"],
+  [
+    "dns",
+    { facts: { nameservers: [] } },
+    "warning: /etc/resolv.conf names no nameserver → name one there, or set resolvConf to another file",
+  ],
+  [
+    "dns",
+    { facts: { nameservers: ["127.0.0.53"] } },
+    "warning: /etc/resolv.conf names 127.0.0.53 alone, which no pod can reach → set resolvConf: /run/systemd/resolve/resolv.conf in the configuration (with systemd-resolved), or a file with the real nameservers",
+  ],
+
+  ["agent", {}, "ok: none runs with the root directory /var/lib/kubelet"],
+  ["agent", { facts: { agent: { node: "pi-7", pid: 9 } } }, "ok: runs as node pi-7: berth status shows more"],
+];
+
+describe("findings:", () => {
+  for (const [check, change, ...lines] of rows)
+    test(`${check}: ${lines[0] ?? "nothing to say"}`, async () => {
+      const found = await findings(change);
+      expect(found.filter((finding) => finding.check === check).map(lineOf)).toEqual([...lines]);
+    });
+});
+
+test("every check has a row, and every problem a cure", () => {
+  expect(new Set(rows.map(([check]) => check))).toEqual(new Set(checks));
+  const problems = rows.flatMap(([, , ...lines]) => lines).filter((line) => line.startsWith("problem: "));
+  expect(problems.filter((line) => !line.includes(" → "))).toEqual([]);
+});
+
+test("a machine whose facts are all unreadable yields findings that say so, and no crash", async () => {
+  const unreadable = Object.fromEntries(Object.keys(good).map((name) => [name, "no answer within 10 s"]));
+  const found = await findings({ unreadable, flags: [...cluster, "--pod-manifest-path=/m"] });
+  const silent = found.filter(({ what }) => !what.includes("no answer within 10 s")).map(({ check }) => check);
+  expect(silent).toEqual(["user", "configuration"]);
+});
+
+test("cgroup v1 is a problem exactly where the agent refuses to start on it", async () => {
+  for (const perQos of [true, false])
+    for (const failsOnV1 of [true, false])
+      for (const single of [true, false, undefined]) {
+        const { config, ...settings } = await settingsOf(cluster);
+        const changed = { ...config, cgroupsPerQOS: perQos, failCgroupV1: failsOnV1, singleProcessOOMKill: single };
+        const machine = { ...good.machine, hasCgroupV2: false };
+        const found = findingsOf(readingsOf({ ...good, machine }), { ...settings, config: changed });
+        const hasProblem = found.some(({ check, state }) => check === "cgroups" && state === "problem");
+        const refuses = () => checkCgroups(changed, machine, new FakeLog());
+        if (hasProblem) expect(refuses).toThrow();
+        else expect(refuses).not.toThrow();
+      }
+});

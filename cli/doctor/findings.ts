@@ -1,0 +1,56 @@
+import { type CheckedSettings, checks, type Finding, type Judge } from "./finding.ts";
+import {
+  judgeCgroups,
+  judgeClock,
+  judgeMemory,
+  judgeModules,
+  judgeSwap,
+  judgeSysctls,
+  judgeTemperature,
+} from "./kernel-findings.ts";
+import type { MachineFacts } from "./machine-facts.ts";
+import {
+  judgeAgent,
+  judgeConfiguration,
+  judgeDiskSpace,
+  judgeDns,
+  judgeFileModes,
+  judgeKubeconfig,
+  judgePodSources,
+  judgePorts,
+  judgeRootDirectory,
+  judgeUser,
+} from "./node-findings.ts";
+import { judgeCgroupDriver, judgeNetwork, judgeRuntime } from "./runtime-findings.ts";
+
+const judges: Readonly<Record<(typeof checks)[number], Judge>> = {
+  user: judgeUser,
+  configuration: judgeConfiguration,
+  "pod-sources": judgePodSources,
+  "container-runtime": judgeRuntime,
+  "cgroup-driver": judgeCgroupDriver,
+  network: judgeNetwork,
+  cgroups: judgeCgroups,
+  "kernel-modules": judgeModules,
+  sysctls: judgeSysctls,
+  memory: judgeMemory,
+  swap: judgeSwap,
+  clock: judgeClock,
+  temperature: judgeTemperature,
+  "root-directory": judgeRootDirectory,
+  "disk-space": judgeDiskSpace,
+  kubeconfig: judgeKubeconfig,
+  "file-modes": judgeFileModes,
+  ports: judgePorts,
+  dns: judgeDns,
+  agent: judgeAgent,
+};
+
+/** Every check of the machine against the configuration, in a fixed order. Pure. */
+export function findingsOf(facts: MachineFacts, settings: CheckedSettings): readonly Finding[] {
+  return checks.flatMap((check) => judges[check](facts, settings));
+}
+
+export function hasProblem(findings: readonly Finding[]): boolean {
+  return findings.some(({ state }) => state === "problem");
+}

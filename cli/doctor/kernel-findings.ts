@@ -1,0 +1,220 @@
+import { parseQuantity, QuantityError, toNumber } from "../../proto/kubernetes/quantity.ts";
+import { type CheckedSettings, type Finding, type Judge, judged, listed, ok, problem, warning } from "./finding.ts";
+import { sizeText } from "./size.ts";
+
+const CGROUP_V2 = "boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line";
+
+/** Decision 3: cgroup v1 only where the configuration allows it, as the agent itself judges at its start. */
+export const judgeCgroups: Judge = (facts, { config }) =>
+  judged(facts, "machine", { check: "cgroups", subject: "/sys/fs/cgroup" }, ({ hasCgroupV2 }) => [
+    ...(hasCgroupV2 ? [] : judgeVersion1(config)),
+    ...judged(facts, "cgroupControllers", { check: "cgroups", subject: "the list of cgroup controllers" }, (found) =>
+      judgeControllers(found, hasCgroupV2),
+    ),
+  ]);
+
+function judgeVersion1(config: CheckedSettings["config"]): readonly Finding[] {
+  const what = "/sys/fs/cgroup is not cgroup v2";
+  const settings = [
+    ...(config.cgroupsPerQOS ? ["cgroupsPerQOS: false", "enforceNodeAllocatable: []"] : []),
+    ...(config.failCgroupV1 ? ["failCgroupV1: false"] : []),
+    ...(config.singleProcessOOMKill === false ? ["singleProcessOOMKill: true"] : []),
+  ];
+  if (settings.length > 0)
+    return [
+      problem(
+        "cgroups",
+        `${what}, which this configuration requires`,
+        `${CGROUP_V2}, or set ${listed(settings)} in the configuration`,
+      ),
+    ];
+  return [warning("cgroups", `${what}: containers get their limits from the runtime, pods have no cgroup`, CGROUP_V2)];
+}
+
+const REQUIRED_CONTROLLERS = ["cpu", "memory", "pids"];
+
+/** Raspberry Pi OS boots without the memory controller. Only the kernel's own list tells: raspberrypi/linux#6980. */
+function judgeControllers(found: readonly string[], hasCgroupV2: boolean): readonly Finding[] {
+  const missing = REQUIRED_CONTROLLERS.filter((name) => !found.includes(name));
+  if (missing.length > 0)
+    return [
+      problem(
+        "cgroups",
+        `the kernel has the cgroup ${missing.length === 1 ? "controller" : "controllers"} ${listed(missing)} off: containers with such limits cannot start`,
+        missing.includes("memory")
+          ? "add cgroup_enable=memory to the kernel's command line (on Raspberry Pi OS to /boot/firmware/cmdline.txt) and reboot; if it stays off, update the firmware and the kernel"
+          : "use a kernel that is built with them, and remove cgroup_disable= from its command line",
+      ),
+    ];
+  if (!found.includes("cpuset"))
+    return [
+      warning("cgroups", "the kernel has the cgroup controller cpuset off", "use a kernel that is built with cpusets"),
+    ];
+  return hasCgroupV2 ? [ok("cgroups", `version 2, with ${listed(found)}`)] : [];
+}
+
+export const judgeModules: Judge = (facts) => [
+  ...judged(facts, "fileSystemTypes", { check: "kernel-modules", subject: "/proc/filesystems" }, (types) =>
+    types.includes("overlay")
+      ? [ok("kernel-modules", "overlay is loaded")]
+      : [
+          warning(
+            "kernel-modules",
+            "overlay is not loaded: runtimes need it for the layers of images",
+            load("overlay"),
+          ),
+        ],
+  ),
+  ...judged(facts, "sysctls", { check: "kernel-modules", subject: "/proc/sys" }, (sysctls) =>
+    sysctls["net.bridge.bridge-nf-call-iptables"] !== undefined
+      ? [ok("kernel-modules", "br_netfilter is loaded")]
+      : [
+          warning(
+            "kernel-modules",
+            "br_netfilter is not loaded: with a network on a bridge, pods do not reach Services on their own node",
+            load("br_netfilter"),
+          ),
+        ],
+  ),
+];
+
+const load = (module: string) =>
+  `modprobe ${module}, and for the next boot: echo ${module} >> /etc/modules-load.d/berth.conf`;
+
+/** The kubelet sets these at its start; Berth leaves them as they are. */
+const OF_KUBELET: Readonly<Record<string, { readonly value: number; readonly isMinimum?: true }>> = {
+  // Memory is granted without a count: the limits of pods decide.
+  "vm.overcommit_memory": { value: 1 },
+  // A lack of memory ends one process and not the machine.
+  "vm.panic_on_oom": { value: 0 },
+  // The machine reboots ten seconds after a crash of its kernel, and a kernel error is a crash.
+  "kernel.panic": { value: 10 },
+  "kernel.panic_on_oops": { value: 1 },
+  // Each container takes a key.
+  "kernel.keys.root_maxkeys": { value: 1_000_000, isMinimum: true },
+  "kernel.keys.root_maxbytes": { value: 25_000_000, isMinimum: true },
+};
+
+/** What networks of pods need: the consequence where it is off. */
+const OF_NETWORK: Readonly<Record<string, string>> = {
+  "net.ipv4.ip_forward": "pods do not reach other machines unless their network sets it",
+  "net.bridge.bridge-nf-call-iptables": "with a network on a bridge, pods do not reach Services on their own node",
+};
+
+export const judgeSysctls: Judge = (facts) =>
+  judged(facts, "sysctls", { check: "sysctls", subject: "/proc/sys" }, (found) => {
+    const wrong = Object.entries(OF_KUBELET).filter(([name, { value, isMinimum }]) => {
+      const current = found[name];
+      return current !== undefined && (isMinimum ? current < value : current !== value);
+    });
+    const differing = wrong.map(([name, { value }]) => `${name}=${value} (it is ${found[name]})`);
+    const off = Object.entries(OF_NETWORK).filter(([name]) => found[name] === 0);
+    const findings = [
+      ...(wrong.length === 0
+        ? []
+        : [
+            warning(
+              "sysctls",
+              `a kubelet would set ${listed(differing)}`,
+              setting(wrong.map(([name, { value }]) => `${name}=${value}`)),
+            ),
+          ]),
+      ...off.map(([name, consequence]) => warning("sysctls", `${name} is 0: ${consequence}`, setting([`${name}=1`]))),
+      ...(found["net.ipv4.conf.all.route_localnet"] === 1 ? [EXPOSED] : []),
+    ];
+    return findings.length > 0 ? findings : [ok("sysctls", "the kernel's settings are those that a kubelet sets")];
+  });
+
+const setting = (assignments: readonly string[]) =>
+  `sysctl -w ${assignments.join(" ")}, and for the next boot the same in /etc/sysctl.d/90-berth.conf, one per line`;
+
+/** CVE-2020-8558. */
+const EXPOSED = warning(
+  "sysctls",
+  "net.ipv4.conf.all.route_localnet is 1: neighbours on the network can reach services that listen on 127.0.0.1 only",
+  "sysctl -w net.ipv4.conf.all.route_localnet=0, unless something here needs it and drops such packets itself",
+);
+
+export const judgeMemory: Judge = (facts, { config }) =>
+  judged(facts, "memory", { check: "memory", subject: "/proc/meminfo" }, (supply) => {
+    if (supply === undefined) return [warning("memory", "the kernel does not say how much memory is available")];
+    const found = `${sizeText(supply.available)} of ${sizeText(supply.capacity)} available`;
+    const limit = thresholdBytes(config.node.evictionHard["memory.available"], supply.capacity);
+    if (supply.available >= limit) return [ok("memory", found)];
+    return [
+      problem(
+        "memory",
+        `${found}, less than evictionHard allows (${sizeText(limit)}): the node reports MemoryPressure and gets no pods`,
+        "end other programs, or lower memory.available of evictionHard in the configuration",
+      ),
+    ];
+  });
+
+/** `100Mi`, or a percentage of the capacity; 0 if unset or unreadable. */
+export function thresholdBytes(text: string | undefined, capacity: number): number {
+  if (text === undefined) return 0;
+  if (text.endsWith("%")) return (capacity * Number(text.slice(0, -1))) / 100 || 0;
+  try {
+    return toNumber(parseQuantity(text));
+  } catch (error) {
+    if (error instanceof QuantityError) return 0;
+    throw error;
+  }
+}
+
+export const judgeSwap: Judge = (facts, { kubelet, config }) =>
+  judged(facts, "swapDevices", { check: "swap", subject: "/proc/swaps" }, (devices) => {
+    if (devices.length === 0) return [ok("swap", "off")];
+    const where = `on (${listed(devices)})`;
+    if (!kubelet.failSwapOn) {
+      const behavior = config.swapBehavior === "" ? "NoSwap" : config.swapBehavior;
+      return [ok("swap", `${where}, and failSwapOn is false; pods get it by swapBehavior ${behavior}`)];
+    }
+    return [
+      warning(
+        "swap",
+        `${where}, and failSwapOn is true: the kubelet would not start; Berth runs, and memory limits hold less strictly`,
+        "swapoff -a and remove the swap from /etc/fstab (on Raspberry Pi OS: systemctl disable --now dphys-swapfile), or set failSwapOn: false",
+      ),
+    ];
+  });
+
+/** Kubernetes 1.36 was released later: no machine that runs it may have an earlier date. */
+const EARLIEST_MS = Date.UTC(2026, 3, 1);
+
+const SYNC_TIME = "timedatectl set-ntp true, or install and start chrony";
+
+export const judgeClock: Judge = (facts) =>
+  judged(facts, "nowMs", { check: "clock", subject: "the clock" }, (nowMs) => {
+    const time = new Date(nowMs).toISOString().slice(0, 19).replace("T", " ");
+    if (nowMs < EARLIEST_MS)
+      return [
+        problem(
+          "clock",
+          `the clock shows ${time} UTC, which is in the past: certificates are not valid yet`,
+          SYNC_TIME,
+        ),
+      ];
+    return judged(facts, "isClockSynchronized", { check: "clock", subject: "the kernel's time state" }, (isInSync) =>
+      isInSync === false
+        ? [
+            warning(
+              "clock",
+              `${time} UTC; no time service keeps it right: certificates and leases fail when it drifts`,
+              SYNC_TIME,
+            ),
+          ]
+        : [ok("clock", `${time} UTC${isInSync === true ? ", synchronized by a time service" : ""}`)],
+    );
+  });
+
+/** A Raspberry Pi slows down from here on. */
+const HOT_CELSIUS = 80;
+
+export const judgeTemperature: Judge = (facts) =>
+  judged(facts, "inventory", { check: "temperature", subject: "the machine's sensors and disks" }, (inventory) => {
+    const { temperatureCelsius: degrees } = inventory;
+    if (degrees === undefined) return [ok("temperature", "this machine shows no sensor")];
+    if (degrees < HOT_CELSIUS) return [ok("temperature", `${degrees} °C`)];
+    return [warning("temperature", `${degrees} °C: the processor slows itself down`, "cool the machine")];
+  });

@@ -1,0 +1,86 @@
+import { X509Certificate } from "node:crypto";
+import { dirname, resolve } from "node:path/posix";
+import { type Files, FilesError } from "../../host/fs/files.ts";
+import { YamlError } from "../../proto/yaml/error.ts";
+import { parseYaml } from "../../proto/yaml/parse.ts";
+import { toJson } from "../../proto/yaml/value-node.ts";
+
+/** What a node's kubeconfig says, without any of its secrets. */
+export interface KubeconfigFacts {
+  readonly path: string;
+  /** Undefined if there is no such file. */
+  readonly mode: number | undefined;
+  /** The files with secrets that it names. */
+  readonly secretFiles: readonly { readonly path: string; readonly mode: number | undefined }[];
+  readonly certificate?: { readonly notBeforeMs: number; readonly notAfterMs: number };
+}
+
+const LARGEST_BYTES = 1 << 20;
+
+interface NamedUser {
+  readonly name?: unknown;
+  readonly user?: Readonly<Record<string, unknown>>;
+}
+
+interface Kubeconfig {
+  readonly users?: readonly NamedUser[];
+  readonly contexts?: readonly { readonly name?: unknown; readonly context?: { readonly user?: unknown } }[];
+  readonly "current-context"?: unknown;
+}
+
+/** Rejects if the file exists and cannot be read or parsed; the message quotes nothing of it. */
+export async function readKubeconfigFacts(files: Pick<Files, "read" | "stat">, path: string): Promise<KubeconfigFacts> {
+  const mode = (await files.stat(path))?.mode;
+  if (mode === undefined) return { path, mode, secretFiles: [] };
+  const user = currentUser(parse(await files.read(path, LARGEST_BYTES), path));
+  const fileAt = (key: string) => (typeof user[key] === "string" ? resolve(dirname(path), user[key]) : undefined);
+  const named = [fileAt("client-key"), fileAt("tokenFile")].filter((file) => file !== undefined);
+  const secretFiles = await Promise.all(
+    [...new Set(named)].map(async (file) => ({ path: file, mode: (await files.stat(file))?.mode })),
+  );
+  const certificate = await readCertificate(files, user["client-certificate-data"], fileAt("client-certificate"));
+  return { path, mode, secretFiles, ...(certificate && { certificate }) };
+}
+
+function parse(text: string, path: string): Kubeconfig {
+  try {
+    const root = parseYaml(text, path);
+    if (root?.kind !== "map") throw new FilesError("EINVAL", path, `${path} is not a kubeconfig: it has no fields`);
+    return toJson(root) as Kubeconfig;
+  } catch (error) {
+    if (!(error instanceof YamlError)) throw error;
+    // The message of a YamlError may quote the line.
+    throw new FilesError("EINVAL", path, `${error.problems[0]?.where ?? path} is not YAML`);
+  }
+}
+
+function currentUser({ users, contexts, "current-context": current }: Kubeconfig): Readonly<Record<string, unknown>> {
+  const context = listed(contexts).find(({ name }) => name === current);
+  return listed(users).find(({ name }) => name === context?.context?.user)?.user ?? {};
+}
+
+const listed = <T>(items: readonly T[] | undefined): readonly T[] => (Array.isArray(items) ? items : []);
+
+async function readCertificate(
+  files: Pick<Files, "read" | "stat">,
+  data: unknown,
+  path: string | undefined,
+): Promise<KubeconfigFacts["certificate"]> {
+  const isPresent = path !== undefined && (await files.stat(path)) !== undefined;
+  const inline = typeof data === "string" ? Buffer.from(data, "base64").toString() : undefined;
+  const pem = inline ?? (isPresent ? await files.read(path, LARGEST_BYTES) : undefined);
+  if (pem === undefined) return undefined;
+  const { validFrom, validTo } = parseCertificate(pem, path ?? "client-certificate-data");
+  return { notBeforeMs: Date.parse(validFrom), notAfterMs: Date.parse(validTo) };
+}
+
+/** kubelet-client-current.pem holds the certificate and its key: errors must not quote the text. */
+function parseCertificate(pem: string, where: string): X509Certificate {
+  const [first] = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/.exec(pem) ?? [];
+  try {
+    return new X509Certificate(first ?? "");
+  } catch {
+    // The reason is the same for every text: it is not a certificate.
+    throw new FilesError("EINVAL", where, `${where} contains no certificate`);
+  }
+}

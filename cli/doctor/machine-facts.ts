@@ -1,0 +1,267 @@
+import { access, constants, readFile } from "node:fs/promises";
+import { dirname } from "node:path/posix";
+import type { Config } from "../../agent/config/config.ts";
+import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
+import type { AgentStatus } from "../../agent/serve/local/agent-status.ts";
+import type { Clock } from "../../host/clock.ts";
+import { isClockSynchronized } from "../../host/clock-sync.ts";
+import { createExec } from "../../host/exec.ts";
+import { type FileKind, type FileSystemSpace, type Files, FilesError } from "../../host/fs/files.ts";
+import { findListeners, type Listener } from "../../host/listener.ts";
+import type { Log } from "../../host/log.ts";
+import { type Machine, readMachine } from "../../host/machine.ts";
+import { type Availability, memoryAvailabilityOf } from "../../host/proc.ts";
+import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
+import { requestAgent, socketPath } from "../local-agent.ts";
+import { type CniFacts, readCniFacts, usualCni } from "./cni-facts.ts";
+import { type Inventory, inventoryOf } from "./inventory.ts";
+import { type KubeconfigFacts, readKubeconfigFacts } from "./kubeconfig-facts.ts";
+import type { Readers, Readings } from "./reading.ts";
+import { type RuntimeAnswer, readRuntimeFacts } from "./runtime-facts.ts";
+
+/** Everything that the checks judge. */
+export interface Facts {
+  readonly inventory: Inventory;
+  readonly machine: Machine;
+  readonly isRoot: boolean;
+  readonly nowMs: number;
+  /** Undefined if the kernel does not say. */
+  readonly isClockSynchronized: boolean | undefined;
+  /** Those of the root cgroup in version 2, the kernel's enabled ones in version 1. */
+  readonly cgroupControllers: readonly string[];
+  /** Undefined if the kernel does not say. */
+  readonly memory: Availability | undefined;
+  readonly swapDevices: readonly string[];
+  /** The file systems that the kernel has loaded. */
+  readonly fileSystemTypes: readonly string[];
+  /** The values of `checkedSysctls`; undefined where the kernel has no such setting. */
+  readonly sysctls: Readonly<Record<string, number | undefined>>;
+  /** What exists at the path of the runtime's endpoint. */
+  readonly runtimeSocket: FileKind | undefined;
+  /** The sockets of container runtimes at other usual paths. */
+  readonly otherSockets: readonly string[];
+  readonly runtime: RuntimeAnswer;
+  readonly cni: CniFacts;
+  readonly rootDir: FileKind | undefined;
+  /** Whether the file system of the root directory refuses every write, also root's. */
+  readonly isRootReadOnly: boolean;
+  readonly rootSpace: PlacedSpace;
+  readonly logSpace: PlacedSpace;
+  /** Undefined if the runtime does not say where its images are. */
+  readonly imageSpace: PlacedSpace | undefined;
+  /** What exists at `staticPodPath`. */
+  readonly manifests: FileKind | undefined;
+  /** Undefined without `--kubeconfig`. */
+  readonly kubeconfig: KubeconfigFacts | undefined;
+  /** The file of `--config`; undefined without one, or if it does not exist. */
+  readonly configFile: { readonly path: string; readonly mode: number } | undefined;
+  /** Whether the kubelet's usual configuration file exists. */
+  readonly hasUsualConfig: boolean;
+  readonly listeners: readonly Listener[];
+  /** The agent that answers below the root directory. */
+  readonly agent: { readonly node: string; readonly pid: number | undefined } | undefined;
+  readonly nameservers: readonly string[];
+}
+
+/** The space of the file system that a folder is on, or will be on once it exists. */
+export type PlacedSpace = FileSystemSpace & { readonly path: string };
+
+export type MachineFacts = Readings<Facts>;
+
+/** The kernel's settings that pods and the kubelet depend on. */
+const checkedSysctls = [
+  "vm.overcommit_memory",
+  "vm.panic_on_oom",
+  "kernel.panic",
+  "kernel.panic_on_oops",
+  "kernel.keys.root_maxkeys",
+  "kernel.keys.root_maxbytes",
+  "net.ipv4.ip_forward",
+  "net.bridge.bridge-nf-call-iptables",
+  "net.ipv4.conf.all.route_localnet",
+] as const;
+
+export const usualConfig = "/var/lib/kubelet/config.yaml";
+
+const usualSockets = [
+  "/run/containerd/containerd.sock",
+  "/run/crio/crio.sock",
+  "/run/k3s/containerd/containerd.sock",
+  "/run/cri-dockerd.sock",
+];
+
+export interface MachineFactsOptions {
+  readonly config: Config;
+  readonly kubelet: Pick<KubeletConfiguration, "port" | "healthzPort">;
+  /** The absolute path of `--config`. */
+  readonly configPath: string | undefined;
+  /** The command that starts this program again. */
+  readonly berth: readonly [string, ...string[]];
+  /** Rooted at `/`. */
+  readonly files: Files;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** For each call to the runtime. */
+  readonly limitMs: number;
+}
+
+/** The functions that read this machine; `readAll` calls them. They change nothing. */
+export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
+  const { config, kubelet, files, clock, log, limitMs } = options;
+  let asked: Promise<RuntimeAnswer> | undefined;
+  const runtime = () => {
+    asked ??= readRuntimeFacts(config, { clock, log, deadlineMs: limitMs });
+    return asked;
+  };
+  const socket = config.containerRuntimeEndpoint.replace(/^unix:\/\//, "");
+  return {
+    ...kernelReaders(files, clock),
+    inventory: () =>
+      inventoryOf(createExec(), {
+        berth: options.berth,
+        path: process.env["PATH"] ?? "",
+        timeoutMs: INVENTORY_LIMIT_MS,
+      }),
+    runtimeSocket: async () => (await files.stat(socket))?.kind,
+    otherSockets: async () =>
+      await present(
+        files,
+        usualSockets.filter((path) => path !== socket),
+      ),
+    runtime,
+    cni: async () => {
+      const answer = await runtime();
+      return await readCniFacts(files, (answer.isReachable ? answer.facts.cni : undefined) ?? usualCni);
+    },
+    rootDir: async () => (await files.stat(config.rootDir))?.kind,
+    isRootReadOnly: () => isReadOnly(files, config.rootDir),
+    rootSpace: () => spaceAhead(files, config.rootDir),
+    logSpace: () => spaceAhead(files, config.podLogsDir),
+    imageSpace: async () => {
+      const answer = await runtime();
+      const folder = answer.isReachable ? answer.facts.imageFolder : undefined;
+      return folder === undefined ? undefined : await spaceAhead(files, folder);
+    },
+    manifests: async () =>
+      config.staticPodPath === undefined ? undefined : (await files.stat(config.staticPodPath))?.kind,
+    kubeconfig: async () =>
+      config.clusterConfigSource?.kind === "kubeconfig"
+        ? await readKubeconfigFacts(files, config.clusterConfigSource.path)
+        : undefined,
+    configFile: async () => {
+      const path = options.configPath;
+      const mode = path === undefined ? undefined : (await files.stat(path))?.mode;
+      return path === undefined || mode === undefined ? undefined : { path, mode };
+    },
+    hasUsualConfig: async () => (await files.stat(usualConfig)) !== undefined,
+    listeners: () => findListeners([kubelet.port, kubelet.healthzPort].filter((port) => port > 0)),
+    agent: () => readAgent(files, config.rootDir),
+    nameservers: async () =>
+      config.resolvConf === undefined ? [] : nameserversOf(await files.read(config.resolvConf, LARGEST_BYTES)),
+  };
+}
+
+const LARGEST_BYTES = 1 << 20;
+
+/** A small board takes seconds to start a dozen programs. */
+const INVENTORY_LIMIT_MS = 8_000;
+
+type OfKernel =
+  | "machine"
+  | "isRoot"
+  | "nowMs"
+  | "isClockSynchronized"
+  | "cgroupControllers"
+  | "memory"
+  | "swapDevices"
+  | "fileSystemTypes"
+  | "sysctls";
+
+function kernelReaders(files: Files, clock: Clock): Pick<Readers<Facts>, OfKernel> {
+  const text = (path: string) => readFile(files.path(path), "utf8");
+  return {
+    machine: async () => readMachine(files.root),
+    isRoot: async () => process.geteuid?.() === 0,
+    nowMs: async () => clock.now(),
+    isClockSynchronized: async () => isClockSynchronized(),
+    cgroupControllers: async () => {
+      const unified = await orUndefined(text("sys/fs/cgroup/cgroup.controllers"));
+      return unified === undefined ? enabledControllers(await text("proc/cgroups")) : wordsOf(unified);
+    },
+    memory: async () => memoryAvailabilityOf(await text("proc/meminfo")),
+    swapDevices: async () => linesBelowHeader(await text("proc/swaps")).map((line) => wordsOf(line)[0] ?? ""),
+    fileSystemTypes: async () =>
+      (await text("proc/filesystems")).split("\n").flatMap((line) => wordsOf(line).at(-1) ?? []),
+    sysctls: async () => {
+      const values = checkedSysctls.map(async (name) => {
+        const value = await orUndefined(text(`proc/sys/${name.replaceAll(".", "/")}`));
+        return [name, value === undefined ? undefined : Number(value)] as const;
+      });
+      return Object.fromEntries(await Promise.all(values));
+    },
+  };
+}
+
+const wordsOf = (line: string) => line.split(/\s+/).filter((word) => word !== "");
+const linesBelowHeader = (table: string) => table.trim().split("\n").slice(1);
+
+/** /proc/cgroups of version 1: name, hierarchy, number of cgroups, enabled. */
+function enabledControllers(table: string): readonly string[] {
+  return linesBelowHeader(table).flatMap((line) => {
+    const [name = "", , , isEnabled] = wordsOf(line);
+    return isEnabled === "1" ? [name] : [];
+  });
+}
+
+/** Undefined if the file does not exist. */
+async function orUndefined(content: Promise<string>): Promise<string | undefined> {
+  try {
+    return await content;
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+async function present(files: Files, paths: readonly string[]): Promise<readonly string[]> {
+  const kinds = await Promise.all(paths.map(async (path) => (await files.stat(path))?.kind));
+  return paths.filter((_, index) => kinds[index] === "socket");
+}
+
+/** The space of the nearest existing folder: the agent creates the rest. */
+async function spaceAhead(files: Files, path: string): Promise<PlacedSpace> {
+  try {
+    return { ...(await files.space(path)), path };
+  } catch (error) {
+    if (!(error instanceof FilesError && error.code === "ENOENT") || path === "/") throw error;
+    return { ...(await spaceAhead(files, dirname(path))), path };
+  }
+}
+
+/** Of the nearest existing folder: an SD card with errors is mounted read-only by the kernel. */
+async function isReadOnly(files: Files, path: string): Promise<boolean> {
+  try {
+    await access(files.path(path), constants.W_OK);
+    return false;
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    if (code === "ENOENT" && path !== "/") return await isReadOnly(files, dirname(path));
+    // Other reasons, such as a missing permission, are not the file system's.
+    return code === "EROFS";
+  }
+}
+
+/** Undefined if no agent answers. The lock file names the process. */
+async function readAgent(files: Files, rootDir: string): Promise<Facts["agent"]> {
+  if ((await files.stat(`${rootDir}/${LOCAL_SOCKET}`)) === undefined) return undefined;
+  const answer = await requestAgent(socketPath(rootDir), "/status").catch(() => undefined);
+  if (answer?.ok !== true) return undefined;
+  const { node } = (await answer.json()) as AgentStatus;
+  const lock = await files.read(`${rootDir}/berth.lock`, LARGEST_BYTES).catch(() => "");
+  const pid = /^pid (\d+)/.exec(lock)?.[1];
+  return { node: node.name, pid: pid === undefined ? undefined : Number(pid) };
+}
+
+function nameserversOf(resolvConf: string): readonly string[] {
+  return resolvConf.split("\n").flatMap((line) => /^\s*nameserver\s+(\S+)/.exec(line)?.[1] ?? []);
+}

@@ -1,0 +1,274 @@
+import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
+import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";
+import { type Finding, isRoot, type Judge, judged, listed, ok, problem, warning } from "./finding.ts";
+import { thresholdBytes } from "./kernel-findings.ts";
+import type { KubeconfigFacts } from "./kubeconfig-facts.ts";
+import { type PlacedSpace, usualConfig } from "./machine-facts.ts";
+import { sizeText } from "./size.ts";
+
+export const judgeUser: Judge = (facts) => [
+  isRoot(facts)
+    ? ok("user", "root")
+    : warning(
+        "user",
+        "not root: berth doctor cannot read everything, and berth run needs root",
+        "run berth doctor as root",
+      ),
+];
+
+export const judgeConfiguration: Judge = (facts, { configPath, problems, warnings }) => [
+  ...problems.map((text) =>
+    problem("configuration", text, "correct it; until then the other checks use flags and defaults alone"),
+  ),
+  ...warnings.map((text) =>
+    warning("configuration", text, "accept it, or change that setting: berth run starts in either case"),
+  ),
+  ...(problems.length > 0 ? [] : [whichConfiguration(configPath, facts.hasUsualConfig)]),
+];
+
+function whichConfiguration(path: string | undefined, hasUsual: { readonly value: boolean } | object): Finding {
+  if (path !== undefined) return ok("configuration", `${path} can be used`);
+  const isOverlooked = "value" in hasUsual && hasUsual.value === true;
+  if (!isOverlooked) return ok("configuration", "no --config: flags and defaults");
+  return warning(
+    "configuration",
+    `no --config is given, so the defaults were checked; this machine has ${usualConfig}`,
+    `to check what an agent with that file would use: berth doctor --config ${usualConfig}`,
+  );
+}
+
+/** Where pods come from: without a source the agent starts nothing. */
+export const judgePodSources: Judge = (facts, { config: { staticPodPath, staticPodURL, clusterConfigSource } }) => {
+  const named = [
+    ...(clusterConfigSource === undefined ? [] : ["the API server"]),
+    ...(staticPodPath === undefined ? [] : [staticPodPath]),
+    ...(staticPodURL === undefined ? [] : ["staticPodURL"]),
+  ];
+  if (named.length === 0)
+    return [
+      warning(
+        "pod-sources",
+        "no source of pods is configured: the agent would run and start nothing",
+        "set --kubeconfig for a node of a cluster, or staticPodPath for pods from files",
+      ),
+    ];
+  const subject = { check: "pod-sources", subject: staticPodPath ?? "staticPodPath" } as const;
+  return judged(facts, "manifests", subject, (kind) =>
+    staticPodPath !== undefined && kind === undefined
+      ? [
+          warning(
+            "pod-sources",
+            `${staticPodPath} does not exist: no pods come from there`,
+            `mkdir -p ${staticPodPath}`,
+          ),
+        ]
+      : [ok("pod-sources", listed(named))],
+  );
+};
+
+export const judgeRootDirectory: Judge = (facts, { config: { rootDir } }) => {
+  const socket = `${rootDir}/${LOCAL_SOCKET}`;
+  if (!fitsSocketPath(socket))
+    return [
+      problem(
+        "root-directory",
+        `${socket} is longer than the ${MAX_SOCKET_PATH_BYTES} bytes that a socket's path may have`,
+        "set --root-dir to a shorter path",
+      ),
+    ];
+  const subject = { check: "root-directory", subject: rootDir, ifUnreadable: "problem" } as const;
+  return judged(facts, "rootDir", subject, (kind) => {
+    if (kind === undefined || kind === "directory") {
+      const found = kind === undefined ? `${rootDir} does not exist yet: the agent creates it` : rootDir;
+      return judged(facts, "isRootReadOnly", subject, (isReadOnly) => [
+        isReadOnly ? problem("root-directory", ...readOnly(rootDir)) : ok("root-directory", found),
+      ]);
+    }
+    return [
+      problem(
+        "root-directory",
+        `${rootDir} is a ${kind} and not a directory`,
+        "remove it, or set --root-dir to another directory",
+      ),
+    ];
+  });
+};
+
+const readOnly = (path: string) =>
+  [
+    `the file system of ${path} is read-only: the agent cannot keep its records`,
+    "look for disk errors (dmesg), replace a failing disk or SD card, or mount -o remount,rw; or set --root-dir to another disk",
+  ] as const;
+
+/** Below these thresholds the node reports DiskPressure, and the scheduler sends it no pods. */
+export const judgeDiskSpace: Judge = (facts, { config }) => {
+  const { evictionHard } = config.node;
+  const subject = (path: string) => ({ check: "disk-space", subject: `the free space of ${path}` }) as const;
+  return [
+    ...judged(facts, "rootSpace", { ...subject(config.rootDir), ifUnreadable: "problem" }, (space) =>
+      judgeSpace(space, "nodefs", evictionHard),
+    ),
+    ...judged(facts, "logSpace", { ...subject(config.podLogsDir), ifUnreadable: "problem" }, (space) =>
+      judgeSpace(space, "nodefs", evictionHard),
+    ),
+    ...judged(facts, "imageSpace", subject("the images"), (space) =>
+      space === undefined ? [] : judgeSpace(space, "imagefs", evictionHard),
+    ),
+  ];
+};
+
+function judgeSpace(
+  { path, freeBytes, totalBytes, freeInodes, totalInodes }: PlacedSpace,
+  signal: "nodefs" | "imagefs",
+  thresholds: Readonly<Record<string, string>>,
+): readonly Finding[] {
+  const found = `${path}: ${sizeText(freeBytes)} of ${sizeText(totalBytes)} free`;
+  const limit = thresholdBytes(thresholds[`${signal}.available`], totalBytes);
+  const inodes = thresholdBytes(thresholds[`${signal}.inodesFree`], totalInodes);
+  const consequence = "the node reports DiskPressure and gets no pods";
+  const cure =
+    signal === "imagefs"
+      ? "remove unused images (crictl rmi --prune), or use a larger disk"
+      : "remove what is not needed (journalctl --vacuum-size=100M, apt-get clean), or use a larger disk";
+  if (freeBytes < limit)
+    return [
+      problem("disk-space", `${found}, less than evictionHard allows (${sizeText(limit)}): ${consequence}`, cure),
+    ];
+  if (freeInodes < inodes)
+    return [
+      problem(
+        "disk-space",
+        `${path}: ${freeInodes} of ${totalInodes} inodes free, less than evictionHard allows: ${consequence}`,
+        cure,
+      ),
+    ];
+  return [ok("disk-space", found)];
+}
+
+export const judgeKubeconfig: Judge = (facts, { config: { clusterConfigSource } }) => {
+  if (clusterConfigSource?.kind !== "kubeconfig") return [];
+  const subject = { check: "kubeconfig", subject: clusterConfigSource.path, ifUnreadable: "problem" } as const;
+  return judged(facts, "kubeconfig", subject, (found) =>
+    found === undefined ? [] : judgeIdentity(found, "value" in facts.nowMs ? facts.nowMs.value : 0),
+  );
+};
+
+const NEW_CERTIFICATE =
+  "join the node again (kubeadm token create --print-join-command on the control plane, kubeadm reset and kubeadm join here), or copy a new certificate to this node";
+
+function judgeIdentity({ path, mode, secretFiles, certificate }: KubeconfigFacts, nowMs: number): readonly Finding[] {
+  if (mode === undefined)
+    return [
+      problem(
+        "kubeconfig",
+        `${path} does not exist`,
+        "join the node to its cluster (kubeadm join writes it), or remove --kubeconfig for a node with pods from files",
+      ),
+    ];
+  const absent = secretFiles.filter((file) => file.mode === undefined).map((file) => file.path);
+  if (absent.length > 0)
+    return [problem("kubeconfig", `${path} names ${listed(absent)}, which does not exist`, NEW_CERTIFICATE)];
+  if (certificate === undefined) return [ok("kubeconfig", path)];
+  const { notBeforeMs, notAfterMs } = certificate;
+  if (nowMs < notBeforeMs)
+    return [
+      problem(
+        "kubeconfig",
+        `the client certificate of ${path} is valid only from ${dateOf(notBeforeMs)} on, and the clock shows ${dateOf(nowMs)}`,
+        "set the clock: timedatectl set-ntp true, or install and start chrony",
+      ),
+    ];
+  if (nowMs > notAfterMs)
+    return [
+      problem("kubeconfig", `the client certificate of ${path} expired on ${dateOf(notAfterMs)}`, NEW_CERTIFICATE),
+    ];
+  return [ok("kubeconfig", `${path}; its client certificate is valid until ${dateOf(notAfterMs)}`)];
+}
+
+const dateOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+
+const OTHERS_MAY = 0o077;
+const OTHERS_MAY_WRITE = 0o022;
+
+/** Only root reads secrets and changes the configuration (CIS Kubernetes Benchmark 4.1). */
+export const judgeFileModes: Judge = (facts) => {
+  const wide = [
+    ...judged(facts, "kubeconfig", { check: "file-modes", subject: "the kubeconfig's mode" }, (found) =>
+      found === undefined
+        ? []
+        : [found, ...found.secretFiles].flatMap(({ path, mode = 0 }) =>
+            (mode & OTHERS_MAY) === 0
+              ? []
+              : [warning("file-modes", `${path} holds secrets and has mode ${octal(mode)}`, `chmod 600 ${path}`)],
+          ),
+    ),
+    ...judged(facts, "configFile", { check: "file-modes", subject: "the configuration's mode" }, (found) =>
+      found === undefined || (found.mode & OTHERS_MAY_WRITE) === 0
+        ? []
+        : [
+            warning(
+              "file-modes",
+              `${found.path} has mode ${octal(found.mode)}: other users can change the configuration`,
+              `chmod go-w ${found.path}`,
+            ),
+          ],
+    ),
+  ];
+  const isAnyPresent = [facts.kubeconfig, facts.configFile].some((file) => "value" in file && file.value !== undefined);
+  if (wide.length > 0 || !isAnyPresent) return wide;
+  return [ok("file-modes", "other users cannot read the secrets, nor change the configuration")];
+};
+
+const octal = (mode: number) => mode.toString(8).padStart(4, "0");
+
+/** Programs that contain a kubelet. */
+const KUBELETS = /^(kubelet|kubelite|k3s.*|k0s|rke2)$/;
+
+/** Two agents on one runtime remove each other's pods, so another kubelet is a problem even where ports differ. */
+export const judgePorts: Judge = (facts, { kubelet: { port, healthzPort } }) =>
+  judged(facts, "listeners", { check: "ports", subject: "/proc/net/tcp" }, (listeners) => {
+    const own = "value" in facts.agent ? facts.agent.value?.pid : undefined;
+    const foreign = listeners.filter(({ pid }) => pid === undefined || pid !== own);
+    const ports = [port, healthzPort].filter((each) => each > 0).join(" or ");
+    if (foreign.length === 0) return [ok("ports", `no other program listens on ${ports}`)];
+    return foreign.map(({ port: used, pid, program = "" }) =>
+      KUBELETS.test(program)
+        ? problem(
+            "ports",
+            `${program} (process ${pid}) listens on port ${used}: two agents on one container runtime remove each other's pods`,
+            `stop it: systemctl disable --now ${program}`,
+          )
+        : warning(
+            "ports",
+            `${pid === undefined ? "another program" : `${program} (process ${pid})`} listens on port ${used}, a port of the kubelet`,
+            "stop that program or move it to another port; if it contains a kubelet, stop it before berth run",
+          ),
+    );
+  });
+
+/** A resolver on the node's own loopback does not exist inside a pod: CoreDNS then asks itself (kubeadm#273). */
+export const judgeDns: Judge = (facts, { config: { resolvConf } }) =>
+  judged(facts, "nameservers", { check: "dns", subject: resolvConf ?? "resolvConf" }, (servers) => {
+    if (resolvConf === undefined) return [ok("dns", "pods do not inherit the node's resolver (resolvConf is empty)")];
+    if (servers.length === 0)
+      return [warning("dns", `${resolvConf} names no nameserver`, "name one there, or set resolvConf to another file")];
+    if (!servers.every((server) => /^(127\.|::1$)/.test(server)))
+      return [ok("dns", `${resolvConf} names ${listed(servers)}`)];
+    return [
+      warning(
+        "dns",
+        `${resolvConf} names ${listed(servers)} alone, which no pod can reach`,
+        "set resolvConf: /run/systemd/resolve/resolv.conf in the configuration (with systemd-resolved), or a file with the real nameservers",
+      ),
+    ];
+  });
+
+export const judgeAgent: Judge = (facts, { config: { rootDir } }) =>
+  judged(facts, "agent", { check: "agent", subject: `the agent's socket below ${rootDir}` }, (agent) => [
+    ok(
+      "agent",
+      agent === undefined
+        ? `none runs with the root directory ${rootDir}`
+        : `runs as node ${agent.node}: berth status shows more`,
+    ),
+  ]);

@@ -1,0 +1,34 @@
+import type { Clock } from "../../host/clock.ts";
+
+/** A fact of the machine, or why it could not be read. */
+export type Reading<T> = { readonly value: T } | { readonly problem: string };
+
+/** One function per fact; any of them may fail, or never return. */
+export type Readers<Facts> = { readonly [Name in keyof Facts]: () => Promise<Facts[Name]> };
+
+export type Readings<Facts> = { readonly [Name in keyof Facts]: Reading<Facts[Name]> };
+
+/** Reads all facts at once. A fact that takes longer than the limit counts as unreadable. Never rejects. */
+export async function readAll<Facts>(
+  readers: Readers<Facts>,
+  { clock, limitMs }: { readonly clock: Clock; readonly limitMs: number },
+): Promise<Readings<Facts>> {
+  const names = Object.keys(readers) as (keyof Facts & string)[];
+  const entries = names.map(async (name) => [name, await readWithin(readers[name], clock, limitMs)] as const);
+  return Object.fromEntries(await Promise.all(entries)) as unknown as Readings<Facts>;
+}
+
+async function readWithin<T>(read: () => Promise<T>, clock: Clock, limitMs: number): Promise<Reading<T>> {
+  const late = Promise.withResolvers<Reading<T>>();
+  const cancel = clock.wakeAt(clock.now() + limitMs, () =>
+    late.resolve({ problem: `no answer within ${limitMs / 1000} s` }),
+  );
+  const answer = async (): Promise<Reading<T>> => {
+    try {
+      return { value: await read() };
+    } catch (error) {
+      return { problem: error instanceof Error ? error.message : String(error) };
+    }
+  };
+  return await Promise.race([answer(), late.promise]).finally(cancel);
+}

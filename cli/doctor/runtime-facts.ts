@@ -1,0 +1,114 @@
+import type { Config } from "../../agent/config/config.ts";
+import { createRuntime } from "../../cri/client.ts";
+import { CriError } from "../../cri/error.ts";
+import type { Clock } from "../../host/clock.ts";
+import type { Log } from "../../host/log.ts";
+import { CgroupDriver } from "../../proto/cri/gen/api.ts";
+
+/** What a container runtime says of itself. */
+export interface RuntimeFacts {
+  readonly name: string;
+  readonly version: string;
+  readonly conditions: readonly {
+    readonly type: string;
+    readonly status: boolean;
+    readonly reason: string;
+    readonly message: string;
+  }[];
+  /** Undefined if the runtime does not say. */
+  readonly cgroupDriver: "systemd" | "cgroupfs" | undefined;
+  /** Where the runtime reads its network configuration; undefined if it does not say. */
+  readonly cni: { readonly confDir: string; readonly binDirs: readonly string[] } | undefined;
+  /** A folder on the file system of its images. */
+  readonly imageFolder: string | undefined;
+}
+
+/** The facts, or why the runtime does not answer: gRPC's code (`UNAVAILABLE`, `UNIMPLEMENTED` …) and the message. */
+export type RuntimeAnswer =
+  | { readonly isReachable: true; readonly facts: RuntimeFacts }
+  | { readonly isReachable: false; readonly code: string; readonly message: string };
+
+type Where = Pick<Config, "containerRuntimeEndpoint" | "imageServiceEndpoint">;
+
+/** Asks the runtime of this configuration once, for `berth doctor`. Every call has the deadline. */
+export async function readRuntimeFacts(
+  { containerRuntimeEndpoint: endpoint, imageServiceEndpoint: imageEndpoint }: Where,
+  { clock, log, deadlineMs }: { readonly clock: Clock; readonly log: Log; readonly deadlineMs: number },
+): Promise<RuntimeAnswer> {
+  const runtime = createRuntime({
+    endpoint,
+    imageEndpoint,
+    requestTimeoutMs: deadlineMs,
+    clock,
+    log,
+    random: Math.random,
+  });
+  try {
+    const { runtimeName: name, runtimeVersion: version } = await runtime.version();
+    const [status, config, images] = await Promise.all([
+      runtime.verboseStatus(),
+      runtime.runtimeConfig().catch(onlyCri),
+      runtime.imageFsInfo().catch(onlyCri),
+    ]);
+    const own = parseObject(status.info["config"]);
+    const facts = {
+      name,
+      version,
+      conditions: status.status?.conditions ?? [],
+      cgroupDriver: driverOf(config?.linux?.cgroupDriver) ?? containerdDriver(own),
+      cni: containerdCni(own),
+      imageFolder: images?.imageFilesystems[0]?.fsId?.mountpoint,
+    };
+    return { isReachable: true, facts };
+  } catch (error) {
+    if (!(error instanceof CriError)) throw error;
+    return { isReachable: false, code: error.code, message: error.details };
+  } finally {
+    runtime.close();
+  }
+}
+
+/** For facts that older runtimes do not know. */
+function onlyCri(error: unknown): undefined {
+  if (!(error instanceof CriError)) throw error;
+  return undefined;
+}
+
+function driverOf(driver: CgroupDriver | undefined): RuntimeFacts["cgroupDriver"] {
+  if (driver === CgroupDriver.SYSTEMD) return "systemd";
+  return driver === CgroupDriver.CGROUPFS ? "cgroupfs" : undefined;
+}
+
+/** containerd before 2.0 has no RuntimeConfig and shows its configuration in the verbose status. */
+function containerdDriver(config: Fields): RuntimeFacts["cgroupDriver"] {
+  const containerd = fieldsAt(config, "containerd");
+  const name = containerd["defaultRuntimeName"];
+  const runtime = fieldsAt(fieldsAt(containerd, "runtimes"), typeof name === "string" ? name : "runc");
+  if (runtime["runtimeType"] !== "io.containerd.runc.v2") return undefined;
+  // Options that are not set are not shown: without this one, runc uses cgroupfs.
+  return fieldsAt(runtime, "options")["SystemdCgroup"] === true ? "systemd" : "cgroupfs";
+}
+
+/** containerd's folders: `binDirs` since 2.1, `binDir` before. */
+function containerdCni(config: Fields): RuntimeFacts["cni"] {
+  const { confDir, binDirs, binDir } = fieldsAt(config, "cni");
+  const listed = [binDirs, binDir].flat().filter((folder) => typeof folder === "string" && folder !== "");
+  if (typeof confDir !== "string" || listed.length === 0) return undefined;
+  return { confDir, binDirs: [...new Set(listed.map(String))] };
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function fieldsAt(fields: Fields, name: string): Fields {
+  const value = fields[name];
+  return typeof value === "object" && value !== null ? (value as Fields) : {};
+}
+
+function parseObject(text: string | undefined): Fields {
+  try {
+    return fieldsAt({ parsed: JSON.parse(text ?? "{}") }, "parsed");
+  } catch {
+    // The runtime's own information may be anything; without it these facts are unknown.
+    return {};
+  }
+}

@@ -1,0 +1,154 @@
+import type { CniFacts } from "./cni-facts.ts";
+import { type Finding, type Judge, judged, listed, ok, problem, warning } from "./finding.ts";
+import type { MachineFacts } from "./machine-facts.ts";
+import type { RuntimeAnswer, RuntimeFacts } from "./runtime-facts.ts";
+
+const RUNTIME = { check: "container-runtime", subject: "the container runtime", ifUnreadable: "problem" } as const;
+
+/** Whether the runtime answers, in which version, and whether it is ready. */
+export const judgeRuntime: Judge = (facts, { config: { containerRuntimeEndpoint: endpoint } }) =>
+  judged(facts, "runtime", RUNTIME, (answer) => {
+    if (isForbidden(answer))
+      return [
+        warning(
+          "container-runtime",
+          `this user may not connect to ${endpoint}, so the runtime was not checked`,
+          "run berth doctor as root",
+        ),
+      ];
+    if (!answer.isReachable) return [problem("container-runtime", ...whyUnreachable(answer, endpoint, facts))];
+    const { name, version, conditions } = answer.facts;
+    const ready = conditions.find(({ type }) => type === "RuntimeReady");
+    if (ready?.status !== false) return [ok("container-runtime", `${name} ${version} answers on ${endpoint}`)];
+    return [
+      problem(
+        "container-runtime",
+        `${name} ${version} answers on ${endpoint} and is not ready: ${wordsOf(ready)}`,
+        `read its log (journalctl -u ${unitOf(name)}), and correct what it names`,
+      ),
+    ];
+  });
+
+/** The kernel refuses the connection: nothing is known of the runtime. */
+function isForbidden(answer: RuntimeAnswer): boolean {
+  return !answer.isReachable && /\b(EACCES|EPERM)\b/.test(answer.message);
+}
+
+type Unreachable = Extract<RuntimeAnswer, { readonly isReachable: false }>;
+
+function whyUnreachable(
+  { code, message }: Unreachable,
+  endpoint: string,
+  { runtimeSocket, otherSockets }: MachineFacts,
+): readonly [what: string, cure: string] {
+  const isAbsent = "value" in runtimeSocket && runtimeSocket.value === undefined;
+  if (isAbsent) {
+    const others = "value" in otherSockets ? otherSockets.value : [];
+    const what = `${endpoint} does not exist: no container runtime runs there`;
+    if (others.length > 0)
+      return [
+        what,
+        `there is a runtime at ${listed(others)}: name it with --container-runtime-endpoint=unix://${others[0]} or containerRuntimeEndpoint`,
+      ];
+    return [
+      what,
+      "install containerd and start it (systemctl enable --now containerd), or name the socket of another runtime with --container-runtime-endpoint",
+    ];
+  }
+  if ("value" in runtimeSocket && runtimeSocket.value !== "socket")
+    return [
+      `${endpoint} is a ${runtimeSocket.value} and not a socket`,
+      "name the socket of the runtime with --container-runtime-endpoint",
+    ];
+  if (code === "UNIMPLEMENTED")
+    return [
+      `the program at ${endpoint} does not offer CRI v1 (${message})`,
+      'with containerd: remove "cri" from disabled_plugins in /etc/containerd/config.toml, then systemctl restart containerd; containerd must be 1.6 or later',
+    ];
+  if (code === "DEADLINE_EXCEEDED")
+    return [`the container runtime at ${endpoint} does not answer in time`, "systemctl restart containerd"];
+  return [
+    `the container runtime at ${endpoint} does not answer: ${message}`,
+    "start it (systemctl enable --now containerd), and read its log (journalctl -u containerd)",
+  ];
+}
+
+const unitOf = (runtime: string) => (runtime === "cri-o" ? "crio" : runtime);
+
+function wordsOf({ reason, message }: RuntimeFacts["conditions"][number]): string {
+  return [reason, message].filter((word) => word !== "").join(": ");
+}
+
+/** The kubelet takes the runtime's driver; the cgroups of both must be made in one way. */
+export const judgeCgroupDriver: Judge = (facts, { kubelet: { cgroupDriver } }) => {
+  const answer = "value" in facts.runtime ? facts.runtime.value : undefined;
+  if (answer?.isReachable !== true) return [];
+  const { cgroupDriver: driver, name } = answer.facts;
+  if (driver === undefined) return [ok("cgroup-driver", `${name} does not say which it uses`)];
+  if (driver === cgroupDriver) return [ok("cgroup-driver", `${driver}, in ${name} and in the configuration`)];
+  return [
+    warning(
+      "cgroup-driver",
+      `${name} uses ${driver}, and cgroupDriver of the configuration is ${cgroupDriver}: with cgroups per pod, containers would not start`,
+      driver === "systemd"
+        ? "set cgroupDriver: systemd in the configuration"
+        : "set SystemdCgroup = true in the runtime's configuration and restart it; where systemd does not run, set cgroupDriver: cgroupfs",
+    ),
+  ];
+};
+
+const NETWORK = { check: "network", subject: "the network configuration" } as const;
+
+/** The runtime's own word on its network, and whether every program of its CNI configuration is installed. */
+export const judgeNetwork: Judge = (facts) => {
+  const answer = "value" in facts.runtime ? facts.runtime.value : undefined;
+  const ready = answer?.isReachable === true ? networkOf(answer.facts) : undefined;
+  return judged(facts, "cni", NETWORK, (cni) => {
+    // Without the runtime's word the folders are only the usual ones, and the network may be elsewhere.
+    if (answer !== undefined && isForbidden(answer))
+      return judgeCni(cni, undefined).map((finding) => ({
+        ...finding,
+        state: finding.state === "ok" ? "ok" : "warning",
+      }));
+    const found = judgeCni(cni, ready?.status);
+    if (ready?.status !== false || found.some(({ state }) => state === "problem")) return found;
+    return [
+      problem(
+        "network",
+        `the container runtime says that its network is not ready: ${wordsOf(ready)}`,
+        `correct what it names below ${cni.confDir}, and restart the runtime if it does not notice`,
+      ),
+    ];
+  });
+};
+
+const networkOf = ({ conditions }: RuntimeFacts) => conditions.find(({ type }) => type === "NetworkReady");
+
+const GET_PLUGINS =
+  "install the CNI plugins there (github.com/containernetworking/plugins), or point the runtime's bin_dir to them (Debian's package containernetworking-plugins: /usr/lib/cni)";
+
+/** `isReady` is the runtime's word; a runtime that is ready may read its network from elsewhere. */
+function judgeCni(cni: CniFacts, isReady: boolean | undefined): readonly Finding[] {
+  const { file, confDir, binDirs, problem: why, plugins, missingPlugins } = cni;
+  if (file === undefined) {
+    if (isReady === true) return [ok("network", "the container runtime says that its network is ready")];
+    return [
+      problem(
+        "network",
+        `${confDir} has no network configuration: pods without host network cannot start`,
+        `install the network of your cluster (Flannel, Cilium, Calico …), or write a configuration of the bridge plugin there (www.cni.dev/plugins/current/main/bridge)`,
+      ),
+    ];
+  }
+  if (why !== undefined)
+    return [problem("network", `${file} is not a network configuration: ${why}`, "correct or remove that file")];
+  if (missingPlugins.length > 0)
+    return [
+      problem(
+        "network",
+        `${file} needs ${listed(missingPlugins)}, and ${missingPlugins.length === 1 ? "it is" : "they are"} not in ${listed(binDirs)}`,
+        GET_PLUGINS,
+      ),
+    ];
+  return [ok("network", `${file} uses ${listed(plugins)}, all in ${listed(binDirs)}`)];
+}

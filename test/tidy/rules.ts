@@ -1,4 +1,5 @@
 import { dirname, join } from "node:path/posix";
+import { wordsArePlain } from "./plain-words.ts";
 
 /** The tree as text: path → content. */
 export type Tree = ReadonlyMap<string, string>;
@@ -234,6 +235,7 @@ export const rules: Readonly<Record<string, Rule>> = {
   "nothing polls, and timers belong to host": nothingPolls,
   "types are precise": typesArePrecise,
   "names are clear": namesAreClear,
+  "words are plain": wordsArePlain,
   "files are short": filesAreShort,
   "no program is started through a shell": noShell,
   "one file of the decisions reads pod.status": statusHasOneReader,

@@ -147,6 +147,42 @@ const planted: readonly { rule: keyof typeof rules; path: string; text: string; 
   { rule: "names are clear", path: "host/x.ts", text: "export const podData = 1;", expected: "podData is vague" },
   { rule: "files are short", path: "host/x.ts", text: "\n".repeat(401), expected: "402 lines" },
   {
+    rule: "words are plain",
+    path: "agent/observed/told-pods.ts",
+    text: "",
+    expected: 'agent/observed/told-pods.ts: the file name says "told"',
+  },
+  {
+    rule: "words are plain",
+    path: "host/x.ts",
+    text: "const lastHeardAt = 0;",
+    expected: 'host/x.ts:1: the name lastHeardAt says "heard"',
+  },
+  {
+    rule: "words are plain",
+    path: "host/x.ts",
+    text: "\n/** Whoever waits, waits longer. */",
+    expected: 'host/x.ts:2: a comment says "whoever"',
+  },
+  {
+    rule: "words are plain",
+    path: "host/x.ts",
+    text: "log.warn({}, `the watch has no news`);",
+    expected: 'host/x.ts:1: a text says "news"',
+  },
+  {
+    rule: "words are plain",
+    path: "host/x.test.ts",
+    text: 'test("the loop is told of a change", () => {});',
+    expected: 'host/x.test.ts:1: the name of a test says "told"',
+  },
+  {
+    rule: "words are plain",
+    path: "docs/x.md",
+    text: "# Pods\n\nThe agent is told of each pod.",
+    expected: 'docs/x.md:3: the text says "told"',
+  },
+  {
     rule: "no program is started through a shell",
     path: "host/x.ts",
     text: 'spawn("sh", ["-c", a]);',

@@ -7,7 +7,7 @@ export interface OutageLog {
   clear(): void;
 }
 
-/** `fields` go with every line; `overSentence` is logged at the end of an outage. */
+/** `fields` go with every line; `recoveryMessage` is logged at the end of an outage. */
 export function createOutageLog(log: Log, fields: LogFields, recoveryMessage: string): OutageLog {
   const logged = createLogOnChange();
   return {

@@ -47,7 +47,7 @@ const MAX_BINARY: ParsedQuantity = { mantissa: 2n ** 63n - 1n, exponent: 0, form
 const MAX_TEXT_LENGTH = 128;
 const MAX_WRITTEN_EXPONENT = 100;
 
-/** With any number of `longestText` digits before it, the result is below one nano. */
+/** With any number of `MAX_TEXT_LENGTH` digits before it, the result is below one nano. */
 const MIN_WRITTEN_EXPONENT = -2 * MAX_TEXT_LENGTH;
 
 const one: ParsedQuantity = { mantissa: 1n, exponent: 0, format: "DecimalSI" };

@@ -70,7 +70,7 @@ export async function runPostStart(
 
 /**
  * Runs the `preStop` hook of a container within the grace period. A failure does not prevent the stop: it is returned
- * as `hookFailure`, for the event and the log. Rejects only when the signal aborts.
+ * as `preStopFailure`, for the event and the log. Rejects only when the signal aborts.
  */
 export async function runPreStop(
   deps: HookDeps,

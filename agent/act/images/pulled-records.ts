@@ -17,10 +17,10 @@ export interface PulledRecords {
   get(imageRef: string): Promise<ImagePulledRecord | undefined>;
   /** Rejects with `FilesError`. */
   save(record: ImagePulledRecord): Promise<void>;
-  /** A snapshot of the existing records, for `removeUnknown`. */
+  /** A snapshot of the existing records, for `removeUnused`. */
   snapshot(): KnownRecords;
   /**
-   * Removes the records of `kept` that were not rewritten since and belong to none of these images. Rejects with
+   * Removes the records of `snapshot` that were not rewritten since and belong to none of these images. Rejects with
    * `FilesError`.
    */
   removeUnused(snapshot: KnownRecords, imageRefs: readonly string[]): Promise<void>;

@@ -163,26 +163,9 @@ export function clearReferenceFailures(memory: PodMemory, pod: Pod, key: string)
 export function memoryOfRevision(memory: PodMemory, revision: number): PodMemory {
   if (memory.revision === revision) return memory;
   if (memory.revision === undefined) return { ...memory, revision };
-  const {
-    startedAttempts,
-    stoppedSandboxes,
-    sandboxReplacedSince,
-    conditions,
-    runningPostStartHooks,
-    stopping,
-    preStopDone,
-  } = memory;
+  const { madeResources, failures, outcome, finalStatus, orphanedAt } = emptyMemory;
   const pulls = new Map([...memory.pulls].filter(([, { state }]) => state !== "pulled"));
-  const stillValid: Partial<PodMemory> = {
-    startedAttempts,
-    stoppedSandboxes,
-    sandboxReplacedSince,
-    conditions,
-    runningPostStartHooks,
-    stopping,
-    preStopDone,
-  };
-  return { ...emptyMemory, ...stillValid, pulls, revision };
+  return { ...memory, madeResources, failures, outcome, finalStatus, orphanedAt, pulls, revision };
 }
 
 /** Drops the entries of removed sandboxes and containers, so that a crash loop does not grow the memory. */

@@ -5,7 +5,7 @@ export interface EventQueue {
   readonly size: () => number;
   add(record: EventRecord): void;
   /**
-   * Removes and returns the oldest event of each of at most `mostObjects` objects, so each object's events stay in
+   * Removes and returns the oldest event of each of at most `maxObjects` objects, so each object's events stay in
    * order.
    */
   take(maxObjects: number): readonly EventRecord[];
@@ -16,7 +16,7 @@ export interface EventQueue {
   clear(): void;
 }
 
-/** A queue that drops the oldest events beyond `mostWaiting`. */
+/** A queue that drops the oldest events beyond `maxWaiting`. */
 export function createEventQueue(maxWaiting: number): EventQueue {
   const waiting = new Set<EventRecord>();
   let dropped = 0;

@@ -31,7 +31,7 @@ type Random = () => number;
  * and until each was hit once. All of them work again when it returns.
  */
 export async function injectFaults(
-  cluster: ClusterNode & { readonly way: RelayedNetwork },
+  cluster: ClusterNode & { readonly network: RelayedNetwork },
   random: Random,
   forMs: number,
 ): Promise<KillReport> {
@@ -82,7 +82,7 @@ const KILLED_BY_TEST = "was ended by SIGKILL";
 
 /** The faults of other parts than the agent alone, by name. Each function resolves when its fault is over. */
 function faultsOf(
-  { node, plane, way }: ClusterNode & { readonly way: RelayedNetwork },
+  { node, plane, network }: ClusterNode & { readonly network: RelayedNetwork },
   random: Random,
 ): Readonly<Record<string, () => Promise<void>>> {
   const runtime = async () => {
@@ -104,11 +104,11 @@ function faultsOf(
       await plane.startEtcd();
     },
     "way to the API server": async () => {
-      way.relay.stall();
+      network.relay.stall();
       await pause(random() * 3_000);
       // Stalled bytes arrive late, or never.
-      if (random() < 0.5) way.relay.reset();
-      way.relay.resume();
+      if (random() < 0.5) network.relay.reset();
+      network.relay.resume();
     },
     "agent and runtime at once": async () => {
       await Promise.all([node.agent.kill9(), runtime()]);

@@ -30,7 +30,7 @@ const CALM_MS = 330_000 + count * 1_000;
 setDefaultTimeout(CALM_MS + 120_000 + count * 2_000);
 
 describe.skipIf(skip !== undefined)(`${count} random pods`, () => {
-  let cluster: ClusterNode & { readonly way: RelayedNetwork };
+  let cluster: ClusterNode & { readonly network: RelayedNetwork };
   let folder: string;
   let openFileWatch: OpenFileWatch;
   let hasPassed = false;

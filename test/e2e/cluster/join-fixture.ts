@@ -13,7 +13,7 @@ import { linesContaining, startNodeWithoutAgent, type TestNode } from "../node.t
 /** A control plane without controllers, and a node whose kubeconfig and credentials a test writes and replaces. */
 export interface JoinFixture {
   readonly plane: ControlPlane;
-  /** A relay to the API server; `viaRelay` is its URL. */
+  /** A relay to the API server; `relayUrl` is its URL. */
   readonly relay: Relay;
   readonly relayUrl: string;
   readonly node: TestNode;

@@ -50,31 +50,31 @@ export interface NetworkPath {
 }
 
 /**
- * Starts a control plane and a node, and returns once the node is Ready. `openWay` puts proxies between agent and API
+ * Starts a control plane and a node, and returns once the node is Ready. `openNetwork` puts proxies between agent and API
  * server. `configuration`: fields of KubeletConfiguration.
  */
 export async function startClusterNode<W extends NetworkPath>(
   openNetwork: (plane: ControlPlane, nodeName: string) => Promise<W>,
   configuration?: Readonly<Record<string, unknown>>,
-): Promise<ClusterNode & { readonly way: W }>;
+): Promise<ClusterNode & { readonly network: W }>;
 export async function startClusterNode(): Promise<ClusterNode>;
 export async function startClusterNode(
   openNetwork?: (plane: ControlPlane, nodeName: string) => Promise<NetworkPath>,
   configuration: Readonly<Record<string, unknown>> = {},
-): Promise<ClusterNode & { readonly way: NetworkPath | undefined }> {
+): Promise<ClusterNode & { readonly network: NetworkPath | undefined }> {
   const before = await listMachineResources();
   const folder = await mkdtemp(join(tmpdir(), "berth-cluster-"));
   const plane = await startControlPlane({ stateDir: folder, print: console.log });
-  const way = await openNetwork?.(plane, nodeName);
-  const node = await startNodeOfCluster(plane, way?.server).catch(async (error: unknown) => {
-    await way?.close();
+  const network = await openNetwork?.(plane, nodeName);
+  const node = await startNodeOfCluster(plane, network?.server).catch(async (error: unknown) => {
+    await network?.close();
     await plane.stop();
     await rm(folder, { recursive: true });
     throw error;
   });
   const cluster = createClusterNode(plane, node, async () => {
     await node.tearDown();
-    await way?.close();
+    await network?.close();
     await plane.stop();
     const left = (await readdir(folder, { recursive: true })).filter((name) => !name.endsWith(".log"));
     await rm(folder, { recursive: true });
@@ -90,11 +90,11 @@ export async function startClusterNode(
     await cluster.tearDown();
     throw new Error(`the node does not become Ready:\n${log.slice(-4000)}`, { cause });
   }
-  return Object.assign(cluster, { way });
+  return Object.assign(cluster, { network });
 }
 
-async function startNodeOfCluster(plane: ControlPlane, way: string | undefined): Promise<TestNode> {
-  const kubeconfig = await plane.nodeKubeconfig(nodeName, way);
+async function startNodeOfCluster(plane: ControlPlane, server: string | undefined): Promise<TestNode> {
+  const kubeconfig = await plane.nodeKubeconfig(nodeName, server);
   return await startNodeWithoutAgent({ cluster: { kubeconfig, nodeName } });
 }
 

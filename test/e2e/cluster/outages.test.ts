@@ -49,7 +49,7 @@ const outcomeOf = (pod: Pod | undefined) => {
 };
 
 describe.skipIf(skip !== undefined)("an API server behind a faulty network", () => {
-  let cluster: ClusterNode & { readonly way: FaultyNetwork };
+  let cluster: ClusterNode & { readonly network: FaultyNetwork };
   let lifetimes: LifetimeRecording;
   let statuses: StatusRecording;
   beforeAll(async () => {
@@ -128,13 +128,13 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
   }
 
   test("that answers 429 gets no retry before its Retry-After, and no change is lost", async () => {
-    const receivedRequests = () => cluster.way.gateway.received;
+    const receivedRequests = () => cluster.network.gateway.received;
     let [from, to] = [0, 0];
     await duringOutage(
       () => {
         from = receivedRequests().length;
-        const end = cluster.way.gateway.respondWith(429, undefined, { "retry-after": "1" });
-        cluster.way.relay.reset();
+        const end = cluster.network.gateway.respondWith(429, undefined, { "retry-after": "1" });
+        cluster.network.relay.reset();
         return () => {
           to = receivedRequests().length;
           end();
@@ -160,8 +160,8 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
   test("that answers 500 for a while causes no lost change", async () => {
     await duringOutage(
       () => {
-        const end = cluster.way.gateway.respondWith(500);
-        cluster.way.relay.reset();
+        const end = cluster.network.gateway.respondWith(500);
+        cluster.network.relay.reset();
         return end;
       },
       3_000,
@@ -172,8 +172,8 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
   test("that does not answer for a while causes no lost change", async () => {
     await duringOutage(
       () => {
-        const end = cluster.way.gateway.hold();
-        cluster.way.relay.reset();
+        const end = cluster.network.gateway.hold();
+        cluster.network.relay.reset();
         return end;
       },
       5_000,
@@ -182,7 +182,7 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
   });
 
   test("that answers a resumed watch with 410 is listed again", async () => {
-    const { gateway, relay } = cluster.way;
+    const { gateway, relay } = cluster.network;
     const watches = () => gateway.requests.filter((line) => /\/pods\?.*watch=true/.test(line));
     let before = 0;
     await duringOutage(
@@ -206,7 +206,7 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
   });
 
   test("behind a dead open connection is reached again within half a minute", async () => {
-    expect(cluster.way.relay.blackhole()).toBe(1);
+    expect(cluster.network.relay.blackhole()).toBe(1);
     const began = performance.now();
     await cluster.apply([bound("fresh")]);
     await waitFor("it runs", () => areContainersReady(shown("fresh")), 45_000);
@@ -217,7 +217,7 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
 
   test("whose watch is silent while it answers all other requests is watched again within 75 seconds", async () => {
     // The dead connection of the test before may have left a second watch at the gateway.
-    expect(cluster.way.gateway.mute(({ path }) => /\/pods\?.*watch=true/.test(path))).toBeGreaterThan(0);
+    expect(cluster.network.gateway.mute(({ path }) => /\/pods\?.*watch=true/.test(path))).toBeGreaterThan(0);
     const began = performance.now();
     await cluster.apply([bound("unheard")]);
     await waitFor("it runs", () => areContainersReady(shown("unheard")), 95_000);
@@ -227,18 +227,18 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
 
   test("with a latency of 200 ms and repeated stalls gets its pods running", async () => {
     const names = Array.from({ length: 10 }, (_, at) => `far-${at}`);
-    cluster.way.relay.delay(200);
+    cluster.network.relay.delay(200);
     await cluster.apply(names.map((name) => bound(name)));
     for (let stall = 0; stall < 3; stall += 1) {
-      cluster.way.relay.stall();
+      cluster.network.relay.stall();
       await pause(1_500);
-      cluster.way.relay.resume();
+      cluster.network.relay.resume();
       await pause(500);
     }
     await waitUntilReady(...names);
     expect((await cluster.runningUids()).containers).toEqual(uidsOf([...statuses.now().values()]));
     await remove(...names);
-    cluster.way.relay.delay(0);
+    cluster.network.relay.delay(0);
   });
 
   test("whose connections break at random bytes gets every status, and every pod is handled once", async () => {
@@ -248,11 +248,11 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
       while (!isOver) {
         // Cuts new connections anywhere from the TLS handshake to the middle of a list; reset() forces a new
         // connection.
-        cluster.way.relay.resetAfter(Math.floor(2 ** (random() * 16)));
-        cluster.way.relay.reset();
+        cluster.network.relay.resetAfter(Math.floor(2 ** (random() * 16)));
+        cluster.network.relay.reset();
         await pause(300 + random() * 700);
       }
-      cluster.way.relay.resetAfter(undefined);
+      cluster.network.relay.resetAfter(undefined);
     };
     const breaking = breakConnections();
     await cluster.apply(names.map((name, at) => bound(name, at < 20 ? undefined : script(`sleep 1; exit ${at}`))));
@@ -281,7 +281,7 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
   });
 
   test("with random outages while a hundred containers exit gets a hundred correct final statuses", async () => {
-    const { gateway, relay } = cluster.way;
+    const { gateway, relay } = cluster.network;
     const exitCodes = new Map(
       Array.from({ length: 100 }, (_, at) => [`exit-${at}`, Math.floor(random() * 40)] as const),
     );

@@ -55,11 +55,11 @@ scenario(
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's directories
+      0s web: allocate the pod's user ids
       0s web: failed to set up volume one: MountVolume.SetUp failed for volume "one" : hostPath type check failed: /none is not a directory: it does not exist
       0s web: set up volume cache
       0s web: failed to set up volume two: MountVolume.SetUp failed for volume "two" : hostPath type check failed: /nor is not a directory: it does not exist
       0s web: set up volume srv
-      0s web: allocate the pod's user ids
       0s message MountVolume.SetUp failed for volume "one" : hostPath type check failed: /none is not a directory: it does not exist; MountVolume.SetUp failed for volume "two" : hostPath type check failed: /nor is not a directory: it does not exist
       1s web: set up volume one
       1s web: failed to set up volume two: MountVolume.SetUp failed for volume "two" : hostPath type check failed: /nor is not a directory: it does not exist
@@ -73,6 +73,8 @@ scenario(
       6s report web Running, terminating: a terminated Error 143
       6s web: stop sandbox: its manifest is gone
       6s web: remove sandbox: its manifest is gone
+      6s web: remove volume cache: its manifest is gone
+      6s web: release the pod's user ids: its manifest is gone
       6s web: remove the pod's files: its manifest is gone
       6s report web Running, finished: a terminated Error 143"
     `);

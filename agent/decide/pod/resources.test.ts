@@ -24,7 +24,8 @@ test("a pod needs its directories, its ids if it has its own user namespace, and
 const made: readonly [sentence: string, present: readonly PodResource[], made: readonly PodResource[], now: unknown][] =
   [
     ["the directories come first: the others lie in them", [], [], [podDirs]],
-    ["then all others at once", [podDirs], [podDirs], [userIds, volume("one"), volume("two")]],
+    ["then its ids", [podDirs], [podDirs], [userIds]],
+    ["then all its volumes at once", [podDirs, userIds], [podDirs], [volume("one"), volume("two")]],
     ["what failed is made again, the others are not", [podDirs, userIds], [podDirs, volume("two")], [volume("one")]],
     ["a new agent makes everything again, except the recorded ids", all, [podDirs], [volume("one"), volume("two")]],
     ["released ids are allocated again", [podDirs], [podDirs, userIds, volume("one"), volume("two")], [userIds]],
@@ -46,7 +47,8 @@ const removed: readonly [sentence: string, present: readonly PodResource[], isCo
   ],
   ["then its ids", [podDirs, userIds], true, [userIds]],
   ["and its directories stay, with its logs", [podDirs], true, []],
-  ["of a removed pod its directories, with everything in them", all, false, [podDirs]],
+  ["of a removed pod its volumes first, too", all, false, [volume("one"), volume("two")]],
+  ["and its directories last", [podDirs], false, [podDirs]],
   ["nothing is left to remove", [], false, []],
 ];
 for (const [sentence, present, isCompleted, now] of removed)
@@ -54,8 +56,7 @@ for (const [sentence, present, isCompleted, now] of removed)
     expect(resourcesToRemove(present, isCompleted)).toEqual(now as PodResource[]);
   });
 
-test("what lies in a removed resource is removed with it", () => {
+test("a removed resource is no longer made, and a made one is listed once", () => {
   expect(withoutResource(all, volume("one"))).toEqual([podDirs, userIds, volume("two")]);
-  expect(withoutResource(all, podDirs)).toEqual([]);
   expect(withResource(all, volume("two"))).toBe(all);
 });

@@ -29,8 +29,8 @@ interface ResourceRecord<R extends PodResource> {
    * no trace, and a directory does not show whether its set-up has ended.
    */
   readonly isReadyWhenPresent?: true;
-  /** It lies in another resource: it is made after that one, and removed with it. */
-  readonly inside?: ResourceKind;
+  /** It is made when those are ready, and removed before them. */
+  readonly after: readonly ResourceKind[];
   /** A completed pod keeps it, as with the kubelet: its logs can be read until the pod is removed. */
   readonly isKeptByCompletedPod?: true;
   /** Making it counts for the step `volumes` of the pod's start. */
@@ -44,13 +44,11 @@ const mountFailure: FailureTraits = {
   isPrefixForOtherErrors: true,
 };
 
-/**
- * All kinds, in the order in which they are made before the sandbox. They are removed in reverse, when no container and
- * no network uses them any more.
- */
+/** All kinds. They are removed when no container and no network uses them any more. */
 const resourceRecords = {
   podDirs: {
     needed: () => [{ of: "podDirs" }],
+    after: [],
     describeMake: () => "create the pod's directories",
     describeRemove: () => "remove the pod's files",
     failure: mountFailure,
@@ -69,7 +67,7 @@ const resourceRecords = {
     },
     failureEvent: "FailedCreatePodSandBox",
     isReadyWhenPresent: true,
-    inside: "podDirs",
+    after: ["podDirs"],
   },
   volume: {
     needed: ({ spec }) => (spec.volumes ?? []).map(({ name }) => ({ of: "volume", name })),
@@ -77,7 +75,8 @@ const resourceRecords = {
     describeRemove: ({ name }) => `remove volume ${name}`,
     failure: mountFailure,
     failureEvent: "FailedMount",
-    inside: "podDirs",
+    // The ids are released last, so that no other pod gets them while a volume has files of them.
+    after: ["podDirs", "userIds"],
     isTimed: true,
   },
 } satisfies { readonly [K in ResourceKind]: ResourceRecord<Extract<PodResource, { readonly of: K }>> };
@@ -90,12 +89,11 @@ export function resourceRecordOf({ of }: PodResource): ResourceRecord<PodResourc
 
 const isIn = (all: readonly PodResource[], resource: PodResource) => all.some((each) => areKeysEqual(each, resource));
 
-/** What a pod needs, in the order in which it is made. */
 export function neededResources(pod: Pod): readonly PodResource[] {
   return resourceKinds.flatMap((of): readonly PodResource[] => resourceRecords[of].needed(pod));
 }
 
-/** What to make now: all that is not ready, except what lies in something that is not ready itself. */
+/** What to make now: all that is not ready, except what comes after something that is not ready itself. */
 export function resourcesToMake(
   pod: Pod,
   present: readonly PodResource[],
@@ -104,22 +102,17 @@ export function resourcesToMake(
   const missing = neededResources(pod).filter(
     (each) => !isIn(resourceRecordOf(each).isReadyWhenPresent ? present : made, each),
   );
-  return missing.filter((each) => !missing.some(({ of }) => of === resourceRecordOf(each).inside));
+  return missing.filter((each) => !missing.some(({ of }) => resourceRecordOf(each).after.includes(of)));
 }
 
-/** What to remove now: the last kind of all that a pod that has completed, or is being removed, may not keep. */
+/** What to remove now, of all that a pod that has completed, or is being removed, may not keep. */
 export function resourcesToRemove(present: readonly PodResource[], isCompleted: boolean): readonly PodResource[] {
-  const unwanted = present.filter((each) => {
-    const { isKeptByCompletedPod, inside } = resourceRecordOf(each);
-    return isCompleted ? isKeptByCompletedPod !== true : !present.some(({ of }) => of === inside);
-  });
-  const last = resourceKinds.findLast((kind) => unwanted.some(({ of }) => of === kind));
-  return unwanted.filter(({ of }) => of === last);
+  const unwanted = present.filter((each) => !(isCompleted && resourceRecordOf(each).isKeptByCompletedPod === true));
+  return unwanted.filter(({ of }) => !present.some((each) => resourceRecordOf(each).after.includes(of)));
 }
 
-/** The list without a removed resource, and without what lies in it. */
 export function withoutResource(all: readonly PodResource[], removed: PodResource): readonly PodResource[] {
-  return all.filter((each) => !areKeysEqual(each, removed) && resourceRecordOf(each).inside !== removed.of);
+  return all.filter((each) => !areKeysEqual(each, removed));
 }
 
 export function withResource(all: readonly PodResource[], added: PodResource): readonly PodResource[] {

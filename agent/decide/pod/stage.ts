@@ -14,7 +14,7 @@ import { type PodResource, resourcesToRemove } from "./resources.ts";
  *   terminating   containers ──► stops ──► networks ──┬──► resources: volumes, ids ──► terminated
  *                                                     │                                  │  its source removes it
  *                                                     └──► sandboxes ──► resources: ◄────┘  (from its sandboxes on)
- *                                                                          files
+ *                                                                volumes, ids, directories
  *                                                                            │
  *                                                                            ▼
  *                                                                        finished

@@ -2,10 +2,12 @@ import { expect, test } from "bun:test";
 import {
   acceptsAnyValue,
   compareRuns,
+  type Finding,
   fieldsOf,
   findStaleEntries,
   formatFindings,
   type KnownDifference,
+  withoutUnrepeated,
 } from "./compare.ts";
 import { EVENT_ORDER, type Rows } from "./comparison-rows.ts";
 import { knownDifferences } from "./known-differences.ts";
@@ -31,6 +33,21 @@ test("reports a difference when only Berth deviates, also when a side lacks the 
   expect(kinds({ x: "1" }, { x: "1" }, { x: "2" })).toEqual(["difference x"]);
   expect(kinds({ x: "1" }, { x: "1" }, {})).toEqual(["difference x"]);
   expect(kinds({}, {}, { x: "1" })).toEqual(["difference x"]);
+});
+
+test("a difference counts only if a second run shows it too", () => {
+  const finding = (field: string, kind: Finding["kind"]): Finding => ({
+    pod: "p",
+    field,
+    kubelet: ["1", "1"],
+    berth: "2",
+    kind,
+  });
+  const found = [finding("x", "difference"), finding("y", "difference"), finding("z", "deliberate")];
+  const kindsOf = (again: readonly Finding[] | undefined) => withoutUnrepeated(found, again).map(({ kind }) => kind);
+  expect(kindsOf(undefined)).toEqual(["difference", "difference", "deliberate"]);
+  expect(kindsOf([finding("x", "difference"), finding("y", "noise")])).toEqual(["difference", "noise", "deliberate"]);
+  expect(kindsOf([])).toEqual(["noise", "noise", "deliberate"]);
 });
 
 test("reports noise when the kubelet's runs disagree and Berth equals one of them", () => {

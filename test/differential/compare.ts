@@ -8,7 +8,8 @@ export interface Finding {
   readonly kubelet: readonly [string | undefined, string | undefined];
   readonly berth: string | undefined;
   /**
-   * `noise`: the kubelet's runs differ and Berth equals one of them, or the field is listed as timing-dependent.
+   * `noise`: the kubelet's runs differ and Berth equals one of them, the field is listed as timing-dependent, or it
+   * differed in one of two comparisons only.
    * `deliberate`: it is listed as a deliberate difference. `difference`: anything else. `reason` comes from the list.
    */
   readonly kind: "noise" | "deliberate" | "difference";
@@ -72,6 +73,23 @@ export function compareRuns(runs: Runs, { deliberate, timingDependent }: KnownDi
     if (timingEntry !== undefined) return [{ ...values, kind: "noise", reason: timingEntry.reason }];
     return [{ ...values, kind: own === a || own === b ? "noise" : "difference" }];
   });
+}
+
+/**
+ * Reclassifies the differences that a second comparison of the same pod does not show: on a busy machine one run can
+ * miss a state that lasts for an instant. `again` is undefined if the pod ran once.
+ */
+export function withoutUnrepeated(
+  found: readonly Finding[],
+  again: readonly Finding[] | undefined,
+): readonly Finding[] {
+  if (again === undefined) return found;
+  const repeated = new Set(again.filter(({ kind }) => kind === "difference").map(({ field }) => field));
+  return found.map((each) =>
+    each.kind !== "difference" || repeated.has(each.field)
+      ? each
+      : { ...each, kind: "noise", reason: "a second run did not show it" },
+  );
 }
 
 /** Compares the order of the events that all sides have. Each missing event shows up in a row of its own. */

@@ -2,9 +2,10 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { ResourceAction } from "../../decide/actions/resource-actions.ts";
 import { unsupportedInVolumes } from "../../decide/admission/unsupported-features.ts";
 import type { PodResource, ResourceKind } from "../../decide/pod/resources.ts";
+import { podLogDir } from "../../translate/log-path.ts";
 import { logFolderOf } from "../logs/log-folder.ts";
 import { allocateIds } from "../user-namespaces.ts";
-import { createPodDirs, removeEmptyDir, removePodFiles, setUpVolume } from "../volumes/pod-volumes.ts";
+import { createPodDirs, removeEmptyDir, removePodDirs, setUpVolume } from "../volumes/pod-volumes.ts";
 import { type ActDeps, type ActInput, type Performers, podOf, refuseUnsupported } from "./performer.ts";
 
 /** How one kind of a pod's resources is made and removed, each with one outside call. Both are idempotent. */
@@ -20,10 +21,13 @@ const resourcePerformers = {
     async make({ disk }, input) {
       // Checked first: a pod with an unsupported volume gets no directories.
       refuseUnsupported("FailedMount", unsupportedInVolumes(podOf(input)));
+      await disk.logs.makeFolder(podLogDir(podOf(input)), 0o755);
       await createPodDirs(disk, podOf(input));
     },
     async remove({ disk, mountsBelow, userNamespaces }, input) {
-      await removePodFiles(disk, mountsBelow, { uid: input.uid, logFolder: logFolderOf(input) });
+      await removePodDirs(disk, mountsBelow, input.uid);
+      const folder = logFolderOf(input);
+      if (folder !== undefined) await disk.logs.remove(folder);
       await userNamespaces.forget(input.uid);
     },
     isPresentWhenMade: () => true,

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createFiles } from "../../../host/fs/files.ts";
 import type { Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
-import { createPodDirs, type NodeDirs, removeEmptyDir, removePodFiles, setUpVolume } from "./pod-volumes.ts";
+import { createPodDirs, type NodeDirs, removeEmptyDir, removePodDirs, setUpVolume } from "./pod-volumes.ts";
 
 let folder: string;
 let disk: NodeDirs;
@@ -54,7 +54,7 @@ test("an emptyDir and the files created in it belong to the pod's fsGroup", asyn
   expect((await stat(join(folder, path, "made"))).gid).toBe(2000);
 });
 
-test("a pod gets its directories, a world-writable emptyDir and a log directory, idempotently", async () => {
+test("a pod gets its directories and a world-writable emptyDir, idempotently", async () => {
   const pod = podOf("u-1", { name: "cache", emptyDir: {} });
   await prepareVolumes(disk, pod);
   await writeFile(join(folder, "root/pods/u-1/volumes/kubernetes.io~empty-dir/cache/kept"), "");
@@ -69,7 +69,6 @@ test("a pod gets its directories, a world-writable emptyDir and a log directory,
   ]);
   expect(await modeOf("root/pods/u-1/volumes/kubernetes.io~empty-dir/cache")).toBe(0o777);
   expect(await modeOf("root/pods/u-1")).toBe(0o750);
-  expect(await modeOf("logs/shop_web_u-1")).toBe(0o755);
 });
 
 const fits: readonly [type: string | undefined, path: string][] = [
@@ -148,23 +147,20 @@ test("a uid that leads out of the pods directory is refused before anything is c
   const all = async () => (await readdir(folder, { recursive: true })).toSorted();
   const before = await all();
   await expect(prepareVolumes(disk, podOf("../u", { name: "v", emptyDir: {} }))).rejects.toBeInstanceOf(TranslateError);
-  await expect(removePodFiles(disk, async () => [], { uid: "..", logFolder: undefined })).rejects.toBeInstanceOf(
-    TranslateError,
-  );
+  await expect(removePodDirs(disk, async () => [], "..")).rejects.toBeInstanceOf(TranslateError);
   expect(await all()).toEqual(before);
 });
 
-test("removePodFiles removes all files of the pod and nothing below a hostPath", async () => {
+test("removePodDirs removes all files of the pod and nothing below a hostPath", async () => {
   await prepareVolumes(disk, podOf("u-5", { name: "cache", emptyDir: {} }, hostPath("dir", "Directory")));
   await symlink(join(folder, "host"), join(folder, "root/pods/u-5/volumes/kubernetes.io~empty-dir/cache/link"));
-  await removePodFiles(disk, async () => [], { uid: "u-5", logFolder: "shop_web_u-5" });
-  await removePodFiles(disk, async () => [], { uid: "u-5", logFolder: "shop_web_u-5" });
+  await removePodDirs(disk, async () => [], "u-5");
+  await removePodDirs(disk, async () => [], "u-5");
   expect(await disk.root.stat("pods/u-5")).toBeUndefined();
-  expect(await disk.logs.stat("shop_web_u-5")).toBeUndefined();
   expect(await disk.machine.stat(join(folder, "host/file"))).toBeDefined();
 });
 
-test("removeEmptyDir removes the emptyDir and keeps the pod's logs and the other volumes", async () => {
+test("removeEmptyDir removes the emptyDir and keeps the other volumes", async () => {
   const none = async () => [];
   await prepareVolumes(
     disk,
@@ -182,7 +178,6 @@ test("removeEmptyDir removes the emptyDir and keeps the pod's logs and the other
   for (let time = 0; time < 2; time++) await removeEmptyDir(disk, none, emptyDir);
   const left = await disk.root.list("pods/u-8/volumes/kubernetes.io~empty-dir");
   expect(left?.map(({ name }) => name)).toEqual(["other"]);
-  expect(await disk.logs.stat("shop_web_u-8")).toBeDefined();
   expect(await disk.machine.stat(join(folder, "host/file"))).toBeDefined();
 });
 
@@ -193,11 +188,10 @@ test("nothing is removed while something is mounted below the pod's directory", 
     asked.push(path);
     return [`${path}/volumes/nfs`];
   };
-  await expect(removePodFiles(disk, mountsBelow, { uid: "u-6", logFolder: "shop_web_u-6" })).rejects.toMatchObject({
+  await expect(removePodDirs(disk, mountsBelow, "u-6")).rejects.toMatchObject({
     code: "EBUSY",
     message: expect.stringContaining("volumes/nfs is still mounted"),
   });
   expect(asked).toEqual([join(folder, "root/pods/u-6")]);
   expect(await disk.root.stat("pods/u-6/volumes")).toBeDefined();
-  expect(await disk.logs.stat("shop_web_u-6")).toBeDefined();
 });

@@ -1,6 +1,5 @@
 import { type FileKind, type Files, FilesError } from "../../../host/fs/files.ts";
 import type { HostPathVolumeSource, Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
-import { podLogDir } from "../../translate/log-path.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
 import { emptyDirPath, podDir } from "../../translate/volumes/paths.ts";
 
@@ -16,10 +15,7 @@ export interface NodeDirs {
 
 /** Creates the pod's directories. Idempotent. Throws `FilesError` or `TranslateError`. */
 export async function createPodDirs(dirs: NodeDirs, pod: Pod): Promise<void> {
-  const { uid = "" } = pod.metadata;
-  // Checked first: a pod whose uid cannot be a path gets no directories.
-  const folder = podDir(uid);
-  await dirs.logs.makeFolder(podLogDir(pod), 0o755);
+  const folder = podDir(pod.metadata.uid ?? "");
   await dirs.root.makeFolder("pods", 0o750);
   for (const each of ["", "/volumes", "/plugins"]) await dirs.root.makeFolder(folder + each, 0o750);
 }
@@ -76,7 +72,7 @@ async function checkHostPath(machine: Files, volume: string, { path, type = "" }
 
 type MountsBelow = (path: string) => Promise<readonly string[]>;
 
-/** Removes one emptyDir; refuses as {@link removePodFiles} does. Throws `FilesError` or `TranslateError`. */
+/** Removes one emptyDir; refuses as {@link removePodDirs} does. Throws `FilesError` or `TranslateError`. */
 export async function removeEmptyDir(
   dirs: NodeDirs,
   mountsBelow: MountsBelow,
@@ -94,17 +90,11 @@ async function refuseMounts({ root }: NodeDirs, mountsBelow: MountsBelow, folder
 }
 
 /**
- * Removes all files of the pod. Refuses while something is mounted there, because the removal would reach into the
+ * Removes the pod's directories. Refuses while something is mounted there, because the removal would reach into the
  * mount.
  */
-export async function removePodFiles(
-  dirs: NodeDirs,
-  mountsBelow: MountsBelow,
-  pod: { readonly uid: string; readonly logFolder: string | undefined },
-): Promise<void> {
-  const folder = podDir(pod.uid);
+export async function removePodDirs(dirs: NodeDirs, mountsBelow: MountsBelow, uid: string): Promise<void> {
+  const folder = podDir(uid);
   await refuseMounts(dirs, mountsBelow, folder);
-  // The pod's directory goes last: if the agent dies in between, the next one finds the leftovers by it.
-  if (pod.logFolder !== undefined) await dirs.logs.remove(pod.logFolder);
   await dirs.root.remove(folder);
 }

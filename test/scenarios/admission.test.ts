@@ -45,12 +45,14 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report a Pending: a waiting ContainerCreating
+      0s default/a: create the pod's log directory
       0s default/a: create the pod's directories
       0s default/a: run sandbox (attempt 0): the pod has none
       0s default/a: create container a (attempt 0): it has not run yet
       0s default/a: start container a (attempt 0)
       0s report a Running, ready: a running
       0s report b Pending: a waiting ContainerCreating
+      0s default/b: create the pod's log directory
       0s default/b: create the pod's directories
       0s default/b: run sandbox (attempt 0): the pod has none
       0s default/b: create container a (attempt 0): it has not run yet
@@ -65,9 +67,11 @@ scenario(
       5s report a Failed, terminating: a terminated Error 143
       5s default/a: stop sandbox: it was deleted
       5s default/a: remove sandbox: it was deleted
+      5s default/a: remove the pod's logs: it was deleted
       5s default/a: remove the pod's files: it was deleted
       5s report a Failed, finished: a terminated Error 143
       15s report d Pending: a waiting ContainerCreating
+      15s default/d: create the pod's log directory
       15s default/d: create the pod's directories
       15s default/d: run sandbox (attempt 0): the pod has none
       15s default/d: create container a (attempt 0): it has not run yet
@@ -305,6 +309,7 @@ scenario(
       "0s following the container runtime
       0s report first Pending: a waiting ContainerCreating
       0s report second Failed (NodePorts), terminated: no containers
+      0s first: create the pod's log directory
       0s first: create the pod's directories
       0s first: run sandbox (attempt 0): the pod has none
       0s first: create container a (attempt 0): it has not run yet
@@ -315,12 +320,14 @@ scenario(
       5s report first Running, terminating: a terminated Error 143
       5s first: stop sandbox: its manifest is gone
       5s first: remove sandbox: its manifest is gone
+      5s first: remove the pod's logs: its manifest is gone
       5s first: remove the pod's files: its manifest is gone
       5s report first Running, finished: a terminated Error 143
       45s following the container runtime
       51s second Failed (NodePorts): no containers
       51s report second Failed (NodePorts), finished: no containers
       51s report second Pending: a waiting ContainerCreating
+      51s second: create the pod's log directory
       51s second: create the pod's directories
       51s second: run sandbox (attempt 0): the pod has none
       51s second: create container a (attempt 0): it has not run yet

@@ -37,6 +37,9 @@ scenario(
       0s report a Pending: a waiting ContainerCreating
       0s report b Pending: a waiting ContainerCreating
       0s report c Pending: a waiting ContainerCreating
+      0s a: create the pod's log directory
+      0s b: create the pod's log directory
+      0s c: create the pod's log directory
       0s a: create the pod's directories
       0s b: create the pod's directories
       0s c: create the pod's directories

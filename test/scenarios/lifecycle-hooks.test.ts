@@ -293,6 +293,7 @@ scenario(
       5s report web Pending, terminating: a terminated Error 143, b terminated ContainerStatusUnknown 137
       5s web: stop sandbox: its manifest is gone
       5s web: remove sandbox: its manifest is gone
+      5s web: remove the pod's logs: its manifest is gone
       5s web: remove the pod's files: its manifest is gone
       5s report web Pending, finished: a terminated Error 143, b terminated ContainerStatusUnknown 137"
     `);

@@ -17,6 +17,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -132,6 +133,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -261,8 +263,10 @@ scenario(
       45s report web Running, terminating: a terminated Error 137
       45s web: stop sandbox: its manifest has changed
       45s web: remove sandbox: its manifest has changed
+      45s web: remove the pod's logs: its manifest has changed
       45s web: remove the pod's files: its manifest has changed
       45s report web Running, finished: a terminated Error 137
+      45s web: create the pod's log directory
       45s web: create the pod's directories
       45s web: run sandbox (attempt 0): the pod has none
       45s web: create container a (attempt 0): it has not run yet
@@ -294,6 +298,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -307,6 +312,7 @@ scenario(
       0s report web Running: a waiting CrashLoopBackOff (restarts: 1)
       0s web: remove container a: a newer instance has ended too
       0s report other Pending: a waiting ContainerCreating
+      0s other: create the pod's log directory
       0s other: create the pod's directories
       0s other: run sandbox (attempt 0): the pod has none
       0s other: create container a (attempt 0): it has not run yet
@@ -356,6 +362,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet

@@ -18,6 +18,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -62,6 +63,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s the container runtime is away; pods keep running; reconnecting
@@ -90,6 +92,7 @@ scenario(
       2s report web Pending: no containers
       10s following the container runtime
       10s report web Pending: a waiting ContainerCreating
+      10s web: create the pod's log directory
       10s web: create the pod's directories
       10s web: run sandbox (attempt 0): the pod has none
       10s web: create container a (attempt 0): it has not run yet
@@ -144,6 +147,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -173,6 +177,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -182,6 +187,7 @@ scenario(
       2s report other Pending: no containers
       10s the container runtime is back
       10s report other Pending: a waiting ContainerCreating
+      10s other: create the pod's log directory
       10s other: create the pod's directories
       10s other: run sandbox (attempt 0): the pod has none
       10s other: create container a (attempt 0): it has not run yet
@@ -207,6 +213,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -235,6 +242,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -263,6 +271,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -295,6 +304,7 @@ scenario(
       "0s following the container runtime
       0s web: cannot save the pod's checkpoint; after a restart the agent would not know the pod
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -320,6 +330,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       7s web: run sandbox (attempt 0): the pod has none
       7s web: create container a (attempt 0): it has not run yet
@@ -345,6 +356,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ErrImageNeverPull
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       120s report web Pending: a waiting ContainerCreating
@@ -370,6 +382,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ImageInspectError
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s report web Pending: a waiting ContainerCreating
       0s web: run sandbox (attempt 0): the pod has none
@@ -397,6 +410,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -413,6 +427,7 @@ scenario(
       7s report web Running, terminating: a terminated Error 143
       7s web: stop sandbox: its manifest is gone
       7s web: remove sandbox: its manifest is gone
+      7s web: remove the pod's logs: its manifest is gone
       7s web: remove the pod's files: its manifest is gone
       7s report web Running, finished: a terminated Error 143"
     `);
@@ -437,6 +452,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: stop sandbox: the last one is not ready

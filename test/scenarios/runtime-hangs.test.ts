@@ -35,6 +35,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       120s web: failed to create container a (attempt 0): it has not run yet: no answer within 120000 ms
@@ -62,8 +63,11 @@ scenario(
       0s report stuck-1 Pending: a waiting ContainerCreating
       0s report stuck-2 Pending: a waiting ContainerCreating
       0s report web Pending: a waiting ContainerCreating
+      0s stuck-1: create the pod's log directory
+      0s stuck-2: create the pod's log directory
       0s stuck-1: create the pod's directories
       0s stuck-2: create the pod's directories
+      10s web: create the pod's log directory
       10s web: create the pod's directories
       10s web: run sandbox (attempt 0): the pod has none
       10s web: create container a (attempt 0): it has not run yet
@@ -158,6 +162,7 @@ scenario(
       310s web: start container a (attempt 1)
       310s report web Running, ready: a running (restarts: 1)
       310s report other Pending: a waiting ContainerCreating
+      310s other: create the pod's log directory
       310s other: create the pod's directories
       310s other: run sandbox (attempt 0): the pod has none
       310s other: create container a (attempt 0): it has not run yet
@@ -184,12 +189,14 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
       30s report stuck Pending: a waiting ContainerCreating
+      30s stuck: create the pod's log directory
       30s stuck: create the pod's directories
       30s stuck: run sandbox (attempt 0): the pod has none
       30s stuck: create container a (attempt 0): it has not run yet
@@ -222,11 +229,14 @@ scenario(
       "0s following the container runtime
       0s report p1 Pending: a waiting ContainerCreating
       0s report p2 Pending: a waiting ContainerCreating
+      0s p1: create the pod's log directory
+      0s p2: create the pod's log directory
       0s p1: create the pod's directories
       0s p2: create the pod's directories
       0s p1: run sandbox (attempt 0): the pod has none
       0s p2: run sandbox (attempt 0): the pod has none
       20s report web Pending: a waiting ContainerCreating
+      20s web: create the pod's log directory
       20s web: create the pod's directories
       20s web: run sandbox (attempt 0): the pod has none
       20s web: create container a (attempt 0): it has not run yet

@@ -14,6 +14,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -54,6 +55,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: allocate the pod's user ids
       0s web: failed to set up volume one: MountVolume.SetUp failed for volume "one" : hostPath type check failed: /none is not a directory: it does not exist
@@ -73,6 +75,7 @@ scenario(
       6s report web Running, terminating: a terminated Error 143
       6s web: stop sandbox: its manifest is gone
       6s web: remove sandbox: its manifest is gone
+      6s web: remove the pod's logs: its manifest is gone
       6s web: remove volume cache: its manifest is gone
       6s web: release the pod's user ids: its manifest is gone
       6s web: remove the pod's files: its manifest is gone
@@ -96,6 +99,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: failed to pull image app:1: it is not on this node: the registry does not answer
@@ -132,9 +136,10 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
-      0s web: failed to pull image app:1: it is not on this node: the registry does not answer
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: failed to pull image app:1: it is not on this node: the registry does not answer
       0s report web Pending: a waiting ErrImagePull, b waiting ContainerCreating
       0s web: create container b (attempt 0): it has not run yet
       0s web: start container b (attempt 0)
@@ -164,6 +169,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ErrImageNeverPull, b waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: pull image busybox:1: its pull policy is Always
@@ -195,6 +201,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: rpc error: code = Unknown desc = no CNI
       1s web: failed to run sandbox (attempt 0): the pod has none: Failed to create pod sandbox: rpc error: code = Unknown desc = no CNI
@@ -222,6 +229,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -288,6 +296,8 @@ scenario(
       "0s following the container runtime
       0s report quiet Pending: a waiting ContainerCreating
       0s report asks Pending: b waiting ContainerCreating
+      0s quiet: create the pod's log directory
+      0s asks: create the pod's log directory
       0s quiet: create the pod's directories
       0s asks: create the pod's directories
       0s quiet: run sandbox (attempt 0): the pod has none

@@ -27,13 +27,15 @@ scenario(
   },
   (log) => {
     expect(filterLines(log, /: (create|start|stop|run)/)).toMatchInlineSnapshot(`
-      "0s web: create the pod's directories
+      "0s web: create the pod's log directory
+      0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s web: create container b (attempt 0): it has not run yet
       0s web: start container b (attempt 0)
       5s web: stop container a within 30s: container a definition changed
+      5s web: create the pod's log directory
       5s web: create the pod's directories
       5s web: create container a (attempt 1): it exited with code 143
       5s web: start container a (attempt 1)"
@@ -77,7 +79,8 @@ scenario(
   },
   (log) => {
     expect(filterLines(log, /shown|: (create|stop|remove)/)).toMatchInlineSnapshot(`
-      "2s web: create the pod's directories
+      "2s web: create the pod's log directory
+      2s web: create the pod's directories
       2s web: create container a (attempt 0): it has not run yet
       4s shown: web Running, ready: a running
       4s web: create container a (attempt 1): it exited with code 1
@@ -85,13 +88,16 @@ scenario(
       6s web: stop container a within 2s: its manifest has changed
       6s web: stop sandbox: its manifest has changed
       6s web: remove sandbox: its manifest has changed
+      6s web: remove the pod's logs: its manifest has changed
       6s web: remove the pod's files: its manifest has changed
+      6s web: create the pod's log directory
       6s web: create the pod's directories
       6s web: create container a (attempt 0): it has not run yet
       20s shown: web Running, ready: a running
       20s web: stop container a within 2s: its manifest is gone
       20s web: stop sandbox: its manifest is gone
       20s web: remove sandbox: its manifest is gone
+      20s web: remove the pod's logs: its manifest is gone
       20s web: remove the pod's files: its manifest is gone
       84s shown: nothing"
     `);

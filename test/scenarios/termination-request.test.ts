@@ -69,6 +69,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, slow waiting ContainerCreating
+      0s default/web: create the pod's log directory
       0s default/web: create the pod's directories
       0s default/web: run sandbox (attempt 0): the pod has none
       0s default/web: create container a (attempt 0): it has not run yet
@@ -90,6 +91,7 @@ scenario(
       60s shown: 1x Warning Maintenance: The node is drained for maintenance.
       60s report web Failed (Maintenance), terminating: a terminated Error 143, slow terminated Error 137
       60s default/web: remove sandbox: it was deleted
+      60s default/web: remove the pod's logs: it was deleted
       60s default/web: remove the pod's files: it was deleted
       60s report web Failed (Maintenance), finished: a terminated Error 143, slow terminated Error 137"
     `);
@@ -116,6 +118,7 @@ scenario(
     expect(filterLines(log, /^(?!.*keep)/)).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -133,8 +136,10 @@ scenario(
       122s report web Failed (Maintenance), terminating: a terminated Error 143
       122s report web Pending: a waiting ContainerCreating
       122s web: remove sandbox: its manifest has changed
+      122s web: remove the pod's logs: its manifest has changed
       122s web: remove the pod's files: its manifest has changed
       122s report web Failed (Maintenance), finished: a terminated Error 143
+      122s web: create the pod's log directory
       122s web: create the pod's directories
       122s web: run sandbox (attempt 0): the pod has none
       122s web: create container a (attempt 0): it has not run yet
@@ -155,6 +160,7 @@ scenario(
     expect(filterLines(log, /^(?!.*keep)/)).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet

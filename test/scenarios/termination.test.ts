@@ -18,6 +18,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating, b waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -33,6 +34,7 @@ scenario(
       7s report web Running, terminating: a terminated Error 143, b terminated Error 137
       7s web: stop sandbox: its manifest is gone
       7s web: remove sandbox: its manifest is gone
+      7s web: remove the pod's logs: its manifest is gone
       7s web: remove the pod's files: its manifest is gone
       7s report web Running, finished: a terminated Error 143, b terminated Error 137"
     `);
@@ -53,6 +55,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -64,8 +67,10 @@ scenario(
       5s report web Running, terminating: a terminated Error 137
       5s web: stop sandbox: its manifest has changed
       5s web: remove sandbox: its manifest has changed
+      5s web: remove the pod's logs: its manifest has changed
       5s web: remove the pod's files: its manifest has changed
       5s report web Running, finished: a terminated Error 137
+      5s web: create the pod's log directory
       5s web: create the pod's directories
       5s web: run sandbox (attempt 0): the pod has none
       5s web: create container a (attempt 0): it has not run yet
@@ -91,6 +96,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
@@ -101,9 +107,11 @@ scenario(
       5s report web Running, terminating: a terminated Error 137
       5s web: stop sandbox: its manifest is gone
       5s web: remove sandbox: its manifest is gone
+      5s web: remove the pod's logs: its manifest is gone
       5s web: remove the pod's files: its manifest is gone
       5s report web Running, finished: a terminated Error 137
       5s report web Pending: a waiting ContainerCreating
+      5s web: create the pod's log directory
       5s web: create the pod's directories
       5s web: run sandbox (attempt 0): the pod has none
       5s web: create container a (attempt 0): it has not run yet
@@ -140,7 +148,7 @@ scenario(
   (log) => {
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
-      0s shop/gone: remove the pod's files: no source asks for this pod
+      0s shop/gone: remove the pod's logs: no source asks for this pod
       0s remove the pod's files: no source asks for this pod
       0s default/old: stop container a within 2s: no source asks for this pod
       0s default/old: stop sandbox: no source asks for this pod
@@ -201,20 +209,25 @@ scenario(
       0s report p2 Pending: a waiting ContainerCreating
       0s report p3 Pending: a waiting ContainerCreating
       0s report vip Pending: a waiting ContainerCreating
+      0s p1: create the pod's log directory
       0s p1: create the pod's directories
       0s report p1 Pending, terminating: a terminated ContainerStatusUnknown 137
+      0s p1: remove the pod's logs: its manifest is gone
       0s p1: remove the pod's files: its manifest is gone
+      0s vip: create the pod's log directory
       0s report p1 Pending, finished: a terminated ContainerStatusUnknown 137
       0s vip: create the pod's directories
       0s vip: run sandbox (attempt 0): the pod has none
       0s vip: create container a (attempt 0): it has not run yet
       0s vip: start container a (attempt 0)
       0s report vip Running, ready: a running
+      0s p2: create the pod's log directory
       0s p2: create the pod's directories
       0s p2: run sandbox (attempt 0): the pod has none
       0s p2: create container a (attempt 0): it has not run yet
       0s p2: start container a (attempt 0)
       0s report p2 Running, ready: a running
+      0s p3: create the pod's log directory
       0s p3: create the pod's directories
       0s p3: run sandbox (attempt 0): the pod has none
       0s p3: create container a (attempt 0): it has not run yet
@@ -280,6 +293,7 @@ scenario(
       1s report once Succeeded, terminated: once terminated Completed 0
       5s report once Succeeded, terminating: once terminated Completed 0
       5s once: remove sandbox: its manifest is gone
+      5s once: remove the pod's logs: its manifest is gone
       5s once: remove the pod's files: its manifest is gone
       5s report once Succeeded, finished: once terminated Completed 0"
     `);

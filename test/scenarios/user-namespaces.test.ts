@@ -54,6 +54,9 @@ scenario(
       0s report web Pending: a waiting ContainerCreating
       0s report db Pending: a waiting ContainerCreating
       0s report host Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
+      0s db: create the pod's log directory
+      0s host: create the pod's log directory
       0s web: create the pod's directories
       0s db: create the pod's directories
       0s host: create the pod's directories
@@ -121,6 +124,8 @@ scenario(
       "0s following the container runtime
       0s report web Pending: w waiting ContainerCreating
       0s report db Pending: d waiting ContainerCreating
+      0s web: create the pod's log directory
+      0s db: create the pod's log directory
       0s web: create the pod's directories
       0s db: create the pod's directories
       0s web: allocate the pod's user ids
@@ -135,12 +140,14 @@ scenario(
       0s report db Running, ready: d running
       1s following the container runtime
       1s report web Running: w terminated Error 1
+      1s web: create the pod's log directory
       1s web: create the pod's directories
       1s web: create container w (attempt 1): it exited with code 1
       1s report web Running: w waiting ContainerCreating (restarts: 1)
       1s web: start container w (attempt 1)
       1s report web Running, ready: w running (restarts: 1)
       1s report db Running: d terminated Error 1
+      1s db: create the pod's log directory
       1s db: create the pod's directories
       1s db: create container d (attempt 1): it exited with code 1
       1s report db Running: d waiting ContainerCreating (restarts: 1)
@@ -168,6 +175,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report once Pending: once waiting ContainerCreating
+      0s once: create the pod's log directory
       0s once: create the pod's directories
       0s once: allocate the pod's user ids
       0s once: run sandbox (attempt 0): the pod has none
@@ -179,6 +187,7 @@ scenario(
       1s once: release the pod's user ids: all its containers are done
       1s report once Succeeded, terminated: once terminated Completed 0
       5s report next Pending: a waiting ContainerCreating
+      5s next: create the pod's log directory
       5s next: create the pod's directories
       5s next: allocate the pod's user ids
       5s next: run sandbox (attempt 0): the pod has none
@@ -206,6 +215,7 @@ scenario(
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
       0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: allocate the pod's user ids
       0s web: run sandbox (attempt 0): the pod has none
@@ -213,6 +223,7 @@ scenario(
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
       1s report next Pending: a waiting ContainerCreating
+      1s next: create the pod's log directory
       1s next: create the pod's directories
       1s next: failed to allocate the pod's user ids: Failed to create pod sandbox: create user namespace: could not find an empty slot to allocate a user namespace
       2s next: failed to allocate the pod's user ids: Failed to create pod sandbox: create user namespace: could not find an empty slot to allocate a user namespace
@@ -222,6 +233,7 @@ scenario(
       4s report web Running, terminating: a terminated Error 143
       4s web: stop sandbox: its manifest is gone
       4s web: remove sandbox: its manifest is gone
+      4s web: remove the pod's logs: its manifest is gone
       4s web: release the pod's user ids: its manifest is gone
       4s web: remove the pod's files: its manifest is gone
       4s report web Running, finished: a terminated Error 143

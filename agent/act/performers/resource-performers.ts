@@ -21,14 +21,19 @@ const resourcePerformers = {
     async make({ disk }, input) {
       // Checked first: a pod with an unsupported volume gets no directories.
       refuseUnsupported("FailedMount", unsupportedInVolumes(podOf(input)));
-      await disk.logs.makeFolder(podLogDir(podOf(input)), 0o755);
       await createPodDirs(disk, podOf(input));
     },
     async remove({ disk, mountsBelow, userNamespaces }, input) {
       await removePodDirs(disk, mountsBelow, input.uid);
+      await userNamespaces.forget(input.uid);
+    },
+    isPresentWhenMade: () => true,
+  },
+  logDir: {
+    make: ({ disk }, input) => disk.logs.makeFolder(podLogDir(podOf(input)), 0o755),
+    async remove({ disk }, input) {
       const folder = logFolderOf(input);
       if (folder !== undefined) await disk.logs.remove(folder);
-      await userNamespaces.forget(input.uid);
     },
     isPresentWhenMade: () => true,
   },

@@ -66,7 +66,7 @@ const observedWith = (instances: readonly string[], cleared: Readonly<Record<str
   containers: instances.map(instance),
   loggedAttempts: new Map(["first", "proxy", "a", "watcher"].map((name) => [name, 0])),
   removedAttempts: new Map(Object.entries(cleared)),
-  resources: [{ of: "podDirs" }],
+  resources: [{ of: "podDirs" }, { of: "logDir" }],
 });
 
 const text = ({ name, state, lastState, restartCount }: ContainerStatus) => {
@@ -84,7 +84,13 @@ function decide(observed: ObservedPod, memory: Partial<PodMemory> = {}, of: Pod 
     revision: 0,
   } as const;
   const settings = { maxContainerRestartPeriodMs: 300_000, runtimeName: "containerd", hostIPs: [] };
-  return decidePod(desired, observed, { ...emptyMemory, madeResources: [{ of: "podDirs" }], ...memory }, settings, now);
+  return decidePod(
+    desired,
+    observed,
+    { ...emptyMemory, madeResources: [{ of: "podDirs" }, { of: "logDir" }], ...memory },
+    settings,
+    now,
+  );
 }
 
 const up = ["first exited 0", "proxy running", "second exited 0", "a running"];

@@ -18,7 +18,7 @@ const image = "busybox:1";
 const present = new Map([
   [image, { present: true, ref: "sha256:1", user: { uid: undefined, username: "" } }],
 ]) as ObservedPod["images"];
-const prepared: PodMemory = { ...emptyMemory, madeResources: [{ of: "podDirs" }] };
+const prepared: PodMemory = { ...emptyMemory, madeResources: [{ of: "podDirs" }, { of: "logDir" }] };
 
 function pod(spec: Partial<PodSpec> = {}, containers: readonly Partial<Container>[] = [{ name: "a" }]): Pod {
   return {
@@ -101,7 +101,7 @@ const observedWith = (
   images: present,
   sandboxes,
   containers,
-  resources: [{ of: "podDirs" }],
+  resources: [{ of: "podDirs" }, { of: "logDir" }],
   ...more,
 });
 const nothing = observedWith([], [], { resources: [] });
@@ -192,7 +192,7 @@ const rows: readonly Row[] = [
     desired: desired(pod(), { revision: 1 }),
     observed: nothing,
     memory: { ...emptyMemory, revision: 0, outcome: { phase: "Failed", reason: "PodFeatureUnsupported", at: now } },
-    expected: "syncing, Pending, ContainerCreating: create the pod's directories",
+    expected: "syncing, Pending, ContainerCreating: create the pod's directories; create the pod's log directory",
   },
   {
     name: "a container that exited with another image is re-created, whatever its policy",
@@ -205,7 +205,7 @@ const rows: readonly Row[] = [
     name: "a new pod first prepares its volumes",
     observed: nothing,
     memory: emptyMemory,
-    expected: "syncing, Pending, ContainerCreating: create the pod's directories",
+    expected: "syncing, Pending, ContainerCreating: create the pod's directories; create the pod's log directory",
   },
   {
     name: "after its volumes a pod runs its sandbox",
@@ -504,7 +504,8 @@ const rows: readonly Row[] = [
     name: "failed volumes keep the sandbox waiting",
     observed: nothing,
     memory: {
-      ...emptyMemory,
+      ...prepared,
+      madeResources: [{ of: "logDir" }],
       failures: createKeyMap<FailureKey, FailureRecord>([
         [{ of: "resource", resource: { of: "podDirs" } }, failure("FailedMount", now)],
       ]),
@@ -610,7 +611,8 @@ const rows: readonly Row[] = [
     name: "a removed pod removes its files last",
     desired: desired(pod(), ending(30)),
     observed: observedWith([]),
-    expected: "terminating, Pending, ContainerStatusUnknown: remove the pod's files: its manifest is gone",
+    expected:
+      "terminating, Pending, ContainerStatusUnknown: remove the pod's files: its manifest is gone; remove the pod's logs: its manifest is gone",
   },
   {
     name: "a removed pod without anything left is finished",
@@ -902,7 +904,7 @@ const clusterRows: readonly [
     desired(projected, ofApi),
     nothing,
     read,
-    "create the pod's directories",
+    "set up volume kube-api-access-x",
   ],
   ["a static pod with other volumes is rejected", desired(projected), nothing, read, "rejected"],
   [
@@ -1015,8 +1017,7 @@ const clusterRows: readonly [
 for (const [sentence, wanted, observed, cluster, expected] of clusterRows)
   test(`in a cluster: ${sentence}`, () => {
     const all = { ...settings, ...(cluster === undefined ? {} : { cluster }) };
-    const memory = expected === "create the pod's directories" ? emptyMemory : prepared;
-    const { status, actions, lookAgainAt } = decidePod(wanted, observed, memory, all, now);
+    const { status, actions, lookAgainAt } = decidePod(wanted, observed, prepared, all, now);
     const { waiting: why } = status.containerStatuses?.[0]?.state ?? {};
     const doing = actions.map(describe).join("; ");
     const rejected = status.reason === "PodFeatureUnsupported" ? "rejected" : undefined;

@@ -10,27 +10,43 @@ import {
 } from "./resources.ts";
 
 const podDirs: PodResource = { of: "podDirs" };
+const logDir: PodResource = { of: "logDir" };
 const userIds: PodResource = { of: "userIds" };
 const volume = (name: string): PodResource => ({ of: "volume", name });
 const podOf = (spec: Partial<PodSpec>): Pod => ({ metadata: { name: "web" }, spec: { containers: [], ...spec } });
 const plain = podOf({});
 const full = podOf({ hostUsers: false, volumes: ["one", "two"].map((name) => ({ name, emptyDir: {} })) });
-const all = [podDirs, userIds, volume("one"), volume("two")];
+const all = [podDirs, logDir, userIds, volume("one"), volume("two")];
 
-test("a pod needs its directories, its ids if it has its own user namespace, and each of its volumes", () => {
-  expect([plain, full].map(neededResources)).toEqual([[podDirs], all]);
+test("a pod needs its directories, its log directory, its ids if it has its own user namespace, and each of its volumes", () => {
+  expect([plain, full].map(neededResources)).toEqual([[podDirs, logDir], all]);
 });
 
 const made: readonly [sentence: string, present: readonly PodResource[], made: readonly PodResource[], now: unknown][] =
   [
-    ["the directories come first: the others lie in them", [], [], [podDirs]],
-    ["then its ids", [podDirs], [podDirs], [userIds]],
-    ["then all its volumes at once", [podDirs, userIds], [podDirs], [volume("one"), volume("two")]],
-    ["what failed is made again, the others are not", [podDirs, userIds], [podDirs, volume("two")], [volume("one")]],
-    ["a new agent makes everything again, except the recorded ids", all, [podDirs], [volume("one"), volume("two")]],
-    ["released ids are allocated again", [podDirs], [podDirs, userIds, volume("one"), volume("two")], [userIds]],
-    ["a directory that is present may be unfinished", all, [], [podDirs]],
-    ["nothing is left to make", all, [podDirs, volume("one"), volume("two")], []],
+    ["the directories come first: the others lie in them", [], [], [podDirs, logDir]],
+    ["then its ids", [podDirs, logDir], [podDirs, logDir], [userIds]],
+    ["then all its volumes at once", [podDirs, userIds], [podDirs, logDir], [volume("one"), volume("two")]],
+    [
+      "what failed is made again, the others are not",
+      [podDirs, userIds],
+      [podDirs, logDir, volume("two")],
+      [volume("one")],
+    ],
+    [
+      "a new agent makes everything again, except the recorded ids",
+      all,
+      [podDirs, logDir],
+      [volume("one"), volume("two")],
+    ],
+    [
+      "released ids are allocated again",
+      [podDirs],
+      [podDirs, logDir, userIds, volume("one"), volume("two")],
+      [userIds],
+    ],
+    ["a directory that is present may be unfinished", all, [], [podDirs, logDir]],
+    ["nothing is left to make", all, [podDirs, logDir, volume("one"), volume("two")], []],
   ];
 for (const [sentence, present, ready, now] of made)
   test(`to make: ${sentence}`, () => {
@@ -46,8 +62,8 @@ const removed: readonly [sentence: string, present: readonly PodResource[], isCo
     [volume("two")],
   ],
   ["then its ids", [podDirs, userIds], true, [userIds]],
-  ["and its directories stay, with its logs", [podDirs], true, []],
-  ["of a removed pod its volumes first, too", all, false, [volume("one"), volume("two")]],
+  ["and its directories and logs stay", [podDirs, logDir], true, []],
+  ["of a removed pod its volumes first, too, and its logs", all, false, [logDir, volume("one"), volume("two")]],
   ["and its directories last", [podDirs], false, [podDirs]],
   ["nothing is left to remove", [], false, []],
 ];
@@ -57,6 +73,6 @@ for (const [sentence, present, isCompleted, now] of removed)
   });
 
 test("a removed resource is no longer made, and a made one is listed once", () => {
-  expect(withoutResource(all, volume("one"))).toEqual([podDirs, userIds, volume("two")]);
+  expect(withoutResource(all, volume("one"))).toEqual([podDirs, logDir, userIds, volume("two")]);
   expect(withResource(all, volume("two"))).toBe(all);
 });

@@ -7,8 +7,10 @@ import { areKeysEqual } from "../actions/key-map.ts";
  * removes each of them with one outside call, and `observed/pods/pod-dirs.ts` says which are present.
  */
 export type PodResource =
-  /** The pod's directories, and its log directory. */
+  /** The pod's directories below the root directory. */
   | { readonly of: "podDirs" }
+  /** The pod's directory below `podLogsDir`. */
+  | { readonly of: "logDir" }
   /** The host user and group IDs of a pod with its own user namespace. */
   | { readonly of: "userIds" }
   | { readonly of: "volume"; readonly name: string };
@@ -44,6 +46,12 @@ const mountFailure: FailureTraits = {
   isPrefixForOtherErrors: true,
 };
 
+const sandboxFailure: FailureTraits = {
+  reason: "CreatePodSandboxError",
+  runtimeText: "rpc error",
+  messagePrefix: "Failed to create pod sandbox: ",
+};
+
 /** All kinds. They are removed when no container and no network uses them any more. */
 const resourceRecords = {
   podDirs: {
@@ -56,15 +64,20 @@ const resourceRecords = {
     isKeptByCompletedPod: true,
     isTimed: true,
   },
+  logDir: {
+    needed: () => [{ of: "logDir" }],
+    describeMake: () => "create the pod's log directory",
+    describeRemove: () => "remove the pod's logs",
+    failure: sandboxFailure,
+    failureEvent: "FailedCreatePodSandBox",
+    after: [],
+    isKeptByCompletedPod: true,
+  },
   userIds: {
     needed: ({ spec }) => (spec.hostUsers === false ? [{ of: "userIds" }] : []),
     describeMake: () => "allocate the pod's user ids",
     describeRemove: () => "release the pod's user ids",
-    failure: {
-      reason: "CreatePodSandboxError",
-      runtimeText: "rpc error",
-      messagePrefix: "Failed to create pod sandbox: ",
-    },
+    failure: sandboxFailure,
     failureEvent: "FailedCreatePodSandBox",
     isReadyWhenPresent: true,
     after: ["podDirs"],

@@ -96,7 +96,13 @@ function decide({ status, spec, containers = [], isDeleted = false, lastStatus }
     sandboxes: containers.length === 0 ? [] : [sandboxOf(true)],
     containers,
   };
-  return decidePod(desired, observed, { ...emptyMemory, madeResources: [{ of: "podDirs" }] }, settings, now);
+  return decidePod(
+    desired,
+    observed,
+    { ...emptyMemory, madeResources: [{ of: "podDirs" }, { of: "logDir" }] },
+    settings,
+    now,
+  );
 }
 
 /** `phase reason: message; state of the container; actions` */

@@ -54,7 +54,7 @@ const identity = (name: string, attempt: number) => ({
 });
 const observed: ObservedPod = {
   ...emptyObservedPod(uid, "default", "web"),
-  resources: [{ of: "podDirs" }],
+  resources: [{ of: "podDirs" }, { of: "logDir" }],
   sandboxes: [
     {
       id: "s" as SandboxId,

@@ -113,7 +113,7 @@ test("a pod with only logs left is woken, and has its name", async () => {
   expect(await pods.observe(old, undefined)).toMatchObject({
     namespace: "shop",
     name: "gone",
-    resources: [{ of: "podDirs" }],
+    resources: [{ of: "logDir" }],
   });
 });
 

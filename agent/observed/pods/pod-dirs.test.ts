@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import type { PodUid } from "../../../proto/ids.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
+import type { PodResource } from "../../decide/pod/resources.ts";
 import { createPodDirs } from "./pod-dirs.ts";
 
 const pod = { uid: "u" as PodUid, namespace: "shop", name: "web" };
@@ -14,38 +15,42 @@ async function look(...files: readonly string[]) {
   return createPodDirs(disk.at("/root"), disk.at("/logs")).read(pod);
 }
 
-const rows: readonly [sentence: string, files: readonly string[], exist: boolean, attempts: Record<string, number>][] =
+const rows: readonly [
+  sentence: string,
+  files: readonly string[],
+  present: readonly PodResource["of"][],
+  attempts: Record<string, number>,
+][] = [
+  ["no pod", [], [], {}],
+  ["a pod directory without logs", ["/root/pods/u/"], ["podDirs"], {}],
+  ["logs without a pod directory", ["/logs/shop_web_u/"], ["logDir"], {}],
+  ["no pod beside another one", ["/root/pods/v/", "/logs/shop_web_v/a/0.log"], [], {}],
+  ["one log", ["/logs/shop_web_u/a/0.log"], ["logDir"], { a: 0 }],
   [
-    ["no pod", [], false, {}],
-    ["a pod directory without logs", ["/root/pods/u/"], true, {}],
-    ["logs without a pod directory", ["/logs/shop_web_u/"], true, {}],
-    ["no pod beside another one", ["/root/pods/v/", "/logs/shop_web_v/a/0.log"], false, {}],
-    ["one log", ["/logs/shop_web_u/a/0.log"], true, { a: 0 }],
-    [
-      "the highest number, which is not the last by name",
-      ["/logs/shop_web_u/a/9.log", "/logs/shop_web_u/a/10.log"],
-      true,
-      { a: 10 },
-    ],
-    ["a rotated log", ["/logs/shop_web_u/a/3.log.20260101-000000.gz"], true, { a: 3 }],
-    [
-      "a number that no attempt can have",
-      ["/logs/shop_web_u/a/20261122000000.log", "/logs/shop_web_u/a/2.log", "/logs/shop_web_u/b/4294967295.log"],
-      true,
-      { a: 2 },
-    ],
-    ["one attempt per container", ["/logs/shop_web_u/a/1.log", "/logs/shop_web_u/b/2.log"], true, { a: 1, b: 2 }],
-    [
-      "files that are no logs",
-      ["/logs/shop_web_u/a/x.log", "/logs/shop_web_u/a/4.txt", "/logs/shop_web_u/note"],
-      true,
-      {},
-    ],
-  ];
-for (const [sentence, files, exist, attempts] of rows)
+    "the highest number, which is not the last by name",
+    ["/logs/shop_web_u/a/9.log", "/logs/shop_web_u/a/10.log"],
+    ["logDir"],
+    { a: 10 },
+  ],
+  ["a rotated log", ["/logs/shop_web_u/a/3.log.20260101-000000.gz"], ["logDir"], { a: 3 }],
+  [
+    "a number that no attempt can have",
+    ["/logs/shop_web_u/a/20261122000000.log", "/logs/shop_web_u/a/2.log", "/logs/shop_web_u/b/4294967295.log"],
+    ["logDir"],
+    { a: 2 },
+  ],
+  ["one attempt per container", ["/logs/shop_web_u/a/1.log", "/logs/shop_web_u/b/2.log"], ["logDir"], { a: 1, b: 2 }],
+  [
+    "files that are no logs",
+    ["/logs/shop_web_u/a/x.log", "/logs/shop_web_u/a/4.txt", "/logs/shop_web_u/note"],
+    ["logDir"],
+    {},
+  ],
+];
+for (const [sentence, files, present, attempts] of rows)
   test(`the disk shows ${sentence}`, async () => {
     const found = await look(...files);
-    expect(found.resources).toEqual(exist ? [{ of: "podDirs" }] : []);
+    expect(found.resources.map(({ of }) => of)).toEqual([...present]);
     expect(Object.fromEntries(found.loggedAttempts)).toEqual(attempts);
   });
 

@@ -39,9 +39,11 @@ export function createPodDirs(root: Files, logs: Files): PodDirs {
           .filter(({ kind }) => kind === "directory")
           .map(async (each) => [each.name, await newestLog(logs, `${namespace}_${name}_${uid}/${each.name}`)] as const),
       );
-      const podDirs: readonly PodResource[] = containers === undefined ? [] : [{ of: "podDirs" }];
       return {
-        resources: podDir === undefined ? podDirs : await readResources(root, `pods/${uid}`),
+        resources: [
+          ...(podDir === undefined ? [] : await readResources(root, `pods/${uid}`)),
+          ...(containers === undefined ? [] : [{ of: "logDir" } as const]),
+        ],
         ...(podDir === undefined ? emptyMarks() : await readMarks(root, `pods/${uid}/containers`)),
         loggedAttempts: new Map(
           attempts.flatMap(([container, n]) => (n === undefined ? [] : [[container, n] as const])),

@@ -339,6 +339,12 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     { facts: { memory: { capacity: gibibyte, available: 64 * 2 ** 20 } } },
     "problem: 64 MiB of 1.0 GiB available, less than evictionHard allows (100 MiB): the node reports MemoryPressure and gets no pods → end other programs, or lower memory.available of evictionHard in the configuration",
   ],
+  ["memory", { flags: ["--eviction-hard=memory.available<100%"] }, "ok: 3.0 GiB of 4.0 GiB available"],
+  [
+    "memory",
+    { flags: ["--eviction-hard=memory.available<0%"], facts: { memory: { capacity: gibibyte, available: 0 } } },
+    "ok: 0 bytes of 1.0 GiB available",
+  ],
 
   ["swap", {}, "ok: off"],
   [

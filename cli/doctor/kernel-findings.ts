@@ -150,9 +150,9 @@ export const judgeMemory: Judge = (facts, { config }) =>
     ];
   });
 
-/** `100Mi`, or a percentage of the capacity; 0 if unset or unreadable. */
+/** `100Mi`, or a percentage of the capacity; 0 if unset, unreadable or disabled: for the agent, 0% and 100% disable it. */
 export function thresholdBytes(text: string | undefined, capacity: number): number {
-  if (text === undefined) return 0;
+  if (text === undefined || text === "0%" || text === "100%") return 0;
   if (text.endsWith("%")) return (capacity * Number(text.slice(0, -1))) / 100 || 0;
   try {
     return toNumber(parseQuantity(text));

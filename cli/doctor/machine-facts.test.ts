@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { loadConfig } from "../../agent/config/load.ts";
@@ -69,6 +70,35 @@ test("nameservers and manifests are those of the configuration", async () => {
   const read = await readers("--resolv-conf=/run/resolv.conf", "--pod-manifest-path=/manifests");
   expect(await read.nameservers()).toEqual(["192.0.2.53", "::1"]);
   expect(await read.manifests()).toBe("directory");
+});
+
+/** Serves the agent's socket below the root directory `/agent`. */
+async function serveAgent(respond: (socket: Socket) => void): Promise<Server> {
+  await mkdir(join(root, "agent"));
+  const server = createServer((socket) => socket.once("data", () => respond(socket)));
+  await new Promise<void>((resolve) => server.listen(join(root, "agent/berth.sock"), resolve));
+  return server;
+}
+
+test("no agent runs where the socket refuses the connection", async () => {
+  // The kernel refuses connections to a file as to the socket of an agent that was killed.
+  await put("agent/berth.sock", "");
+  const read = await readers("--root-dir=/agent");
+  expect(await read.agent()).toBeUndefined();
+});
+
+test("an agent that does not respond is not taken for none: the fact is unreadable", async () => {
+  const server = await serveAgent((socket) => socket.destroy());
+  const read = await readers("--root-dir=/agent");
+  await expect(read.agent()).rejects.toThrow("the connection was closed");
+  server.close();
+});
+
+test("an agent that responds with an error is not taken for none, either", async () => {
+  const server = await serveAgent((socket) => socket.end("HTTP/1.1 500 No\r\ncontent-length: 0\r\n\r\n"));
+  const read = await readers("--root-dir=/agent");
+  await expect(read.agent()).rejects.toThrow("the agent responded with HTTP 500");
+  server.close();
 });
 
 test("missing files of the kernel reject, for a finding that says so", async () => {

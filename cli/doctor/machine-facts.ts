@@ -1,7 +1,6 @@
 import { access, constants, readFile } from "node:fs/promises";
 import { dirname } from "node:path/posix";
 import type { Config } from "../../agent/config/config.ts";
-import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
 import type { AgentStatus } from "../../agent/serve/local/agent-status.ts";
 import type { Clock } from "../../host/clock.ts";
 import { isClockSynchronized } from "../../host/clock-sync.ts";
@@ -12,7 +11,7 @@ import type { Log } from "../../host/log.ts";
 import { type Machine, readMachine } from "../../host/machine.ts";
 import { type Availability, memoryAvailabilityOf } from "../../host/proc.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
-import { requestAgent, socketPath } from "../local-agent.ts";
+import { describeConnectError, requestAgent, socketPath } from "../local-agent.ts";
 import { type CniFacts, readCniFacts, usualCni } from "./cni-facts.ts";
 import { type Inventory, inventoryOf } from "./inventory.ts";
 import { type KubeconfigFacts, readKubeconfigFacts } from "./kubeconfig-facts.ts";
@@ -251,15 +250,23 @@ async function isReadOnly(files: Files, path: string): Promise<boolean> {
   }
 }
 
-/** Undefined if no agent answers. The lock file names the process. */
+/** Undefined if no agent listens on the socket. The lock file names the process. */
 async function readAgent(files: Files, rootDir: string): Promise<Facts["agent"]> {
-  if ((await files.stat(`${rootDir}/${LOCAL_SOCKET}`)) === undefined) return undefined;
-  const answer = await requestAgent(socketPath(rootDir), "/status").catch(() => undefined);
-  if (answer?.ok !== true) return undefined;
-  const { node } = (await answer.json()) as AgentStatus;
+  if ((await files.stat(socketPath(rootDir))) === undefined) return undefined;
+  const response = await requestAgent(files.path(socketPath(rootDir)), "/status").catch(undefinedIfAbsent);
+  if (response === undefined) return undefined;
+  if (!response.ok) throw new Error(`the agent responded with HTTP ${response.status}`);
+  const { node } = (await response.json()) as AgentStatus;
   const lock = await files.read(`${rootDir}/berth.lock`, LARGEST_BYTES).catch(() => "");
   const pid = /^pid (\d+)/.exec(lock)?.[1];
   return { node: node.name, pid: pid === undefined ? undefined : Number(pid) };
+}
+
+/** Rethrows all else: an agent that is frozen, or that this user may not ask, is not absent. */
+function undefinedIfAbsent(error: unknown): undefined {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  if (code === "ENOENT" || code === "ECONNREFUSED") return undefined;
+  throw new Error(describeConnectError(error), { cause: error });
 }
 
 function nameserversOf(resolvConf: string): readonly string[] {

@@ -197,9 +197,14 @@ const invalidFiles: readonly [sentence: string, text: string, problems: readonly
     ["/c:3: providers[0].env[0].value: missing, must be set"],
   ],
   [
-    "tokenAttributes without requireServiceAccount",
+    "an empty serviceAccountTokenAudience",
     fileOf(tokens({ serviceAccountTokenAudience: "" })),
     ['/c:3: providers[0].tokenAttributes.serviceAccountTokenAudience: found "", must not be empty'],
+  ],
+  [
+    "tokenAttributes without requireServiceAccount",
+    fileOf(tokens({ requireServiceAccount: null })),
+    ["/c:3: providers[0].tokenAttributes.requireServiceAccount: missing, must be set"],
   ],
   [
     "tokenAttributes without cacheType",

@@ -266,7 +266,12 @@ export const flagGroups: readonly FlagGroup[] = [
       ignoredFlag("maximum-dead-containers-per-container", "int32", deadContainers, { default: "1" }),
       ignoredFlag("maximum-dead-containers", "int32", deadContainers, { default: "-1" }),
       ignoredFlag("experimental-mounter-path", "string", "mounts are made by the agent itself"),
-      ignoredFlag("experimental-allocatable-ignore-eviction", "bool", "nothing is reserved yet", { default: "false" }),
+      ignoredFlag(
+        "experimental-allocatable-ignore-eviction",
+        "bool",
+        "hard eviction thresholds always reduce allocatable",
+        { default: "false" },
+      ),
       unimplementedFlag("housekeeping-interval", "duration", "accepted without effect", noCadvisor, { default: "10s" }),
       ignoredFlag("global-housekeeping-interval", "duration", noCadvisor, { default: "1m0s" }),
       ignoredFlag("application-metrics-count-limit", "int", noCadvisor, { default: "100" }),

@@ -373,9 +373,9 @@ export const schema = {
     allowed: ["None", "TieredReservation"],
   }),
   registerWithTaints: implemented("[]struct"),
-  "registerWithTaints[].key": notImplemented("string", "", { must: "a label key such as example.com/role" }),
-  "registerWithTaints[].value": notImplemented("string", "", { must: "a label value" }),
-  "registerWithTaints[].effect": notImplemented("string", "", {
+  "registerWithTaints[].key": implemented("string", { must: "a label key such as example.com/role" }),
+  "registerWithTaints[].value": implemented("string", { must: "a label value" }),
+  "registerWithTaints[].effect": implemented("string", {
     allowed: ["NoSchedule", "PreferNoSchedule", "NoExecute"],
   }),
   "registerWithTaints[].timeAdded": notImplemented("*Time", ""),

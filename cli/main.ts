@@ -15,7 +15,7 @@ Started under the name kubelet, it takes the kubelet's flags directly.
 `;
 
 /**
- * Runs a command and returns its exit code. Everything but \`version\` is loaded on demand, which keeps the start fast
+ * Runs a command and returns its exit code. Everything but `version` is loaded on demand, which keeps the start fast
  * and small.
  */
 async function main(name: string, args: readonly string[]): Promise<number> {

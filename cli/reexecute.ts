@@ -1,7 +1,8 @@
 /**
  * Settings of Bun that take effect only if they are in the environment at the start. UV_THREADPOOL_SIZE: the default is
  * one thread per CPU, so on two CPUs two file operations that hang in the kernel would block all others.
- * MIMALLOC_PURGE_HOLES_MIN_INTERVAL: the allocator returns memory to the kernel every two seconds instead of ten times
+ * BUN_CONFIG_MAX_HTTP_REQUESTS: raises the number of `fetch` requests that may run at once from 256, so that requests
+ * that hang do not delay others. MIMALLOC_PURGE_HOLES_MIN_INTERVAL: the allocator returns memory to the kernel every two seconds instead of ten times
  * a second; while pods start the memory is needed again at once, and the scans cost a few percent of CPU.
  */
 const ENVIRONMENT: Readonly<Record<string, string>> = {

@@ -56,7 +56,7 @@ const refusals: readonly (readonly [sentence: string, prepare: (root: string) =>
     "cannot serve berth pods: ROOT/berth.sock failed: EADDRINUSE",
   ],
   [
-    "pod records that cannot be read",
+    "pod checkpoints that cannot be read",
     async (root) => {
       await mkdir(root);
       await writeFile(join(root, "berth"), "");

@@ -9,9 +9,9 @@ export class StartError extends Error {
 export const ROOT_DIR_HINT = "fix that, or set --root-dir to another directory";
 
 /**
- * Converts the failure of a file operation that the start depends on to a `StartError` of one line: `wanted` (what
- * failed), the reason and the `cure` (the remedy; for a permission error without root it is to run as root). Rethrows
- * any other error.
+ * Converts the failure of a file operation that the start depends on to a `StartError` of one line: `subject` (what
+ * failed), the reason and the `remedy` (for a permission error without root it is to run as root). Rethrows any other
+ * error.
  */
 export function toStartError(subject: string, remedy: string): (error: unknown) => never {
   return (error) => {

@@ -142,7 +142,7 @@ export function compareQuantities(a: ParsedQuantity, b: ParsedQuantity): number 
   return difference === 0n ? 0 : difference < 0n ? -1 : 1;
 }
 
-/** The quantity in units of 10 ^ `exponent`, rounded away from zero: `toScaled(parseQuantity("1.5"), 0)` is 2n. */
+/** The quantity in units of 10 ^ `unitExponent`, rounded away from zero: `toScaled(parseQuantity("1.5"), 0)` is 2n. */
 export function toScaled({ mantissa, exponent }: ParsedQuantity, unitExponent: number): bigint {
   if (exponent >= unitExponent) return mantissa * 10n ** BigInt(exponent - unitExponent);
   const divisor = 10n ** BigInt(unitExponent - exponent);

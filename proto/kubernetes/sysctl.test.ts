@@ -10,7 +10,7 @@ const names: readonly [written: string, dotted: string][] = [
   ["", ""],
 ];
 for (const [written, dotted] of names)
-  test(`dottedSysctl converts ${JSON.stringify(written)} to ${JSON.stringify(dotted)}`, () => {
+  test(`normalizeSysctl converts ${JSON.stringify(written)} to ${JSON.stringify(dotted)}`, () => {
     expect(normalizeSysctl(written)).toBe(dotted);
   });
 

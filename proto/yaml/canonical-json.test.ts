@@ -11,7 +11,7 @@ const accepted: readonly [sentence: string, text: string][] = [
   ["indented by tabs", JSON.stringify(value, null, "\t")],
 ];
 for (const [sentence, text] of accepted)
-  test(`readCanonicalJson parses JSON that is ${sentence}`, () => {
+  test(`parseCanonicalJson parses JSON that is ${sentence}`, () => {
     expect(parseCanonicalJson(text)).toEqual(value);
   });
 
@@ -35,6 +35,6 @@ const rejected: readonly [sentence: string, text: string][] = [
   ["a nesting that would overflow the stack", "[".repeat(200_000)],
 ];
 for (const [sentence, text] of rejected)
-  test(`readCanonicalJson leaves a text with ${sentence} to the YAML parser`, () => {
+  test(`parseCanonicalJson leaves a text with ${sentence} to the YAML parser`, () => {
     expect(parseCanonicalJson(text)).toBeUndefined();
   });

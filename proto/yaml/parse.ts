@@ -58,7 +58,7 @@ function syntaxProblems(documents: readonly Document[], whereOf: (offset: number
 
 function parseDocuments(text: string, file: string, lineCounter: LineCounter) {
   try {
-    // In the failsafe schema every scalar is a string, so that only readPlainScalar interprets it.
+    // In the failsafe schema every scalar is a string, so that only parsePlainScalar interprets it.
     const parsed = parseAllDocuments(text, {
       schema: "failsafe",
       resolveKnownTags: false,

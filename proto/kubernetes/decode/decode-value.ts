@@ -149,8 +149,8 @@ function addError({ errors }: DecodeState, error: FieldError | undefined): void 
 }
 
 /**
- * The JSON type that a value lacks to be of this API type; undefined when it has it. Times, enumerations and free texts
- * are strings. 64-bit numbers lose their last digits in JSON, but remain integers.
+ * The JSON type that this API type requires; undefined if the value has it. Times, enumerations and free texts are
+ * strings. 64-bit numbers lose their last digits in JSON, but remain integers.
  */
 export function missingType(type: string, value: unknown): string | undefined {
   switch (type) {

@@ -151,7 +151,7 @@ export const shapes: { readonly [schema: string]: { readonly [field: string]: st
   WindowsSecurityContextOptions: { gmsaCredentialSpec: "string", gmsaCredentialSpecName: "string", hostProcess: "boolean", runAsUserName: "string" },
 };
 
-/** The texts that the API takes where a type of shapes is one of these. */
+/** The values that the API accepts, by the name of the closed enumeration. */
 export const enums: { readonly [name: string]: readonly string[] } = {
   "AppArmorProfileType": ["Localhost","RuntimeDefault","Unconfined"],
   "AzureDiskVolumeSource.cachingMode": ["None","ReadOnly","ReadWrite"],

@@ -34,7 +34,7 @@ export function renderShapes(document: ApiDocument): string {
 export const shapes: { readonly [schema: string]: { readonly [field: string]: string } } = {
 ${sortedLines(lines)}};
 
-/** The texts that the API takes where a type of shapes is one of these. */
+/** The values that the API accepts, by the name of the closed enumeration. */
 export const enums: { readonly [name: string]: readonly string[] } = {
 ${sortedLines(new Map([...enums].map(([name, known]) => [name, `  ${JSON.stringify(name)}: ${JSON.stringify(known)},\n`])))}};
 `;

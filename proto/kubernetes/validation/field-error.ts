@@ -60,12 +60,12 @@ export function forbidden(field: string, detail: string): FieldError {
   return { field, reason: "FieldValueForbidden", message: `Forbidden: ${detail}` };
 }
 
-/** `Too long: …`: the value has more than `longest` bytes. */
+/** `Too long: …`: the value has more than `maxBytes` bytes. */
 export function tooLong(field: string, maxBytes: number): FieldError {
   return { field, reason: "FieldValueTooLong", message: `Too long: may not be more than ${maxBytes} bytes` };
 }
 
-/** `Too many: …`: the list has `count` items; `most` are allowed. */
+/** `Too many: …`: the list has `count` items; at most `max` are allowed. */
 export function tooMany(field: string, count: number, max: number): FieldError {
   return { field, reason: "FieldValueTooMany", message: `Too many: ${count}: must have at most ${max} items` };
 }

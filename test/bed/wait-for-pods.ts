@@ -66,7 +66,7 @@ export function describePods({ pods }: PodListing, { unchanged }: ManifestFolder
 
 /** The agent's process has ended unexpectedly. */
 export class AgentEndedError extends Error {
-  override readonly name = "AgentEnded";
+  override readonly name = "AgentEndedError";
 }
 
 /**

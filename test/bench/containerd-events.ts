@@ -40,7 +40,7 @@ const filters = [
 
 /**
  * Subscribes to containerd's own events, which all its releases have, so that nothing polls during a measurement.
- * `provoke` causes some event: a server does not acknowledge a subscription.
+ * `causeEvent` causes some event: a server does not acknowledge a subscription.
  */
 export async function subscribeToContainerd(
   endpoint: string,

@@ -47,7 +47,7 @@ export function reflectorContract(fixture: KubeFixture): void {
   const { connection, kube, kubeOn, forget, fresh, createPod, patchStatus, deletePod, bindPod } = fixture;
 
   describe("a reflector", () => {
-    /** Runs a reflector until the end of the test; `reported` collects its reports as text. */
+    /** Runs a reflector until the end of the test; `reports` collects its reports as text. */
     async function withReflector(
       selector: Selector,
       body: (fixture: {

@@ -2,7 +2,7 @@
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-all-containers
  *
  * Not tested:
- *   Restart All Containers   the feature gate, on by default, which this agent ignores. Use cases: its users
+ *   Restart All Containers   the feature gate: agent/decide/admission/admission.test.ts. Use cases: its users
  */
 import { describe, expect, test } from "bun:test";
 import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";

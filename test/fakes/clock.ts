@@ -8,7 +8,7 @@ interface Timer {
 /** A clock that only `advance` moves. It starts at a calendar date, so that expected logs read like real ones. */
 export class FakeClock implements Clock {
   static readonly start = Date.parse("2026-01-01T00:00:00Z");
-  /** The monotonic time since the start; `jump` moves only the wall clock. */
+  /** The monotonic time since the start; `stepWallClock` moves only the wall clock. */
   elapsedMs = 0;
   #wallOffsetMs = FakeClock.start;
   readonly #timers = new Set<Timer>();

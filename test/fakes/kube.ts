@@ -32,7 +32,7 @@ const DEADLINE_MS = 30_000;
 
 /**
  * An API server in memory. As a `KubeClient` it is the real client on a connection that ends here, so that paging,
- * resuming and back-off are the real ones; as a `Connection` it answers requests. `user` is another client of the same
+ * resuming and back-off are the real ones; as a `KubeConnection` it answers requests. `user` is another client of the same
  * cluster, whose calls never fail and are not recorded in `calls`.
  */
 export class FakeKube implements KubeClient, KubeConnection {

@@ -464,7 +464,7 @@ export class FakeRuntime implements Runtime {
 
   /** Sets the reason of an exit after the exit was reported, without an event. */
   setExitReason(id: ContainerId, reason: string): void {
-    this.#container("tellReason", id).reason = reason;
+    this.#container("setExitReason", id).reason = reason;
   }
 
   /** Lets the sandbox's pause process exit; its containers keep running. */
@@ -484,7 +484,7 @@ export class FakeRuntime implements Runtime {
 
   /** Sets the state of a container to unknown. */
   setUnknown(id: ContainerId): void {
-    this.#container("loseTrack", id).state = ContainerState.CONTAINER_UNKNOWN;
+    this.#container("setUnknown", id).state = ContainerState.CONTAINER_UNKNOWN;
   }
 
   /** Adds a sandbox of another client: without Kubernetes' labels unless the configuration has them. */

@@ -7,7 +7,7 @@ export interface TcpServer {
   close(): void;
 }
 
-/** Starts a TCP server on 127.0.0.1 that calls `treat` with every connection. */
+/** Starts a TCP server on 127.0.0.1 that calls `onConnection` with every connection. */
 export async function startTcpServer(onConnection: (socket: Socket) => void): Promise<TcpServer> {
   const closed = Promise.withResolvers<void>();
   const server = createServer((socket) => {

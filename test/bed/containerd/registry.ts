@@ -26,7 +26,7 @@ export interface RegistryUser {
 
 /**
  * Starts Debian's docker-registry below the state folder of `containerd`, whose clean-up removes it, and configures
- * plain HTTP for it. Returns once it answers. Without `login` it serves everyone. A second registry of the same
+ * plain HTTP for it. Returns once it answers. Without `user` it serves everyone. A second registry of the same
  * containerd serves the same images, with credentials of its own.
  */
 export async function startRegistry(containerd: Containerd, user?: RegistryUser): Promise<Registry> {

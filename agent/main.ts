@@ -25,6 +25,7 @@ import { watchStaticPath } from "./desired/static/static-files.ts";
 import { watchHostIPs } from "./observed/node/host-ips.ts";
 import { watchSystemOoms } from "./observed/node/system-oom.ts";
 import { checkCgroups } from "./preflight/cgroup-version.ts";
+import { checkCredentialProviders } from "./preflight/credential-providers.ts";
 import { lockRootDir, lockRuntime } from "./preflight/instance-locks.ts";
 import { ROOT_DIR_HINT, toStartError } from "./preflight/start-error.ts";
 import { readIdPool } from "./preflight/subordinate-ids.ts";
@@ -49,6 +50,7 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
   const root = await lockRootDir(config, machine);
   const thisMachine = readMachine(machine.root);
   checkCgroups(config, thisMachine, log);
+  await checkCredentialProviders(config, machine);
   const releaseRuntimeLock = await lockRuntime(config, machine, log);
   try {
     await runWithLocks(config, { machine, thisMachine, root }, log, signal);
@@ -84,7 +86,7 @@ async function runWithLocks(
   const hostIPs = clusterNode?.hostIPs ?? machineIPs;
   const nodeForAdmission = createAdmissionNodeCache(config, observedMachine);
   const { allocatable } = nodeForAdmission("unknown");
-  const pluginDeps = { machine, exec, environment: process.env, clock, log };
+  const pluginDeps = { exec, environment: process.env, clock, log };
   const agent = createAgent({
     runtime,
     runtimeStatus: node.runtimeStatus,

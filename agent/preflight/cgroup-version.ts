@@ -1,14 +1,27 @@
 import type { Log } from "../../host/log.ts";
 import type { Machine } from "../../host/machine.ts";
+import { joinWithAnd } from "../../proto/join-with-and.ts";
 import type { Config } from "../config/config.ts";
 import { StartError } from "./start-error.ts";
+
+type CgroupSettings = Pick<Config, "cgroupsPerQOS" | "failCgroupV1" | "singleProcessOOMKill">;
+
+/** The settings with which this configuration runs on cgroup v1; none if it does so already. */
+export function cgroupV1Remedies(config: CgroupSettings): readonly string[] {
+  const { cgroupsPerQOS, failCgroupV1, singleProcessOOMKill } = config;
+  return [
+    ...(cgroupsPerQOS ? ["cgroupsPerQOS: false", "enforceNodeAllocatable: []"] : []),
+    ...(failCgroupV1 ? ["failCgroupV1: false"] : []),
+    ...(singleProcessOOMKill === false ? ["singleProcessOOMKill: true"] : []),
+  ];
+}
 
 /**
  * Refuses to start without cgroup v2 unless the configuration allows it (decision 3). Throws `StartError`, which lists
  * every setting that needs cgroup v2, so that one correction suffices.
  */
 export function checkCgroups(
-  config: Pick<Config, "cgroupsPerQOS" | "failCgroupV1" | "singleProcessOOMKill" | "podPidsLimit">,
+  config: CgroupSettings & Pick<Config, "podPidsLimit">,
   { hasCgroupV2 }: Pick<Machine, "hasCgroupV2">,
   log: Log,
 ): void {
@@ -20,13 +33,9 @@ export function checkCgroups(
     ...(singleProcessOOMKill === false ? ["singleProcessOOMKill is false"] : []),
   ];
   if (problems.length > 0) {
-    const remedies = [
-      ...(cgroupsPerQOS ? ["cgroupsPerQOS: false", "enforceNodeAllocatable: []"] : []),
-      ...(failCgroupV1 ? ["failCgroupV1: false"] : []),
-      ...(singleProcessOOMKill === false ? ["singleProcessOOMKill: true"] : []),
-    ];
+    const remedies = cgroupV1Remedies(config);
     throw new StartError(
-      `/sys/fs/cgroup is not cgroup v2, and ${problems.join(", and ")}: boot with systemd.unified_cgroup_hierarchy=1, or set ${listed(remedies)}`,
+      `/sys/fs/cgroup is not cgroup v2, and ${problems.join(", and ")}: boot with systemd.unified_cgroup_hierarchy=1, or set ${joinWithAnd(remedies)}`,
     );
   }
   const ignoredLimit = podPidsLimit > 0 ? `, and podPidsLimit (${podPidsLimit}) has no effect` : "";
@@ -34,9 +43,4 @@ export function checkCgroups(
     {},
     `this machine has cgroup v1: containers get their limits from the runtime, and pods have no cgroups of their own${ignoredLimit}`,
   );
-}
-
-/** `a, b and c` */
-function listed(words: readonly string[]): string {
-  return words.join(", ").replace(/, ([^,]*)$/, " and $1");
 }

@@ -82,8 +82,3 @@ const CHECK_BY_HAND = "check it by hand, then run berth doctor again";
 export function isRoot({ isRoot: reading }: MachineFacts): boolean {
   return "value" in reading && reading.value;
 }
-
-/** `a, b and c` */
-export function listed(words: readonly string[]): string {
-  return words.join(", ").replace(/, ([^,]*)$/, " and $1");
-}

@@ -1,5 +1,7 @@
+import { cgroupV1Remedies } from "../../agent/preflight/cgroup-version.ts";
+import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { parseQuantity, QuantityError, toNumber } from "../../proto/kubernetes/quantity.ts";
-import { type CheckedSettings, type Finding, type Judge, judged, listed, ok, problem, warning } from "./finding.ts";
+import { type CheckedSettings, type Finding, type Judge, judged, ok, problem, warning } from "./finding.ts";
 import { sizeText } from "./size.ts";
 
 const CGROUP_V2 = "boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line";
@@ -15,17 +17,13 @@ export const judgeCgroups: Judge = (facts, { config }) =>
 
 function judgeVersion1(config: CheckedSettings["config"]): readonly Finding[] {
   const what = "/sys/fs/cgroup is not cgroup v2";
-  const settings = [
-    ...(config.cgroupsPerQOS ? ["cgroupsPerQOS: false", "enforceNodeAllocatable: []"] : []),
-    ...(config.failCgroupV1 ? ["failCgroupV1: false"] : []),
-    ...(config.singleProcessOOMKill === false ? ["singleProcessOOMKill: true"] : []),
-  ];
-  if (settings.length > 0)
+  const remedies = cgroupV1Remedies(config);
+  if (remedies.length > 0)
     return [
       problem(
         "cgroups",
         `${what}, which this configuration requires`,
-        `${CGROUP_V2}, or set ${listed(settings)} in the configuration`,
+        `${CGROUP_V2}, or set ${joinWithAnd(remedies)} in the configuration`,
       ),
     ];
   return [warning("cgroups", `${what}: containers get their limits from the runtime, pods have no cgroup`, CGROUP_V2)];
@@ -40,7 +38,7 @@ function judgeControllers(found: readonly string[], hasCgroupV2: boolean): reado
     return [
       problem(
         "cgroups",
-        `the kernel has the cgroup ${missing.length === 1 ? "controller" : "controllers"} ${listed(missing)} off: containers with such limits cannot start`,
+        `the kernel has the cgroup ${missing.length === 1 ? "controller" : "controllers"} ${joinWithAnd(missing)} off: containers with such limits cannot start`,
         missing.includes("memory")
           ? "add cgroup_enable=memory to the kernel's command line (on Raspberry Pi OS to /boot/firmware/cmdline.txt) and reboot; if it stays off, update the firmware and the kernel"
           : "use a kernel that is built with them, and remove cgroup_disable= from its command line",
@@ -50,7 +48,7 @@ function judgeControllers(found: readonly string[], hasCgroupV2: boolean): reado
     return [
       warning("cgroups", "the kernel has the cgroup controller cpuset off", "use a kernel that is built with cpusets"),
     ];
-  return hasCgroupV2 ? [ok("cgroups", `version 2, with ${listed(found)}`)] : [];
+  return hasCgroupV2 ? [ok("cgroups", `version 2, with ${joinWithAnd(found)}`)] : [];
 }
 
 export const judgeModules: Judge = (facts) => [
@@ -115,7 +113,7 @@ export const judgeSysctls: Judge = (facts) =>
         : [
             warning(
               "sysctls",
-              `a kubelet would set ${listed(differing)}`,
+              `a kubelet would set ${joinWithAnd(differing)}`,
               setting(wrong.map(([name, { value }]) => `${name}=${value}`)),
             ),
           ]),
@@ -165,7 +163,7 @@ export function thresholdBytes(text: string | undefined, capacity: number): numb
 export const judgeSwap: Judge = (facts, { kubelet, config }) =>
   judged(facts, "swapDevices", { check: "swap", subject: "/proc/swaps" }, (devices) => {
     if (devices.length === 0) return [ok("swap", "off")];
-    const where = `on (${listed(devices)})`;
+    const where = `on (${joinWithAnd(devices)})`;
     if (!kubelet.failSwapOn) {
       const behavior = config.swapBehavior === "" ? "NoSwap" : config.swapBehavior;
       return [ok("swap", `${where}, and failSwapOn is false; pods get it by swapBehavior ${behavior}`)];

@@ -55,11 +55,11 @@ function parse(text: string, path: string): Kubeconfig {
 }
 
 function currentUser({ users, contexts, "current-context": current }: Kubeconfig): Readonly<Record<string, unknown>> {
-  const context = listed(contexts).find(({ name }) => name === current);
-  return listed(users).find(({ name }) => name === context?.context?.user)?.user ?? {};
+  const context = listOrEmpty(contexts).find(({ name }) => name === current);
+  return listOrEmpty(users).find(({ name }) => name === context?.context?.user)?.user ?? {};
 }
 
-const listed = <T>(items: readonly T[] | undefined): readonly T[] => (Array.isArray(items) ? items : []);
+const listOrEmpty = <T>(items: readonly T[] | undefined): readonly T[] => (Array.isArray(items) ? items : []);
 
 async function readCertificate(
   files: Pick<Files, "read" | "stat">,

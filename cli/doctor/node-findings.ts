@@ -1,6 +1,7 @@
 import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
+import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";
-import { type Finding, isRoot, type Judge, judged, listed, ok, problem, warning } from "./finding.ts";
+import { type Finding, isRoot, type Judge, judged, ok, problem, warning } from "./finding.ts";
 import { thresholdBytes } from "./kernel-findings.ts";
 import type { KubeconfigFacts } from "./kubeconfig-facts.ts";
 import { type PlacedSpace, usualConfig } from "./machine-facts.ts";
@@ -62,7 +63,7 @@ export const judgePodSources: Judge = (facts, { config: { staticPodPath, staticP
             `mkdir -p ${staticPodPath}`,
           ),
         ]
-      : [ok("pod-sources", listed(named))],
+      : [ok("pod-sources", joinWithAnd(named))],
   );
 };
 
@@ -167,7 +168,7 @@ function judgeIdentity({ path, mode, secretFiles, certificate }: KubeconfigFacts
     ];
   const absent = secretFiles.filter((file) => file.mode === undefined).map((file) => file.path);
   if (absent.length > 0)
-    return [problem("kubeconfig", `${path} names ${listed(absent)}, which does not exist`, NEW_CERTIFICATE)];
+    return [problem("kubeconfig", `${path} names ${joinWithAnd(absent)}, which does not exist`, NEW_CERTIFICATE)];
   if (certificate === undefined) return [ok("kubeconfig", path)];
   const { notBeforeMs, notAfterMs } = certificate;
   if (nowMs < notBeforeMs)
@@ -253,11 +254,11 @@ export const judgeDns: Judge = (facts, { config: { resolvConf } }) =>
     if (servers.length === 0)
       return [warning("dns", `${resolvConf} names no nameserver`, "name one there, or set resolvConf to another file")];
     if (!servers.every((server) => /^(127\.|::1$)/.test(server)))
-      return [ok("dns", `${resolvConf} names ${listed(servers)}`)];
+      return [ok("dns", `${resolvConf} names ${joinWithAnd(servers)}`)];
     return [
       warning(
         "dns",
-        `${resolvConf} names ${listed(servers)} alone, which no pod can reach`,
+        `${resolvConf} names ${joinWithAnd(servers)} alone, which no pod can reach`,
         "set resolvConf: /run/systemd/resolve/resolv.conf in the configuration (with systemd-resolved), or a file with the real nameservers",
       ),
     ];

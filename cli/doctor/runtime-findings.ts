@@ -1,5 +1,6 @@
+import { joinWithAnd } from "../../proto/join-with-and.ts";
 import type { CniFacts } from "./cni-facts.ts";
-import { type Finding, type Judge, judged, listed, ok, problem, warning } from "./finding.ts";
+import { type Finding, type Judge, judged, ok, problem, warning } from "./finding.ts";
 import type { MachineFacts } from "./machine-facts.ts";
 import type { RuntimeAnswer, RuntimeFacts } from "./runtime-facts.ts";
 
@@ -48,7 +49,7 @@ function whyUnreachable(
     if (others.length > 0)
       return [
         what,
-        `there is a runtime at ${listed(others)}: name it with --container-runtime-endpoint=unix://${others[0]} or containerRuntimeEndpoint`,
+        `there is a runtime at ${joinWithAnd(others)}: name it with --container-runtime-endpoint=unix://${others[0]} or containerRuntimeEndpoint`,
       ];
     return [
       what,
@@ -146,9 +147,9 @@ function judgeCni(cni: CniFacts, isReady: boolean | undefined): readonly Finding
     return [
       problem(
         "network",
-        `${file} needs ${listed(missingPlugins)}, and ${missingPlugins.length === 1 ? "it is" : "they are"} not in ${listed(binDirs)}`,
+        `${file} needs ${joinWithAnd(missingPlugins)}, and ${missingPlugins.length === 1 ? "it is" : "they are"} not in ${joinWithAnd(binDirs)}`,
         GET_PLUGINS,
       ),
     ];
-  return [ok("network", `${file} uses ${listed(plugins)}, all in ${listed(binDirs)}`)];
+  return [ok("network", `${file} uses ${joinWithAnd(plugins)}, all in ${joinWithAnd(binDirs)}`)];
 }

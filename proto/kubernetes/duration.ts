@@ -1,3 +1,5 @@
+import { truncateText } from "../truncate-text.ts";
+
 /** A text is not a duration. */
 export class DurationError extends Error {
   override readonly name = "DurationError";
@@ -19,6 +21,8 @@ const nanosPerMs = 1_000_000n;
 /** Go counts nanoseconds in an int64. */
 const MAX_NANOS = 2n ** 63n - 1n;
 const MAX_TEXT_LENGTH = 128;
+/** Messages show the beginning of a longer text. */
+const MAX_SHOWN_LENGTH = 40;
 
 /**
  * Parses a duration as Go, flags, KubeletConfiguration and the API write it (`1h2m3.5s`, `300ms`, `-1.5h`, `0`) to
@@ -78,5 +82,5 @@ function durationError(text: string, problem: string): DurationError {
 }
 
 function quote(text: string): string {
-  return JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text);
+  return JSON.stringify(truncateText(text, MAX_SHOWN_LENGTH));
 }

@@ -1,3 +1,4 @@
+import { truncateText } from "../truncate-text.ts";
 import type { Quantity as QuantityText } from "./gen/types.ts";
 
 /** The notation of a quantity, which formatting preserves: `12M`, `12Mi` or `12e6`. */
@@ -10,6 +11,9 @@ export interface ParsedQuantity {
   readonly format: QuantityFormat;
 }
 
+/** Messages show the beginning of a longer text. */
+const MAX_SHOWN_LENGTH = 40;
+
 /** A text is not a quantity. The message contains the text and the problem. */
 export class QuantityError extends Error {
   override readonly name = "QuantityError";
@@ -18,7 +22,7 @@ export class QuantityError extends Error {
   readonly problem: string;
 
   constructor(text: string, problem: string) {
-    super(`${JSON.stringify(shorten(text))} is not a quantity: ${problem}`);
+    super(`${JSON.stringify(truncateText(text, MAX_SHOWN_LENGTH))} is not a quantity: ${problem}`);
     this.text = text;
     this.problem = problem;
   }
@@ -86,7 +90,7 @@ function readSuffix(text: string, suffix: string): { factor: bigint; exponent: n
 
 function unknownSuffix(suffix: string): string {
   const suffixes = [...decimalSuffixes.keys(), ...binarySuffixes].filter((known) => known !== "");
-  return `${JSON.stringify(shorten(suffix))} is none of the suffixes ${suffixes.join(", ")} and no exponent such as e3`;
+  return `${JSON.stringify(truncateText(suffix, MAX_SHOWN_LENGTH))} is none of the suffixes ${suffixes.join(", ")} and no exponent such as e3`;
 }
 
 /** Clamps a non-negative binary quantity to 2^63-1. Below one it has no binary notation, so it becomes decimal. */
@@ -170,8 +174,4 @@ function normalize(mantissa: bigint, exponent: number, format: QuantityFormat): 
   let [shortest, raised] = [mantissa, exponent];
   for (; shortest % 10n === 0n; raised += 1) shortest /= 10n;
   return { mantissa: shortest, exponent: raised, format };
-}
-
-function shorten(text: string): string {
-  return text.length > 40 ? `${text.slice(0, 40)}…` : text;
 }

@@ -1,3 +1,5 @@
+import { truncateText } from "../truncate-text.ts";
+
 export type Scalar = string | number | boolean | null;
 export type Json = Scalar | readonly Json[] | { readonly [key: string]: Json };
 
@@ -95,9 +97,9 @@ export function describeNode(node: ValueNode): string {
 
 const MAX_SHOWN_LENGTH = 60;
 
-/** Truncates a text to the length that messages show. */
+/** Truncates a text to the length that messages show, the `…` included. */
 export function shorten(text: string): string {
-  return text.length <= MAX_SHOWN_LENGTH ? text : `${text.slice(0, MAX_SHOWN_LENGTH - 1)}…`;
+  return text.length <= MAX_SHOWN_LENGTH ? text : truncateText(text, MAX_SHOWN_LENGTH - 1);
 }
 
 function isList(json: readonly Json[] | { readonly [key: string]: Json }): json is readonly Json[] {

@@ -1,4 +1,5 @@
 import { isObject } from "../../is-object.ts";
+import { truncateText } from "../../truncate-text.ts";
 import { shapes } from "../gen/shapes.ts";
 import { parseQuantity, QuantityError } from "../quantity.ts";
 import { type FieldError, invalid, wrongType } from "../validation/field-error.ts";
@@ -107,7 +108,7 @@ function decodeMap(type: string, value: unknown, state: DecodeState): unknown {
   let changed: [string, unknown][] | undefined;
   const entries = Object.entries(value);
   for (const [index, [key, item]] of entries.entries()) {
-    const decoded = decodeElement(type, item, `[${shortenText(key)}]`, state);
+    const decoded = decodeElement(type, item, `[${truncateText(key, MAX_SHOWN_LENGTH)}]`, state);
     if (isFinished(state)) return undefined;
     if (decoded === item) continue;
     changed ??= [...entries];
@@ -187,7 +188,5 @@ export function typeName(value: unknown): string {
   return Array.isArray(value) ? "array" : typeof value;
 }
 
-/** A key or path may be megabytes long; messages show its beginning. */
-export function shortenText(text: string): string {
-  return text.length > 200 ? `${text.slice(0, 200)}…` : text;
-}
+/** Messages show the beginning of a longer key or path. */
+export const MAX_SHOWN_LENGTH = 200;

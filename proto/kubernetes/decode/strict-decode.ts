@@ -1,5 +1,6 @@
 import { isObject } from "../../is-object.ts";
 import { nearestName } from "../../nearest-name.ts";
+import { truncateText } from "../../truncate-text.ts";
 import { enums } from "../gen/shapes.ts";
 import type { Pod } from "../gen/types.ts";
 import { parseTime, TimeError } from "../time.ts";
@@ -8,9 +9,9 @@ import {
   checkQuantity,
   type DecodeMode,
   decodeValue,
+  MAX_SHOWN_LENGTH,
   missingType,
   type PathText,
-  shortenText,
   typeName,
 } from "./decode-value.ts";
 
@@ -22,7 +23,8 @@ const mode: DecodeMode = {
   // Limits the messages for a manifest with a very long list of invalid entries.
   maxErrors: 20,
   describeFound: typeName,
-  checkUnknownField: (path, key, fields) => unknownField(shortenText(path()), nearestName(key, Object.keys(fields))),
+  checkUnknownField: (path, key, fields) =>
+    unknownField(truncateText(path(), MAX_SHOWN_LENGTH), nearestName(key, Object.keys(fields))),
   checkScalar,
 };
 

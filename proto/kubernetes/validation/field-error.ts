@@ -1,3 +1,5 @@
+import { truncateText } from "../../truncate-text.ts";
+
 /** Why a field is wrong, in the words that the API uses in the causes of a Status. */
 export type FieldErrorReason =
   | "FieldValueDuplicate"
@@ -22,7 +24,7 @@ export interface FieldError {
 
 /** `spec.containers[0].name: Required value`. */
 export function describeFieldError({ field, message }: FieldError): string {
-  return field === "" ? message : `${shorten(field)}: ${message}`;
+  return field === "" ? message : `${truncateText(field, MAX_SHOWN_LENGTH)}: ${message}`;
 }
 
 /** `Required value`, followed by `detail`. */
@@ -85,11 +87,9 @@ function withDetail(message: string, detail: string | undefined): string {
   return detail === undefined ? message : `${message}: ${detail}`;
 }
 
-/** Values may be megabytes long; messages show their beginning. */
-function quote(value: string | number): string {
-  return JSON.stringify(typeof value === "string" ? shorten(value) : value);
-}
+/** Messages show the beginning of a longer value or path. */
+const MAX_SHOWN_LENGTH = 120;
 
-function shorten(text: string): string {
-  return text.length > 120 ? `${text.slice(0, 120)}…` : text;
+function quote(value: string | number): string {
+  return JSON.stringify(typeof value === "string" ? truncateText(value, MAX_SHOWN_LENGTH) : value);
 }

@@ -1,4 +1,4 @@
-import { utf8 } from "../../utf8.ts";
+import { utf8Length } from "../../utf8.ts";
 import type { ObjectMeta } from "../gen/types.ts";
 import { errorIf, type FieldErrors } from "./checks.ts";
 import { type FieldError, required, tooLong } from "./field-error.ts";
@@ -36,8 +36,4 @@ function validateAnnotations(annotations: Readonly<Record<string, string>>): rea
     ...Object.keys(annotations).flatMap((key) => checkQualifiedName(field, key.toLowerCase())),
     ...errorIf(bytes > MAX_ANNOTATION_BYTES, () => tooLong(field, MAX_ANNOTATION_BYTES)),
   ];
-}
-
-function utf8Length(text: string): number {
-  return utf8(text).length;
 }

@@ -77,6 +77,16 @@ test("an agent that closes the connection before its response yields one plain l
   }
 });
 
+test("an agent that responds with an error yields one line with its status and exit code 1", async () => {
+  await serve((socket) => socket.end("HTTP/1.1 500 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"));
+  const { stdout, stderr, exitCode } = await pods(() => {});
+  expect({ stdout, stderr, exitCode }).toEqual({
+    stdout: "",
+    stderr: `berth pods: the agent on ${folder}/berth.sock responded with HTTP 500\n`,
+    exitCode: 1,
+  });
+});
+
 test("an agent that never responds yields one line after five seconds and exit code 1", async () => {
   await serve(() => {});
   const ends = await Promise.all([pods(() => {}), pods(() => {}, "--watch")]);

@@ -40,7 +40,10 @@ export async function pods(args: readonly string[]): Promise<number> {
   const socket = socketPath(parsed["root-dir"]);
   try {
     const response = await requestAgent(socket, `/pods${parsed.watch ? "?watch" : ""}`);
-    if (!response.ok) throw new Error(`it answered ${response.status}`);
+    if (!response.ok) {
+      process.stderr.write(`berth pods: the agent on ${socket} responded with HTTP ${response.status}\n`);
+      return 1;
+    }
     if (!parsed.watch) {
       process.stdout.write(show(filterNamespace((await response.json()) as PodListing, namespace)));
       return 0;

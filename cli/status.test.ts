@@ -65,7 +65,7 @@ const failures: readonly (readonly [name: string, answer: string | undefined, wh
     http("404 Not Found", "not found"),
     "the running agent is of an earlier release that does not support this command",
   ],
-  ["with an internal error", http("500 No", ""), "no agent answers on SOCKET: it answered 500"],
+  ["with an internal error", http("500 No", ""), "the agent on SOCKET responded with HTTP 500"],
   [
     "that closes the connection before its response",
     undefined,

@@ -40,7 +40,10 @@ export async function status(args: readonly string[]): Promise<number> {
       );
       return 1;
     }
-    if (!response.ok) throw new Error(`it answered ${response.status}`);
+    if (!response.ok) {
+      process.stderr.write(`berth status: the agent on ${socket} responded with HTTP ${response.status}\n`);
+      return 1;
+    }
     const agentStatus = (await response.json()) as AgentStatus;
     process.stdout.write(parsed.output === "json" ? `${JSON.stringify(agentStatus)}\n` : formatStatus(agentStatus));
     return 0;

@@ -37,9 +37,9 @@ Exit code 0: the agent can run, perhaps with warnings. 1: something stands in it
 const LIMIT_MS = 10_000;
 
 /** For each call to the runtime, so that a hanging one is reported as such. */
-const CALL_LIMIT_MS = 4_000;
+const REQUEST_TIMEOUT_MS = 4_000;
 
-const WIDEST_COLUMNS = 120;
+const MAX_COLUMNS = 120;
 
 /** `berth doctor`. Exit code 1 if there is a problem, 2 for wrong arguments. */
 export async function doctor(args: readonly string[]): Promise<number> {
@@ -59,7 +59,7 @@ export async function doctor(args: readonly string[]): Promise<number> {
   const facts = await readAll(machineReaders(await readerOptions(settings, clock)), { clock, limitMs: LIMIT_MS });
   const report = reportOf(facts, findingsOf(facts, settings));
   // Whole lines into a pipe, for grep.
-  const columns = process.stdout.isTTY ? Math.min(process.stdout.columns, WIDEST_COLUMNS) : Number.POSITIVE_INFINITY;
+  const columns = process.stdout.isTTY ? Math.min(process.stdout.columns, MAX_COLUMNS) : Number.POSITIVE_INFINITY;
   const text = own.output === "json" ? `${JSON.stringify(report)}\n` : reportText(report, columns);
   return await print(text, report.ok ? 0 : 1);
 }
@@ -149,7 +149,7 @@ async function readerOptions(
     clock,
     // The findings say what the log of the runtime's client would.
     log: await createLog({ format: "json", level: "error", write: () => {} }),
-    limitMs: CALL_LIMIT_MS,
+    requestTimeoutMs: REQUEST_TIMEOUT_MS,
   };
 }
 

@@ -7,6 +7,9 @@ import type { Config } from "../config/config.ts";
 import { LOCAL_SOCKET } from "../config/local-socket.ts";
 import { ROOT_DIR_HINT, StartError, toStartError } from "./start-error.ts";
 
+/** Locks the root directory, and names the process that holds it. */
+export const LOCK_FILE = "berth.lock";
+
 type LockTarget = Pick<Config, "rootDir" | "nodeName" | "containerRuntimeEndpoint">;
 
 /** Locks the root directory: two agents on one directory would undo each other's work. Throws `StartError`. */
@@ -27,7 +30,7 @@ export async function lockRootDir({ rootDir, nodeName }: LockTarget, machine: Fi
 
 function tryLockRootDir(root: Files, self: string): LockResult {
   try {
-    return takeLock(root.path("berth.lock"), self);
+    return takeLock(root.path(LOCK_FILE), self);
   } catch (error) {
     const isBlocked = error instanceof FilesError && ["ELOOP", "EISDIR"].includes(error.code);
     const remedy = isBlocked ? "remove it, or set --root-dir to another directory" : ROOT_DIR_HINT;

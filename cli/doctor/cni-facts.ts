@@ -15,7 +15,7 @@ export interface CniFacts {
 /** Where the runtimes and the kubelet's documentation expect them. */
 export const usualCni = { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] } as const;
 
-const LARGEST_BYTES = 1 << 20;
+const MAX_FILE_BYTES = 1 << 20;
 const EXECUTABLE = 0o111;
 
 export async function readCniFacts(
@@ -27,7 +27,7 @@ export async function readCniFacts(
   const name = entries.find((entry) => /\.(conf|conflist|json)$/.test(entry.name))?.name;
   if (name === undefined) return { ...places, file: undefined, plugins: [], missingPlugins: [] };
   const file = `${confDir}/${name}`;
-  const plugins = pluginsOf(await files.read(file, LARGEST_BYTES));
+  const plugins = pluginsOf(await files.read(file, MAX_FILE_BYTES));
   if (typeof plugins === "string") return { ...places, file, problem: plugins, plugins: [], missingPlugins: [] };
   const found = await Promise.all(plugins.map((plugin) => isInstalled(files, binDirs, plugin)));
   return { ...places, file, plugins, missingPlugins: plugins.filter((_, index) => !found[index]) };

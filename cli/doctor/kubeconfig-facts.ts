@@ -15,7 +15,7 @@ export interface KubeconfigFacts {
   readonly certificate?: { readonly notBeforeMs: number; readonly notAfterMs: number };
 }
 
-const LARGEST_BYTES = 1 << 20;
+const MAX_FILE_BYTES = 1 << 20;
 
 interface NamedUser {
   readonly name?: unknown;
@@ -32,7 +32,7 @@ interface Kubeconfig {
 export async function readKubeconfigFacts(files: Pick<Files, "read" | "stat">, path: string): Promise<KubeconfigFacts> {
   const mode = (await files.stat(path))?.mode;
   if (mode === undefined) return { path, mode, secretFiles: [] };
-  const user = currentUser(parse(await files.read(path, LARGEST_BYTES), path));
+  const user = currentUser(parse(await files.read(path, MAX_FILE_BYTES), path));
   const fileAt = (key: string) => (typeof user[key] === "string" ? resolve(dirname(path), user[key]) : undefined);
   const named = [fileAt("client-key"), fileAt("tokenFile")].filter((file) => file !== undefined);
   const secretFiles = await Promise.all(
@@ -68,7 +68,7 @@ async function readCertificate(
 ): Promise<KubeconfigFacts["certificate"]> {
   const isPresent = path !== undefined && (await files.stat(path)) !== undefined;
   const inline = typeof data === "string" ? Buffer.from(data, "base64").toString() : undefined;
-  const pem = inline ?? (isPresent ? await files.read(path, LARGEST_BYTES) : undefined);
+  const pem = inline ?? (isPresent ? await files.read(path, MAX_FILE_BYTES) : undefined);
   if (pem === undefined) return undefined;
   const { validFrom, validTo } = parseCertificate(pem, path ?? "client-certificate-data");
   return { notBeforeMs: Date.parse(validFrom), notAfterMs: Date.parse(validTo) };

@@ -26,7 +26,13 @@ async function readers(...argv: readonly string[]) {
   const loaded = await loadConfig({ argv: [...argv], files, workingDirectory: "/", hostname: "node" });
   if (loaded.kind !== "config") throw new Error("no configuration");
   const { config, kubelet } = loaded;
-  const edges = { files, clock: new FakeClock(), log: new FakeLog(), limitMs: 1_000, berth: ["/bin/false"] as const };
+  const edges = {
+    files,
+    clock: new FakeClock(),
+    log: new FakeLog(),
+    requestTimeoutMs: 1_000,
+    berth: ["/bin/false"] as const,
+  };
   return machineReaders({ config, kubelet, configPath: undefined, ...edges });
 }
 

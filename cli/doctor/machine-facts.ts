@@ -1,7 +1,9 @@
 import { access, constants, readFile } from "node:fs/promises";
 import { dirname } from "node:path/posix";
 import type { Config } from "../../agent/config/config.ts";
+import { LOCK_FILE } from "../../agent/preflight/instance-locks.ts";
 import type { AgentStatus } from "../../agent/serve/local/agent-status.ts";
+import { socketPathOf } from "../../cri/endpoint.ts";
 import type { Clock } from "../../host/clock.ts";
 import { isClockSynchronized } from "../../host/clock-sync.ts";
 import { createExec } from "../../host/exec.ts";
@@ -101,18 +103,19 @@ export interface MachineFactsOptions {
   readonly clock: Clock;
   readonly log: Log;
   /** For each call to the runtime. */
-  readonly limitMs: number;
+  readonly requestTimeoutMs: number;
 }
 
 /** The functions that read this machine; `readAll` calls them. They change nothing. */
 export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
-  const { config, kubelet, files, clock, log, limitMs } = options;
+  const { config, kubelet, files, clock, log, requestTimeoutMs } = options;
   let asked: Promise<RuntimeAnswer> | undefined;
   const runtime = () => {
-    asked ??= readRuntimeFacts(config, { clock, log, deadlineMs: limitMs });
+    asked ??= readRuntimeFacts(config, { clock, log, requestTimeoutMs });
     return asked;
   };
-  const socket = config.containerRuntimeEndpoint.replace(/^unix:\/\//, "");
+  // Called by the readers, since it throws for an empty endpoint.
+  const socket = () => socketPathOf(config.containerRuntimeEndpoint);
   return {
     ...kernelReaders(files, clock),
     inventory: () =>
@@ -121,11 +124,11 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
         path: process.env["PATH"] ?? "",
         timeoutMs: INVENTORY_LIMIT_MS,
       }),
-    runtimeSocket: async () => (await files.stat(socket))?.kind,
+    runtimeSocket: async () => (await files.stat(socket()))?.kind,
     otherSockets: async () =>
       await present(
         files,
-        usualSockets.filter((path) => path !== socket),
+        usualSockets.filter((path) => path !== socket()),
       ),
     runtime,
     cni: async () => {
@@ -156,11 +159,11 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
     listeners: () => findListeners([kubelet.port, kubelet.healthzPort].filter((port) => port > 0)),
     agent: () => readAgent(files, config.rootDir),
     nameservers: async () =>
-      config.resolvConf === undefined ? [] : nameserversOf(await files.read(config.resolvConf, LARGEST_BYTES)),
+      config.resolvConf === undefined ? [] : nameserversOf(await files.read(config.resolvConf, MAX_FILE_BYTES)),
   };
 }
 
-const LARGEST_BYTES = 1 << 20;
+const MAX_FILE_BYTES = 1 << 20;
 
 /** A small board takes seconds to start a dozen programs. */
 const INVENTORY_LIMIT_MS = 8_000;
@@ -257,7 +260,7 @@ async function readAgent(files: Files, rootDir: string): Promise<Facts["agent"]>
   if (response === undefined) return undefined;
   if (!response.ok) throw new Error(`the agent responded with HTTP ${response.status}`);
   const { node } = (await response.json()) as AgentStatus;
-  const lock = await files.read(`${rootDir}/berth.lock`, LARGEST_BYTES).catch(() => "");
+  const lock = await files.read(`${rootDir}/${LOCK_FILE}`, MAX_FILE_BYTES).catch(() => "");
   const pid = /^pid (\d+)/.exec(lock)?.[1];
   return { node: node.name, pid: pid === undefined ? undefined : Number(pid) };
 }

@@ -105,11 +105,11 @@ function findingLines({ check, state, what, cure }: Finding, nameWidth: number, 
   return [...hang(before, escapeControlChars(what), columns), ...cureLines];
 }
 
-const NARROWEST = 30;
+const MIN_COLUMNS = 30;
 
 /** Breaks the text between words; later lines are indented as far as the first one's `before` is long. */
 function hang(before: string, text: string, columns: number): readonly string[] {
-  const width = Math.max(NARROWEST, columns - before.length);
+  const width = Math.max(MIN_COLUMNS, columns - before.length);
   const lines: string[] = [];
   for (const word of text.split(" ")) {
     const last = lines.at(-1);

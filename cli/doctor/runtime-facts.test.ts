@@ -36,7 +36,7 @@ async function serve(config: string | undefined): Promise<void> {
 
 function read() {
   const endpoint = `unix://${folder}/cri.sock`;
-  const options = { clock: createClock(), log: new FakeLog(), deadlineMs: 5_000 };
+  const options = { clock: createClock(), log: new FakeLog(), requestTimeoutMs: 5_000 };
   return readRuntimeFacts({ containerRuntimeEndpoint: endpoint, imageServiceEndpoint: endpoint }, options);
 }
 

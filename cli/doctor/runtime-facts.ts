@@ -30,15 +30,15 @@ export type RuntimeAnswer =
 
 type Where = Pick<Config, "containerRuntimeEndpoint" | "imageServiceEndpoint">;
 
-/** Asks the runtime of this configuration once, for `berth doctor`. Every call has the deadline. */
+/** Asks the runtime of this configuration once, for `berth doctor`. Every call has the timeout. */
 export async function readRuntimeFacts(
   { containerRuntimeEndpoint: endpoint, imageServiceEndpoint: imageEndpoint }: Where,
-  { clock, log, deadlineMs }: { readonly clock: Clock; readonly log: Log; readonly deadlineMs: number },
+  { clock, log, requestTimeoutMs }: { readonly clock: Clock; readonly log: Log; readonly requestTimeoutMs: number },
 ): Promise<RuntimeAnswer> {
   const runtime = createRuntime({
     endpoint,
     imageEndpoint,
-    requestTimeoutMs: deadlineMs,
+    requestTimeoutMs,
     clock,
     log,
     random: Math.random,

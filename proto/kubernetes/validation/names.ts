@@ -18,12 +18,12 @@ const qualifiedRule =
 function checkText(
   field: string,
   value: string,
-  longest: number,
+  maxBytes: number,
   pattern: RegExp,
   rule: string,
   shown = value,
 ): FieldErrors {
-  if (value.length > longest) return [invalid(field, shown, `must be no more than ${longest} bytes`)];
+  if (value.length > maxBytes) return [invalid(field, shown, `must be no more than ${maxBytes} bytes`)];
   return errorIf(!pattern.test(value), () => invalid(field, shown, rule));
 }
 

@@ -1,7 +1,7 @@
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import type { Json } from "../../proto/yaml/value-node.ts";
 import type { ClusterConfigSource, Config, RequestRate } from "./config.ts";
-import { parseDuration } from "./fields/duration.ts";
+import { validDurationMs } from "./fields/duration.ts";
 import type { FlagOverrides } from "./flags/flag-overrides.ts";
 import { flagGroups } from "./flags/flag-table.ts";
 import { declaredGates } from "./kubelet-config/feature-gates.ts";
@@ -45,11 +45,11 @@ export function resolveConfig(
     staticPodPath: orUndefined(absolute(kubelet.staticPodPath)),
     staticPodURL: orUndefined(kubelet.staticPodURL),
     staticPodURLHeader: kubelet.staticPodURLHeader,
-    fileCheckFrequencyMs: msOf(kubelet.fileCheckFrequency),
-    httpCheckFrequencyMs: msOf(kubelet.httpCheckFrequency),
+    fileCheckFrequencyMs: validDurationMs(kubelet.fileCheckFrequency),
+    httpCheckFrequencyMs: validDurationMs(kubelet.httpCheckFrequency),
     containerRuntimeEndpoint: runtime,
     imageServiceEndpoint: kubelet.imageServiceEndpoint === "" ? runtime : withScheme(kubelet.imageServiceEndpoint),
-    runtimeRequestTimeoutMs: msOf(kubelet.runtimeRequestTimeout),
+    runtimeRequestTimeoutMs: validDurationMs(kubelet.runtimeRequestTimeout),
     podLogsDir: kubelet.podLogsDir,
     maxParallelImagePulls: kubelet.serializeImagePulls ? 1 : kubelet.maxParallelImagePulls,
     registryPullQPS: kubelet.registryPullQPS,
@@ -59,13 +59,15 @@ export function resolveConfig(
       policy: kubelet.imagePullCredentialsVerificationPolicy,
       allowlist: kubelet.preloadedImagesVerificationAllowlist,
     },
-    maxContainerRestartPeriodMs: msOf(kubelet.crashLoopBackOff.maxContainerRestartPeriod ?? MAX_RESTART_PERIOD),
+    maxContainerRestartPeriodMs: validDurationMs(
+      kubelet.crashLoopBackOff.maxContainerRestartPeriod ?? MAX_RESTART_PERIOD,
+    ),
     clusterDNS: kubelet.clusterDNS,
     clusterDomain: kubelet.clusterDomain,
     resolvConf: orUndefined(absolute(kubelet.resolvConf)),
     cgroupsPerQOS: kubelet.cgroupsPerQOS,
     cpuCFSQuota: kubelet.cpuCFSQuota,
-    cpuCFSQuotaPeriodMs: msOf(kubelet.cpuCFSQuotaPeriod),
+    cpuCFSQuotaPeriodMs: validDurationMs(kubelet.cpuCFSQuotaPeriod),
     failCgroupV1: kubelet.failCgroupV1,
     singleProcessOOMKill: kubelet.singleProcessOOMKill,
     swapBehavior: kubelet.memorySwap.swapBehavior,
@@ -106,13 +108,13 @@ function resolveNode(
     evictionHard: kubelet.evictionHard,
     evictionSoft: kubelet.evictionSoft,
     evictionSoftGracePeriodMs: Object.fromEntries(
-      Object.entries(kubelet.evictionSoftGracePeriod).map(([signal, period]) => [signal, msOf(period)]),
+      Object.entries(kubelet.evictionSoftGracePeriod).map(([signal, period]) => [signal, validDurationMs(period)]),
     ),
     evictionMinimumReclaim: kubelet.evictionMinimumReclaim,
-    evictionPressureTransitionPeriodMs: msOf(kubelet.evictionPressureTransitionPeriod),
+    evictionPressureTransitionPeriodMs: validDurationMs(kubelet.evictionPressureTransitionPeriod),
     nodeStatusMaxImages: kubelet.nodeStatusMaxImages,
-    nodeStatusUpdateFrequencyMs: msOf(kubelet.nodeStatusUpdateFrequency),
-    nodeStatusReportFrequencyMs: msOf(kubelet.nodeStatusReportFrequency),
+    nodeStatusUpdateFrequencyMs: validDurationMs(kubelet.nodeStatusUpdateFrequency),
+    nodeStatusReportFrequencyMs: validDurationMs(kubelet.nodeStatusReportFrequency),
     nodeLeaseDurationSeconds: kubelet.nodeLeaseDurationSeconds,
   };
 }
@@ -163,8 +165,4 @@ function clusterConfigSourceOf(
 
 function orUndefined(text: string): string | undefined {
   return text === "" ? undefined : text;
-}
-
-function msOf(duration: string): number {
-  return parseDuration(duration) ?? 0;
 }

@@ -15,7 +15,7 @@ function filesOf(contents: Readonly<Record<string, string>>) {
 const load = (
   file: string,
   contents: Readonly<Record<string, string>> = {},
-  { binDir = "/bin", mayUseTokens: allowsTokens = true } = {},
+  { binDir = "/bin", allowsTokens = true } = {},
 ) => loadCredentialProviders({ file, binDir, allowsTokens }, filesOf(contents));
 const head = (version = "v1") => `apiVersion: kubelet.config.k8s.io/${version}\nkind: CredentialProviderConfig\n`;
 const provider = (changes: Readonly<Record<string, unknown>> = {}) => ({
@@ -249,7 +249,7 @@ for (const [sentence, text, problems] of invalidFiles)
   });
 
 test("tokenAttributes require their feature gate", async () => {
-  const { problems } = await load("/c", { "/c": fileOf(tokens()) }, { mayUseTokens: false });
+  const { problems } = await load("/c", { "/c": fileOf(tokens()) }, { allowsTokens: false });
   expect(problems.map(describeProblem)).toEqual([
     "/c:3: providers[0].tokenAttributes: needs the feature gate KubeletServiceAccountTokenForCredentialProviders",
   ]);

@@ -7,7 +7,7 @@ import {
 import { YamlError } from "../../../proto/yaml/error.ts";
 import { describeNode, getAt, toJson, type ValueNode } from "../../../proto/yaml/value-node.ts";
 import { decodeFields } from "../fields/decode-fields.ts";
-import { parseDuration } from "../fields/duration.ts";
+import { parseDuration, validDurationMs } from "../fields/duration.ts";
 import type { FieldRule } from "../fields/field-rule.ts";
 import { createFieldTree } from "../fields/field-tree.ts";
 import type { ConfigFiles } from "../kubelet-config/config-file.ts";
@@ -58,12 +58,8 @@ export async function loadCredentialProviders(
 
 type ReportProblem = (problem: Problem) => undefined;
 
-async function pathsOf(
-  file: string,
-  { list: entriesOf }: ConfigFiles,
-  report: ReportProblem,
-): Promise<readonly string[]> {
-  const entries = await entriesOf(file).catch((error: unknown) => {
+async function pathsOf(file: string, { list }: ConfigFiles, report: ReportProblem): Promise<readonly string[]> {
+  const entries = await list(file).catch((error: unknown) => {
     report({ where: file, field: "", message: `cannot be listed: ${describeCause(error)}` });
     return [];
   });
@@ -195,7 +191,7 @@ function toProvider({
   return {
     ...rest,
     args,
-    defaultCacheDurationMs: parseDuration(defaultCacheDuration) ?? 0,
+    defaultCacheDurationMs: validDurationMs(defaultCacheDuration),
     env: Object.fromEntries(env.map(({ name, value }) => [name, value])),
     ...(tokenAttributes !== undefined && {
       tokenAttributes: {

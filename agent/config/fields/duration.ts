@@ -9,3 +9,8 @@ export function parseDuration(text: string): number | undefined {
     throw error;
   }
 }
+
+/** Converts a duration that has passed validation to milliseconds. */
+export function validDurationMs(duration: string): number {
+  return parseDuration(duration) ?? 0;
+}

@@ -1,6 +1,6 @@
 import { type Json, type MapNode, setAt, shorten, toNode, type ValueNode } from "../../../proto/yaml/value-node.ts";
 import { describeExpectation } from "../fields/value-description.ts";
-import { fieldAt } from "../kubelet-config/field-path.ts";
+import { fieldAt } from "../kubelet-config/config-fields.ts";
 import type { Problem } from "../problem.ts";
 import type { GivenFlag } from "./command-line.ts";
 import type { Flag } from "./flag.ts";

@@ -1,4 +1,4 @@
-import { fieldAt } from "../kubelet-config/field-path.ts";
+import { fieldAt } from "../kubelet-config/config-fields.ts";
 import type { Flag, FlagGroup } from "./flag.ts";
 
 const introduction = `Runs the pods of one Kubernetes node.

@@ -3,7 +3,7 @@ import { YamlError } from "../../../proto/yaml/error.ts";
 import { describeNode, emptyMap, type MapNode } from "../../../proto/yaml/value-node.ts";
 import { decodeFields } from "../fields/decode-fields.ts";
 import { describeCause, type Problem } from "../problem.ts";
-import { configFields } from "./field-path.ts";
+import { configFields } from "./config-fields.ts";
 
 /**
  * The file access that reading the configuration needs; the `Files` of `host` with the root `/` provide it. Paths are

@@ -10,8 +10,8 @@ import {
 } from "../../../proto/yaml/value-node.ts";
 import { parseDuration } from "../fields/duration.ts";
 import { childPath } from "../fields/field-tree.ts";
+import { childNames, fieldAt } from "./config-fields.ts";
 import type { Field } from "./field.ts";
-import { childNames, fieldAt } from "./field-path.ts";
 import type { Gates } from "./gates.ts";
 
 /**

@@ -1,5 +1,5 @@
 import type { KubeletConfiguration } from "../../../proto/kubelet/config.ts";
-import { parseDuration } from "../fields/duration.ts";
+import { validDurationMs } from "../fields/duration.ts";
 import type { FieldPath } from "./field.ts";
 import type { Gates } from "./gates.ts";
 
@@ -18,7 +18,7 @@ type Rule = (config: KubeletConfiguration, gates: Gates) => readonly (Conflict |
 export function findConflicts(config: KubeletConfiguration, gates: Gates): readonly Conflict[] {
   return rules
     .flatMap((rule) => rule(config, gates))
-    .filter((createConflict) => createConflict !== undefined && createConflict !== false);
+    .filter((conflict) => conflict !== undefined && conflict !== false);
 }
 
 const rules: readonly Rule[] = [
@@ -45,8 +45,8 @@ function checkImages(config: KubeletConfiguration): ReturnType<Rule> {
     imageGCHighThresholdPercent: high,
     maxParallelImagePulls: parallel,
   } = config;
-  const minimumAge = msOf(config.imageMinimumGCAge);
-  const maximumAge = msOf(config.imageMaximumGCAge);
+  const minimumAge = validDurationMs(config.imageMinimumGCAge);
+  const maximumAge = validDurationMs(config.imageMaximumGCAge);
   return [
     low >= high &&
       createConflict(
@@ -135,7 +135,7 @@ function checkEviction(config: KubeletConfiguration): ReturnType<Rule> {
 
 function checkShutdown(config: KubeletConfiguration): ReturnType<Rule> {
   const { shutdownGracePeriod, shutdownGracePeriodCriticalPods } = config;
-  const [all, critical] = [msOf(shutdownGracePeriod), msOf(shutdownGracePeriodCriticalPods)];
+  const [all, critical] = [validDurationMs(shutdownGracePeriod), validDurationMs(shutdownGracePeriodCriticalPods)];
   const isTooShort = (ms: number) => ms > 0 && ms < 1000;
   const message = (text: string) => `found ${text}, must be 0s or at least 1s`;
   return [
@@ -161,9 +161,10 @@ function checkShutdown(config: KubeletConfiguration): ReturnType<Rule> {
 function checkGates(config: KubeletConfiguration, gates: Gates): ReturnType<Rule> {
   const requireGate = (gate: keyof Gates, isUsed: boolean, field: FieldPath) =>
     isUsed && !gates[gate] && createConflict(`needs the feature gate ${gate}`, field);
-  const hasShutdownPeriod = msOf(config.shutdownGracePeriod) > 0 || msOf(config.shutdownGracePeriodCriticalPods) > 0;
+  const hasShutdownPeriod =
+    validDurationMs(config.shutdownGracePeriod) > 0 || validDurationMs(config.shutdownGracePeriodCriticalPods) > 0;
   return [
-    requireGate("CustomCPUCFSQuotaPeriod", msOf(config.cpuCFSQuotaPeriod) !== 100, "cpuCFSQuotaPeriod"),
+    requireGate("CustomCPUCFSQuotaPeriod", validDurationMs(config.cpuCFSQuotaPeriod) !== 100, "cpuCFSQuotaPeriod"),
     requireGate("RotateKubeletServerCertificate", config.serverTLSBootstrap, "serverTLSBootstrap"),
     requireGate("GracefulNodeShutdown", hasShutdownPeriod, "shutdownGracePeriod"),
     requireGate(
@@ -187,7 +188,7 @@ function checkGates(config: KubeletConfiguration, gates: Gates): ReturnType<Rule
 
 function checkLogging({ logging }: KubeletConfiguration, gates: Gates): ReturnType<Rule> {
   const { flushFrequency } = logging;
-  const isFlushed = typeof flushFrequency === "number" ? flushFrequency > 0 : msOf(flushFrequency) > 0;
+  const isFlushed = typeof flushFrequency === "number" ? flushFrequency > 0 : validDurationMs(flushFrequency) > 0;
   return [
     !isFlushed && createConflict("must be greater than zero", "logging.flushFrequency"),
     logging.vmodule.length > 0 &&
@@ -221,9 +222,4 @@ function checkRest(config: KubeletConfiguration): ReturnType<Rule> {
       createConflict("a curve occurs twice", "tlsCurvePreferences"),
     ids % 65_536 !== 0 && createConflict(`found ${ids}, must be a multiple of 65536`, "userNamespaces.idsPerPod"),
   ];
-}
-
-/** Converts a duration that has passed validation to milliseconds. */
-function msOf(duration: string): number {
-  return parseDuration(duration) ?? 0;
 }

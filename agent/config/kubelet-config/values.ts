@@ -11,8 +11,8 @@ import { childPath, keyPath } from "../fields/field-tree.ts";
 import { isMemoryResource, valueChecks } from "../fields/value-checks.ts";
 import { describeExpectation } from "../fields/value-description.ts";
 import type { Problem } from "../problem.ts";
+import { fieldAt } from "./config-fields.ts";
 import type { Field } from "./field.ts";
-import { fieldAt } from "./field-path.ts";
 import { gateError } from "./gates.ts";
 
 const MAX_LISTED_KEYS = 6;

@@ -1,3 +1,5 @@
+import type { Quantity, TaintEffect } from "../kubernetes/gen/types.ts";
+
 /**
  * The file behind `--config`: `KubeletConfiguration` of kubelet.config.k8s.io/v1beta1 (Kubernetes 1.36), in its JSON
  * form. A `Duration` is in Go's notation (`1m30s`), a `Quantity` in Kubernetes' (`500Mi`).
@@ -5,8 +7,6 @@
 
 /** A duration in Go's notation: `300ms`, `1h2m3.5s`. */
 export type Duration = string;
-/** A resource amount in Kubernetes' notation: `250m`, `1Gi`, `1e3`. */
-export type Quantity = string;
 
 export const kubeletConfigApiVersion = "kubelet.config.k8s.io/v1beta1";
 export const kubeletConfigKind = "KubeletConfiguration";
@@ -32,7 +32,6 @@ export type NodeAllocatableEnforcement =
   | "kube-reserved"
   | "kube-reserved-compressible";
 export type SwapBehavior = "" | "NoSwap" | "LimitedSwap";
-export type TaintEffect = "NoSchedule" | "PreferNoSchedule" | "NoExecute";
 export type TlsVersion = "" | "VersionTLS10" | "VersionTLS11" | "VersionTLS12" | "VersionTLS13";
 export type TopologyManagerPolicy = "none" | "best-effort" | "restricted" | "single-numa-node";
 export type TopologyManagerScope = "container" | "pod";

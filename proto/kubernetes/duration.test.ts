@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { DurationError, formatDuration, formatGoDuration, parseDurationMs } from "./duration.ts";
+import { DurationError, formatDuration, formatElapsed, parseDurationMs } from "./duration.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const timeoutMs = 5_000 + numRuns;
@@ -119,5 +119,5 @@ const durations: readonly [ms: number, text: string][] = [
 ];
 for (const [ms, text] of durations)
   test(`${ms} ms is ${text}`, () => {
-    expect(formatGoDuration(ms)).toBe(text);
+    expect(formatElapsed(ms)).toBe(text);
   });

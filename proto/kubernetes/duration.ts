@@ -66,8 +66,8 @@ export function formatDuration(durationMs: number): string {
   return minutes < 60n ? `${sign}${minutes}m${seconds}` : `${sign}${minutes / 60n}h${minutes % 60n}m${seconds}`;
 }
 
-/** Like formatDuration, but to the millisecond, and `0s` for a negative duration. */
-export function formatGoDuration(durationMs: number): string {
+/** As `formatDuration`, in whole milliseconds; `0s` for a negative duration. */
+export function formatElapsed(durationMs: number): string {
   return formatDuration(Math.max(0, Math.trunc(durationMs)));
 }
 

@@ -4,7 +4,7 @@ import { DialError, type DialOptions } from "../../../probe-net/dial-error.ts";
 import { type HttpResponse, httpGet } from "../../../probe-net/http.ts";
 import { createTryTcpConnect, dialTcp } from "../../../probe-net/tcp-connect.ts";
 import type { ContainerId } from "../../../proto/ids.ts";
-import { formatGoDuration } from "../../../proto/kubernetes/duration.ts";
+import { formatElapsed } from "../../../proto/kubernetes/duration.ts";
 import { kubernetesVersion } from "../../../proto/kubernetes/version.ts";
 import type { ProbeOutcome } from "../../decide/container/probe.ts";
 import type { ProbeRequest } from "../../translate/probe-request.ts";
@@ -69,7 +69,7 @@ async function runExec(
   } catch (error) {
     if (error instanceof CriError && error.code === "DEADLINE_EXCEEDED")
       return failure(
-        `command timed out: ${JSON.stringify(specCommand.join(" "))} timed out after ${formatGoDuration(timeoutMs)}`,
+        `command timed out: ${JSON.stringify(specCommand.join(" "))} timed out after ${formatElapsed(timeoutMs)}`,
       );
     return { result: "error", message: messageOf(error) };
   }
@@ -176,7 +176,7 @@ async function runGrpc(
 ): Promise<ProbeOutcome> {
   // Loaded on first use: few containers have gRPC probes.
   const { checkGrpcHealth, servingStatuses } = await import("../../../probe-net/grpc-health.ts");
-  const within = formatGoDuration(options.timeoutMs);
+  const within = formatElapsed(options.timeoutMs);
   try {
     const status = await checkGrpcHealth(host, port, { service, userAgent }, options);
     const name = servingStatuses[status] ?? String(status);

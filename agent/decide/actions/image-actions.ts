@@ -1,4 +1,4 @@
-import { formatGoDuration } from "../../../proto/kubernetes/duration.ts";
+import { formatElapsed } from "../../../proto/kubernetes/duration.ts";
 import { containerOfImage, PULL_REASONS } from "../container/image.ts";
 import { normal, type PodEvent, warning } from "../events/pod-event.ts";
 import type { PodMemory, Pull } from "../pod/memory.ts";
@@ -61,8 +61,8 @@ function pulledEvent(
   { pod, startedAt, dequeuedAt = startedAt, endedAt, imageSizeBytes }: SuccessInput,
 ): PodEvent {
   const container = containerOfImage(pod, image);
-  const pullTime = formatGoDuration(endedAt - dequeuedAt);
-  const totalTime = formatGoDuration(endedAt - startedAt);
+  const pullTime = formatElapsed(endedAt - dequeuedAt);
+  const totalTime = formatElapsed(endedAt - startedAt);
   const size = imageSizeBytes === undefined ? "" : ` Image size: ${imageSizeBytes} bytes.`;
   const what = `Successfully pulled image "${container?.image ?? image}"`;
   return normal("Pulled", `${what} in ${pullTime} (${totalTime} including waiting).${size}`, container?.name);

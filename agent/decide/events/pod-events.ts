@@ -1,5 +1,5 @@
 import { allContainerStatuses, containerNamed, statusNamed } from "../../../proto/kubernetes/containers.ts";
-import { formatGoDuration } from "../../../proto/kubernetes/duration.ts";
+import { formatElapsed } from "../../../proto/kubernetes/duration.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { EventInput } from "../actions/action-record.ts";
 import { containerOfImage } from "../container/image.ts";
@@ -32,7 +32,7 @@ export function eventsAtEnd(
 /** The event of a pull that takes long. The kubelet records none before the pull has ended. */
 export function longPullEvent(pod: Pod | undefined, image: string, lastedMs: number): PodEvent {
   const container = containerOfImage(pod, image);
-  const what = `Still pulling image "${container?.image ?? image}" after ${formatGoDuration(lastedMs)}`;
+  const what = `Still pulling image "${container?.image ?? image}" after ${formatElapsed(lastedMs)}`;
   return normal("Pulling", what, container?.name);
 }
 

@@ -1,5 +1,5 @@
 import { allContainers, isEphemeral, isRunToCompletion, isSidecar } from "../../../proto/kubernetes/containers.ts";
-import { formatGoDuration } from "../../../proto/kubernetes/duration.ts";
+import { formatElapsed } from "../../../proto/kubernetes/duration.ts";
 import type {
   Container,
   ContainerState,
@@ -222,7 +222,7 @@ function waitingAfterExit(
   // Show the back-off until the next instance exists, although it is over a moment before.
   if (startsAtOnce) return undefined;
   const { namespace = "default", name = "" } = desired.pod.metadata;
-  const delay = formatGoDuration(restartDelayMs(exited.crashes, settings.maxContainerRestartPeriodMs));
+  const delay = formatElapsed(restartDelayMs(exited.crashes, settings.maxContainerRestartPeriodMs));
   const message = `back-off ${delay} restarting failed container=${container.name} pod=${name}_${namespace}(${desired.uid})`;
   return { waiting: { reason: "CrashLoopBackOff", message } };
 }

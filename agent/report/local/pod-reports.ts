@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { PodUid } from "../../../proto/ids.ts";
-import { formatGoDuration } from "../../../proto/kubernetes/duration.ts";
+import { formatElapsed } from "../../../proto/kubernetes/duration.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { createKeyMap, type KeyMap } from "../../decide/actions/key-map.ts";
 import type { ProbeFailure } from "../../decide/container/probe.ts";
@@ -75,7 +75,7 @@ export function createPodReports({ log, clock, recordEvent }: PodReportsOptions)
     clock,
     onSlowPull({ uid, pod }, { image, attempt }, lastedMs) {
       const fields = { ...(pod === "" ? {} : { pod }), uid, image, attempt };
-      log.info(fields, `an image is still being pulled after ${formatGoDuration(lastedMs)}`);
+      log.info(fields, `an image is still being pulled after ${formatElapsed(lastedMs)}`);
       recordEvent(uid, pod, longPullEvent(states.get(uid)?.desired?.pod, image, lastedMs));
     },
   });

@@ -42,7 +42,7 @@ const REQUEST_TIMEOUT_MS = 4_000;
 const MAX_COLUMNS = 120;
 
 /** `berth doctor`. Exit code 1 if there is a problem, 2 for wrong arguments. */
-export async function doctor(args: readonly string[]): Promise<number> {
+export async function runDoctor(args: readonly string[]): Promise<number> {
   const own = splitArguments(args);
   if (typeof own === "string") {
     process.stderr.write(`berth doctor: ${own}\n`);

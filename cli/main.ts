@@ -25,14 +25,14 @@ async function main(name: string, args: readonly string[]): Promise<number> {
     case "run":
       return await run(rest, { line: versionLine, raw: versionLine });
     case "pods":
-      return await (await import("./pods.ts")).pods(rest);
+      return await (await import("./pods.ts")).runPods(rest);
     case "status":
-      return await (await import("./status.ts")).status(rest);
+      return await (await import("./status.ts")).runStatus(rest);
     case "doctor":
       // With Bun's four threads a hanging disk would delay the reads of other disks.
       reexecute();
       // A read that hangs must not keep the process alive.
-      return process.exit(await (await import("./doctor.ts")).doctor(rest));
+      return process.exit(await (await import("./doctor.ts")).runDoctor(rest));
     case "version":
     case "--version":
       if (rest.length > 0) return (await import("./print-version.ts")).printVersion(rest);

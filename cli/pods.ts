@@ -22,7 +22,7 @@ const options = {
 } as const;
 
 /** `berth pods`. Exit code 2 for wrong arguments, 1 if no agent responds or the watched agent ends. */
-export async function pods(args: readonly string[]): Promise<number> {
+export async function runPods(args: readonly string[]): Promise<number> {
   const parsed = readArguments(args);
   if (typeof parsed === "string") {
     process.stderr.write(`berth pods: ${parsed}\n`);

@@ -20,7 +20,7 @@ const options = {
 } as const;
 
 /** `berth status`. Exit code 2 for wrong arguments, 1 if no agent responds or it is too old for this command. */
-export async function status(args: readonly string[]): Promise<number> {
+export async function runStatus(args: readonly string[]): Promise<number> {
   const parsed = readArguments(args);
   if (typeof parsed === "string") {
     process.stderr.write(`berth status: ${parsed}\n`);

@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
 import { cpus, release, totalmem } from "node:os";
-import { describeConditions, readMachine } from "./conditions.ts";
+import { describeConditions, describeThisMachine } from "./conditions.ts";
 import { describeFloorEffort } from "./floor/floor-rounds.ts";
 
 test("reads the machine's kernel, cores and memory", async () => {
-  const machine = await readMachine();
+  const machine = await describeThisMachine();
   expect(machine).toMatchObject({
     kernel: release(),
     cores: cpus().length,

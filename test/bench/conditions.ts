@@ -3,7 +3,7 @@ import { execa } from "execa";
 import { cpu, mem, osInfo, system } from "systeminformation";
 
 /** A description of the machine and its operating system, for readers. */
-export interface Machine {
+export interface MachineDescription {
   /** The board, virtual machine or container. */
   readonly model: string;
   readonly system: string;
@@ -14,7 +14,7 @@ export interface Machine {
 }
 
 /** The conditions of a measurement, on which its figures depend. */
-export interface Conditions extends Machine {
+export interface Conditions extends MachineDescription {
   readonly date: string;
   /** As printed by `berth version`. */
   readonly berth: string;
@@ -33,7 +33,7 @@ export async function readConditions(
   how: string,
   load: Conditions["load"],
 ): Promise<Conditions> {
-  const [{ stdout }, machine] = await Promise.all([execa(binary, ["version"]), readMachine()]);
+  const [{ stdout }, machine] = await Promise.all([execa(binary, ["version"]), describeThisMachine()]);
   return {
     date: new Date().toISOString().slice(0, 16).replace("T", " "),
     berth: stdout.replace(/^berth /, ""),
@@ -44,7 +44,7 @@ export async function readConditions(
   };
 }
 
-export async function readMachine(): Promise<Machine> {
+export async function describeThisMachine(): Promise<MachineDescription> {
   const [processor, memory, { distro, release, kernel }, { model }] = await Promise.all([
     cpu(),
     mem(),
@@ -72,6 +72,6 @@ export function describeConditions(conditions: Conditions): readonly string[] {
   ];
 }
 
-function describeMachine({ model, system: name, kernel, cpu: processor, cores, memoryGB }: Machine): string {
+function describeMachine({ model, system: name, kernel, cpu: processor, cores, memoryGB }: MachineDescription): string {
   return `${name}, Linux ${kernel}, ${cores} cores of ${processor}, ${memoryGB} GB${model === "" ? "" : ` (${model})`}.`;
 }

@@ -12,7 +12,7 @@ import type { Program } from "../fakes/runtime.ts";
 import { type AgentHarness, createHarness, type HarnessOptions } from "../scenarios/harness.ts";
 
 /** The pod `web` of a case: its spec, and the programs of its containers by name. */
-export interface PodCase {
+export interface DocsPod {
   readonly spec?: Partial<PodSpec>;
   readonly programs?: Readonly<Record<string, Program>>;
   readonly options?: HarnessOptions;
@@ -30,7 +30,7 @@ export interface PodRun {
 /**
  * Starts a node in a cluster and binds the pod `web` to it. Returns when everything that needs no time has happened.
  */
-export async function runPod({ spec = {}, programs = {}, options = {}, before }: PodCase = {}): Promise<PodRun> {
+export async function runPod({ spec = {}, programs = {}, options = {}, before }: DocsPod = {}): Promise<PodRun> {
   const harness = await createHarness({ isInCluster: true, ...options });
   const statuses: PodStatus[] = [];
   harness.kube.after.patch = async (about) => {

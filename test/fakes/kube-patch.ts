@@ -1,19 +1,19 @@
 /** Applies JSON merge patches (RFC 7386) and Kubernetes' strategic merge patches as the API server does. */
-export type Json = unknown;
+
 export interface JsonObject {
-  readonly [key: string]: Json;
+  readonly [key: string]: unknown;
 }
 
-export const isJsonObject = (value: Json): value is JsonObject =>
+export const isJsonObject = (value: unknown): value is JsonObject =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** RFC 7386: null removes a key, objects are merged, everything else is replaced. */
-export function mergePatch(original: Json, patch: Json): Json {
+export function applyMergePatch(original: unknown, patch: unknown): unknown {
   if (!isJsonObject(patch)) return patch;
-  const merged: Record<string, Json> = isJsonObject(original) ? { ...original } : {};
+  const merged: Record<string, unknown> = isJsonObject(original) ? { ...original } : {};
   for (const [key, value] of Object.entries(patch))
     if (value === null) delete merged[key];
-    else merged[key] = mergePatch(merged[key], value);
+    else merged[key] = applyMergePatch(merged[key], value);
   return merged;
 }
 
@@ -53,7 +53,7 @@ export function strategicMerge(original: JsonObject, patch: JsonObject): JsonObj
   if (patch["$patch"] === "delete") return {};
   if (patch["$patch"] === "replace") return withoutDirectives(Object.fromEntries(withoutMarker(patch))) as JsonObject;
   const retained = patch["$retainKeys"] as readonly string[] | undefined;
-  const merged: Record<string, Json> = Object.fromEntries(
+  const merged: Record<string, unknown> = Object.fromEntries(
     Object.entries(original).filter(([key]) => retained?.includes(key) ?? true),
   );
   for (const [key, value] of Object.entries(patch)) {
@@ -65,23 +65,23 @@ export function strategicMerge(original: JsonObject, patch: JsonObject): JsonObj
     else merged[key] = withoutDirectives(value);
   }
   for (const [directive, value] of Object.entries(patch)) {
-    const items = value as readonly Json[];
+    const items = value as readonly unknown[];
     if (directive.startsWith(DELETE_DIRECTIVE)) {
       const key = directive.slice(DELETE_DIRECTIVE.length);
-      merged[key] = ((merged[key] ?? []) as readonly Json[]).filter((item) => !items.includes(item));
+      merged[key] = ((merged[key] ?? []) as readonly unknown[]).filter((item) => !items.includes(item));
     }
     if (directive.startsWith(ORDER_DIRECTIVE)) {
       const key = directive.slice(ORDER_DIRECTIVE.length);
-      const before = (original[key] ?? []) as readonly Json[];
+      const before = (original[key] ?? []) as readonly unknown[];
       if (Array.isArray(merged[key])) merged[key] = orderMerged(merged[key], items, before, mergeKeyOf(key, before));
     }
   }
   return merged;
 }
 
-type MergeKey = (item: Json) => Json;
+type MergeKey = (item: unknown) => unknown;
 
-function mergeKeyOf(list: string, items: readonly Json[]): MergeKey | undefined {
+function mergeKeyOf(list: string, items: readonly unknown[]): MergeKey | undefined {
   // Containers and Services both have a list `ports`, with different merge keys.
   const portKey = items.some((item) => isJsonObject(item) && "containerPort" in item) ? "containerPort" : "port";
   const key = list === "ports" ? portKey : MERGED_LISTS[list];
@@ -89,10 +89,10 @@ function mergeKeyOf(list: string, items: readonly Json[]): MergeKey | undefined 
   return (item) => (isJsonObject(item) ? item[key] : item);
 }
 
-function mergeList(list: string, original: readonly Json[], patch: readonly Json[]): readonly Json[] {
+function mergeList(list: string, original: readonly unknown[], patch: readonly unknown[]): readonly unknown[] {
   const mergeKey = mergeKeyOf(list, [...original, ...patch]);
-  if (mergeKey === undefined) return withoutDirectives(patch) as readonly Json[];
-  const isMarked = (item: Json, directive: string) => isJsonObject(item) && item["$patch"] === directive;
+  if (mergeKey === undefined) return withoutDirectives(patch) as readonly unknown[];
+  const isMarked = (item: unknown, directive: string) => isJsonObject(item) && item["$patch"] === directive;
   const removed = new Set(patch.filter((item) => isMarked(item, "delete")).map(mergeKey));
   const plain = patch.filter((item) => !isJsonObject(item) || item["$patch"] === undefined);
   if (patch.some((item) => isMarked(item, "replace"))) return plain;
@@ -113,17 +113,18 @@ function mergeList(list: string, original: readonly Json[], patch: readonly Json
  * sequences are merged, the old order decides between two items that it contains.
  */
 function orderMerged(
-  merged: readonly Json[],
-  patch: readonly Json[],
-  before: readonly Json[],
+  merged: readonly unknown[],
+  patch: readonly unknown[],
+  before: readonly unknown[],
   mergeKey: MergeKey = (item) => item,
-): readonly Json[] {
-  const indexIn = (list: readonly Json[], item: Json) => list.findIndex((other) => mergeKey(other) === mergeKey(item));
+): readonly unknown[] {
+  const indexIn = (list: readonly unknown[], item: unknown) =>
+    list.findIndex((other) => mergeKey(other) === mergeKey(item));
   const named = merged.filter((item) => indexIn(patch, item) >= 0);
   const others = merged.filter((item) => indexIn(patch, item) < 0);
   named.sort((a, b) => indexIn(patch, a) - indexIn(patch, b));
   others.sort((a, b) => indexIn(before, a) - indexIn(before, b));
-  const all: Json[] = [];
+  const all: unknown[] = [];
   for (;;) {
     const [next, other] = [named[0], others[0]];
     if (named.length === 0 || others.length === 0) return [...all, ...others, ...named];
@@ -136,7 +137,7 @@ function orderMerged(
 const withoutMarker = (patch: JsonObject) => Object.entries(patch).filter(([key]) => key !== "$patch");
 
 /** A value that is added: without directives, and without nulls, which have nothing to remove. */
-function withoutDirectives(value: Json): Json {
+function withoutDirectives(value: unknown): unknown {
   if (Array.isArray(value))
     return value.filter((item) => !isJsonObject(item) || item["$patch"] === undefined).map(withoutDirectives);
   if (!isJsonObject(value)) return value;

@@ -9,7 +9,7 @@ import type { ReflectorListener } from "../../kube/watch/reflector.ts";
 import type { TokenRequest } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";
 import { type Deletion, FakeObjects, type ObjectKey, type StoredObject, statusError } from "./kube-objects.ts";
-import { isJsonObject, type Json, type JsonObject, mergePatch, strategicMerge } from "./kube-patch.ts";
+import { applyMergePatch, isJsonObject, type JsonObject, strategicMerge } from "./kube-patch.ts";
 import { formatTarget, parseTarget, type RequestTarget } from "./kube-request-target.ts";
 import { FakeWatches, validateWatchOptions } from "./kube-watches.ts";
 import { FakeLog } from "./log.ts";
@@ -322,9 +322,9 @@ export class FakeKube implements KubeClient, KubeConnection {
   }
 }
 
-function applyPatch(before: StoredObject, patch: Json, contentType: string | undefined): Json {
+function applyPatch(before: StoredObject, patch: unknown, contentType: string | undefined): unknown {
   const original = copy(before) as JsonObject;
-  if (contentType === "application/merge-patch+json") return mergePatch(original, patch);
+  if (contentType === "application/merge-patch+json") return applyMergePatch(original, patch);
   if (contentType === "application/strategic-merge-patch+json" && isJsonObject(patch))
     return strategicMerge(original, patch);
   throw statusError(415, "UnsupportedMediaType", `the body of the request was in an unknown format: ${contentType}`);

@@ -21,7 +21,7 @@ import { FakeDisk } from "../fakes/files.ts";
 import { FakeKube } from "../fakes/kube.ts";
 import { nodeSettings, observedMachine } from "../fakes/observed-node.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
-import { createDeaths, type Deaths, type Lifetime } from "./harness/deaths.ts";
+import { type AgentLifetime, createDeaths, type Deaths } from "./harness/deaths.ts";
 import { diskSeam } from "./harness/disk-seam.ts";
 import { kubeSeam } from "./harness/kube-seam.ts";
 import { harnessFacts, harnessNode } from "./harness/local-node.ts";
@@ -75,7 +75,7 @@ export class AgentHarness {
   readonly #options: HarnessOptions;
   readonly #lines = createLogLines(() => this.clock.elapsedMs);
   readonly #deaths: Deaths;
-  #lifetime: Lifetime | undefined;
+  #lifetime: AgentLifetime | undefined;
   #stopped: Promise<void> = Promise.resolve();
   #manifests: readonly ManifestPod[] = [];
   #desired: DesiredPods | undefined;

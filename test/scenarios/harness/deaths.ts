@@ -12,7 +12,7 @@ export interface Seam<Adapter extends object> {
 }
 
 /** One agent on the node, from its start to its stop or death. */
-export interface Lifetime {
+export interface AgentLifetime {
   /** Aborts when the agent stops or dies. */
   readonly signal: AbortSignal;
   end(): void;
@@ -26,7 +26,7 @@ export interface Lifetime {
 export interface Deaths {
   /** The number of mutating calls so far, by all agents. */
   readonly mutatingCalls: number;
-  beginLifetime(): Lifetime;
+  beginLifetime(): AgentLifetime;
   /** Throws if an agent has called a method that its table of verbs does not contain. */
   throwIfUnknownVerb(): void;
 }

@@ -3,7 +3,7 @@ import type { NodeDirs } from "../../../agent/act/volumes/pod-volumes.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import { filesVerbs } from "../../../host/fs/files-verbs.ts";
 import type { FakeDisk } from "../../fakes/files.ts";
-import type { Lifetime } from "./deaths.ts";
+import type { AgentLifetime } from "./deaths.ts";
 
 interface DiskSeam {
   readonly disk: NodeDirs;
@@ -11,7 +11,7 @@ interface DiskSeam {
 }
 
 /** The file systems of one agent; nothing is mounted below them. */
-export function diskSeam(disk: FakeDisk, lifetime: Lifetime): DiskSeam {
+export function diskSeam(disk: FakeDisk, lifetime: AgentLifetime): DiskSeam {
   const filesBelow = (root: string): Files => {
     const subjectOf = (_: string, [path]: readonly unknown[]) => join(root, String(path));
     return lifetime.wrap({ name: "disk", adapter: disk.at(root), verbs: filesVerbs, subjectOf });

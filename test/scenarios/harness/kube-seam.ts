@@ -1,10 +1,10 @@
 import { type KubeClient, kubeVerbs } from "../../../kube/client.ts";
 import type { KubeObject, Resource } from "../../../kube/resource.ts";
 import type { FakeKube } from "../../fakes/kube.ts";
-import type { Lifetime } from "./deaths.ts";
+import type { AgentLifetime } from "./deaths.ts";
 
 /** The API server of one agent. */
-export function kubeSeam(kube: FakeKube, lifetime: Lifetime): KubeClient {
+export function kubeSeam(kube: FakeKube, lifetime: AgentLifetime): KubeClient {
   const subjectOf = (_: string, [resource, object]: readonly unknown[]) => {
     const { plural, namespace } = resource as Resource;
     const name = typeof object === "string" ? object : (object as KubeObject).metadata.name;

@@ -2,10 +2,10 @@ import { type Runtime, runtimeVerbs } from "../../../cri/runtime.ts";
 import type { ContainerConfig, PodSandboxConfig } from "../../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
 import type { FakeRuntime } from "../../fakes/runtime.ts";
-import type { Lifetime } from "./deaths.ts";
+import type { AgentLifetime } from "./deaths.ts";
 
 /** The container runtime of one agent. */
-export function runtimeSeam(runtime: FakeRuntime, lifetime: Lifetime): { readonly runtime: Runtime } {
+export function runtimeSeam(runtime: FakeRuntime, lifetime: AgentLifetime): { readonly runtime: Runtime } {
   const sandboxName = ({ metadata }: PodSandboxConfig) =>
     `${metadata?.namespace}/${metadata?.name} #${metadata?.attempt}`;
   const containerName = (sandbox: PodSandboxConfig | undefined, { metadata }: ContainerConfig) =>

@@ -74,7 +74,7 @@ function clientTests(version: ContainerdVersion): void {
   afterAll(() => fixture.end());
 
   test("events come from containerd's own event service, also where CRI has events", async () => {
-    const { received, leave: stopListening } = collectEvents(fixture.runtime);
+    const { received, stopListening } = collectEvents(fixture.runtime);
     await pollUntil("the connection", 5_000, () => received.length > 0);
     expect(received[0]).toEqual({ kind: "connected", source: "containerd-events" });
     await stopListening();
@@ -115,7 +115,7 @@ function clientTests(version: ContainerdVersion): void {
 
   test("the client reconnects within two seconds of a restart of containerd; containers keep running", async () => {
     const { socket } = fixture.containerd;
-    const { received, leave: stopListening } = collectEvents(fixture.runtime);
+    const { received, stopListening } = collectEvents(fixture.runtime);
     await pollUntil("the connection", 5_000, () => received.length > 0);
     const socketCreatedAt = () => (existsSync(socket) ? statSync(socket).ctimeMs : undefined);
     const before = socketCreatedAt();
@@ -233,5 +233,5 @@ function collectEvents(runtime: CriRuntime) {
     listener.abort();
     await following;
   };
-  return { received: received, leave: stopListening };
+  return { received, stopListening };
 }

@@ -42,7 +42,7 @@ async function runProbed(probes: Partial<Container>, failing: readonly string[] 
   });
   // The timers of the first probes are due now.
   await harness.advance("0s");
-  return { stage: harness, commands: () => probeCommandsOf(harness) };
+  return { harness, commands: () => probeCommandsOf(harness) };
 }
 
 /** The commands that were run in containers, in order. */
@@ -51,7 +51,7 @@ const probeCommandsOf = (harness: AgentHarness) =>
 
 /** Advances second by second, and returns the seconds in which a command was run. */
 async function probedSeconds(harness: AgentHarness, command: string, seconds: number): Promise<readonly number[]> {
-  const count = () => probeCommandsOf(harness).filter((asked) => asked === command).length;
+  const count = () => probeCommandsOf(harness).filter((ran) => ran === command).length;
   const at: number[] = [];
   for (let second = 0; second <= seconds; second++) {
     const before = second === 0 ? 0 : count();
@@ -68,23 +68,23 @@ const warningsOf = async (harness: AgentHarness) =>
 
 describe("Liveness, Readiness, and Startup Probes", () => {
   test("a probe runs periodically", async () => {
-    const { stage: harness } = await runProbed({ livenessProbe: execProbe("alive", { periodSeconds: 3 }) });
+    const { harness } = await runProbed({ livenessProbe: execProbe("alive", { periodSeconds: 3 }) });
     expect(await probedSeconds(harness, "alive", 12)).toEqual([0, 3, 6, 9, 12]);
   });
 
   test("a container that fails liveness is restarted, and one that fails readiness is not ready", async () => {
     const sick = await runProbed({ livenessProbe: execProbe("alive", { failureThreshold: 1 }) }, ["alive"]);
-    await sick.stage.advance("1s");
-    expect(await restartCountOf(sick.stage)).toBeGreaterThan(0);
+    await sick.harness.advance("1s");
+    expect(await restartCountOf(sick.harness)).toBeGreaterThan(0);
     const busy = await runProbed({ readinessProbe: execProbe("ready") }, ["ready"]);
-    await busy.stage.advance("1m");
-    expect(await busy.stage.apiPods()).toEqual(["web Running: a running"]);
+    await busy.harness.advance("1m");
+    expect(await busy.harness.apiPods()).toEqual(["web Running: a running"]);
   });
 });
 
 describe("Startup probe", () => {
   test("the startup probe sets `started`", async () => {
-    const { stage: harness } = await runProbed({ startupProbe: execProbe("up", { failureThreshold: 30 }) }, ["up"]);
+    const { harness } = await runProbed({ startupProbe: execProbe("up", { failureThreshold: 30 }) }, ["up"]);
     expect((await containerOf(harness, "a")).started).toBe(false);
     setExitCode(harness, "up", 0);
     await harness.advance("10s");
@@ -94,7 +94,7 @@ describe("Startup probe", () => {
   test("liveness and readiness probes do not run until the startup probe succeeds", async () => {
     const startupProbe = execProbe("up", { failureThreshold: 30 });
     const probes = { startupProbe, livenessProbe: execProbe("alive"), readinessProbe: execProbe("ready") };
-    const { stage: harness, commands } = await runProbed(probes, ["up", "alive"]);
+    const { harness, commands } = await runProbed(probes, ["up", "alive"]);
     await harness.advance("2m");
     expect(new Set(commands())).toEqual(new Set(["up"]));
     setExitCode(harness, "up", 0);
@@ -104,7 +104,7 @@ describe("Startup probe", () => {
 
   test("the startup probe does not run again after its success, unlike the liveness probe", async () => {
     const probes = { startupProbe: execProbe("up"), livenessProbe: execProbe("alive") };
-    const { stage: harness, commands } = await runProbed(probes);
+    const { harness, commands } = await runProbed(probes);
     await harness.advance("1m");
     expect(commands().filter((command) => command === "up")).toHaveLength(1);
     expect(commands().filter((command) => command === "alive").length).toBeGreaterThan(5);
@@ -118,7 +118,7 @@ describe("Startup probe", () => {
     "a failed startup probe kills the container, and restartPolicy %s decides about a restart",
     async (restartPolicy, shown) => {
       const startupProbe = execProbe("up", { periodSeconds: 1, failureThreshold: 3 });
-      const { stage: harness } = await runProbed({ startupProbe }, ["up"], { restartPolicy });
+      const { harness } = await runProbed({ startupProbe }, ["up"], { restartPolicy });
       await harness.advance("5s");
       expect(formatTimeline(harness, / a (started|stopped)/).slice(0, 2)).toEqual(["0s a started", "2s a stopped"]);
       expect(await harness.apiPods()).toEqual([shown]);
@@ -128,7 +128,7 @@ describe("Startup probe", () => {
 
 describe("Liveness probe", () => {
   test("a running container is restarted after three failures of its liveness probe", async () => {
-    const { stage: harness } = await runProbed({ livenessProbe: execProbe("alive") });
+    const { harness } = await runProbed({ livenessProbe: execProbe("alive") });
     await harness.advance("1m");
     setExitCode(harness, "alive", 1);
     await harness.advance("29s");
@@ -138,7 +138,7 @@ describe("Liveness probe", () => {
   });
 
   test("fewer failures than failureThreshold restart nothing", async () => {
-    const { stage: harness } = await runProbed({ livenessProbe: execProbe("alive", { periodSeconds: 1 }) });
+    const { harness } = await runProbed({ livenessProbe: execProbe("alive", { periodSeconds: 1 }) });
     for (let times = 0; times < 10; times++) {
       setExitCode(harness, "alive", 1);
       await harness.advance("2s");
@@ -155,14 +155,14 @@ describe("Liveness probe", () => {
   });
 
   test("initialDelaySeconds delays the liveness probe", async () => {
-    const { stage: harness } = await runProbed({ livenessProbe: execProbe("alive", { initialDelaySeconds: 7 }) });
+    const { harness } = await runProbed({ livenessProbe: execProbe("alive", { initialDelaySeconds: 7 }) });
     expect(await probedSeconds(harness, "alive", 20)).toEqual([7, 17]);
   });
 });
 
 describe("Readiness probe", () => {
   test("the readiness probe sets the pod's condition Ready", async () => {
-    const { stage: harness } = await runProbed({ readinessProbe: execProbe("ready") }, ["ready"]);
+    const { harness } = await runProbed({ readinessProbe: execProbe("ready") }, ["ready"]);
     expect((await conditionOf(harness, "Ready"))?.status).toBe("False");
     setExitCode(harness, "ready", 0);
     await harness.advance("10s");
@@ -170,7 +170,7 @@ describe("Readiness probe", () => {
   });
 
   test("a container that is overloaded for a while is not ready, and then ready again", async () => {
-    const { stage: harness } = await runProbed({ readinessProbe: execProbe("ready", { periodSeconds: 1 }) });
+    const { harness } = await runProbed({ readinessProbe: execProbe("ready", { periodSeconds: 1 }) });
     const seen: boolean[] = [];
     for (const exitCode of [0, 1, 0]) {
       setExitCode(harness, "ready", exitCode);
@@ -182,7 +182,7 @@ describe("Readiness probe", () => {
   });
 
   test("the readiness probe runs for the container's whole lifetime, also during termination", async () => {
-    const { stage: harness, commands } = await runProbed({ readinessProbe: execProbe("ready", { periodSeconds: 1 }) });
+    const { harness, commands } = await runProbed({ readinessProbe: execProbe("ready", { periodSeconds: 1 }) });
     harness.runtime.programs.set("a", { onTerm: "ignores" });
     await harness.exit("a", 1);
     await harness.advance("1s");
@@ -199,7 +199,7 @@ describe("When should you use a startup probe?", () => {
       startupProbe: execProbe("up", { failureThreshold: 30 }),
       livenessProbe: execProbe("up", { failureThreshold: 1 }),
     };
-    const { stage: harness } = await runProbed(probes, ["up"]);
+    const { harness } = await runProbed(probes, ["up"]);
     await harness.advance("280s");
     setExitCode(harness, "up", 0);
     await harness.advance("15s");
@@ -210,7 +210,7 @@ describe("When should you use a startup probe?", () => {
   });
 
   test("a startup probe that never succeeds kills the container after failureThreshold times periodSeconds", async () => {
-    const { stage: harness } = await runProbed({ startupProbe: execProbe("up", { failureThreshold: 30 }) }, ["up"]);
+    const { harness } = await runProbed({ startupProbe: execProbe("up", { failureThreshold: 30 }) }, ["up"]);
     await harness.advance("5m");
     // The first of the thirty probes runs at the start.
     expect(formatTimeline(harness, /stopped/)).toEqual(["290s a stopped"]);
@@ -228,7 +228,7 @@ describe("When should you use a liveness probe?", () => {
 
   test.each(["Always", "OnFailure"] as const)("with %s a liveness failure restarts", async (restartPolicy) => {
     const livenessProbe = execProbe("alive", { failureThreshold: 1 });
-    const { stage: harness } = await runProbed({ livenessProbe }, ["alive"], { restartPolicy });
+    const { harness } = await runProbed({ livenessProbe }, ["alive"], { restartPolicy });
     expect(formatTimeline(harness, / a (started|stopped)/).slice(0, 3)).toEqual([
       "0s a started",
       "0s a stopped",
@@ -241,7 +241,7 @@ describe("When should you use a liveness probe?", () => {
       readinessProbe: execProbe("health", { failureThreshold: 1 }),
       livenessProbe: execProbe("health", { failureThreshold: 4 }),
     };
-    const { stage: harness } = await runProbed(probes);
+    const { harness } = await runProbed(probes);
     await harness.advance("5s");
     setExitCode(harness, "health", 1);
     await harness.advance("10s");
@@ -253,7 +253,7 @@ describe("When should you use a liveness probe?", () => {
 
 describe("When should you use a readiness probe?", () => {
   test("a pod with a readiness probe starts unready and is ready after the first success", async () => {
-    const { stage: harness } = await runProbed({ readinessProbe: execProbe("ready", { initialDelaySeconds: 5 }) });
+    const { harness } = await runProbed({ readinessProbe: execProbe("ready", { initialDelaySeconds: 5 }) });
     expect(await readinessOf(harness)).toBe(false);
     await harness.advance("5s");
     expect(await readinessOf(harness)).toBe(true);
@@ -261,7 +261,7 @@ describe("When should you use a readiness probe?", () => {
 
   test("a container can make itself unready for maintenance without being restarted", async () => {
     const probes = { readinessProbe: execProbe("maintained"), livenessProbe: execProbe("alive") };
-    const { stage: harness } = await runProbed(probes);
+    const { harness } = await runProbed(probes);
     setExitCode(harness, "maintained", 1);
     await harness.advance("10m");
     expect(await harness.apiPods()).toEqual(["web Running: a running"]);
@@ -282,7 +282,7 @@ async function listen(server: Pick<Server, "listen" | "address" | "close">): Pro
 
 const authority = createCertificateAuthority("unknown authority");
 
-/** Starts an HTTP server; `seen` collects its requests. */
+/** Starts an HTTP server; `requests` collects its requests. */
 async function serveHttp(respond: (request: IncomingMessage, response: ServerResponse) => void, isTls = false) {
   const requests: IncomingMessage[] = [];
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
@@ -290,7 +290,7 @@ async function serveHttp(respond: (request: IncomingMessage, response: ServerRes
     respond(request, response);
   };
   const tls = () => authority.issue({ commonName: "elsewhere.example", organizations: [] });
-  return { port: await listen(isTls ? createHttpsServer(tls(), onRequest) : createServer(onRequest)), seen: requests };
+  return { port: await listen(isTls ? createHttpsServer(tls(), onRequest) : createServer(onRequest)), requests };
 }
 
 const withStatus = (status: number) => (_: IncomingMessage, response: ServerResponse) =>
@@ -334,10 +334,10 @@ const firstWarning = (harness: AgentHarness) =>
 
 /** Runs a pod with an HTTP readiness probe, and returns the first request when the pod is ready. */
 async function probeHttp(httpGet: Omit<HTTPGetAction, "port">, isTls = false) {
-  const { port, seen } = await serveHttp(withStatus(200), isTls);
+  const { port, requests } = await serveHttp(withStatus(200), isTls);
   const harness = await runOnNode({ httpGet: { port, ...httpGet } });
   await waitUntilReady(harness);
-  return seen[0];
+  return requests[0];
 }
 
 const grpcHead = { ":status": 200, "content-type": "application/grpc" };
@@ -409,7 +409,7 @@ describe("Check mechanisms", () => {
 
 describe("Probe results", () => {
   test("a probe that could not be executed has no effect and is repeated", async () => {
-    const { stage: harness, commands } = await runProbed({
+    const { harness, commands } = await runProbed({
       livenessProbe: execProbe("alive", { failureThreshold: 1 }),
     });
     harness.runtime.before.execSync = () => Promise.reject(new Error("no such thing"));
@@ -441,7 +441,7 @@ describe("Probe results", () => {
   });
 
   test("a container is not ready before the initial delay of its readiness probe", async () => {
-    const { stage: harness } = await runProbed({ readinessProbe: execProbe("ready", { initialDelaySeconds: 30 }) });
+    const { harness } = await runProbed({ readinessProbe: execProbe("ready", { initialDelaySeconds: 30 }) });
     await harness.advance("29s");
     expect((await conditionOf(harness, "Ready"))?.status).toBe("False");
   });
@@ -454,7 +454,7 @@ describe("Configuration fields", () => {
       [4, 4],
     ] as const) {
       const probe = execProbe("ready", delay === undefined ? {} : { initialDelaySeconds: delay });
-      const { stage: harness } = await runProbed({ readinessProbe: probe });
+      const { harness } = await runProbed({ readinessProbe: probe });
       expect((await probedSeconds(harness, "ready", 8))[0]).toBe(first);
     }
   });
@@ -464,7 +464,7 @@ describe("Configuration fields", () => {
       startupProbe: execProbe("up", { periodSeconds: 5, failureThreshold: 10 }),
       livenessProbe: execProbe("alive", { initialDelaySeconds: 2 }),
     };
-    const { stage: harness } = await runProbed(probes, ["up"]);
+    const { harness } = await runProbed(probes, ["up"]);
     await harness.advance("12s");
     setExitCode(harness, "up", 0);
     expect(await probedSeconds(harness, "alive", 5)).toEqual([3]);
@@ -472,12 +472,12 @@ describe("Configuration fields", () => {
 
   test("initialDelaySeconds: the delay holds also if the period is longer", async () => {
     const probe = execProbe("ready", { initialDelaySeconds: 3, periodSeconds: 20 });
-    const { stage: harness } = await runProbed({ readinessProbe: probe });
+    const { harness } = await runProbed({ readinessProbe: probe });
     expect(await probedSeconds(harness, "ready", 30)).toEqual([3, 23]);
   });
 
   test("periodSeconds: the default is ten seconds", async () => {
-    const { stage: harness } = await runProbed({ readinessProbe: execProbe("ready") });
+    const { harness } = await runProbed({ readinessProbe: execProbe("ready") });
     expect(await probedSeconds(harness, "ready", 25)).toEqual([0, 10, 20]);
   });
 
@@ -486,7 +486,7 @@ describe("Configuration fields", () => {
       startupProbe: execProbe("up", { periodSeconds: 1, failureThreshold: 60 }),
       readinessProbe: execProbe("ready", { periodSeconds: 60 }),
     };
-    const { stage: harness } = await runProbed(probes, ["up"]);
+    const { harness } = await runProbed(probes, ["up"]);
     await harness.advance("5s");
     setExitCode(harness, "up", 0);
     await harness.advance("1s");
@@ -513,7 +513,7 @@ describe("Configuration fields", () => {
 
   test("successThreshold: a container is ready again after this many successes in a row", async () => {
     const probe = execProbe("ready", { periodSeconds: 1, successThreshold: 3, failureThreshold: 1 });
-    const { stage: harness } = await runProbed({ readinessProbe: probe }, ["ready"]);
+    const { harness } = await runProbed({ readinessProbe: probe }, ["ready"]);
     setExitCode(harness, "ready", 0);
     await harness.advance("2s");
     expect(await readinessOf(harness)).toBe(false);
@@ -522,7 +522,7 @@ describe("Configuration fields", () => {
   });
 
   test("failureThreshold: the default is three failures in a row", async () => {
-    const { stage: harness } = await runProbed({ readinessProbe: execProbe("ready", { periodSeconds: 1 }) });
+    const { harness } = await runProbed({ readinessProbe: execProbe("ready", { periodSeconds: 1 }) });
     setExitCode(harness, "ready", 1);
     await harness.advance("2s");
     expect(await readinessOf(harness)).toBe(true);
@@ -543,7 +543,7 @@ describe("Configuration fields", () => {
   });
 
   test("failureThreshold: a readiness failure keeps the container running and probed, with Ready False", async () => {
-    const { stage: harness, commands } = await runProbed({ readinessProbe: execProbe("ready", { periodSeconds: 1 }) }, [
+    const { harness, commands } = await runProbed({ readinessProbe: execProbe("ready", { periodSeconds: 1 }) }, [
       "ready",
     ]);
     await harness.advance("1m");
@@ -558,7 +558,7 @@ describe("Configuration fields", () => {
       [{ terminationGracePeriodSeconds: 12 }, 12],
     ] as const) {
       const livenessProbe = execProbe("alive", { failureThreshold: 1 });
-      const { stage: harness } = await runProbed({ livenessProbe }, ["alive"], pod);
+      const { harness } = await runProbed({ livenessProbe }, ["alive"], pod);
       expect(harness.runtime.calls).toContain(`stopContainer default/web/a #0 within ${seconds}s`);
     }
   });
@@ -569,7 +569,7 @@ describe("Probe-level terminationGracePeriodSeconds", () => {
     "%s: its own grace period overrides the pod's",
     async (kind) => {
       const probe = execProbe("well", { failureThreshold: 1, terminationGracePeriodSeconds: 60 });
-      const { stage: harness } = await runProbed({ [kind]: probe }, ["well"], { terminationGracePeriodSeconds: 3600 });
+      const { harness } = await runProbed({ [kind]: probe }, ["well"], { terminationGracePeriodSeconds: 3600 });
       expect(harness.runtime.calls).toContain("stopContainer default/web/a #0 within 60s");
     },
   );
@@ -588,11 +588,11 @@ describe("HTTP probes", () => {
   });
 
   test("host, path and a named port come from the spec", async () => {
-    const { port, seen } = await serveHttp(withStatus(200));
+    const { port, requests } = await serveHttp(withStatus(200));
     const httpGet = { host: "localhost", path: "/healthz?full=1", port: "web" };
     const harness = await runOnNode({ httpGet }, { ports: [{ name: "web", containerPort: port }] });
     await waitUntilReady(harness);
-    expect([seen[0]?.url, seen[0]?.headers.host]).toEqual(["/healthz?full=1", `localhost:${port}`]);
+    expect([requests[0]?.url, requests[0]?.headers.host]).toEqual(["/healthz?full=1", `localhost:${port}`]);
   });
 
   test("an HTTPS probe does not verify the certificate", async () => {
@@ -629,11 +629,11 @@ describe("Redirect handling", () => {
       response.writeHead(302, { location: `https://127.0.0.1:${tls.port}/secure` }).end(),
     );
     await waitUntilReady(await runOnNode({ httpGet: { port } }));
-    expect(tls.seen.map(({ url }) => url)).toEqual(["/secure"]);
+    expect(tls.requests.map(({ url }) => url)).toEqual(["/secure"]);
   });
 
   test("a redirect to another host is not followed and is a success with a warning event", async () => {
-    const { port, seen } = await serveHttp((_, response) =>
+    const { port, requests } = await serveHttp((_, response) =>
       response.writeHead(302, { location: `http://localhost:1/` }).end("gone there"),
     );
     const harness = await runOnNode({ httpGet: { port } });
@@ -641,7 +641,7 @@ describe("Redirect handling", () => {
     expect(await firstWarning(harness)).toBe(
       "1x Warning ProbeWarning: Readiness probe warning: Probe terminated redirects, Response body: gone there",
     );
-    expect(seen).toHaveLength(1);
+    expect(requests).toHaveLength(1);
   });
 
   test("an endless redirect fails after ten redirects", async () => {
@@ -710,7 +710,7 @@ describe("gRPC probes", () => {
 
 describe("Define a liveness command", () => {
   test("the pod's events report the failure and the kill", async () => {
-    const { stage: harness } = await runProbed({
+    const { harness } = await runProbed({
       livenessProbe: execProbe("alive", { failureThreshold: 1, initialDelaySeconds: 5 }),
     });
     expect(await warningsOf(harness)).toEqual([]);

@@ -164,7 +164,7 @@ for (const [index, [what, { start, recoverySeconds, keepsWatches = false }]] of 
       // Four starts of the four lasting pods plus one restart; `brief` starts only if the watch delivers it.
       expect(starts).toHaveLength(keepsWatches ? 6 : 5);
     },
-    { apart: 3, shift: index },
+    { stride: 3, offset: index },
   );
 
 test("after an outage of writes the first status patch that succeeds triggers all pending ones", async () => {

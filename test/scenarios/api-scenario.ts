@@ -36,14 +36,14 @@ export const podsWithContainers = async ({ runtime }: AgentHarness): Promise<rea
 
 /**
  * Registers two tests: the final state, and the same final state after a death of the agent behind each call (die
- * anywhere). Scenarios that are much alike try only every `apart`-th call, and the quick check even fewer (DIE_EVERY);
+ * anywhere). Scenarios that are much alike try only every `stride`-th call, and the quick check even fewer (DIE_EVERY);
  * the seed selects the first one, so that repeated runs cover all calls. DIE_AT=n tries only that call.
  */
 export function apiScenario(
   name: string,
   run: (harness: AgentHarness) => Promise<void>,
   check: (end: FinalState, harness: AgentHarness) => Promise<void>,
-  { apart: stride = 1, shift: offset = 0 } = {},
+  { stride = 1, offset = 0 } = {},
 ): void {
   const triesAll = stride * Number(process.env["DIE_EVERY"] ?? 1) === 1;
   const seedNote = triesAll ? "" : ` (BERTH_SEED=${seed})`;

@@ -16,7 +16,7 @@ const container = (name: string, more: Partial<Container> = {}): Container => ({
 const sidecar = (name: string) => container(name, { restartPolicy: "Always" });
 
 /** The starts and ends of these pods are alike, and other scenarios die after every one of their calls. */
-const EVERY_THIRD_CALL = { apart: 3 };
+const EVERY_THIRD_CALL = { stride: 3 };
 
 /** The exits in order, with the whole seconds since the first change on the node: `20s a`. */
 const exitsOf = ({ runtime: { timeline } }: AgentHarness) =>

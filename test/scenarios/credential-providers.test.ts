@@ -75,7 +75,7 @@ async function nodeWith(
   for (const name of ["robot", "other"])
     await harness.kube.user.create(serviceAccounts("default"), { metadata: { name, namespace: "default" } });
   await harness.start();
-  return { stage: harness, asked: requests, log };
+  return { harness, requests, log };
 }
 
 const specOf = (serviceAccountName: string, imagePullPolicy: PullPolicy = "IfNotPresent"): Partial<PodSpec> => ({
@@ -84,7 +84,7 @@ const specOf = (serviceAccountName: string, imagePullPolicy: PullPolicy = "IfNot
 });
 
 test("an image pulled with the credentials of a plugin without tokens may be used by all pods of the node", async () => {
-  const { stage: harness, asked: requests } = await nodeWith(vault, () => answer());
+  const { harness, requests } = await nodeWith(vault, () => answer());
   await harness.apply("one", specOf("robot"));
   await harness.advance("2s");
   await harness.apply("two", specOf("other", "Never"));
@@ -97,7 +97,7 @@ test("an image pulled with the credentials of a plugin without tokens may be use
 const answerByAccount = (token: string | undefined) => answer(token?.includes("of robot") ? undefined : null);
 /** A node whose plugin has credentials for one of two service accounts. */
 const nodeWithTwoAccounts = async (dieAfterCall?: number): Promise<AgentHarness> =>
-  (await nodeWith({ ...vault, tokenAttributes }, answerByAccount, dieAfterCall)).stage;
+  (await nodeWith({ ...vault, tokenAttributes }, answerByAccount, dieAfterCall)).harness;
 
 /** Runs pods of both service accounts. */
 async function runTwoAccounts(harness: AgentHarness): Promise<void> {
@@ -138,7 +138,7 @@ test(noOtherAccount, async () => {
 }, 60_000);
 
 test("while the API server is down, pods of the account restart with the image pulled for it", async () => {
-  const { stage: harness } = await nodeWith({ ...vault, tokenAttributes }, answerByAccount);
+  const { harness } = await nodeWith({ ...vault, tokenAttributes }, answerByAccount);
   await harness.apply("owner", specOf("robot"));
   await harness.advance("2s");
   await harness.stop();
@@ -152,7 +152,7 @@ test("while the API server is down, pods of the account restart with the image p
 });
 
 test("when the plugin fails, the pull uses the pod's own Secret, and the log names the error", async () => {
-  const { stage: harness, log } = await nodeWith(vault, () => {
+  const { harness, log } = await nodeWith(vault, () => {
     throw new ExecError(["vault"], 1, "the vault is sealed", "vault failed");
   });
   const config = JSON.stringify({ auths: { "registry.example": { auth: btoa(CREDENTIALS) } } });
@@ -183,7 +183,7 @@ const denials: readonly [sentence: string, deny: (harness: AgentHarness) => Prom
 ];
 for (const [sentence, deny] of denials)
   test(`a service account that ${sentence} gives its pods no access to the image`, async () => {
-    const { stage: harness } = await nodeWith({ ...vault, tokenAttributes }, answerByAccount);
+    const { harness } = await nodeWith({ ...vault, tokenAttributes }, answerByAccount);
     await harness.apply("owner", specOf("robot"));
     await harness.advance("40s");
     await deny(harness);
@@ -193,7 +193,7 @@ for (const [sentence, deny] of denials)
   });
 
 test("while reads of service accounts hang, a deleted pod still ends at once", async () => {
-  const { stage: harness } = await nodeWith({ ...vault, tokenAttributes }, answerByAccount);
+  const { harness } = await nodeWith({ ...vault, tokenAttributes }, answerByAccount);
   const containers = ["a", "b"].map((name) => ({ name, image: IMAGE, imagePullPolicy: "IfNotPresent" as const }));
   await harness.apply("owner", { ...specOf("robot"), restartPolicy: "Never", containers });
   await harness.advance("2s");
@@ -206,7 +206,7 @@ test("while reads of service accounts hang, a deleted pod still ends at once", a
 });
 
 test("while reads of service accounts hang, a container of the account restarts within seconds", async () => {
-  const { stage: harness } = await nodeWith({ ...vault, tokenAttributes }, answerByAccount);
+  const { harness } = await nodeWith({ ...vault, tokenAttributes }, answerByAccount);
   const containers = ["a", "b"].map((name) => ({ name, image: IMAGE, imagePullPolicy: "IfNotPresent" as const }));
   await harness.apply("owner", { ...specOf("robot"), containers });
   await harness.apply("thief", specOf("other", "Never"));

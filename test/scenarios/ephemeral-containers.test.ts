@@ -60,7 +60,7 @@ apiScenario(
       "web Running, ready: a running, ephemeral debug waiting CreateContainerConfigError",
     ]);
   },
-  { apart: 5 },
+  { stride: 5 },
 );
 
 apiScenario(
@@ -76,5 +76,5 @@ apiScenario(
   async ({ api }) => {
     expect(api).toEqual(["job Succeeded: a terminated Completed 0, ephemeral debug terminated Error 143"]);
   },
-  { apart: 3 },
+  { stride: 3 },
 );

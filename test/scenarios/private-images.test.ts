@@ -90,7 +90,7 @@ apiScenario(
         `Normal Pulled: Container image "${IMAGE}" already present on machine and can be accessed by the pod`,
       ]);
   },
-  { apart: 5 },
+  { stride: 5 },
 );
 
 const noOtherPod = "whatever call the agent dies after, a pod without the credentials never runs the image";

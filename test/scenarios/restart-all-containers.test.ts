@@ -271,7 +271,7 @@ apiScenario(
       "/logs/default_web_UID/watcher/2.log",
     ]);
   },
-  { apart: 3 },
+  { stride: 3 },
 );
 
 /**

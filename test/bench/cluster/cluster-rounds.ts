@@ -242,11 +242,11 @@ async function measureEach(
   const done = await Promise.all(
     names.map(async (name, at) => {
       const requestedAt = Date.now();
-      return { askedAt: requestedAt, at: await work(name, at) };
+      return { requestedAt, at: await work(name, at) };
     }),
   );
   return {
-    each: done.map(({ askedAt: requestedAt, at }) => at - requestedAt),
+    each: done.map(({ requestedAt, at }) => at - requestedAt),
     wall: Math.max(...done.map(({ at }) => at)) - first,
   };
 }

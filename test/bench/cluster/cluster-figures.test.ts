@@ -61,10 +61,10 @@ test("targets are multiples of the kubelet's values of the same run", () => {
       "| idle with 100 pods: other requests in 5 min |  | 0 | 0 | +0 | ≤ 0 | reached |",
       "| idle with 100 pods: watches resumed in 5 min |  | 3 | 3 | +0, 1.00 × |  |  |",
       "| process start → new node Ready |  | 900 ms | 290 ms | −610 ms, 0.32 × | ≤ 300 ms | reached |",
-      "| a container's end → its status, p50, containerd 1.6 |  | 750 ms | 20 ms | −730 ms, 0.03 × | ≤ 20 ms | reached |",
-      "| a container's end → its status, max, containerd 1.6 |  | 900 ms | 30 ms | −870 ms, 0.03 × | ≤ 60 ms | reached |",
-      "| a container's end → its status, p50, containerd 2.1 |  | 750 ms | 36 ms | −715 ms, 0.05 × | ≤ 20 ms | missed |",
-      "| a container's end → its status, max, containerd 2.1 |  | 900 ms | 61 ms | −839 ms, 0.07 × | ≤ 60 ms | missed |",
+      "| a container's exit → its status, p50, containerd 1.6 |  | 750 ms | 20 ms | −730 ms, 0.03 × | ≤ 20 ms | reached |",
+      "| a container's exit → its status, max, containerd 1.6 |  | 900 ms | 30 ms | −870 ms, 0.03 × | ≤ 60 ms | reached |",
+      "| a container's exit → its status, p50, containerd 2.1 |  | 750 ms | 36 ms | −715 ms, 0.05 × | ≤ 20 ms | missed |",
+      "| a container's exit → its status, max, containerd 2.1 |  | 900 ms | 61 ms | −839 ms, 0.07 × | ≤ 60 ms | missed |",
     ]
   `);
 });

@@ -165,7 +165,7 @@ function startFigures({ starts }: ClusterResult): readonly Figure[] {
 
 function exitFigures({ exits }: ClusterResult): readonly Figure[] {
   return (["1.6", "2.1"] as const).flatMap((version) => {
-    const what = (which: string) => `a container's end → its status, ${which}, containerd ${version}`;
+    const what = (which: string) => `a container's exit → its status, ${which}, containerd ${version}`;
     const most = (samples: readonly number[]) => percentileOf(samples, 1);
     const middle = (samples: readonly number[]) => ({ ...medianOf(samples), value: median(samples) });
     return [

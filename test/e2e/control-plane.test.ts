@@ -11,11 +11,9 @@ import { listProcesses } from "../bed/cleanup/processes.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { resetBeds } from "../bed/reset.ts";
 import { type ControlPlane, type KubectlOptions, startControlPlane } from "../upstream/control-plane.ts";
-import { skipWithoutPrograms } from "../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../upstream/programs.ts";
 
 const skip = skipWithoutPrograms("the real control plane");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 const REFUSED = /connection refused|The connection to the server/;
 
 let folder = "";
@@ -32,7 +30,7 @@ describe.skipIf(skip !== undefined)("a control plane", () => {
   beforeAll(async () => {
     await makeFolder();
     plane = await startControlPlane({ stateDir: folder, print: console.log });
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
     await plane?.stop();
     const files = await readdir(folder, { recursive: true });
@@ -161,7 +159,7 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
         await plane.stop();
       }
     },
-    BUILD_MS,
+    BUILD_TIMEOUT_MS,
   );
 
   test(
@@ -185,7 +183,7 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
         await plane.stop();
       }
     },
-    BUILD_MS,
+    BUILD_TIMEOUT_MS,
   );
 
   test(
@@ -199,7 +197,7 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
       expect((await listRecords()).filter(({ stateDir }) => stateDir === folder)).toEqual([]);
       expect(await processesOf(folder)).toEqual([]);
     },
-    BUILD_MS,
+    BUILD_TIMEOUT_MS,
   );
 
   test(
@@ -223,6 +221,6 @@ describe.skipIf(skip !== undefined)("a bare API server", () => {
       expect(await processesOf(folder)).toEqual([]);
       expect((await readdir(folder)).toSorted()).toEqual(["etcd.log", "kube-apiserver.log"]);
     },
-    BUILD_MS,
+    BUILD_TIMEOUT_MS,
   );
 });

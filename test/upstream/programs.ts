@@ -25,6 +25,9 @@ export type ProgramSource =
   | { readonly kind: "to build"; readonly folder: string; readonly go: string }
   | { readonly kind: "unavailable"; readonly reason: string };
 
+/** For the set-up of a test: the first run outside of `npm test` builds the programs. */
+export const BUILD_TIMEOUT_MS = 20 * 60_000;
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The Go module whose `go.mod` names the versions to build. */

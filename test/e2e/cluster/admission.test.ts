@@ -1,15 +1,13 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import type { Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { barePod, deployment, type Manifest, podSpec } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
 
 setDefaultTimeout(90_000);
 
 const skip = skipWithoutPrograms("pods that exceed a node's resources");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 
 /** Pods with one label that are created with `nodeName`, so that no scheduler checks the node's resources. */
 function bound(app: string, count: number, spec: Partial<PodSpec> = {}): readonly (Pod & Manifest)[] {
@@ -33,7 +31,7 @@ describe.skipIf(skip !== undefined)("on a node with maxPods 20", () => {
     cluster = await startClusterNode();
     await cluster.node.agent.stop();
     await restart(20);
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(() => cluster?.tearDown());
 
   const restart = async (maxPods: number) => {

@@ -9,7 +9,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { Container } from "../../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { seededRandom } from "../../random.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { findDuplicateAttempts } from "../create-attempts.ts";
 import { type OpenFileWatch, watchOpenFiles } from "../open-file-watch.ts";
 import { injectFaults, manyPodsConfiguration, openRelayedNetwork, type RelayedNetwork } from "./chaos-kills.ts";
@@ -18,8 +18,6 @@ import { type ClusterNode, startClusterNode } from "./node.ts";
 import { createRandomPods, openFilesDir, type PodChange, type RandomPod, readNotes } from "./random-workload.ts";
 
 const skip = skipWithoutPrograms("pods with random lifecycles while everything around them is killed");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 const count = Number(process.env["BERTH_CHAOS"] ?? 200);
 const random = seededRandom(seed);
@@ -40,7 +38,7 @@ describe.skipIf(skip !== undefined)(`${count} random pods`, () => {
     await mkdir(openFilesDir(folder));
     openFileWatch = watchOpenFiles(openFilesDir(folder));
     cluster = await startClusterNode(openRelayedNetwork, manyPodsConfiguration);
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
     openFileWatch.stop();
     if (!hasPassed) await saveLogs();

@@ -4,7 +4,7 @@ import { ContainerState } from "../../../proto/cri/gen/api.ts";
 import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { seededRandom } from "../../random.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { findOverlaps, recordLifetimes } from "../container-lifetimes.ts";
 import { script } from "../manifest.ts";
 import { barePod, deployment } from "./api-objects.ts";
@@ -14,8 +14,6 @@ import { recordStatuses } from "./status-recording.ts";
 setDefaultTimeout(120_000);
 
 const skip = skipWithoutPrograms("a cluster whose parts fail");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 const random = seededRandom(seed);
 
@@ -27,7 +25,7 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
   beforeAll(async () => {
     console.log(`BERTH_SEED=${seed} reproduces the times of the kills`);
     cluster = await startClusterNode();
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(() => cluster?.tearDown());
 
   const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);

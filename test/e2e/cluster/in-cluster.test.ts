@@ -9,13 +9,11 @@ import { builtBinary, kubeletConfiguration } from "../../bed/agent.ts";
 import { buildIfStale } from "../../bed/build.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 
 setDefaultTimeout(60_000);
 
 const skip = skipWithoutPrograms("an agent that runs in a container of its cluster");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 
 /** Runs the agent as in a container: with a service account volume, in its own mount namespace. */
 const containerScript = `
@@ -42,7 +40,7 @@ describe.skipIf(skip !== undefined)("with --in-cluster", () => {
     await kubectl("create", "clusterrolebinding", "berth", "--clusterrole=system:node", account);
     await mkdir(join(folder, "volume"));
     await put("ca.crt", plane.ca);
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
     await stop();
     await plane?.stop();

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, setDefaultTimeout, te
 import { mkdir, rm } from "node:fs/promises";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { createCertificateAuthority } from "../../upstream/pki.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { podOf } from "../manifest.ts";
 import { barePod } from "./api-objects.ts";
 import { type JoinFixture, nodeName, startJoinFixture } from "./join-fixture.ts";
@@ -10,8 +10,6 @@ import { type JoinFixture, nodeName, startJoinFixture } from "./join-fixture.ts"
 setDefaultTimeout(90_000);
 
 const skip = skipWithoutPrograms("problems that prevent a node from joining its cluster");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 const dayMs = 86_400_000;
 
 interface JoinProblem {
@@ -181,7 +179,7 @@ describe.skipIf(skip !== undefined)("bad input:", () => {
       "--clusterrole=cluster-admin",
       "--serviceaccount=default:node",
     ]);
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(() => fixture?.end());
   afterEach(async () => {
     await fixture.node.agent.stop();

@@ -7,7 +7,7 @@ import { builtBinary } from "../../bed/agent.ts";
 import { busyboxImage } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { podOf } from "../manifest.ts";
 import { barePod, daemonSet, deployment } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
@@ -15,8 +15,6 @@ import { areContainersReady, type ClusterNode, parseDescribedEvents, startCluste
 setDefaultTimeout(60_000);
 
 const skip = skipWithoutPrograms("a node of a cluster");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 
 /** Why this test cannot write to the kernel log; undefined if it can. */
 function whyKernelLogIsUnavailable(): "unreadable" | "unwritable" | undefined {
@@ -48,7 +46,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
   let cluster: ClusterNode;
   beforeAll(async () => {
     cluster = await startClusterNode();
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(() => cluster?.tearDown());
 
   const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);

@@ -7,7 +7,7 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { seededRandom } from "../../random.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { findOverlaps, type LifetimeRecording, recordLifetimes } from "../container-lifetimes.ts";
 import { script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
@@ -18,8 +18,6 @@ import { recordStatuses, type StatusRecording } from "./status-recording.ts";
 setDefaultTimeout(120_000);
 
 const skip = skipWithoutPrograms("a cluster whose API server is reached badly");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 const random = seededRandom(seed);
 
@@ -57,7 +55,7 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
     cluster = await startClusterNode(openFaultyNetwork);
     lifetimes = await recordLifetimes(cluster.node.containerd);
     statuses = await recordStatuses(cluster.plane);
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
     lifetimes?.stop();
     await statuses?.stop();

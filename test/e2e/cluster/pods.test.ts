@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { PodSandboxStatusRequest, PodSandboxStatusResponse } from "../../../proto/cri/gen/api.ts";
 import { callCri } from "../../bed/containerd/cri-call.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
@@ -10,14 +10,12 @@ import { type ClusterNode, parseDescribedEvents, startClusterNode } from "./node
 setDefaultTimeout(60_000);
 
 const skip = skipWithoutPrograms("pods that depend on other objects of a cluster");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 
 describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
   let cluster: ClusterNode;
   beforeAll(async () => {
     cluster = await startClusterNode();
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(() => cluster?.tearDown());
 
   const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);

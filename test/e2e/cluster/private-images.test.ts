@@ -14,7 +14,7 @@ import { type Registry, startRegistry } from "../../bed/containerd/registry.ts";
 import { buildTestImages, busyboxImage, importImages } from "../../bed/images/images.ts";
 import { copyImage } from "../../bed/images/oci-layout.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { linesContaining } from "../node.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
@@ -22,8 +22,6 @@ import { areContainersReady, type ClusterNode, parseDescribedEvents, startCluste
 setDefaultTimeout(90_000);
 
 const skip = skipWithoutPrograms("the verification of access to private images");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 const V1 = "credentialprovider.kubelet.k8s.io/v1";
 const login = { username: "captain", password: "hunter2-let-me-in" };
 
@@ -47,7 +45,7 @@ describe.skipIf(skip !== undefined)("a private image that is on the node", () =>
       );
     await apply("owner", "IfNotPresent", "right");
     await waitForPod("owner", "it is up", areContainersReady);
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
     await registry?.stop();
     await cluster?.tearDown();

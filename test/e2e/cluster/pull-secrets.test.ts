@@ -5,7 +5,7 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { type Registry, startRegistry } from "../../bed/containerd/registry.ts";
 import { buildTestImages, busyboxImage } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { linesContaining } from "../node.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
@@ -13,8 +13,6 @@ import { areContainersReady, type ClusterNode, parseDescribedEvents, startCluste
 setDefaultTimeout(90_000);
 
 const skip = skipWithoutPrograms("pulls of private images");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 const login = { username: "captain", password: "hunter2-let-me-in" };
 
 describe.skipIf(skip !== undefined)("a private image", () => {
@@ -25,7 +23,7 @@ describe.skipIf(skip !== undefined)("a private image", () => {
     await cluster.node.agent.stop();
     await cluster.node.startAgent({ logging: { verbosity: 10 } });
     registry = await startRegistry(cluster.node.containerd, login);
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
     await registry?.stop();
     await cluster?.tearDown();

@@ -3,7 +3,7 @@ import { type Registry, startRegistry } from "../../bed/containerd/registry.ts";
 import { buildTestImages, busyboxImage } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { freePort } from "../free-port.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
@@ -11,8 +11,6 @@ import { areContainersReady, type ClusterNode, parseDescribedEvents, startCluste
 setDefaultTimeout(60_000);
 
 const skip = skipWithoutPrograms("pulls for pods of a cluster");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 
 describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
   let cluster: ClusterNode;
@@ -20,7 +18,7 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
   beforeAll(async () => {
     cluster = await startClusterNode();
     registry = await startRegistry(cluster.node.containerd);
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
     await registry?.stop();
     await cluster?.tearDown();

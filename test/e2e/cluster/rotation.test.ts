@@ -6,15 +6,13 @@ import { bedPaths } from "../../bed/cleanup/bed-record.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { serverHosts } from "../../upstream/control-plane-args.ts";
 import { createCertificateAuthority } from "../../upstream/pki.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { barePod } from "./api-objects.ts";
 import { type JoinFixture, nodeName, startJoinFixture } from "./join-fixture.ts";
 
 setDefaultTimeout(90_000);
 
 const skip = skipWithoutPrograms("credentials and kubeconfigs that change while the agent runs");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 
 describe.skipIf(skip !== undefined)("a running agent uses", () => {
   let fixture: JoinFixture;
@@ -52,7 +50,7 @@ describe.skipIf(skip !== undefined)("a running agent uses", () => {
     await fixture.waitUntilReady();
     await apply("kept");
     container = await containerOf();
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
     await kubectl("delete", "pod", "kept", "--timeout=30s");
     await fixture?.end();

@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { execa } from "execa";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { script } from "../manifest.ts";
 import { linesContaining } from "../node.ts";
 import { barePod } from "./api-objects.ts";
@@ -12,8 +12,6 @@ import { areContainersReady, type ClusterNode, parseDescribedEvents, startCluste
 setDefaultTimeout(90_000);
 
 const skip = skipWithoutPrograms("environment variables from Secrets and ConfigMaps");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 /** The prefix of every Secret's value. */
 const secretPrefix = "hunter2-";
 
@@ -33,7 +31,7 @@ describe.skipIf(skip !== undefined)("a container of a cluster", () => {
     cluster = await startClusterNode();
     await cluster.node.agent.stop();
     await cluster.node.startAgent({ logging: { verbosity: 10 } });
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(() => cluster?.tearDown());
 
   const waitForPod = async (name: string, what: string, condition: (pod: Pod) => boolean) => {

@@ -4,7 +4,7 @@ import { podUidLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { busyboxImage, webImage, webPage } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import type { KubectlVersion } from "../../upstream/control-plane.ts";
-import { skipWithoutPrograms } from "../../upstream/programs.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { ignoringSigterm, script } from "../manifest.ts";
 import { barePod, daemonSet, deployment, job, podSpec } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
@@ -12,14 +12,12 @@ import { areContainersReady, type ClusterNode, parseDescribedEvents, startCluste
 setDefaultTimeout(60_000);
 
 const skip = skipWithoutPrograms("workloads of a cluster on its node");
-/** The first run outside of `npm test` builds the programs. */
-const BUILD_MS = 20 * 60_000;
 
 describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
   let cluster: ClusterNode;
   beforeAll(async () => {
     cluster = await startClusterNode();
-  }, BUILD_MS);
+  }, BUILD_TIMEOUT_MS);
   afterAll(() => cluster?.tearDown());
 
   describe.each<KubectlVersion>(["1.36", "1.32"])("by kubectl %s", (version) => {

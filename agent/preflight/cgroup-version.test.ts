@@ -15,7 +15,7 @@ const settings = (
 });
 const boot = "boot with systemd.unified_cgroup_hierarchy=1, or set";
 
-const rows: readonly [sentence: string, asked: ReturnType<typeof settings>, says: string][] = [
+const rows: readonly [sentence: string, config: ReturnType<typeof settings>, message: string][] = [
   [
     "cgroupsPerQOS and failCgroupV1",
     settings(true, true),
@@ -42,11 +42,11 @@ const rows: readonly [sentence: string, asked: ReturnType<typeof settings>, says
     `/sys/fs/cgroup is not cgroup v2, and cgroupsPerQOS and failCgroupV1 are true, and singleProcessOOMKill is false: ${boot} cgroupsPerQOS: false, enforceNodeAllocatable: [], failCgroupV1: false and singleProcessOOMKill: true`,
   ],
 ];
-for (const [sentence, asked, says] of rows)
+for (const [sentence, config, message] of rows)
   test(`a machine with cgroup v1 is refused if the configuration needs cgroup v2: ${sentence}`, () => {
     const log = new FakeLog();
-    const check = () => checkCgroups(asked, { hasCgroupV2: false }, log);
-    expect(check).toThrow(expect.objectContaining({ name: "StartError", message: says }));
+    const check = () => checkCgroups(config, { hasCgroupV2: false }, log);
+    expect(check).toThrow(expect.objectContaining({ name: "StartError", message }));
     expect(log.takeLines()).toEqual([]);
   });
 

@@ -8,16 +8,16 @@ import { lockRuntime } from "./instance-locks.ts";
 
 let folder: string;
 beforeEach(async () => {
-  folder = await realpath(await mkdtemp(join(tmpdir(), "berth-ownership-")));
+  folder = await realpath(await mkdtemp(join(tmpdir(), "berth-locks-")));
 });
 afterEach(() => rm(folder, { recursive: true }));
 
 /** Locks like an agent on a machine whose root is the folder of this test. */
-async function own(rootDir: string, socket: string) {
+async function lock(rootDir: string, socket: string) {
   const log = new FakeLog();
   const target = { rootDir, nodeName: "node", containerRuntimeEndpoint: `unix://${folder}/${socket}` };
-  const giveBack = await lockRuntime(target, createFiles(folder), log);
-  return { log, giveBack };
+  const release = await lockRuntime(target, createFiles(folder), log);
+  return { log, release };
 }
 
 const locks = () => readdir(join(folder, "run/berth"));
@@ -25,36 +25,36 @@ const locks = () => readdir(join(folder, "run/berth"));
 test("a second agent on the same runtime is refused with the first one's identity, however it names the socket", async () => {
   await mkdir(join(folder, "run/containerd"), { recursive: true });
   await symlink("run", join(folder, "var"));
-  const first = await own("/a", "run/containerd/containerd.sock");
+  const first = await lock("/a", "run/containerd/containerd.sock");
   // The runtime may start after its agent.
   await writeFile(join(folder, "run/containerd/containerd.sock"), "");
-  const refused = own("/b", "var/containerd/containerd.sock");
+  const refused = lock("/b", "var/containerd/containerd.sock");
   await expect(refused).rejects.toMatchObject({
     name: "StartError",
     message: `another agent (pid ${process.pid}, node node, root directory /a) uses the container runtime at ${folder}/run/containerd/containerd.sock: stop it, or start this one with its own runtime (two agents on one runtime would remove each other's pods)`,
   });
-  first.giveBack();
-  (await own("/b", "var/containerd/containerd.sock")).giveBack();
+  first.release();
+  (await lock("/b", "var/containerd/containerd.sock")).release();
   expect(await locks()).toEqual([]);
 });
 
 test("agents on different runtimes do not conflict", async () => {
-  const agents = [await own("/a", "a.sock"), await own("/b", "b.sock")];
+  const agents = [await lock("/a", "a.sock"), await lock("/b", "b.sock")];
   expect(await locks()).toHaveLength(2);
-  for (const { giveBack } of agents) giveBack();
+  for (const { release } of agents) release();
 });
 
 test("only root can read the locks", async () => {
-  const { giveBack } = await own("/a", "a.sock");
+  const { release } = await lock("/a", "a.sock");
   const [name = ""] = await locks();
   const modes = await Promise.all(["run/berth", `run/berth/${name}`].map((path) => stat(join(folder, path))));
   expect(modes.map(({ mode }) => mode & 0o777)).toEqual([0o700, 0o600]);
-  giveBack();
+  release();
 });
 
 test("an agent that cannot lock its runtime warns and continues", async () => {
   await writeFile(join(folder, "run"), "");
-  const { log, giveBack } = await own("/a", "a.sock");
+  const { log, release } = await lock("/a", "a.sock");
   expect(log.takeLines()).toEqual(["warn: cannot lock the container runtime; a second agent would not be detected"]);
-  giveBack();
+  release();
 });

@@ -22,15 +22,15 @@ export async function readCniFacts(
   files: Pick<Files, "list" | "read" | "stat">,
   { confDir, binDirs }: { readonly confDir: string; readonly binDirs: readonly string[] },
 ): Promise<CniFacts> {
-  const places = { confDir, binDirs };
+  const folders = { confDir, binDirs };
   const entries = (await files.list(confDir)) ?? [];
   const name = entries.find((entry) => /\.(conf|conflist|json)$/.test(entry.name))?.name;
-  if (name === undefined) return { ...places, file: undefined, plugins: [], missingPlugins: [] };
+  if (name === undefined) return { ...folders, file: undefined, plugins: [], missingPlugins: [] };
   const file = `${confDir}/${name}`;
   const plugins = pluginsOf(await files.read(file, MAX_FILE_BYTES));
-  if (typeof plugins === "string") return { ...places, file, problem: plugins, plugins: [], missingPlugins: [] };
+  if (typeof plugins === "string") return { ...folders, file, problem: plugins, plugins: [], missingPlugins: [] };
   const found = await Promise.all(plugins.map((plugin) => isInstalled(files, binDirs, plugin)));
-  return { ...places, file, plugins, missingPlugins: plugins.filter((_, index) => !found[index]) };
+  return { ...folders, file, plugins, missingPlugins: plugins.filter((_, index) => !found[index]) };
 }
 
 /** The programs that a configuration list or a single configuration starts, or why the text is neither. */

@@ -200,7 +200,7 @@ async function runGrpc(
 const TIMEOUT_MESSAGE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
 
 /** A server that does not respond fails the probe; an aborted probe has the result "error". The messages are Go's. */
-function toFailure(error: unknown, format: (words: string) => string): ProbeOutcome {
+function toFailure(error: unknown, format: (text: string) => string): ProbeOutcome {
   if (!(error instanceof DialError) || error.code === "ECANCELED")
     return { result: "error", message: messageOf(error) };
   const textsByCode: Readonly<Record<string, string>> = {

@@ -44,17 +44,17 @@ export async function readPodListManifest(
   const root = await parse(text, where);
   if ("problem" in root) return root;
   const pods: Pod[] = [];
-  /** The list item of each uid: two identical items have the same uid. */
-  const places = new Map<string | undefined, string>();
+  /** The path of the item of each uid: two identical items have the same uid. */
+  const pathByUid = new Map<string | undefined, string>();
   for (const [index, item] of itemsOf(root.node).entries()) {
     const { pod, problem } = toStaticPod(item, { kind: "http", url }, nodeName, where);
     if (problem !== undefined) return { problem };
     const { uid } = pod.metadata;
-    const owner = places.get(uid);
-    const place = `items[${index}]`;
+    const owner = pathByUid.get(uid);
+    const path = `items[${index}]`;
     if (owner !== undefined)
-      return { problem: `${item.where}: ${place}: pod uid ${uid} is already defined by ${owner}` };
-    places.set(uid, place);
+      return { problem: `${item.where}: ${path}: pod uid ${uid} is already defined by ${owner}` };
+    pathByUid.set(uid, path);
     pods.push(pod);
   }
   return { pods };

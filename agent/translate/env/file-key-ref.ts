@@ -36,7 +36,7 @@ export function envFilesOf(pod: Pod, { env = [] }: Container): readonly EnvFileL
     const { fileKeyRef } = valueFrom ?? {};
     return fileKeyRef === undefined ? [] : [locationOf(pod, fileKeyRef)];
   });
-  return [...new Map(locations.map((place) => [place.key, place])).values()];
+  return [...new Map(locations.map((location) => [location.key, location])).values()];
 }
 
 /**
@@ -46,21 +46,21 @@ export function envFilesOf(pod: Pod, { env = [] }: Container): readonly EnvFileL
  */
 export function fileKeyValue({ pod, files, facts }: FileKeyInput, selector: FileKeyRef): string | undefined {
   const { key, folder, path } = locationOf(pod, selector);
-  const place = `${facts.rootDir}/${folder}/${path}`;
+  const hostPath = `${facts.rootDir}/${folder}/${path}`;
   const file = files.get(key) ?? "absent";
   const isOptional = selector.optional === true;
-  if (file === "absent" && !isOptional) throw configError(`couldn't parse env file: ${place} does not exist`);
+  if (file === "absent" && !isOptional) throw configError(`couldn't parse env file: ${hostPath} does not exist`);
   if (file === "absent") return undefined;
   if ("unreadable" in file) throw configError(`couldn't parse env file: ${file.unreadable}`);
   const value = file.variables.get(selector.key);
   if (value === undefined && file.problem !== undefined)
-    throw configError(`couldn't parse env file: ${place}: ${file.problem}`);
+    throw configError(`couldn't parse env file: ${hostPath}: ${file.problem}`);
   if (value?.includes("\0"))
-    throw configError(`couldn't parse env file: ${place}: the value of ${selector.key} has a null byte`);
+    throw configError(`couldn't parse env file: ${hostPath}: the value of ${selector.key} has a null byte`);
   if (value) return value;
   if (isOptional) return undefined;
   throw configError(
-    `environment variable key ${JSON.stringify(selector.key)} not found in file ${JSON.stringify(place)}`,
+    `environment variable key ${JSON.stringify(selector.key)} not found in file ${JSON.stringify(hostPath)}`,
   );
 }
 

@@ -64,7 +64,7 @@ const requiresAll = process.env["CI"] === "true" || process.env["BERTH_REQUIRE_A
 const applySkipPolicy = (outcome: Outcome) => (requiresAll ? withoutSkips(outcome) : outcome);
 
 async function runAll(print: (line: string) => void): Promise<readonly Outcome[]> {
-  for (const suite of ["bookworm", "trixie", "forky"] as const) await unpackPackages(suite, print);
+  for (const packageSet of ["bookworm", "trixie", "forky"] as const) await unpackPackages(packageSet, print);
   await resetBeds(false, (line) => print(`leftover of an earlier run: ${line}`));
   const reports = await mkdtemp(join(tmpdir(), "berth-test-"));
   print(`reports in ${reports}`);

@@ -30,7 +30,7 @@ const packageNames: Readonly<Record<PackageSet, readonly string[]>> = {
 };
 
 /**
- * Suites that include all dependencies of their packages, down to the C library, so that they need nothing of the
+ * Sets that include all dependencies of their packages, down to the C library, so that they need nothing of the
  * machine. Of their releases apt prefers the last one.
  */
 const releasesWithDependencies: Readonly<Partial<Record<PackageSet, readonly string[]>>> = {
@@ -38,7 +38,7 @@ const releasesWithDependencies: Readonly<Partial<Record<PackageSet, readonly str
   "vm-host": ["bookworm", "bookworm-backports"],
 };
 
-/** The unpacked packages of one suite: `root` is laid out like `/`, `versions` maps package names to their versions. */
+/** The unpacked packages of one set: `root` is laid out like `/`, `versions` maps package names to their versions. */
 export interface UnpackedPackages {
   readonly root: string;
   readonly versions: Readonly<Record<string, string>>;
@@ -50,48 +50,53 @@ export function cacheFolder(env: Readonly<Record<string, string | undefined>> = 
 }
 
 /**
- * Ensures that the packages of `suite` are unpacked in the cache and returns the folder and the versions. Downloads on
- * the first call (some seconds) and reads one small file afterwards. Calls `say` before a download. Throws with one
- * line if apt is missing, the mirror does not answer, or a package is not in the suite.
+ * Ensures that the packages of `packageSet` are unpacked in the cache and returns the folder and the versions. Downloads
+ * on the first call (some seconds) and reads one small file afterwards. Calls `print` before a download. Throws with one
+ * line if apt is missing, the mirror does not answer, or a package is not in its release.
  */
 export async function unpackPackages(
-  suite: PackageSet,
+  packageSet: PackageSet,
   print: (line: string) => void = () => undefined,
   cache = cacheFolder(),
 ): Promise<UnpackedPackages> {
-  const root = join(cache, "debian", suite);
-  const known = await readVersions(root, suite);
+  const root = join(cache, "debian", packageSet);
+  const known = await readVersions(root, packageSet);
   if (known !== undefined) return { root, versions: known };
   print(
-    `downloading ${packageNames[suite].join(", ")} of Debian ${releasesWithDependencies[suite]?.at(-1) ?? suite} into ${root}`,
+    `downloading ${packageNames[packageSet].join(", ")} of Debian ${releasesWithDependencies[packageSet]?.at(-1) ?? packageSet} into ${root}`,
   );
   await mkdir(join(cache, "debian"), { recursive: true });
-  const workDir = await mkdtemp(join(cache, "debian", `.${suite}-`));
+  const workDir = await mkdtemp(join(cache, "debian", `.${packageSet}-`));
   try {
-    await download(suite, workDir);
+    await download(packageSet, workDir);
     const versions = await unpack(workDir, join(workDir, "root"));
     // Moves an outdated folder away in one step, since its programs may be running; it is deleted with the work folder.
     await rename(root, join(workDir, "outdated")).catch(() => undefined);
     await rename(join(workDir, "root"), root);
     return { root, versions };
   } catch (cause) {
-    // Another process may have unpacked the same suite in the meantime: then use its result.
-    const otherResult = await readVersions(root, suite);
+    // Another process may have unpacked the same set in the meantime: then use its result.
+    const otherResult = await readVersions(root, packageSet);
     if (otherResult !== undefined) return { root, versions: otherResult };
-    throw new Error(`Debian ${suite}: cannot get ${packageNames[suite].join(", ")}: ${firstError(cause)}`, { cause });
+    throw new Error(`Debian ${packageSet}: cannot get ${packageNames[packageSet].join(", ")}: ${firstError(cause)}`, {
+      cause,
+    });
   } finally {
     await rm(workDir, { recursive: true, force: true });
   }
 }
 
-/** The versions of the unpacked packages, or undefined if a package that the suite needs now is missing. */
-async function readVersions(root: string, suite: PackageSet): Promise<Readonly<Record<string, string>> | undefined> {
+/** The versions of the unpacked packages, or undefined if a package that the set needs now is missing. */
+async function readVersions(
+  root: string,
+  packageSet: PackageSet,
+): Promise<Readonly<Record<string, string>> | undefined> {
   const text = await readFile(join(root, "versions.json"), "utf8").catch(() => "{}");
   const versions = JSON.parse(text) as Record<string, string>;
-  return packageNames[suite].every((name) => name in versions) ? versions : undefined;
+  return packageNames[packageSet].every((name) => name in versions) ? versions : undefined;
 }
 
-async function download(suite: PackageSet, workDir: string): Promise<void> {
+async function download(packageSet: PackageSet, workDir: string): Promise<void> {
   const codename = /^VERSION_CODENAME=(.*)$/m.exec(await readFile("/etc/os-release", "utf8"))?.[1] ?? "";
   let mirror = await queryMirror(codename);
   if (mirror === undefined) {
@@ -100,13 +105,13 @@ async function download(suite: PackageSet, workDir: string): Promise<void> {
     mirror = await queryMirror(codename);
   }
   if (mirror === undefined) throw new Error(`apt knows no Debian mirror with main for "${codename}"`);
-  const releases = releasesWithDependencies[suite] ?? [suite.replace("-headers", "")];
+  const releases = releasesWithDependencies[packageSet] ?? [packageSet.replace("-headers", "")];
   const env = { APT_CONFIG: await privateApt(workDir, mirror, releases), DEBIAN_FRONTEND: "noninteractive" };
   await execa("apt-get", ["update", "--error-on=any"], { env });
   // The private apt has no record of installed packages, so it downloads all dependencies.
   const installArgs = ["install", "--download-only", "--yes", "--no-install-recommends", `-t=${releases.at(-1)}`];
-  const command = suite in releasesWithDependencies ? installArgs : ["download"];
-  await execa("apt-get", [...command, ...packageNames[suite]], { env, cwd: join(workDir, "debs") });
+  const command = packageSet in releasesWithDependencies ? installArgs : ["download"];
+  await execa("apt-get", [...command, ...packageNames[packageSet]], { env, cwd: join(workDir, "debs") });
 }
 
 async function queryMirror(codename: string): Promise<string | undefined> {
@@ -125,7 +130,7 @@ export function pickMirror(targets: string, codename: string): string | undefine
 }
 
 /**
- * Configures an apt with its own lists, cache and sources below `work`. The machine's apt.conf.d (a proxy) still
+ * Configures an apt with its own lists, cache and sources below `workDir`. The machine's apt.conf.d (a proxy) still
  * applies.
  */
 async function privateApt(workDir: string, mirror: string, releases: readonly string[]): Promise<string> {

@@ -36,7 +36,7 @@ Exit code 0: the agent can run, perhaps with warnings. 1: something stands in it
 /** How long one fact may take to read: a hanging disk or runtime is a finding. */
 const LIMIT_MS = 10_000;
 
-/** For each call to the runtime, so that a hanging one is reported as such. */
+/** For each request to the runtime and to the API server, so that a hanging one is reported as such. */
 const REQUEST_TIMEOUT_MS = 4_000;
 
 const MAX_COLUMNS = 120;

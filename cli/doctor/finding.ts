@@ -20,6 +20,7 @@ export const checks = [
   "root-directory",
   "disk-space",
   "kubeconfig",
+  "api-server",
   "file-modes",
   "ports",
   "dns",

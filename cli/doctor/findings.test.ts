@@ -71,6 +71,8 @@ const good: Facts = {
   },
   rootDir: "directory",
   isRootReadOnly: false,
+  rootMount: { mountPoint: "/", isShared: true },
+  rootDirOwner: 0,
   rootSpace: { path: "/var/lib/kubelet", ...space },
   logSpace: { path: "/var/log/pods", ...space },
   imageSpace: { path: "/var/lib/containerd", ...space },
@@ -81,6 +83,8 @@ const good: Facts = {
     secretFiles: [{ path: "/pki/key.pem", mode: 0o600 }],
     certificate: { notBeforeMs: Date.parse("2026-06-01"), notAfterMs: Date.parse("2027-06-01") },
   },
+  kubeconfigOwner: 0,
+  apiServer: { server: "192.0.2.1:6443", isReachable: true, status: 200, clockAheadMs: -400 },
   configFile: { path: "/etc/berth.yaml", mode: 0o644 },
   hasUsualConfig: false,
   listeners: [],
@@ -131,6 +135,9 @@ const conditions = (runtime: boolean, network: boolean) => [
   { type: "RuntimeReady", status: runtime, reason: "NotYet", message: "starting" },
   { type: "NetworkReady", status: network, reason: "NetworkPluginNotReady", message: "cni plugin not initialized" },
 ];
+const apiServer = (status: number, clockAheadMs?: number): Partial<Facts> => ({
+  apiServer: { server: "192.0.2.1:6443", isReachable: true, status, clockAheadMs },
+});
 const sysctls = (changes: Facts["sysctls"]): Partial<Facts> => ({ sysctls: { ...good.sysctls, ...changes } });
 
 const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly string[]])[] = [
@@ -397,6 +404,18 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   ],
   [
     "root-directory",
+    { facts: { rootDirOwner: 1000, rootMount: { mountPoint: "/var", isShared: false } } },
+    "ok: /var/lib/kubelet",
+    "warning: /var/lib/kubelet belongs to the user with id 1000, who can change the agent's records and the volumes of pods → chown root:root /var/lib/kubelet",
+    "warning: /var/lib/kubelet is on the mount /var, which is not shared: mountPropagation HostToContainer and Bidirectional have no effect → mount --make-rshared /var, at each boot before the container runtime starts",
+  ],
+  [
+    "root-directory",
+    { facts: { rootDir: undefined, rootDirOwner: undefined, rootMount: undefined } },
+    "ok: /var/lib/kubelet does not exist yet: the agent creates it",
+  ],
+  [
+    "root-directory",
     { facts: { rootDir: "file" } },
     "problem: /var/lib/kubelet is a file and not a directory → remove it, or set --root-dir to another directory",
   ],
@@ -464,6 +483,42 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     "problem: /etc/kubernetes/kubelet.conf cannot be read: /k:3 is not YAML → check it by hand, then run berth doctor again",
   ],
 
+  ["api-server", {}, "ok: 192.0.2.1:6443 answers, and its clock agrees with this machine's"],
+  ["api-server", { flags: [] }],
+  ["api-server", { facts: { apiServer: undefined } }],
+  [
+    "api-server",
+    { facts: { apiServer: { server: "192.0.2.1:6443", isReachable: false, message: "no answer within 4 s" } } },
+    "problem: the API server 192.0.2.1:6443 does not answer: no answer within 4 s → check that it runs, that server and certificate-authority of the kubeconfig are right, and that no firewall lies in between: curl -k https://192.0.2.1:6443/healthz",
+  ],
+  [
+    "api-server",
+    { facts: apiServer(500, 0) },
+    "warning: the API server 192.0.2.1:6443 is not healthy: it answers with HTTP 500 → wait until it is ready, and read its log",
+  ],
+  ["api-server", { facts: apiServer(401, 0) }, "ok: 192.0.2.1:6443 answers, and its clock agrees with this machine's"],
+  ["api-server", { facts: apiServer(200) }, "ok: 192.0.2.1:6443 answers, and does not say what its clock shows"],
+  [
+    "api-server",
+    { facts: apiServer(200, -5_000) },
+    "ok: 192.0.2.1:6443 answers, and its clock agrees with this machine's",
+  ],
+  [
+    "api-server",
+    { facts: apiServer(200, -6_000) },
+    "warning: 192.0.2.1:6443 answers; the clock of this machine is 6 s behind the API server's: certificates and leases fail when it grows → timedatectl set-ntp true, or install and start chrony",
+  ],
+  [
+    "api-server",
+    { facts: apiServer(200, 41_000) },
+    "problem: 192.0.2.1:6443 answers; the clock of this machine is 41 s ahead of the API server's, more than the node's lease lasts (40 s): certificates and leases fail with such a difference → timedatectl set-ntp true, or install and start chrony",
+  ],
+  [
+    "api-server",
+    { unreadable: { apiServer: "/k names no server" } },
+    "warning: the cluster of /etc/kubernetes/kubelet.conf cannot be read: /k names no server → check it by hand, then run berth doctor again",
+  ],
+
   ["file-modes", {}, "ok: other users cannot read the secrets, nor change the configuration"],
   ["file-modes", { flags: [], facts: { kubeconfig: undefined, configFile: undefined } }],
   [
@@ -477,6 +532,12 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     "warning: /k holds secrets and has mode 0644 → chmod 600 /k",
     "warning: /key holds secrets and has mode 0640 → chmod 600 /key",
     "warning: /c has mode 0666: other users can change the configuration → chmod go-w /c",
+  ],
+
+  [
+    "file-modes",
+    { facts: { kubeconfigOwner: 1000 } },
+    "warning: /etc/kubernetes/kubelet.conf belongs to the user with id 1000, who can read and change it → chown root:root /etc/kubernetes/kubelet.conf",
   ],
 
   ["ports", {}, "ok: no other program listens on 10250 or 10248"],

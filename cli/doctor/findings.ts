@@ -1,3 +1,4 @@
+import { judgeApiServer } from "./api-server-findings.ts";
 import { type CheckedSettings, checks, type Finding, type Judge } from "./finding.ts";
 import {
   judgeCgroups,
@@ -40,6 +41,7 @@ const judges: Readonly<Record<(typeof checks)[number], Judge>> = {
   "root-directory": judgeRootDirectory,
   "disk-space": judgeDiskSpace,
   kubeconfig: judgeKubeconfig,
+  "api-server": judgeApiServer,
   "file-modes": judgeFileModes,
   ports: judgePorts,
   dns: judgeDns,

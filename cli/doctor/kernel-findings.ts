@@ -180,7 +180,7 @@ export const judgeSwap: Judge = (facts, { kubelet, config }) =>
 /** Kubernetes 1.36 was released later: no machine that runs it may have an earlier date. */
 const EARLIEST_MS = Date.UTC(2026, 3, 1);
 
-const SYNC_TIME = "timedatectl set-ntp true, or install and start chrony";
+export const SYNC_TIME = "timedatectl set-ntp true, or install and start chrony";
 
 export const judgeClock: Judge = (facts) =>
   judged(facts, "nowMs", { check: "clock", subject: "the clock" }, (nowMs) => {

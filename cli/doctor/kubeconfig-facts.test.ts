@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createFiles } from "../../host/fs/files.ts";
 import { createCertificateAuthority } from "../../test/upstream/pki.ts";
-import { readKubeconfigFacts } from "./kubeconfig-facts.ts";
+import { readApiServerEndpoint, readKubeconfigFacts } from "./kubeconfig-facts.ts";
 
 const validFrom = new Date("2026-01-01T00:00:00Z");
 const validTo = new Date("2027-01-01T00:00:00Z");
@@ -58,6 +58,49 @@ test("an inline certificate counts before a file", async () => {
 
 test("a user with a token alone has no certificate", async () => {
   expect(await factsOf({ token: "secret" })).toEqual({ path, mode: 0o640, secretFiles: [] });
+});
+
+async function endpointOf(cluster: Readonly<Record<string, unknown>>) {
+  const kubeconfig = {
+    "current-context": "mine",
+    contexts: [{ name: "mine", context: { cluster: "own" } }],
+    clusters: [
+      { name: "other", cluster: { server: "https://192.0.2.9:6443" } },
+      { name: "own", cluster },
+    ],
+  };
+  await writeFile(path, JSON.stringify(kubeconfig));
+  return await readApiServerEndpoint(createFiles("/"), path);
+}
+
+test("the API server is that of the current context's cluster, with its authority", async () => {
+  const server = "https://192.0.2.1:6443";
+  const found = { server: new URL(server), tlsServerName: undefined, insecureSkipTlsVerify: false };
+  const data = Buffer.from(pair.cert).toString("base64");
+  expect(await endpointOf({ server, "certificate-authority-data": data })).toEqual({
+    ...found,
+    certificateAuthority: pair.cert,
+  });
+  await writeFile(join(folder, "ca.pem"), pair.cert);
+  expect(await endpointOf({ server, "certificate-authority": "ca.pem", "tls-server-name": "api" })).toEqual({
+    ...found,
+    certificateAuthority: pair.cert,
+    tlsServerName: "api",
+  });
+  expect(await endpointOf({ server, "insecure-skip-tls-verify": true })).toEqual({
+    ...found,
+    certificateAuthority: undefined,
+    insecureSkipTlsVerify: true,
+  });
+});
+
+test("a kubeconfig without an address of the API server is refused without a quotation", async () => {
+  for (const cluster of [{}, { server: "http://secret" }, { server: "https://" }])
+    await expect(endpointOf(cluster)).rejects.toThrow(`${path} names no server such as https://192.168.0.1:6443`);
+});
+
+test("a missing kubeconfig has no API server", async () => {
+  expect(await readApiServerEndpoint(createFiles("/"), path)).toBeUndefined();
 });
 
 test("a missing kubeconfig has no mode", async () => {

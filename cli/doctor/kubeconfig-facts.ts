@@ -22,9 +22,18 @@ interface NamedUser {
   readonly user?: Readonly<Record<string, unknown>>;
 }
 
+interface NamedCluster {
+  readonly name?: unknown;
+  readonly cluster?: Readonly<Record<string, unknown>>;
+}
+
 interface Kubeconfig {
+  readonly clusters?: readonly NamedCluster[];
   readonly users?: readonly NamedUser[];
-  readonly contexts?: readonly { readonly name?: unknown; readonly context?: { readonly user?: unknown } }[];
+  readonly contexts?: readonly {
+    readonly name?: unknown;
+    readonly context?: { readonly user?: unknown; readonly cluster?: unknown };
+  }[];
   readonly "current-context"?: unknown;
 }
 
@@ -42,6 +51,43 @@ export async function readKubeconfigFacts(files: Pick<Files, "read" | "stat">, p
   return { path, mode, secretFiles, ...(certificate && { certificate }) };
 }
 
+/** Where a kubeconfig finds the API server, and which authority it trusts. */
+export interface ApiServerEndpoint {
+  readonly server: URL;
+  /** PEM; undefined without one. */
+  readonly certificateAuthority: string | undefined;
+  readonly tlsServerName: string | undefined;
+  readonly insecureSkipTlsVerify: boolean;
+}
+
+/**
+ * The API server of a kubeconfig's current context; undefined if there is no such file. Rejects if the kubeconfig names
+ * no server; the message quotes nothing of it.
+ */
+export async function readApiServerEndpoint(
+  files: Pick<Files, "read" | "stat">,
+  path: string,
+): Promise<ApiServerEndpoint | undefined> {
+  if ((await files.stat(path)) === undefined) return undefined;
+  const kubeconfig = parse(await files.read(path, MAX_FILE_BYTES), path);
+  const context = currentContext(kubeconfig);
+  const cluster = listOrEmpty(kubeconfig.clusters).find(({ name }) => name === context?.cluster)?.cluster ?? {};
+  const textAt = (key: string) => (typeof cluster[key] === "string" ? cluster[key] : undefined);
+  const server = textAt("server") ?? "";
+  if (!/^https:/.test(server) || !URL.canParse(server))
+    throw new FilesError("EINVAL", path, `${path} names no server such as https://192.168.0.1:6443`);
+  const encoded = textAt("certificate-authority-data");
+  const file = textAt("certificate-authority");
+  const inline = encoded === undefined ? undefined : Buffer.from(encoded, "base64").toString();
+  return {
+    server: new URL(server),
+    certificateAuthority:
+      inline ?? (file === undefined ? undefined : await files.read(resolve(dirname(path), file), MAX_FILE_BYTES)),
+    tlsServerName: textAt("tls-server-name"),
+    insecureSkipTlsVerify: cluster["insecure-skip-tls-verify"] === true,
+  };
+}
+
 function parse(text: string, path: string): Kubeconfig {
   try {
     const root = parseYaml(text, path);
@@ -54,9 +100,13 @@ function parse(text: string, path: string): Kubeconfig {
   }
 }
 
-function currentUser({ users, contexts, "current-context": current }: Kubeconfig): Readonly<Record<string, unknown>> {
-  const context = listOrEmpty(contexts).find(({ name }) => name === current);
-  return listOrEmpty(users).find(({ name }) => name === context?.context?.user)?.user ?? {};
+function currentUser(kubeconfig: Kubeconfig): Readonly<Record<string, unknown>> {
+  const context = currentContext(kubeconfig);
+  return listOrEmpty(kubeconfig.users).find(({ name }) => name === context?.user)?.user ?? {};
+}
+
+function currentContext({ contexts, "current-context": current }: Kubeconfig) {
+  return listOrEmpty(contexts).find(({ name }) => name === current)?.context;
 }
 
 const listOrEmpty = <T>(items: readonly T[] | undefined): readonly T[] => (Array.isArray(items) ? items : []);

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
@@ -76,6 +76,25 @@ test("nameservers and manifests are those of the configuration", async () => {
   const read = await readers("--resolv-conf=/run/resolv.conf", "--pod-manifest-path=/manifests");
   expect(await read.nameservers()).toEqual(["192.0.2.53", "::1"]);
   expect(await read.manifests()).toBe("directory");
+});
+
+test("the mount and the owner of the root directory are those of the nearest existing folder", async () => {
+  await put(
+    "proc/self/mountinfo",
+    `1 0 0:1 / / rw - tmpfs tmpfs rw\n2 1 0:2 / ${await realpath(root)} rw shared:1 - tmpfs tmpfs rw\n`,
+  );
+  const read = await readers("--root-dir=/not/there/yet");
+  expect(await read.rootMount()).toEqual({ mountPoint: await realpath(root), isShared: true });
+  expect(await read.rootDirOwner()).toBeUndefined();
+});
+
+test("a node without a kubeconfig asks no API server", async () => {
+  const read = await readers();
+  expect([await read.kubeconfig(), await read.kubeconfigOwner(), await read.apiServer()]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
 });
 
 /** Serves the agent's socket below the root directory `/agent`. */

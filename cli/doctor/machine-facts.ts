@@ -14,10 +14,12 @@ import { type Machine, readMachine } from "../../host/machine.ts";
 import { type Availability, memoryAvailabilityOf } from "../../host/proc.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import { describeConnectError, requestAgent, socketPath } from "../local-agent.ts";
+import { type ApiServerAnswer, readApiServer } from "./api-server-facts.ts";
 import { type CniFacts, readCniFacts, usualCni } from "./cni-facts.ts";
 import { type Inventory, inventoryOf } from "./inventory.ts";
-import { type KubeconfigFacts, readKubeconfigFacts } from "./kubeconfig-facts.ts";
+import { type KubeconfigFacts, readApiServerEndpoint, readKubeconfigFacts } from "./kubeconfig-facts.ts";
 import type { Readers, Readings } from "./reading.ts";
+import { existingRealPath, type FolderMount, mountOf, ownerOf } from "./root-directory-facts.ts";
 import { type RuntimeAnswer, readRuntimeFacts } from "./runtime-facts.ts";
 
 /** Everything that the checks judge. */
@@ -46,6 +48,10 @@ export interface Facts {
   readonly rootDir: FileKind | undefined;
   /** Whether the file system of the root directory refuses every write, also root's. */
   readonly isRootReadOnly: boolean;
+  /** The mount of the root directory; undefined if the kernel lists none. */
+  readonly rootMount: FolderMount | undefined;
+  /** The id of the user that owns the root directory; undefined if it does not exist. */
+  readonly rootDirOwner: number | undefined;
   readonly rootSpace: PlacedSpace;
   readonly logSpace: PlacedSpace;
   /** Undefined if the runtime does not say where its images are. */
@@ -54,6 +60,10 @@ export interface Facts {
   readonly manifests: FileKind | undefined;
   /** Undefined without `--kubeconfig`. */
   readonly kubeconfig: KubeconfigFacts | undefined;
+  /** The id of the user that owns it; undefined without `--kubeconfig`, or if the file does not exist. */
+  readonly kubeconfigOwner: number | undefined;
+  /** Undefined without `--kubeconfig`, or if the file does not exist. */
+  readonly apiServer: ApiServerAnswer | undefined;
   /** The file of `--config`; undefined without one, or if it does not exist. */
   readonly configFile: { readonly path: string; readonly mode: number } | undefined;
   /** Whether the kubelet's usual configuration file exists. */
@@ -102,7 +112,7 @@ export interface MachineFactsOptions {
   readonly files: Files;
   readonly clock: Clock;
   readonly log: Log;
-  /** For each call to the runtime. */
+  /** For each request to the runtime and to the API server. */
   readonly requestTimeoutMs: number;
 }
 
@@ -137,6 +147,12 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
     },
     rootDir: async () => (await files.stat(config.rootDir))?.kind,
     isRootReadOnly: () => isReadOnly(files, config.rootDir),
+    rootMount: async () =>
+      mountOf(
+        await readFile(files.path("proc/self/mountinfo"), "utf8"),
+        await existingRealPath(files.path(config.rootDir)),
+      ),
+    rootDirOwner: () => ownerOf(files.path(config.rootDir)),
     rootSpace: () => spaceAhead(files, config.rootDir),
     logSpace: () => spaceAhead(files, config.podLogsDir),
     imageSpace: async () => {
@@ -146,10 +162,7 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
     },
     manifests: async () =>
       config.staticPodPath === undefined ? undefined : (await files.stat(config.staticPodPath))?.kind,
-    kubeconfig: async () =>
-      config.clusterConfigSource?.kind === "kubeconfig"
-        ? await readKubeconfigFacts(files, config.clusterConfigSource.path)
-        : undefined,
+    ...clusterReaders(options),
     configFile: async () => {
       const path = options.configPath;
       const mode = path === undefined ? undefined : (await files.stat(path))?.mode;
@@ -160,6 +173,25 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
     agent: () => readAgent(files, config.rootDir),
     nameservers: async () =>
       config.resolvConf === undefined ? [] : nameserversOf(await files.read(config.resolvConf, MAX_FILE_BYTES)),
+  };
+}
+
+type OfCluster = "kubeconfig" | "kubeconfigOwner" | "apiServer";
+
+function clusterReaders({
+  config: { clusterConfigSource: source },
+  files,
+  clock,
+  requestTimeoutMs,
+}: MachineFactsOptions): Pick<Readers<Facts>, OfCluster> {
+  const path = source?.kind === "kubeconfig" ? source.path : undefined;
+  return {
+    kubeconfig: async () => (path === undefined ? undefined : await readKubeconfigFacts(files, path)),
+    kubeconfigOwner: async () => (path === undefined ? undefined : await ownerOf(files.path(path))),
+    apiServer: async () => {
+      const endpoint = path === undefined ? undefined : await readApiServerEndpoint(files, path);
+      return endpoint === undefined ? undefined : await readApiServer(endpoint, { clock, requestTimeoutMs });
+    },
   };
 }
 

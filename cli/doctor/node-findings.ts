@@ -4,7 +4,7 @@ import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.t
 import { type Finding, isRoot, type Judge, judged, ok, problem, warning } from "./finding.ts";
 import { thresholdBytes } from "./kernel-findings.ts";
 import type { KubeconfigFacts } from "./kubeconfig-facts.ts";
-import { type PlacedSpace, usualConfig } from "./machine-facts.ts";
+import { type MachineFacts, type PlacedSpace, usualConfig } from "./machine-facts.ts";
 import { sizeText } from "./size.ts";
 
 export const judgeUser: Judge = (facts) => [
@@ -83,6 +83,8 @@ export const judgeRootDirectory: Judge = (facts, { config: { rootDir } }) => {
       const found = kind === undefined ? `${rootDir} does not exist yet: the agent creates it` : rootDir;
       return judged(facts, "isRootReadOnly", subject, (isReadOnly) => [
         isReadOnly ? problem("root-directory", ...readOnly(rootDir)) : ok("root-directory", found),
+        ...judgeRootOwner(facts, rootDir),
+        ...judgeRootMount(facts, rootDir),
       ]);
     }
     return [
@@ -94,6 +96,39 @@ export const judgeRootDirectory: Judge = (facts, { config: { rootDir } }) => {
     ];
   });
 };
+
+const ROOT_USER = 0;
+
+function judgeRootOwner(facts: MachineFacts, rootDir: string): readonly Finding[] {
+  const subject = { check: "root-directory", subject: `the owner of ${rootDir}` } as const;
+  return judged(facts, "rootDirOwner", subject, (owner = ROOT_USER) =>
+    owner === ROOT_USER
+      ? []
+      : [
+          warning(
+            "root-directory",
+            `${rootDir} belongs to the user with id ${owner}, who can change the agent's records and the volumes of pods`,
+            `chown root:root ${rootDir}`,
+          ),
+        ],
+  );
+}
+
+/** A private mount hides from containers what is mounted later, and from this machine what containers mount. */
+function judgeRootMount(facts: MachineFacts, rootDir: string): readonly Finding[] {
+  const subject = { check: "root-directory", subject: `the mount of ${rootDir}` } as const;
+  return judged(facts, "rootMount", subject, (mount) =>
+    mount === undefined || mount.isShared
+      ? []
+      : [
+          warning(
+            "root-directory",
+            `${rootDir} is on the mount ${mount.mountPoint}, which is not shared: mountPropagation HostToContainer and Bidirectional have no effect`,
+            `mount --make-rshared ${mount.mountPoint}, at each boot before the container runtime starts`,
+          ),
+        ],
+  );
+}
 
 const readOnly = (path: string) =>
   [
@@ -192,7 +227,8 @@ const OTHERS_MAY = 0o077;
 const OTHERS_MAY_WRITE = 0o022;
 
 /** Only root reads secrets and changes the configuration (CIS Kubernetes Benchmark 4.1). */
-export const judgeFileModes: Judge = (facts) => {
+export const judgeFileModes: Judge = (facts, { config: { clusterConfigSource } }) => {
+  const kubeconfig = clusterConfigSource?.kind === "kubeconfig" ? clusterConfigSource.path : undefined;
   const wide = [
     ...judged(facts, "kubeconfig", { check: "file-modes", subject: "the kubeconfig's mode" }, (found) =>
       found === undefined
@@ -202,6 +238,21 @@ export const judgeFileModes: Judge = (facts) => {
               ? []
               : [warning("file-modes", `${path} holds secrets and has mode ${octal(mode)}`, `chmod 600 ${path}`)],
           ),
+    ),
+    ...judged(
+      facts,
+      "kubeconfigOwner",
+      { check: "file-modes", subject: "the kubeconfig's owner" },
+      (owner = ROOT_USER) =>
+        owner === ROOT_USER || kubeconfig === undefined
+          ? []
+          : [
+              warning(
+                "file-modes",
+                `${kubeconfig} belongs to the user with id ${owner}, who can read and change it`,
+                `chown root:root ${kubeconfig}`,
+              ),
+            ],
     ),
     ...judged(facts, "configFile", { check: "file-modes", subject: "the configuration's mode" }, (found) =>
       found === undefined || (found.mode & OTHERS_MAY_WRITE) === 0

@@ -294,6 +294,7 @@ const exitedContainer = {
   reason: "Error",
   message: "",
 } as const;
+const runningPod = { sandboxes: [sandbox], containers: [runningContainer] };
 const deleted = { termination: { requestedAt: 0, gracePeriodSeconds: 30, why: "it was deleted" } };
 
 /** A terminating pod whose container is being stopped. */
@@ -301,7 +302,7 @@ async function createStoppingPod(ports: TestLoopOptions = {}) {
   const loopTest = createTestLoop(ports);
   const uid = loopTest.addPod("web");
   loopTest.desiredPods.set(uid, { ...(loopTest.desiredPods.get(uid) as DesiredPodView), ...deleted });
-  loopTest.observedPods.set(uid, { sandboxes: [sandbox], containers: [runningContainer] });
+  loopTest.observedPods.set(uid, runningPod);
   loopTest.acts.stopContainer = until;
   loopTest.loop.wake(uid);
   await settlePromises();
@@ -359,6 +360,30 @@ test("stopping the loop does not wait for grace periods", async () => {
   await loop.stop();
   expect(takeLog()).toEqual(["0s web: stopContainer given up"]);
 });
+
+const lastObservations: readonly (readonly [
+  name: string,
+  end: (pending: PromiseWithResolvers<ObservedPod>) => void,
+])[] = [
+  ["that succeeds", ({ resolve }) => resolve({ ...emptyObservedPod("web" as PodUid, "shop", "web"), ...runningPod })],
+  ["that fails", ({ reject }) => reject(new CriError("UNAVAILABLE", "ListPodSandbox", "away"))],
+];
+for (const [name, end] of lastObservations)
+  test(`stopping the loop during an observation ${name} starts no call and leaves no timer`, async () => {
+    const pending = Promise.withResolvers<ObservedPod>();
+    const { clock, loop, acts, addPod, desiredPods, takeLog } = createTestLoop({ observe: () => pending.promise });
+    acts.stopContainer = until;
+    const uid = addPod("web");
+    desiredPods.set(uid, { ...(desiredPods.get(uid) as DesiredPodView), ...deleted });
+    loop.wake(uid);
+    await settlePromises();
+    const stopped = loop.stop();
+    end(pending);
+    await settlePromises();
+    expect(takeLog().filter((line) => !line.endsWith("sync failed"))).toEqual([]);
+    await stopped;
+    expect(clock.pendingTimers).toBe(0);
+  });
 
 test("the sandbox is not stopped before the stop call of its container has returned, even if the container has exited", async () => {
   const { uid, loop, observedPods, takeLog } = await createStoppingPod();

@@ -41,7 +41,7 @@ export interface Loop {
   onReferenceChanged(uid: PodUid, key: string): void;
   /** Resolves when no sync and no background call is under way. */
   settled(): Promise<void>;
-  /** Starts no further sync; resolves when the calls under way have ended. */
+  /** Starts no further sync and no further call; resolves when the calls under way have ended. */
   stop(): Promise<void>;
 }
 
@@ -55,8 +55,17 @@ export function createLoop({ clock, ports, settings, startSlots }: LoopOptions):
   const syncs = createKeyedCoalescingWorker(sync);
   const notify = createSyncNotifier(ports.subscribers);
   const starts = createStartLimiter(startSlots, clock, wake);
-  const state: LoopState = { clock, ports, notify, settings, wake, remove: removeWorker, starts };
   let isStopping = false;
+  const state: LoopState = {
+    clock,
+    ports,
+    notify,
+    settings,
+    starts,
+    wake,
+    isStopping: () => isStopping,
+    remove: removeWorker,
+  };
 
   function wake(uid: PodUid): void {
     if (!isStopping) syncs.wake(uid);

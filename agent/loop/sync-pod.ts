@@ -32,6 +32,8 @@ export interface LoopState {
   readonly settings: () => PodSettings;
   readonly starts: StartLimiter;
   readonly wake: (uid: PodUid) => void;
+  /** The loop sets no timer and starts no call any more. */
+  readonly isStopping: () => boolean;
   /** Nothing is left of the pod. */
   readonly remove: (pod: PodWorker) => void;
 }
@@ -115,6 +117,8 @@ export async function syncPod(state: LoopState, pod: PodWorker): Promise<void> {
     scheduleRetry(state, pod);
     return;
   }
+  // `stop` has aborted the calls under way. It would not abort one that starts now.
+  if (state.isStopping()) return;
   pod.hasBeenObserved = true;
   // A background call finished during the observation. It wakes the pod, and the next sync observes its effect.
   if (pod.finishedBackgroundCalls !== finishedBackgroundCalls) return;
@@ -201,8 +205,9 @@ function scheduleRetry(state: LoopState, pod: PodWorker): void {
 }
 
 /** Sets the only timer of the pod; a new due time replaces the old one. */
-function scheduleSync({ clock, wake }: LoopState, pod: PodWorker, at: number | undefined): void {
+function scheduleSync({ clock, wake, isStopping }: LoopState, pod: PodWorker, at: number | undefined): void {
   pod.cancelTimer?.();
+  if (isStopping()) return;
   pod.cancelTimer = at === undefined ? undefined : clock.wakeAt(at, () => wake(pod.uid));
 }
 

@@ -614,6 +614,32 @@ test("a decision that keeps failing is retried with delays that double", async (
   expect(takeLog()).toEqual([0, 2, 6, 14, 30, 60].map((seconds) => `${seconds}s odd: sync failed`));
 });
 
+test("an exception while an unobserved pod is reported is a failure of its sync, and the pod is observed again", async () => {
+  const { clock, loop, addPod, takeLog } = createTestLoop({
+    observe: () => Promise.reject(new CriError("UNAVAILABLE", "ListPodSandbox", "away")),
+    onStatusDecided() {
+      throw new TypeError("undefined is not an object");
+    },
+  });
+  loop.wake(addPod("odd"));
+  await clock.advance(6_000);
+  // The first failure is not reported.
+  expect(takeLog()).toEqual([0, 2, 2, 6, 6].map((seconds) => `${seconds}s odd: sync failed`));
+});
+
+test("an exception while a finished action is reported does not lose its result", async () => {
+  const { uid, desiredPods, loop, takeLog } = await createStoppingPod({
+    onActionFinished() {
+      throw new TypeError("undefined is not an object");
+    },
+  });
+  const sooner = { ...deleted.termination, gracePeriodSeconds: 5 };
+  desiredPods.set(uid, { ...(desiredPods.get(uid) as DesiredPodView), termination: sooner });
+  loop.cancelOutdated(uid);
+  await settlePromises();
+  expect(takeLog()).toEqual(["0s web: stopContainer given up", "0s web: sync failed", "0s web: stopContainer"]);
+});
+
 test("a pod of which nothing is left is finished once, and a wake during its last sync creates it again", async () => {
   const { loop, takeLog } = createTestLoop({
     observe: async (uid) => {

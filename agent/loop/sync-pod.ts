@@ -113,8 +113,8 @@ export async function syncPod(state: LoopState, pod: PodWorker): Promise<void> {
     if (keptUp !== undefined) await keptUp;
   } catch (error) {
     notify.onSyncFailed(pod.uid, error);
-    reportUnobserved(state, pod, desiredPod, error);
     scheduleRetry(state, pod);
+    reportUnobserved(state, pod, desiredPod, error);
     return;
   }
   // `stop` has aborted the calls under way. It would not abort one that starts now.
@@ -147,7 +147,7 @@ export async function syncPod(state: LoopState, pod: PodWorker): Promise<void> {
 /**
  * Reports a status for a desired pod that was never observed. A pod that was observed before keeps its last status. The
  * first failure is not reported at once: right after the agent starts the runtime may just not have answered yet, and a
- * running pod would be shown as Pending.
+ * running pod would be shown as Pending. Never throws.
  */
 function reportUnobserved(
   { clock, notify }: LoopState,
@@ -161,8 +161,12 @@ function reportUnobserved(
   if (desiredPod === undefined || pod.hasBeenObserved || (failingMs >= 0 && failingMs < SYNC_RETRY.initialMs)) return;
   const message = `the pod's containers cannot be observed yet: ${error instanceof Error ? error.message : error}`;
   const stage = desiredPod.termination === undefined ? "syncing" : "terminating";
-  const status = unobservedStatus(desiredPod, message);
-  notify.onStatusDecided({ uid: pod.uid, desired: desiredPod, status, stage, blockedReason: undefined });
+  try {
+    const status = unobservedStatus(desiredPod, message);
+    notify.onStatusDecided({ uid: pod.uid, desired: desiredPod, status, stage, blockedReason: undefined });
+  } catch (failure) {
+    notify.onSyncFailed(pod.uid, failure);
+  }
 }
 
 function decide(
@@ -313,11 +317,11 @@ async function run(state: LoopState, input: SyncInput, action: Action, call: Act
   }
   const endedAt = clock.now();
   if (runsInBackground(action)) pod.finishedBackgroundCalls++;
-  notify.onActionFinished({ ...podIdentity(input), action, startedAt, ...started, endedAt, result });
   if (result !== "given up" && result.ok)
     pod.succeededActions = pod.succeededActions.set(actionKeyOf(action), failureCount(pod.memory, action));
   pod.memory =
     result === "given up" ? clearInProgress(pod.memory, action) : recordResult(pod.memory, action, result, endedAt);
+  notify.onActionFinished({ ...podIdentity(input), action, startedAt, ...started, endedAt, result });
 }
 
 function podIdentity({ pod: { uid }, observed: { namespace, name } }: SyncInput): {

@@ -17,6 +17,33 @@ test("subscribers are called in their order, and those without the method are le
   expect(calls).toEqual(["first", "last: web-1"]);
 });
 
+test("an exception of a subscriber that no sync repeats is reported, and the subscribers behind it are called", () => {
+  const calls: string[] = [];
+  const fail = () => {
+    throw new Error("a bug");
+  };
+  const { onActionStarted, onActionFinished, onPodFinished } = createSyncNotifier([
+    { onActionStarted: fail, onActionFinished: fail, onPodFinished: fail },
+    {
+      onActionStarted: () => calls.push("started"),
+      onActionFinished: () => calls.push("finished"),
+      onPodFinished: () => calls.push("gone"),
+      onSyncFailed: (failed, error) => calls.push(`${failed}: ${error}`),
+    },
+  ]);
+  const started = {
+    uid,
+    pod: "shop/web",
+    action: { kind: "runSandbox", attempt: 0, crashes: 0, why: "w" },
+    startedAt: 0,
+  } as const;
+  onActionStarted(started);
+  onActionFinished({ ...started, endedAt: 1, result: { ok: true } });
+  onPodFinished(uid);
+  const failed = "web-1: Error: a bug";
+  expect(calls).toEqual([failed, "started", failed, "finished", failed, "gone"]);
+});
+
 test("a sync waits for the subscribers that keep up with an observation asynchronously, and for no others", async () => {
   const written = Promise.withResolvers<void>();
   const [done, notWaiting] = [createSyncNotifier([{ onObserved: () => written.promise }]), createSyncNotifier([{}])];

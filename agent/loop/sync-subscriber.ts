@@ -25,14 +25,29 @@ export interface SyncSubscriber {
   onStatusDecided?(decided: DecidedStatus): void;
   onActionStarted?(started: ActionStarted): void;
   onActionFinished?(finished: ActionFinished): void;
-  /** The observation or the decision failed, so that the sync could not act. */
+  /** The observation or the decision failed, so that the sync could not act; or a subscriber failed. */
   onSyncFailed?(uid: PodUid, error: unknown): void;
   /** Nothing is left of the pod. */
   onPodFinished?(uid: PodUid): void;
 }
 
-/** Calls the subscribers one after the other, in their order. */
+/**
+ * Calls the subscribers one after the other, in their order. An exception in `onObserved` or `onStatusDecided` fails the
+ * sync. The sync cannot repeat the other steps: there an exception is reported with `onSyncFailed`, and the subscribers
+ * behind are called nevertheless.
+ */
 export function createSyncNotifier(subscribers: readonly SyncSubscriber[]): Required<SyncSubscriber> {
+  const onSyncFailed = (uid: PodUid, error: unknown): void => {
+    for (const each of subscribers) each.onSyncFailed?.(uid, error);
+  };
+  const callEach = (uid: PodUid, call: (subscriber: SyncSubscriber) => void): void => {
+    for (const each of subscribers)
+      try {
+        call(each);
+      } catch (error) {
+        onSyncFailed(uid, error);
+      }
+  };
   return {
     onObserved(observed, desired) {
       const pending = subscribers.flatMap((each) => each.onObserved?.(observed, desired) ?? []);
@@ -41,17 +56,9 @@ export function createSyncNotifier(subscribers: readonly SyncSubscriber[]): Requ
     onStatusDecided(decided) {
       for (const each of subscribers) each.onStatusDecided?.(decided);
     },
-    onActionStarted(started) {
-      for (const each of subscribers) each.onActionStarted?.(started);
-    },
-    onActionFinished(finished) {
-      for (const each of subscribers) each.onActionFinished?.(finished);
-    },
-    onSyncFailed(uid, error) {
-      for (const each of subscribers) each.onSyncFailed?.(uid, error);
-    },
-    onPodFinished(uid) {
-      for (const each of subscribers) each.onPodFinished?.(uid);
-    },
+    onActionStarted: (started) => callEach(started.uid, (each) => each.onActionStarted?.(started)),
+    onActionFinished: (finished) => callEach(finished.uid, (each) => each.onActionFinished?.(finished)),
+    onPodFinished: (uid) => callEach(uid, (each) => each.onPodFinished?.(uid)),
+    onSyncFailed,
   };
 }

@@ -76,8 +76,8 @@ export function restartDelayMs(crashes: number, maxDelayMs: number): number {
 
 /** When an exited container may be started again, in epoch milliseconds. */
 export function restartAt(exited: ExitedContainer, maxDelayMs: number, now: number): number {
-  if (isBackoffReset(exited)) return exited.finishedAt;
-  return dueAfter(exited.finishedAt, restartDelayMs(exited.crashes, maxDelayMs), now);
+  const delayMs = isBackoffReset(exited) ? 0 : restartDelayMs(exited.crashes, maxDelayMs);
+  return dueAfter(exited.finishedAt, delayMs, now);
 }
 
 /**

@@ -295,6 +295,12 @@ const rows: readonly Row[] = [
     expected: "syncing, Running, CrashLoopBackOff: create container a (attempt 4): it exited with code 1",
   },
   {
+    name: "an exit in the future after ten minutes of life is not waited for either, and shows no back-off",
+    observed: observedWith([sandbox()], [exited("a", 5, { createdAt: now - 700_000, finishedAt: now + 3_600_000 })]),
+    memory: prepared,
+    expected: "syncing, Running, Error: create container a (attempt 6): it exited with code 1",
+  },
+  {
     name: "OnFailure does not restart a container that succeeded",
     desired: desired(pod({ restartPolicy: "OnFailure" }, [{ name: "a" }, { name: "b" }])),
     observed: observedWith([sandbox()], [exited("a", 0, { exitCode: 0, reason: "Completed" }), running("b")]),

@@ -42,9 +42,12 @@ function startLoop(rules: readonly NodeRule[] = []) {
     log,
     calls,
     loop,
-    async measure(available: number) {
+    async measure(memory: number, disk = 50e9) {
       await clock.advance(1);
-      const observations = { "memory.available": { capacity: 8 * 2 ** 30, available } };
+      const observations = {
+        "memory.available": { capacity: 8 * 2 ** 30, available: memory },
+        "nodefs.available": { capacity: 100e9, available: disk },
+      };
       observed = { ...observedNode, signals: { at: clock.now(), observations } };
       loop.wake();
       await settlePromises();
@@ -75,7 +78,31 @@ test("a change of the pressure is decided, logged with its threshold and reporte
   ]);
   await clock.advance(300_000);
   await measure(2 ** 30);
-  expect([calls, log.takeLines()]).toEqual([["the status has changed"], ["info: node pressure is partly resolved"]]);
+  expect([calls, log.takeLines()]).toEqual([
+    ["the status has changed"],
+    ["info: the node is no longer under pressure"],
+  ]);
+  await end();
+});
+
+test("a new pressure is a warning also where it replaces another; the log says which pressure remains", async () => {
+  const { clock, log, measure, end } = startLoop();
+  const [memoryMet, diskMet] = [
+    "memory.available is 0 of 8589934592, its hard threshold 100Mi",
+    "nodefs.available is 0 of 100000000000, its hard threshold 10%",
+  ];
+  const steps: readonly [memory: number, disk: number | undefined, line: string][] = [
+    [0, undefined, `warn: the node is under pressure: ${memoryMet}`],
+    [2 ** 30, 0, `warn: the node is under pressure: ${diskMet}`],
+    [0, 0, `warn: the node is under pressure: ${memoryMet}; ${diskMet}`],
+    [2 ** 30, 0, "info: the node is still under pressure: disk"],
+    [2 ** 30, undefined, "info: the node is no longer under pressure"],
+  ];
+  for (const [memoryLeft, diskLeft, line] of steps) {
+    await measure(memoryLeft, diskLeft);
+    expect(log.takeLines()).toEqual([line]);
+    await clock.advance(300_000);
+  }
   await end();
 });
 

@@ -84,9 +84,10 @@ function logPressure(log: Log, before: NodePressure, { pressure, thresholdsMet }
   const [was, active] = [namesOf(before), namesOf(pressure)];
   if (active.join() === was.join()) return false;
   // The conditions do not say which threshold is met, so the log does.
-  if (active.length > was.length)
+  if (active.some((name) => !was.includes(name)))
     log.warn({ pressure: active }, `the node is under pressure: ${thresholdsMet.join("; ")}`);
-  else log.info({ pressure: active }, "node pressure is partly resolved");
+  else if (active.length === 0) log.info({ pressure: active }, "the node is no longer under pressure");
+  else log.info({ pressure: active }, `the node is still under pressure: ${active.join(", ")}`);
   return true;
 }
 

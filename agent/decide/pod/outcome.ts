@@ -97,6 +97,7 @@ function reportedOutcome({ completion }: PreviousStatus, now: number): PodOutcom
     ...(reason !== "" && { reason }),
     ...(message !== "" && { message }),
     ...(message.startsWith(REJECTED_PREFIX) && { isRejection: true }),
+    why: `the API server reports it as ${phase}`,
     at: now,
   };
 }

@@ -123,7 +123,7 @@ const rows: readonly [name: string, fixture: Fixture, says: string][] = [
   [
     "a terminal pod that still runs here is stopped",
     { status: { phase: "Failed", reason: "Evicted" }, containers: [running] },
-    "Running; a #0 running; terminating: stop container a within 30s: all its containers are done",
+    "Running; a #0 running; terminating: stop container a within 30s: the API server reports it as Failed",
   ],
   [
     "a container with a new image does not wait for the back-off of the old one",

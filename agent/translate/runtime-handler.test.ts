@@ -20,21 +20,20 @@ test("runtimeHandlerOf returns the handler of the RuntimeClass, or an empty name
   expect(runtimeHandlerOf(pod({}), {})).toBe("");
 });
 
-const unknown: readonly [sentence: string, cluster: { readonly cluster?: ClusterFacts }][] = [
-  ["that the cluster lacks", { cluster: { ...read, runtimeHandlers: new Map() } }],
-  ["named like a property of every object", { cluster: read }],
-  ["before the first list", { cluster: unread }],
-  ["on a standalone node", {}],
+const unknown: readonly [sentence: string, runtimeClassName: string, cluster: { readonly cluster?: ClusterFacts }][] = [
+  ["that the cluster lacks", "kata", { cluster: { ...read, runtimeHandlers: new Map() } }],
+  ["named like a property of every object", "constructor", { cluster: read }],
+  ["before the first list", "kata", { cluster: unread }],
+  ["on a standalone node", "kata", {}],
 ];
-for (const [sentence, cluster] of unknown)
+for (const [sentence, runtimeClassName, cluster] of unknown)
   test(`a RuntimeClass ${sentence} is not found, with Kubernetes' message`, () => {
-    const name = sentence.includes("JavaScript") ? "constructor" : "kata";
-    const translate = () => runtimeHandlerOf(pod({ runtimeClassName: name }), cluster);
+    const translate = () => runtimeHandlerOf(pod({ runtimeClassName }), cluster);
     expect(translate).toThrow(TranslateError);
     expect(translate).toThrow(
       expect.objectContaining({
         reason: "CreatePodSandboxError",
-        message: `runtimeclass.node.k8s.io "${name}" not found`,
+        message: `runtimeclass.node.k8s.io "${runtimeClassName}" not found`,
       }),
     );
   });

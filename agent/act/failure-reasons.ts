@@ -28,8 +28,8 @@ function messageOf({ runtimeText }: FailureTraits, error: unknown): string {
   return isDetails ? error.details : formatRpcError(error);
 }
 
-function prefixOf({ messagePrefix = "", isPrefixForOtherErrors }: FailureTraits, error: unknown): string {
-  return isPrefixForOtherErrors && error instanceof TranslateError ? "" : messagePrefix;
+function prefixOf({ messagePrefix = "", omitsPrefixForTranslateErrors }: FailureTraits, error: unknown): string {
+  return omitsPrefixForTranslateErrors && error instanceof TranslateError ? "" : messagePrefix;
 }
 
 function runtimeReason({ runtimeReasons = [] }: FailureTraits, error: unknown): string | undefined {

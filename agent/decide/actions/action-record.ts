@@ -23,7 +23,10 @@ export interface ActionRecord<A extends { readonly kind: string }> {
   failureKey(action: A): FailureKey;
   readonly actionClass: ActionClass;
   failure(action: A): FailureTraits;
-  /** What the action takes from the cluster or the node; a shortage is an event when it starts. */
+  /**
+   * What the action reads: the Services, the pod's pull Secrets, the node's DNS settings. For pull Secrets and DNS, an
+   * event reports what is missing when the action starts.
+   */
   readonly uses?: readonly ("services" | "pullSecrets" | "dns")[];
   /** A success adds an image to the node. */
   readonly addsImage?: true;

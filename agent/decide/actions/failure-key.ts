@@ -1,10 +1,7 @@
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
 import type { PodResource } from "../pod/resources.ts";
 
-/**
- * What the failures of an action are counted for. Actions of one key share one retry back-off; a success clears the
- * failures of its key.
- */
+/** Identifies the failures that share one retry back-off. A success clears them. */
 export type FailureKey =
   | { readonly of: "resource"; readonly resource: PodResource }
   | { readonly of: "image"; readonly image: string }

@@ -2,7 +2,7 @@
 export interface FailureTraits {
   /** The kubelet's reason. */
   readonly reason: string;
-  /** Every failure has this reason, also one that has its own. */
+  /** Always use `reason`, even for an error with a reason of its own. */
   readonly hasOnlyThisReason?: true;
   /** Reasons that runtimes write at the start of their message. The CRI has no field for them (KEP-4622). */
   readonly runtimeReasons?: readonly string[];
@@ -12,8 +12,8 @@ export interface FailureTraits {
    */
   readonly runtimeText: "rpc error" | "details" | "details if UNKNOWN";
   readonly messagePrefix?: string;
-  /** An error that has its own reason also has its own message. */
-  readonly isPrefixForOtherErrors?: true;
+  /** A `TranslateError` keeps its message without the prefix. */
+  readonly omitsPrefixForTranslateErrors?: true;
   /** An image pull has its own back-off. */
   readonly backoff?: "pull";
   /** Only another action of the same key clears the failures. */

@@ -21,8 +21,9 @@ export interface AdmissionNode extends NodeTraits {
 export type AdmissionNodeSettings = ResourceSettings & Pick<NodeSettings, "nodeName" | "labels" | "declaredFeatures">;
 
 /**
- * The node for admission, from its API object; undefined: it has none, or there is no API server. What pods may use is
- * computed from this machine, not read from the object, which an earlier agent may have written.
+ * The node for admission. `reported` is its API object; undefined when there is no API server or no Node; `unknown`
+ * until the API server has answered. Allocatable is computed from this machine, since an earlier agent may have written
+ * the object.
  */
 export function toAdmissionNode(
   reported: Node | undefined | "unknown",

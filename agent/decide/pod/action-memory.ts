@@ -25,8 +25,8 @@ export function failureCount({ failures }: PodMemory, action: Action): number {
 }
 
 /**
- * The memory after an action has ended. `failedBefore`: its failures in a row, where a success has cleared the count
- * since.
+ * The memory after an action has ended. `failedBefore`: the failures in a row before a success that had no effect;
+ * counting continues from there.
  */
 export function recordResult(
   memory: PodMemory,

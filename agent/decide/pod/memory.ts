@@ -15,7 +15,7 @@ import type { PodResource } from "./resources.ts";
 export interface PodMemory {
   /** The resources that this agent has made; what is present on the node need not be ready. */
   readonly madeResources: readonly PodResource[];
-  /** Failed actions by what their failures are counted for, until they succeed. */
+  /** Failed actions by failure key, until they succeed. */
   readonly failures: KeyMap<FailureKey, FailureRecord>;
   /** Image pulls by image: queued, in progress, or finished by this agent. */
   readonly pulls: ReadonlyMap<string, Pull>;

@@ -6,7 +6,7 @@ import type { FailureRecord, PodMemory } from "./memory.ts";
 export interface Plan {
   readonly actions: readonly Action[];
   readonly lookAgainAt: number | undefined;
-  /** The last failure of an action that stops or removes something. */
+  /** The first failure of an action that stops or removes something. */
   readonly blockedReason: BlockedReason | undefined;
 }
 
@@ -17,8 +17,8 @@ export interface BlockedReason {
 }
 
 /**
- * Collects the actions of one decision. This is the one place that applies the retry back-off: a caller adds an action
- * and learns whether it may be performed now; the plan records when it may be retried.
+ * Collects the actions of one decision. This is the one place that applies the retry back-off: a caller proposes
+ * an action and learns whether it may be performed now; the plan records when it may be retried.
  */
 export function createPlanBuilder(memory: PodMemory, now: number) {
   const actions: Action[] = [];
@@ -29,8 +29,8 @@ export function createPlanBuilder(memory: PodMemory, now: number) {
     lookAgainAt = Math.min(at, lookAgainAt ?? at);
   }
 
-  /** Adds the action unless it is in progress. Returns false, and records the retry time, while it is in back-off. */
-  function add(action: Action): boolean {
+  /** Plans the action unless it is in progress. Returns false, and records the retry time, while it is in back-off. */
+  function propose(action: Action): boolean {
     const failure = memory.failures.get(failureKeyOf(action));
     const { actionClass, isInProgress } = recordOf(action);
     if (failure !== undefined && !failure.isOutage && (actionClass === "end" || actionClass === "stop"))
@@ -52,7 +52,7 @@ export function createPlanBuilder(memory: PodMemory, now: number) {
   }
 
   return {
-    propose: add,
+    propose,
     waitUntil,
     result: (): Plan => ({ actions, lookAgainAt, blockedReason }),
   };

@@ -43,7 +43,7 @@ const mountFailure: FailureTraits = {
   reason: "FailedMount",
   runtimeText: "rpc error",
   messagePrefix: "Unable to attach or mount volumes: ",
-  isPrefixForOtherErrors: true,
+  omitsPrefixForTranslateErrors: true,
 };
 
 const sandboxFailure: FailureTraits = {

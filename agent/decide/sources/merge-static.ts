@@ -118,8 +118,8 @@ export function withPredecessor(desired: DesiredPod, sameNamePods: readonly Desi
 }
 
 /**
- * The pod that was waiting for `gone`, if there is one, now released. A pod is released once: if the removal of `gone`
- * could not be recorded and a later agent repeats it, the successor already runs.
+ * The pod that was waiting for `removed`, if there is one, now released. A pod is released once: if the removal of
+ * `removed` could not be recorded and a later agent repeats it, the successor already runs.
  */
 export function releaseHeldPod(
   removed: DesiredPod,

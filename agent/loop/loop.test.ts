@@ -29,7 +29,7 @@ function createTestLoop({ startSlots = 4, ...replaced }: TestLoopOptions = {}) {
   const record = (line: string) => void log.push(`${clock.elapsedMs / 1000}s ${line}`);
   const recorder: SyncSubscriber = {
     onActionFinished({ uid, action, result }) {
-      if (result === "given up") record(`${uid}: ${action.kind} given up`);
+      if (result === "cancelled") record(`${uid}: ${action.kind} cancelled`);
       else if (!result.ok) record(`${uid}: ${action.kind} failed: ${result.message}`);
     },
     onPodFinished: (uid) => record(`${uid}: finished`),
@@ -243,8 +243,8 @@ test("an interruption aborts the calls under way, including pulls, and syncs aga
   await settlePromises();
   expect(takeLog().toSorted()).toEqual([
     "0s web: finished",
-    "0s web: pullImage given up",
-    "0s web: runSandbox given up",
+    "0s web: pullImage cancelled",
+    "0s web: runSandbox cancelled",
   ]);
 });
 
@@ -326,7 +326,7 @@ test("a stop is aborted and restarted when the grace period is shortened", async
   desiredPods.set(uid, { ...(desiredPods.get(uid) as DesiredPodView), termination: sooner });
   loop.cancelOutdated(uid);
   await settlePromises();
-  expect(takeLog()).toEqual(["0s web: stopContainer given up", "0s web: stopContainer"]);
+  expect(takeLog()).toEqual(["0s web: stopContainer cancelled", "0s web: stopContainer"]);
 });
 
 test("an interruption for a termination request that a sync already follows aborts nothing, so that no hook runs twice", async () => {
@@ -352,13 +352,13 @@ test("an interruption keeps the calls of the current request, and aborts them wh
   desiredPods.delete(uid);
   loop.cancelOutdated(uid);
   await settlePromises();
-  expect(takeLog()).toEqual(["0s web: stopSandbox given up", "0s web: stopSandbox"]);
+  expect(takeLog()).toEqual(["0s web: stopSandbox cancelled", "0s web: stopSandbox"]);
 });
 
 test("stopping the loop does not wait for grace periods", async () => {
   const { loop, takeLog } = await createStoppingPod();
   await loop.stop();
-  expect(takeLog()).toEqual(["0s web: stopContainer given up"]);
+  expect(takeLog()).toEqual(["0s web: stopContainer cancelled"]);
 });
 
 const lastObservations: readonly (readonly [
@@ -546,8 +546,8 @@ test("a pod that terminates while it starts frees its slot", async () => {
   expect(takeLog()).toEqual([
     "0s a: makeResource",
     "0s a: makeResource",
-    "0s a: makeResource given up",
-    "0s a: makeResource given up",
+    "0s a: makeResource cancelled",
+    "0s a: makeResource cancelled",
     "0s a: finished",
     "0s b: makeResource",
     "0s b: makeResource",
@@ -637,7 +637,7 @@ test("an exception while a finished action is reported does not lose its result"
   desiredPods.set(uid, { ...(desiredPods.get(uid) as DesiredPodView), termination: sooner });
   loop.cancelOutdated(uid);
   await settlePromises();
-  expect(takeLog()).toEqual(["0s web: stopContainer given up", "0s web: sync failed", "0s web: stopContainer"]);
+  expect(takeLog()).toEqual(["0s web: stopContainer cancelled", "0s web: sync failed", "0s web: stopContainer"]);
 });
 
 test("a pod of which nothing is left is finished once, and a wake during its last sync creates it again", async () => {

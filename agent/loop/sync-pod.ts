@@ -309,18 +309,18 @@ async function run(state: LoopState, input: SyncInput, action: Action, call: Act
     call.onStarted();
   };
   notify.onActionStarted({ ...podIdentity(input), action, startedAt });
-  let result: ActionResult | "given up";
+  let result: ActionResult | "cancelled";
   try {
     result = { ok: true, ...(await ports.act(pod.uid, desired, observed, action, { signal: call.signal, onStarted })) };
   } catch (error) {
-    result = call.signal.aborted ? "given up" : { ok: false, ...ports.toFailure(action, error) };
+    result = call.signal.aborted ? "cancelled" : { ok: false, ...ports.toFailure(action, error) };
   }
   const endedAt = clock.now();
   if (runsInBackground(action)) pod.finishedBackgroundCalls++;
-  if (result !== "given up" && result.ok)
+  if (result !== "cancelled" && result.ok)
     pod.succeededActions = pod.succeededActions.set(actionKeyOf(action), failureCount(pod.memory, action));
   pod.memory =
-    result === "given up" ? clearInProgress(pod.memory, action) : recordResult(pod.memory, action, result, endedAt);
+    result === "cancelled" ? clearInProgress(pod.memory, action) : recordResult(pod.memory, action, result, endedAt);
   notify.onActionFinished({ ...podIdentity(input), action, startedAt, ...started, endedAt, result });
 }
 

@@ -171,7 +171,7 @@ const rows: readonly [name: string, events: readonly string[], says: readonly st
       "Warning LifecycleHTTPFallback - request to HTTPS lifecycle hook 10.0.0.5:80 got HTTP response, retry with HTTP succeeded",
     ],
   ],
-  ["a cancelled action is not recorded", endEvents(pull, "given up"), []],
+  ["a cancelled action is not recorded", endEvents(pull, "cancelled"), []],
   ["a failure because of an outage is not recorded", endEvents(sandbox(0), failed("away", "x", true)), []],
 ];
 for (const [name, events, expected] of rows)

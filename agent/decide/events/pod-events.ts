@@ -24,7 +24,7 @@ export function eventsAtEnd(
   imageSizeBytes?: number,
 ): readonly PodEvent[] {
   const record = recordOf(action);
-  if (result === "given up") return [];
+  if (result === "cancelled") return [];
   if (result.ok) return record.eventsAtSuccess?.(action, { ...times, pod, result, imageSizeBytes }) ?? [];
   return result.isOutage ? [] : (record.eventsAtFailure?.(action, { ...result, uid, pod }) ?? []);
 }

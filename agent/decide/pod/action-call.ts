@@ -16,6 +16,9 @@ export interface ActionFinished extends ActionStarted {
   /** When a queued action (a pull) started to run. */
   readonly dequeuedAt?: number;
   readonly endedAt: number;
-  /** `given up`: cancelled because the pod has to terminate, which is no failure. */
-  readonly result: ActionResult | "given up";
+  /**
+   * `cancelled`: the loop aborted it, because the pod terminates, its termination request changed, or the agent stops.
+   * It is no failure.
+   */
+  readonly result: ActionResult | "cancelled";
 }

@@ -98,7 +98,7 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes, isAccessVerif
   function isFirstStopFailure({ uid, action, result }: ActionFinished): boolean {
     if (action.kind !== "stopContainer" && action.kind !== "stopSandbox") return false;
     const { failing } = memoryOf(uid);
-    const isFirst = result !== "given up" && !result.ok && !failing.has(action.id);
+    const isFirst = result !== "cancelled" && !result.ok && !failing.has(action.id);
     if (isFirst) failing.add(action.id);
     return isFirst;
   }
@@ -125,7 +125,7 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes, isAccessVerif
       if (action.kind === "runSandbox") memoryOf(uid).isSandboxChangeRecorded = false;
       if (isFirstStopFailure(finished)) return;
       const input = inputOf(uid);
-      if (action.kind !== "pullImage" || result === "given up" || !result.ok)
+      if (action.kind !== "pullImage" || result === "cancelled" || !result.ok)
         return recordAll(finished, eventsAtEnd(finished, input));
       memoryOf(uid).pulled.add(action.image);
       const recordPulled = (size: number | undefined) =>

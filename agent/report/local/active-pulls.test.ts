@@ -57,7 +57,7 @@ test("a slow pull is reported at growing intervals until it ends", async () => {
   expect(reported).toEqual([]);
   await clock.advance(3 * 3_600_000);
   expect(reported).toEqual(["1m", "5m", "15m", "60m", "120m", "180m"].map((time) => `app:1 #1 ${time}`));
-  finished("app:1", "given up");
+  finished("app:1", "cancelled");
   reported.length = 0;
   await clock.advance(24 * 3_600_000);
   expect(reported).toEqual([]);

@@ -72,7 +72,7 @@ export function createActivePulls({ clock, onSlowPull }: ActivePullsOptions): Ac
       entry?.cancel();
       if (entry !== undefined) entry.pull = undefined;
       // A failed pull is retried, and the next attempt continues the count.
-      if (result === "given up" || result.ok) pods.get(uid)?.delete(action.image);
+      if (result === "cancelled" || result.ok) pods.get(uid)?.delete(action.image);
     },
     onPodRemoved(uid) {
       for (const { cancel } of pods.get(uid)?.values() ?? []) cancel();

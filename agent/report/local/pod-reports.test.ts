@@ -91,7 +91,7 @@ test("a repeated failure is logged once, until it succeeds or fails differently"
   const [same, other] = [failure("no network"), failure("no shim")];
   expect(levels(same, same, same)).toEqual(["warn", "debug", "debug"]);
   expect(levels(other, other, { ok: true }, other)).toEqual(["warn", "debug", "info", "warn"]);
-  expect(levels("given up", failure("away", true), other)).toEqual(["debug", "debug", "debug"]);
+  expect(levels("cancelled", failure("away", true), other)).toEqual(["debug", "debug", "debug"]);
   finished({ ...stopSandbox, id: "t" as SandboxId }, 1, other);
   expect(log.takeLines()).toEqual(["warn: failed to stop sandbox: its manifest is gone: no shim"]);
   reports.onPodRemoved(uid);
@@ -100,7 +100,7 @@ test("a repeated failure is logged once, until it succeeds or fails differently"
 
 test("a cancelled action is not logged at info level, and a pod without a name is logged by its uid", () => {
   const { log, reports, finished } = createFixture();
-  finished(runSandbox, 1, "given up");
+  finished(runSandbox, 1, "cancelled");
   expect(log.takeLines()).toEqual([]);
   reports.onActionFinished({ uid, pod: "", action: stopSandbox, startedAt: 0, endedAt: 1, result: { ok: true } });
   expect(log.lines.at(-1)?.fields).toEqual({ uid, ms: 1 });

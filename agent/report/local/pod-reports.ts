@@ -158,7 +158,7 @@ function logAction(log: Log, failures: ReturnType<typeof createLoggedFailures>, 
   const fields = { ...(pod === "" ? {} : { pod }), uid, ms: Math.round(endedAt - startedAt) };
   const sentence = describe(action);
   const shouldLog = typeof result !== "string" && failures.isUpdate(uid, action, result);
-  if (result === "given up") log.debug(fields, `cancelled: ${sentence}`);
+  if (result === "cancelled") log.debug(fields, `cancelled: ${sentence}`);
   else if (result.ok) log.info(fields, sentence);
   else if (result.isOutage) log.debug(fields, `the container runtime is unavailable: ${sentence}`);
   else {

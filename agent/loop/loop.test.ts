@@ -210,7 +210,7 @@ test("any number of wakes during an action cause one observation after it", asyn
   expect(observationCount).toBe(2);
 });
 
-test("a wake without anything to do causes one observation and leaves no timer", async () => {
+test("a wake before the sources are ready observes nothing and leaves no timer", async () => {
   let observationCount = 0;
   const { clock, desiredPods, loop } = createTestLoop({
     observe: async (uid) => {
@@ -222,10 +222,11 @@ test("a wake without anything to do causes one observation and leaves no timer",
   loop.wake("web" as PodUid);
   await clock.advance(600_000);
   expect(observationCount).toBe(0);
+  expect(clock.pendingTimers).toBe(0);
   expect(await loop.settled()).toBeUndefined();
 });
 
-test("an interruption aborts the calls under way, including pulls, and syncs again", async () => {
+test("cancelOutdated aborts the calls under way, including pulls, and syncs again", async () => {
   const { observedPods, acts, loop, addPod, desiredPods, takeLog } = createTestLoop();
   acts.runSandbox = until;
   acts.pullImage = until;
@@ -329,7 +330,7 @@ test("a stop is aborted and restarted when the grace period is shortened", async
   expect(takeLog()).toEqual(["0s web: stopContainer cancelled", "0s web: stopContainer"]);
 });
 
-test("an interruption for a termination request that a sync already follows aborts nothing, so that no hook runs twice", async () => {
+test("cancelOutdated aborts nothing that started under the same termination request, so that no hook runs twice", async () => {
   const { uid, desiredPods, loop, takeLog } = await createStoppingPod();
   // The same request, decoded again.
   desiredPods.set(uid, { ...(desiredPods.get(uid) as DesiredPodView), termination: { ...deleted.termination } });
@@ -338,7 +339,7 @@ test("an interruption for a termination request that a sync already follows abor
   expect(takeLog()).toEqual([]);
 });
 
-test("an interruption keeps the calls of the current request, and aborts them when the pod is no longer desired", async () => {
+test("cancelOutdated keeps the calls of the current request, and aborts them when the pod is no longer desired", async () => {
   const { desiredPods, observedPods, acts, loop, addPod, takeLog } = createTestLoop();
   const uid = addPod("web");
   desiredPods.set(uid, { ...(desiredPods.get(uid) as DesiredPodView), ...deleted });

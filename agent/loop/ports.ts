@@ -1,6 +1,7 @@
 import type { PodUid } from "../../proto/ids.ts";
 import type { Action } from "../decide/pod/action.ts";
 import type { DesiredPodView } from "../decide/pod/desired.ts";
+import type { ActionResult } from "../decide/pod/memory.ts";
 import type { ObservedPod } from "../decide/pod/observed.ts";
 import type { SyncSubscriber } from "./sync-subscriber.ts";
 
@@ -35,16 +36,7 @@ export interface ActionCall {
 /**
  * A failure with the kubelet's reason and message. `isOutage`: the runtime was away, so the failure is not the pod's.
  */
-export interface ActionFailure {
-  readonly reason: string;
-  readonly message: string;
-  readonly isOutage: boolean;
-}
+export type ActionFailure = Omit<Extract<ActionResult, { ok: false }>, "ok">;
 
 /** What an action returns. */
-export interface ActionOutput {
-  /** The reference that the image resolved to. */
-  readonly imageRef?: string;
-  readonly preStopFailure?: string;
-  readonly plainHttpHost?: string;
-}
+export type ActionOutput = Omit<Extract<ActionResult, { ok: true }>, "ok">;

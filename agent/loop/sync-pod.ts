@@ -109,8 +109,8 @@ export async function syncPod(state: LoopState, pod: PodWorker): Promise<void> {
   let observed: ObservedPod;
   try {
     observed = await ports.observe(pod.uid, desiredPod);
-    const keptUp = notify.onObserved(observed, desiredPod);
-    if (keptUp !== undefined) await keptUp;
+    const pending = notify.onObserved(observed, desiredPod);
+    if (pending !== undefined) await pending;
   } catch (error) {
     notify.onSyncFailed(pod.uid, error);
     scheduleRetry(state, pod);
@@ -221,13 +221,13 @@ async function performActions(state: LoopState, input: SyncInput, decision: Omit
   const [ineffective, actions] = partition(decision.actions, (action) => pod.succeededActions.has(actionKeyOf(action)));
   for (const action of ineffective) recordIneffectiveAction(state, input, action);
   pod.succeededActions = createKeyMap();
-  const admitted = selectRunnable(state, input, actions);
+  const runnable = selectRunnable(state, input, actions);
   for (const action of actions) if (runsInBackground(action)) startInBackground(state, input, action);
   const abort = new AbortController();
   pod.syncCall = { abort, termination: terminationOf(input.desired) };
   const call: ActionCall = { signal: abort.signal, onStarted: () => {} };
-  await Promise.all(admitted.map((action) => run(state, input, action, call)));
-  if (admitted.length + ineffective.length > 0) state.wake(pod.uid);
+  await Promise.all(runnable.map((action) => run(state, input, action, call)));
+  if (runnable.length + ineffective.length > 0) state.wake(pod.uid);
 }
 
 function partition<T>(all: readonly T[], isFirst: (item: T) => boolean): readonly [readonly T[], readonly T[]] {

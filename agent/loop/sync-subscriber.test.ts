@@ -44,17 +44,20 @@ test("an exception of a subscriber that no sync repeats is reported, and the sub
   expect(calls).toEqual([failed, "started", failed, "finished", failed, "gone"]);
 });
 
-test("a sync waits for the subscribers that keep up with an observation asynchronously, and for no others", async () => {
+test("a sync waits for the promises that subscribers return for an observation", async () => {
   const written = Promise.withResolvers<void>();
-  const [done, notWaiting] = [createSyncNotifier([{ onObserved: () => written.promise }]), createSyncNotifier([{}])];
-  expect(notWaiting.onObserved(observed, undefined)).toBeUndefined();
-  let hasKeptUp = false;
-  const keptUp = done.onObserved(observed, undefined)?.then(() => {
-    hasKeptUp = true;
+  const [asynchronous, synchronous] = [
+    createSyncNotifier([{ onObserved: () => written.promise }]),
+    createSyncNotifier([{}]),
+  ];
+  expect(synchronous.onObserved(observed, undefined)).toBeUndefined();
+  let isDone = false;
+  const pending = asynchronous.onObserved(observed, undefined)?.then(() => {
+    isDone = true;
   });
   await Promise.resolve();
-  expect(hasKeptUp).toBe(false);
+  expect(isDone).toBe(false);
   written.resolve();
-  await keptUp;
-  expect(hasKeptUp).toBe(true);
+  await pending;
+  expect(isDone).toBe(true);
 });

@@ -18,8 +18,8 @@ export interface DecidedStatus {
 /** A component that follows the syncs of the pods. It decides nothing about the pod of the sync that it follows. */
 export interface SyncSubscriber {
   /**
-   * The pod was observed. The sync waits until all subscribers have kept up: with a link, a record or a timer that
-   * belongs to what was observed. A rejection fails the sync.
+   * The pod was observed. The sync waits for the returned promises, so that log symlinks and image records match the
+   * observation before the pod is decided. A rejection fails the sync.
    */
   onObserved?(observed: ObservedPod, desired: DesiredPodView | undefined): Promise<void> | undefined;
   onStatusDecided?(decided: DecidedStatus): void;

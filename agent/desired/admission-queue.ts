@@ -88,8 +88,8 @@ export function createAdmissionQueue(options: AdmissionQueueOptions): AdmissionQ
       arePreviousPodsObserved,
       supportsGroupsPolicy: options.supportsSupplementalGroupsPolicy(),
     });
-    if (result === "ask") node.requestFor(pod.uid);
-    if (result === "ask" || result === "later") return undefined;
+    if (result === "readNode") node.requestFor(pod.uid);
+    if (result === "readNode" || result === "wait") return undefined;
     return result === "admitted" ? result : { kind: "rejected", ...result };
   }
 

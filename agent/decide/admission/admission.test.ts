@@ -494,13 +494,13 @@ const rows: readonly [name: string, desired: DesiredPod, fixture: Fixture, says:
     ports,
   ],
 
-  ["a pod of the API waits for the Node object", pod(), { reportedNode: "unknown" }, "later"],
+  ["a pod of the API waits for the Node object", pod(), { reportedNode: "unknown" }, "wait"],
   ["a static pod does not wait for the Node object", pod({ isStatic: true }), { reportedNode: "unknown" }, "admitted"],
   [
     "a static pod with a nodeSelector waits for the Node object",
     pod({ isStatic: true, nodeSelector: { disk: "ssd" } }),
     { reportedNode: "unknown" },
-    "later",
+    "wait",
   ],
   [
     "the agent's own labels are known without the Node object",
@@ -519,7 +519,7 @@ const rows: readonly [name: string, desired: DesiredPod, fixture: Fixture, says:
     "a label mismatch reads the Node again before the rejection",
     pod({ nodeSelector: { disk: "tape" }, tolerations }),
     { reportedNode, isNodeUpToDate: false },
-    "ask",
+    "readNode",
   ],
   [
     "a failure without labels does not read the Node again",
@@ -531,13 +531,13 @@ const rows: readonly [name: string, desired: DesiredPod, fixture: Fixture, says:
     "no pod is rejected while unobserved pods may have ended",
     pod(),
     { others: times(110), arePreviousPodsObserved: false },
-    "later",
+    "wait",
   ],
   [
     "no port conflict is reported while unobserved pods may have ended",
     pod(port(80)),
     { others: [pod(port(80))], arePreviousPodsObserved: false },
-    "later",
+    "wait",
   ],
   [
     "a pod that fits beside all unobserved pods is admitted at once",

@@ -22,8 +22,10 @@ export interface AdmissionInput {
   readonly supportsGroupsPolicy: boolean | undefined;
 }
 
-/** `later`: something is not known yet; its arrival repeats the admission. `ask`: the Node has to be read first. */
-export type AdmissionResult = "admitted" | "later" | "ask" | Rejection;
+/**
+ * `wait`: a fact is missing; admission is repeated when it arrives. `readNode`: read the Node again, then repeat.
+ */
+export type AdmissionResult = "admitted" | "wait" | "readNode" | Rejection;
 
 /**
  * Admits or rejects a pod. A rejection is final, so it is never based on outdated facts: labels of a Node that was not
@@ -32,13 +34,13 @@ export type AdmissionResult = "admitted" | "later" | "ask" | Rejection;
 export function admitPod(desired: DesiredPod, input: AdmissionInput): AdmissionResult {
   const { node, isNodeUpToDate, arePreviousPodsObserved } = input;
   const isApiPod = desired.source.kind === "api";
-  if (isApiPod && !node.isKnown) return "later";
+  if (isApiPod && !node.isKnown) return "wait";
   const failure = firstFailure(desired, input);
   if (failure === undefined) return "admitted";
   const { dependsOn, reason, message } = failure;
-  if (dependsOn === "others" && !arePreviousPodsObserved) return "later";
-  if (dependsOn === "labels" && !node.isKnown) return "later";
-  if (dependsOn === "labels" && isApiPod && !isNodeUpToDate) return "ask";
+  if (dependsOn === "others" && !arePreviousPodsObserved) return "wait";
+  if (dependsOn === "labels" && !node.isKnown) return "wait";
+  if (dependsOn === "labels" && isApiPod && !isNodeUpToDate) return "readNode";
   return { reason, message };
 }
 

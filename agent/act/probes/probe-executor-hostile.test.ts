@@ -96,7 +96,7 @@ for (const [sentence, serveSocket, words, limitMs] of unfinished)
       expect(outcome).toEqual(
         acceptsAnyResponse
           ? { result: "success", message: "" }
-          : { result: "error", verdict: "failure", message: words },
+          : { result: "error", eventResult: "failure", message: words },
       );
       await closed;
     }

@@ -175,7 +175,7 @@ for (const scheme of ["http", "https"])
     expect(await get(url, { isHook: true })).toEqual({ result: "success", message: "words" });
     ends = false;
     const late = "context deadline exceeded (Client.Timeout or context cancellation while reading body)";
-    expect(await get(url, { timeoutMs: 300 })).toEqual({ result: "error", verdict: "failure", message: late });
+    expect(await get(url, { timeoutMs: 300 })).toEqual({ result: "error", eventResult: "failure", message: late });
     await Promise.all(gone);
     expect(gone).toHaveLength(3);
   });
@@ -316,7 +316,7 @@ for (const [sentence, serveSocket, expected, timeoutMs] of unfinished)
       const server = await serveFrames(serveSocket);
       const outcome = await get(server.url, { isHook, ...(timeoutMs !== undefined && { timeoutMs }) });
       expect(outcome).toEqual(
-        isHook ? { result: "success", message: "" } : { result: "error", verdict: "failure", message: expected },
+        isHook ? { result: "success", message: "" } : { result: "error", eventResult: "failure", message: expected },
       );
       await left(server);
     }

@@ -114,7 +114,7 @@ async function runHttp(call: HttpProbeRequest, { timeoutMs, signal }: DialOption
     // A hook has succeeded once its request was answered; the body does not matter.
     if (isBodyIncomplete && acceptsAnyResponse === true) return success();
     // Like the kubelet, a probe does not use a status whose body is incomplete.
-    if (isBodyIncomplete) return { result: "error", verdict: "failure", message: messageOf(error) };
+    if (isBodyIncomplete) return { result: "error", eventResult: "failure", message: messageOf(error) };
     const remainingMs = Math.max(1, deadline - performance.now());
     const plainOutcome =
       isPlainHttpServer && acceptsAnyResponse === true

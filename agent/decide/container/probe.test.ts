@@ -18,17 +18,17 @@ const words: Readonly<Record<string, ProbeOutcome["result"]>> = {
   "~": "warning",
 };
 
-/** The verdict after each result: `+` success, `-` failure, `!` error, `~` warning; `.` when the probe has ended. */
-function verdicts(kind: ProbeKind, probe: Probe, answers: string): string {
+/** The result after each run: `+` success, `-` failure, `!` error, `~` warning; `.` when the probe has ended. */
+function results(kind: ProbeKind, probe: Probe, answers: string): string {
   let state = initialProbeState(kind, undefined);
   const after = [...answers].map((answer) => {
     state = nextProbeState(kind, probe, state, { result: words[answer] ?? "error", message: "" });
-    return `${state.verdict[0]}${state.hasEnded ? "." : ""}`;
+    return `${state.result[0]}${state.hasEnded ? "." : ""}`;
   });
   return after.join(" ");
 }
 
-const rows: readonly [sentence: string, kind: ProbeKind, probe: Probe, answers: string, verdicts: string][] = [
+const rows: readonly [sentence: string, kind: ProbeKind, probe: Probe, answers: string, results: string][] = [
   [
     "ready after the first success, unready after the third failure in a row",
     "readiness",
@@ -51,7 +51,7 @@ const rows: readonly [sentence: string, kind: ProbeKind, probe: Probe, answers: 
 ];
 for (const [sentence, kind, probe, answers, expected] of rows)
   test(`${kind}: ${sentence}: ${answers}`, () => {
-    expect(verdicts(kind, probe, answers)).toBe(expected);
+    expect(results(kind, probe, answers)).toBe(expected);
   });
 
 test("the health of a container follows from all its probes", () => {
@@ -104,10 +104,10 @@ test("the health of a container follows from all its probes", () => {
 
 test("an instance that an earlier agent has reported keeps its health until its probes say otherwise", () => {
   const reported = { isStarted: true, isReady: true };
-  expect(initialProbeState("startup", reported)).toMatchObject({ verdict: "success", hasEnded: true });
-  expect(initialProbeState("readiness", reported)).toMatchObject({ verdict: "success", hasEnded: false });
-  expect(initialProbeState("readiness", { isStarted: true, isReady: false }).verdict).toBe("failure");
-  expect(initialProbeState("liveness", reported).verdict).toBe("success");
+  expect(initialProbeState("startup", reported)).toMatchObject({ result: "success", hasEnded: true });
+  expect(initialProbeState("readiness", reported)).toMatchObject({ result: "success", hasEnded: false });
+  expect(initialProbeState("readiness", { isStarted: true, isReady: false }).result).toBe("failure");
+  expect(initialProbeState("liveness", reported).result).toBe("success");
 });
 
 const first: readonly [

@@ -22,7 +22,7 @@ export type ProbeKind = (typeof probeKinds)[number];
 export interface ProbeOutcome {
   readonly result: "success" | "warning" | "failure" | "error";
   /** Of an error: the result that the kubelet's event names, although it has no effect. */
-  readonly verdict?: "failure";
+  readonly eventResult?: "failure";
   /** For an exec probe the command's output. It must not be logged: it may hold secrets of the container. */
   readonly message: string;
   /** Of an exec probe that failed. */
@@ -42,7 +42,7 @@ export interface ProbeFailure {
 
 /** The state of one probe of one instance. */
 export interface ProbeState {
-  readonly verdict: "unknown" | "success" | "failure";
+  readonly result: "unknown" | "success" | "failure";
   /** The last result, and how often in a row it occurred. */
   readonly lastResult: "success" | "failure" | undefined;
   readonly resultRun: number;
@@ -50,7 +50,7 @@ export interface ProbeState {
   readonly hasEnded: boolean;
 }
 
-const initialVerdicts: Readonly<Record<ProbeKind, ProbeState["verdict"]>> = {
+const initialResults: Readonly<Record<ProbeKind, ProbeState["result"]>> = {
   startup: "unknown",
   liveness: "success",
   readiness: "failure",
@@ -63,8 +63,8 @@ export function initialProbeState(
 ): ProbeState {
   const wasReported =
     (kind === "startup" && reported?.isStarted === true) || (kind === "readiness" && reported?.isReady === true);
-  const verdict = wasReported ? "success" : initialVerdicts[kind];
-  return { verdict, lastResult: undefined, resultRun: 0, hasEnded: wasReported && kind === "startup" };
+  const result = wasReported ? "success" : initialResults[kind];
+  return { result, lastResult: undefined, resultRun: 0, hasEnded: wasReported && kind === "startup" };
 }
 
 /** The state after one more result. */
@@ -80,17 +80,17 @@ export function nextProbeState(
   const threshold = outcome === "failure" ? (probe.failureThreshold ?? 3) : (probe.successThreshold ?? 1);
   if (resultRun < threshold) return { ...before, lastResult: outcome, resultRun };
   const hasEnded = kind === "startup" || (kind === "liveness" && outcome === "failure");
-  return { verdict: outcome, lastResult: outcome, resultRun, hasEnded };
+  return { result: outcome, lastResult: outcome, resultRun, hasEnded };
 }
 
 export type ProbeStates = Readonly<Partial<Record<ProbeKind, ProbeState>>>;
 
 /** The health of an instance by all its probes. Without a probe the check counts as passed. */
 export function healthOfStates({ startup, liveness, readiness }: ProbeStates): ContainerHealth {
-  const isStarted = startup === undefined || startup.verdict === "success";
-  const isReady = isStarted && (readiness === undefined || readiness.verdict === "success");
+  const isStarted = startup === undefined || startup.result === "success";
+  const isReady = isStarted && (readiness === undefined || readiness.result === "success");
   const failedProbe =
-    startup?.verdict === "failure" ? "startup" : liveness?.verdict === "failure" ? "liveness" : undefined;
+    startup?.result === "failure" ? "startup" : liveness?.result === "failure" ? "liveness" : undefined;
   return { isStarted, isReady, ...(failedProbe === undefined ? {} : { failedProbe }) };
 }
 

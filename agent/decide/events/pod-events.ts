@@ -107,7 +107,7 @@ function waitingEvents(pod: Pod, before: ContainerStatus | undefined, after: Con
 /** The event of a probe result; none for a success. */
 export function probeEvent(
   kind: ProbeKind,
-  { result, verdict, message }: ProbeOutcome,
+  { result, eventResult, message }: ProbeOutcome,
   container: string,
 ): PodEvent | undefined {
   const probeName = `${kind[0]?.toUpperCase()}${kind.slice(1)} probe`;
@@ -121,7 +121,7 @@ export function probeEvent(
     case "error":
       return warning(
         "Unhealthy",
-        `${probeName} errored and resulted in ${verdict ?? "unknown"} state: ${message}`,
+        `${probeName} errored and resulted in ${eventResult ?? "unknown"} state: ${message}`,
         container,
       );
   }

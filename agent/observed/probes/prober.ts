@@ -365,7 +365,7 @@ function stopRestartProbesOf({ schedules }: ProbedContainer): void {
     const known = schedules.get(kind);
     if (known !== undefined)
       schedules.set(kind, {
-        state: { ...known.state, verdict: "success", hasEnded: true },
+        state: { ...known.state, result: "success", hasEnded: true },
         dueAt: undefined,
         isRunning: false,
       });

@@ -60,14 +60,14 @@ test(
           places.update({ ...desired, revision: 0 });
           const again = { ...pod, metadata: { ...pod.metadata, deletionTimestamp: "2026-01-02T03:04:05Z" } };
           const later = { kind: "changed", pod: again } as const;
-          const { ended } = mergeApi(
+          const { terminating } = mergeApi(
             () => desired,
             () => [desired],
             later,
             1000,
           );
           const { admission: _, ...admitted } = desired;
-          for (const each of [desired, admitted, ...ended])
+          for (const each of [desired, admitted, ...terminating])
             decidePod(each, emptyObservedPod(uid, "shop", "web"), emptyMemory, settings, 2000);
         }
       }),

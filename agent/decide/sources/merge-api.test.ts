@@ -37,13 +37,13 @@ const known = (pod: Pod, at = acceptedAt): DesiredPod => merge([], changed(pod),
 const fromFile: DesiredPod = { ...known(podOf("static")), source: { kind: "file", path: "/m" } };
 
 /** `+ added  ~ changed  - ending(grace)  = refreshed  ! woken` */
-function show({ added, changed: other, ended, refreshed, woken }: ApiMergeResult): string {
+function show({ added, changed: other, terminating, refreshed, woken }: ApiMergeResult): string {
   const end = ({ uid, termination: t }: DesiredPod) =>
     `${uid}${t === undefined ? "" : ` (${t.gracePeriodSeconds}s from ${(t.requestedAt - acceptedAt) / 1000}s: ${t.why})`}`;
   return [
     ...added.map((pod) => `+${end(pod)}`),
     ...other.map(({ uid, revision }) => `~${uid} r${revision}`),
-    ...ended.map((pod) => `-${end(pod)}`),
+    ...terminating.map((pod) => `-${end(pod)}`),
     ...refreshed.map(({ uid }) => `=${uid}`),
     ...woken.map((uid) => `!${uid}`),
   ].join(" ");

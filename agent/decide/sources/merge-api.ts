@@ -40,14 +40,14 @@ export function mergeApi(
   const received = update.kind === "complete" ? update.pods : update.kind === "changed" ? [update.pod] : [];
   const changes = received.map((pod) => changeOf(find(pod.metadata.uid as PodUid), pod, now));
   const removedPods = removedBy(update, find, all).filter(({ source }) => source.kind === "api");
-  const of = (kind: "added" | "changed" | "ended") =>
+  const of = (kind: "added" | "changed" | "terminating") =>
     changes.flatMap((change) => (change.kind === kind ? [change.desired] : []));
   const refreshed = changes.filter((change) => change.kind === "refreshed");
   return {
     added: of("added"),
     changed: of("changed"),
-    ended: [
-      ...of("ended"),
+    terminating: [
+      ...of("terminating"),
       ...removedPods.filter((each) => each.termination === undefined).map((each) => terminatedByRemoval(each, now)),
     ],
     refreshed: refreshed.map(({ desired }) => desired),
@@ -59,7 +59,7 @@ export function mergeApi(
 }
 
 type Change =
-  | { readonly kind: "added" | "changed" | "ended"; readonly desired: DesiredPod }
+  | { readonly kind: "added" | "changed" | "terminating"; readonly desired: DesiredPod }
   | { readonly kind: "refreshed"; readonly desired: DesiredPod; readonly mustWake: boolean }
   /** The uid belongs to a manifest's pod. */
   | { readonly kind: "foreign" };
@@ -78,7 +78,7 @@ function changeOf(known: DesiredPod | undefined, received: Pod, now: number): Ch
     };
   }
   const desired: DesiredPod = { ...known, pod, ...terminationField };
-  if (termination !== known.termination) return { kind: "ended", desired };
+  if (termination !== known.termination) return { kind: "terminating", desired };
   if (!isSameSpec(pod, known.pod)) return { kind: "changed", desired };
   return { kind: "refreshed", desired, mustWake: isStatusChangeRelevant(known.pod, pod) };
 }
@@ -126,8 +126,8 @@ function requestedTermination(pod: Pod, known: DesiredPod | undefined, now: numb
   };
   if (before === undefined) return requested;
   const { deletionTimestamp: deletedBefore, deletionGracePeriodSeconds: graceBefore } = known?.pod.metadata ?? {};
-  const mustWake = deletedBefore === undefined || graceBefore !== pod.metadata.deletionGracePeriodSeconds;
-  return mustWake && graceEndsAt(requested) < graceEndsAt(before) ? requested : before;
+  const isNewRequest = deletedBefore === undefined || graceBefore !== pod.metadata.deletionGracePeriodSeconds;
+  return isNewRequest && graceEndsAt(requested) < graceEndsAt(before) ? requested : before;
 }
 
 function terminatedByRemoval(known: DesiredPod, now: number): DesiredPod {

@@ -24,13 +24,13 @@ const manifestPod = (uid: string, name: string, more: object = {}): ManifestPod 
 });
 const termination = { requestedAt: 1, gracePeriodSeconds: 20, why: "" };
 
-/** `+ added  ~ changed  - ended(grace, why)` */
+/** `+ added  ~ changed  - terminating(grace, why)` */
 function show(current: readonly DesiredPod[], manifests: readonly ManifestPod[]): string {
-  const { added, changed, ended } = mergeManifests(current, "file", manifests, 50);
+  const { added, changed, terminating } = mergeManifests(current, "file", manifests, 50);
   return [
     ...added.map(({ uid }) => `+${uid}`),
     ...changed.map(({ uid }) => `~${uid}`),
-    ...ended.map(({ uid, termination: end }) => `-${uid} (${end?.gracePeriodSeconds}s, ${end?.why})`),
+    ...terminating.map(({ uid, termination: end }) => `-${uid} (${end?.gracePeriodSeconds}s, ${end?.why})`),
   ].join(" ");
 }
 
@@ -110,7 +110,7 @@ test("config.seen in a manifest is ignored and is no change", () => {
     "kubernetes.io/config.seen": "1970-01-01T00:00:00.005Z",
     a: "b",
   });
-  expect(mergeManifests(added, "file", manifests, 50)).toEqual({ added: [], changed: [], ended: [] });
+  expect(mergeManifests(added, "file", manifests, 50)).toEqual({ added: [], changed: [], terminating: [] });
 });
 
 test("a pod waits for the pod of its name that was accepted before it, and for no other", () => {

@@ -23,7 +23,8 @@ export interface MergeResult {
   readonly added: readonly DesiredPod[];
   /** Same uid, other content: possible only for manifests that set a uid of their own. */
   readonly changed: readonly DesiredPod[];
-  readonly ended: readonly DesiredPod[];
+  /** Pods that begin to terminate, or to terminate sooner. */
+  readonly terminating: readonly DesiredPod[];
 }
 
 /**
@@ -60,14 +61,14 @@ export function mergeManifests(
       ? []
       : [{ ...readmitted(desired), ...manifest, pod, revision: desired.revision + 1 }];
   });
-  const ended = ownPods
+  const terminating = ownPods
     .filter(({ uid }) => !manifestsByUid.has(uid))
     .map((desired): DesiredPod => {
       const why = names.has(fullNameOf(desired.pod)) ? "its manifest has changed" : "its manifest is gone";
       const gracePeriodSeconds = Math.max(1, gracePeriodOf(desired.pod));
       return { ...desired, termination: { requestedAt: now, gracePeriodSeconds, why } };
     });
-  return { added, changed, ended };
+  return { added, changed, terminating };
 }
 
 /**

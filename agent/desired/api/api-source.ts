@@ -76,10 +76,10 @@ export function createApiPodSource(options: ApiPodSourceOptions): ApiPodSource {
       const isFirst = !hasListed && update.kind === "complete";
       hasListed ||= isFirst;
       updatePresent(present, update);
-      const { changed, ended, refreshed, woken, ...merged } = mergeApi(pods.get, pods.all, update, clock.now());
+      const { changed, terminating, refreshed, woken, ...merged } = mergeApi(pods.get, pods.all, update, clock.now());
       const added = merged.added.map(withInitialAdmission);
       // `refreshed` pods are not saved: the next agent gets the same from the API server.
-      for (const pod of [...added, ...changed, ...ended, ...refreshed]) pods.put(pod);
+      for (const pod of [...added, ...changed, ...terminating, ...refreshed]) pods.put(pod);
       for (const pod of missingAfter(update)) pods.put({ ...pod, hasReleasedResources: true });
       for (const uid of woken) if (!finishedPods.has(uid)) wake(uid);
       // Pods that finished before the first list have not been reported yet: wake them once.
@@ -90,7 +90,7 @@ export function createApiPodSource(options: ApiPodSourceOptions): ApiPodSource {
         admit(added),
         // Only a termination or a shorter grace period interrupts calls; other changes must not abort a running preStop
         // hook.
-        ...ended.map((pod) => saveAndNotify(pod, interrupt)),
+        ...terminating.map((pod) => saveAndNotify(pod, interrupt)),
         ...changed.map((pod) => saveAndNotify(pod, wake)),
       ]);
     },

@@ -49,13 +49,13 @@ export function createStaticPodSet(options: StaticPodSetOptions): StaticPodSet {
 
   async function merge(kind: StaticKind, offered: readonly ManifestPod[]): Promise<void> {
     manifests.set(kind, offered);
-    const { changed, ended, ...merged } = mergeManifests(pods.all(), kind, offered, clock.now());
+    const { changed, terminating, ...merged } = mergeManifests(pods.all(), kind, offered, clock.now());
     const added = merged.added.map(withInitialAdmission);
-    for (const pod of [...ended, ...added, ...changed]) pods.put(pod);
+    for (const pod of [...terminating, ...added, ...changed]) pods.put(pod);
     const { renewed: readded = [], others = [] } = Object.groupBy(changed, (pod) =>
       pod.admission ? "renewed" : "others",
     );
-    await Promise.all([admit([...added, ...readded], save), recordMerge([...ended, ...others], options)]);
+    await Promise.all([admit([...added, ...readded], save), recordMerge([...terminating, ...others], options)]);
     options.onUidConflicts(uidConflicts(pods.get, manifests));
     options.onReady(kind);
   }

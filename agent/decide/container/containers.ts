@@ -40,7 +40,7 @@ export interface ContainersInput {
 const IMAGE_RECHECK_MS = 60_000;
 
 /** Whether a further container may be started in this decision: one start at a time, in the order of the spec. */
-type StartSlot = "free" | "taken";
+type NextStart = "allowed" | "blocked";
 
 /**
  * Plans the containers of a pod with a usable sandbox. Images are pulled ahead, all at once. Starts go one by one in
@@ -53,12 +53,11 @@ export function planContainers(plan: PlanBuilder, input: ContainersInput): void 
     planRestartAll(plan, input);
     return;
   }
-  let slot: StartSlot = "free";
+  let nextStart: NextStart = "allowed";
   for (const container of startableContainers(pod, observed, sandbox.id)) {
-    const slotAfter = planContainer(plan, input, container, slot);
-    if (slotAfter === "taken") slot = "taken";
+    if (planContainer(plan, input, container, nextStart) === "blocked") nextStart = "blocked";
   }
-  for (const container of startableEphemeralContainers(pod, observed)) planContainer(plan, input, container, "free");
+  for (const container of startableEphemeralContainers(pod, observed)) planContainer(plan, input, container, "allowed");
   planImagePulls(plan, input);
   removeUnneeded(plan, input);
   removeEmptySandboxes(plan, input.observed, input.sandbox.id);
@@ -77,12 +76,17 @@ export function planImagePulls(
   }
 }
 
-function planContainer(plan: PlanBuilder, input: ContainersInput, container: Container, slot: StartSlot): StartSlot {
+function planContainer(
+  plan: PlanBuilder,
+  input: ContainersInput,
+  container: Container,
+  nextStart: NextStart,
+): NextStart {
   const { pod, sandbox, observed, memory, settings, now } = input;
   const newest = newestInstanceOf(observed, container.name);
   // Decide the next step only after the stop, including its preStop hook, has ended.
-  if (newest !== undefined && memory.stopping.has(newest.id)) return "taken";
-  if (newest === undefined) return planStart(plan, input, container, undefined, slot);
+  if (newest !== undefined && memory.stopping.has(newest.id)) return "blocked";
+  if (newest === undefined) return planStart(plan, input, container, undefined, nextStart);
   const isInCurrentSandbox = newest.sandboxId === sandbox.id;
   const runsOnce = isRunToCompletion(pod, container);
   // A run-to-completion container is not restarted when its spec changes.
@@ -107,21 +111,21 @@ function planContainer(plan: PlanBuilder, input: ContainersInput, container: Con
           id: newest.id,
           why: "it was never started",
         })
-          ? "taken"
-          : "free";
-      if (slot === "taken") return "taken";
+          ? "blocked"
+          : "allowed";
+      if (nextStart === "blocked") return "blocked";
       return plan.propose({ kind: "startContainer", name: container.name, id: newest.id, attempt: newest.attempt })
-        ? "taken"
-        : "free";
+        ? "blocked"
+        : "allowed";
     case "exited": {
       // A new sandbox runs the init containers again.
-      if (!isChanged && !(runsOnce && !isInCurrentSandbox) && !shouldRestart(pod, container, newest)) return "free";
+      if (!isChanged && !(runsOnce && !isInCurrentSandbox) && !shouldRestart(pod, container, newest)) return "allowed";
       const due = isChanged ? now : restartAt(newest, settings.maxContainerRestartPeriodMs, now);
-      if (due <= now) return planStart(plan, input, container, newest, slot, isChanged);
+      if (due <= now) return planStart(plan, input, container, newest, nextStart, isChanged);
       plan.waitUntil(due);
       const exitShown = exitShownUntil(newest, due);
       if (postStartFailureOf(memory, newest.id) !== undefined && now < exitShown) plan.waitUntil(exitShown);
-      return "free";
+      return "allowed";
     }
   }
 }
@@ -145,27 +149,27 @@ function planPostStart(
   input: ContainersInput,
   { name }: Container,
   instance: ObservedContainer,
-): StartSlot {
+): NextStart {
   const { pod, observed, memory } = input;
   const { id, attempt } = instance;
-  if (!awaitsPostStart(observed, instance)) return "free";
-  if (memory.runningPostStartHooks.has(id)) return "taken";
+  if (!awaitsPostStart(observed, instance)) return "allowed";
+  if (memory.runningPostStartHooks.has(id)) return "blocked";
   const action = { kind: "runPostStart", name, id, attempt } as const;
-  if (!memory.failures.has(failureKeyOf(action))) return plan.propose(action) ? "taken" : "free";
+  if (!memory.failures.has(failureKeyOf(action))) return plan.propose(action) ? "blocked" : "allowed";
   return stopContainer(plan, pod, instance, "its postStart hook has failed", "FailedPostStartHook");
 }
 
-/** Plans a stop. It uses the start slot: what follows is decided after the exit has been observed. */
+/** Plans a stop. It blocks the starts behind it: what follows is decided after the exit has been observed. */
 function stopContainer(
   plan: PlanBuilder,
   pod: Pod,
   container: ObservedContainer,
   why: string,
   eventMessage?: string,
-): StartSlot {
+): NextStart {
   return planStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), why, eventMessage })
-    ? "taken"
-    : "free";
+    ? "blocked"
+    : "allowed";
 }
 
 /** Plans the stop of a container whose probe has failed. The message is the kubelet's, for the log and the event. */
@@ -175,14 +179,14 @@ function stopUnhealthyContainer(
   container: Container,
   instance: ObservedContainer,
   failed: "startup" | "liveness",
-): StartSlot {
+): NextStart {
   const { livenessProbe, startupProbe } = container;
   const probe = failed === "liveness" ? livenessProbe : startupProbe;
   const gracePeriodSeconds = probe?.terminationGracePeriodSeconds ?? gracePeriodOf(pod);
   // Only the policy counts: the exit code is not known yet, so no restart rule can match.
   const isRestarted = (container.restartPolicy ?? pod.spec.restartPolicy) !== "Never";
   const why = killMessage(pod, container, `failed ${failed} probe`, isRestarted);
-  return planStop(plan, instance, { pod, gracePeriodSeconds, why, eventMessage: why }) ? "taken" : "free";
+  return planStop(plan, instance, { pod, gracePeriodSeconds, why, eventMessage: why }) ? "blocked" : "allowed";
 }
 
 function planStart(
@@ -190,36 +194,36 @@ function planStart(
   input: ContainersInput,
   container: Container,
   previous: ExitedContainer | undefined,
-  slot: StartSlot,
+  nextStart: NextStart,
   isChanged = false,
-): StartSlot {
+): NextStart {
   const { pod, sandbox, observed, memory, settings, now, mayCreate } = input;
   const need = imageNeed(container, observed, memory);
   switch (need.kind) {
     case "invalid":
-      return "free";
+      return "allowed";
     case "missing":
       // The pod's right to the image may depend on its pull secrets.
-      if (isWaitingForPullSecrets(pod, settings)) return "taken";
+      if (isWaitingForPullSecrets(pod, settings)) return "blocked";
       plan.waitUntil(now + IMAGE_RECHECK_MS);
-      return "free";
+      return "allowed";
     case "uninspectable":
       // No event reports a new image: inspect it again as often as the kubelet syncs a pod.
       plan.waitUntil(now + IMAGE_RECHECK_MS);
-      return "free";
+      return "allowed";
     case "unasked":
       plan.waitUntil(now);
-      return "taken";
+      return "blocked";
     case "pulling":
-      return "taken";
+      return "blocked";
     case "pull":
-      if (isWaitingForPullSecrets(pod, settings)) return "taken";
-      return plan.propose({ kind: "pullImage", image: imageOf(container), why: need.why }) ? "taken" : "free";
+      if (isWaitingForPullSecrets(pod, settings)) return "blocked";
+      return plan.propose({ kind: "pullImage", image: imageOf(container), why: need.why }) ? "blocked" : "allowed";
     case "ready":
-      if (slot === "taken") return "taken";
-      if (!mayCreate) return "free";
+      if (nextStart === "blocked") return "blocked";
+      if (!mayCreate) return "allowed";
       // The read is about to finish: the containers behind this one must not overtake it.
-      if (isWaitingForEnvironment(pod, container, settings)) return "taken";
+      if (isWaitingForEnvironment(pod, container, settings)) return "blocked";
       return plan.propose({
         kind: "createContainer",
         name: container.name,
@@ -232,8 +236,8 @@ function planStart(
         crashes: previous === undefined ? 0 : isChanged ? 1 : crashesAfter(previous),
         why: whyCreate(observed, container, previous),
       })
-        ? "taken"
-        : "free";
+        ? "blocked"
+        : "allowed";
   }
 }
 

@@ -84,7 +84,7 @@ function toHttpRequest(
     ...httpHeaders
       .filter(
         ({ name, value }) =>
-          value !== "" || !defaults.some(([variables]) => variables.toLowerCase() === name.toLowerCase()),
+          value !== "" || !defaults.some(([defaultName]) => defaultName.toLowerCase() === name.toLowerCase()),
       )
       .map(({ name, value }) => [name, value] as const),
   ];

@@ -6,7 +6,7 @@ import { containerNamed } from "../../../proto/kubernetes/containers.ts";
 import type { Container, LifecycleHandler, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { Action } from "../../decide/pod/action.ts";
 import type { ObservedPod } from "../../decide/pod/observed.ts";
-import { MIN_GRACE_SECONDS } from "../../decide/pod/stop.ts";
+import { MIN_STOP_GRACE_SECONDS } from "../../decide/pod/stop.ts";
 import { addressesOf } from "../../decide/status/pod-ips.ts";
 import type { NodeFacts } from "../../translate/node-facts.ts";
 import { toProbeRequest } from "../../translate/probe-request.ts";
@@ -105,7 +105,7 @@ export async function stopContainer(
   const startedAt = clock.now();
   const hookResult = preStop === true ? await runPreStop(deps, input, action, signal) : {};
   const elapsedSeconds = Math.max(0, Math.floor((clock.now() - startedAt) / 1000));
-  await runtime.stopContainer(id, Math.max(gracePeriodSeconds - elapsedSeconds, MIN_GRACE_SECONDS), { signal });
+  await runtime.stopContainer(id, Math.max(gracePeriodSeconds - elapsedSeconds, MIN_STOP_GRACE_SECONDS), { signal });
   return hookResult;
 }
 

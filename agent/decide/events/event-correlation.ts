@@ -100,7 +100,7 @@ export function incrementPatch({ count, lastTimestamp, message }: Event): Readon
   return { count, lastTimestamp, message };
 }
 
-export interface EventSource {
+export interface NewEventInput {
   readonly nodeName: string;
   /** Nanoseconds since the epoch, as with client-go. Grows with every event, so that names are unique. */
   readonly nanos: bigint;
@@ -113,7 +113,7 @@ const MAX_NAME_LENGTH = 253;
 export function newEvent(
   object: Event["involvedObject"],
   { type, reason, message }: Pick<Event, "type" | "reason" | "message">,
-  { nodeName, nanos }: EventSource,
+  { nodeName, nanos }: NewEventInput,
   now: number,
 ): Event {
   const time = formatTime(now);

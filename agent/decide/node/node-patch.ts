@@ -12,12 +12,12 @@ export type NodePart = keyof NodeStatus | "labels" | "annotations";
 
 /** Which parts differ. A heartbeat time alone is no difference: it does not justify a report before one is due. */
 export function differences(before: Node, after: Node): ReadonlySet<NodePart> {
-  const [old, now] = [before.status ?? {}, after.status ?? {}];
-  const parts = new Set([...Object.keys(old), ...Object.keys(now)]) as Set<keyof NodeStatus>;
+  const [oldStatus, newStatus] = [before.status ?? {}, after.status ?? {}];
+  const parts = new Set([...Object.keys(oldStatus), ...Object.keys(newStatus)]) as Set<keyof NodeStatus>;
   const differing = [...parts].filter((part) =>
     part === "conditions"
-      ? conditionsDiffer(old.conditions, now.conditions)
-      : !isSemanticallyEqual(old[part], now[part]),
+      ? conditionsDiffer(oldStatus.conditions, newStatus.conditions)
+      : !isSemanticallyEqual(oldStatus[part], newStatus[part]),
   );
   const metadataParts = (["labels", "annotations"] as const).filter(
     (part) => !isSemanticallyEqual(before.metadata[part], after.metadata[part]),
@@ -33,22 +33,22 @@ export function differences(before: Node, after: Node): ReadonlySet<NodePart> {
 export function nodeStatusPatch(before: Node, after: Node, isDue: boolean): NodePatch | undefined {
   const differing = differences(before, after);
   if (differing.size === 0 && !isDue) return undefined;
-  const [old, now] = [before.status ?? {}, after.status ?? {}];
+  const [oldStatus, newStatus] = [before.status ?? {}, after.status ?? {}];
   const metadata: Fields = {
     ...patchOf("labels", differing, () => changedEntries(before.metadata.labels, after.metadata.labels)),
     ...patchOf("annotations", differing, () => changedEntries(before.metadata.annotations, after.metadata.annotations)),
   };
   const status: Fields = {
-    ...patchOf("addresses", differing, () => replacedAddresses(old, now)),
-    ...patchOf("allocatable", differing, () => changedEntries(old.allocatable, now.allocatable)),
-    ...patchOf("capacity", differing, () => changedEntries(old.capacity, now.capacity)),
-    conditions: (now.conditions ?? []).filter(({ type }) => isOwn(type)),
-    ...patchOf("daemonEndpoints", differing, () => now.daemonEndpoints ?? null),
-    ...patchOf("declaredFeatures", differing, () => now.declaredFeatures ?? null),
-    ...patchOf("features", differing, () => now.features ?? null),
-    ...patchOf("images", differing, () => now.images ?? null),
-    ...patchOf("nodeInfo", differing, () => changedEntries({ ...old.nodeInfo }, { ...now.nodeInfo })),
-    ...patchOf("runtimeHandlers", differing, () => now.runtimeHandlers ?? null),
+    ...patchOf("addresses", differing, () => replacedAddresses(oldStatus, newStatus)),
+    ...patchOf("allocatable", differing, () => changedEntries(oldStatus.allocatable, newStatus.allocatable)),
+    ...patchOf("capacity", differing, () => changedEntries(oldStatus.capacity, newStatus.capacity)),
+    conditions: (newStatus.conditions ?? []).filter(({ type }) => isOwn(type)),
+    ...patchOf("daemonEndpoints", differing, () => newStatus.daemonEndpoints ?? null),
+    ...patchOf("declaredFeatures", differing, () => newStatus.declaredFeatures ?? null),
+    ...patchOf("features", differing, () => newStatus.features ?? null),
+    ...patchOf("images", differing, () => newStatus.images ?? null),
+    ...patchOf("nodeInfo", differing, () => changedEntries({ ...oldStatus.nodeInfo }, { ...newStatus.nodeInfo })),
+    ...patchOf("runtimeHandlers", differing, () => newStatus.runtimeHandlers ?? null),
   };
   return { ...(Object.keys(metadata).length === 0 ? {} : { metadata }), status };
 }

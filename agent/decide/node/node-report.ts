@@ -241,8 +241,8 @@ function withOwnAnnotations(
 
 /** The annotation by which a cloud controller learns the address of `--node-ip`. */
 function providedNodeIP({ isCloudExternal, nodeIPs }: NodeSettings): Readonly<Record<string, string>> {
-  const urgentState = nodeIPs.filter((address) => address !== "0.0.0.0" && address !== "::");
-  return isCloudExternal && urgentState.length > 0 ? { [nodeIPAnnotation]: urgentState.join(",") } : {};
+  const addresses = nodeIPs.filter((address) => address !== "0.0.0.0" && address !== "::");
+  return isCloudExternal && addresses.length > 0 ? { [nodeIPAnnotation]: addresses.join(",") } : {};
 }
 
 function urgentStateOf({ status = {} }: Node): string {

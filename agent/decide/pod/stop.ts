@@ -6,7 +6,7 @@ import type { ObservedContainer } from "./observed.ts";
 import type { PlanBuilder } from "./plan.ts";
 
 /** The minimum grace period that the kubelet passes to the runtime. */
-export const MIN_GRACE_SECONDS = 2;
+export const MIN_STOP_GRACE_SECONDS = 2;
 
 /** How to stop a container. */
 interface StopOptions {
@@ -33,7 +33,7 @@ export function planStop(plan: PlanBuilder, container: ObservedContainer, stop: 
     kind: "stopContainer",
     name,
     id,
-    gracePeriodSeconds: Math.max(gracePeriodSeconds, MIN_GRACE_SECONDS),
+    gracePeriodSeconds: Math.max(gracePeriodSeconds, MIN_STOP_GRACE_SECONDS),
     ...(mustRunPreStop(container, stop) && { preStop: true }),
     why,
     ...(eventMessage && { eventMessage }),

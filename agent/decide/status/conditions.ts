@@ -33,13 +33,13 @@ export function podConditions(
   input: StatusInput,
   phase: PodPhase,
   statuses: ContainerStatuses,
-  wasRemovedBeforeRun: boolean,
-): { readonly list: readonly PodCondition[]; readonly conditions: PodMemory["conditions"] } {
+  isRemovedBeforeRun: boolean,
+): { readonly conditions: readonly PodCondition[]; readonly conditionMemory: PodMemory["conditions"] } {
   const { desired, memory, now } = input;
   const accepted = desired.acceptedAt;
   const isDone = phase === "Succeeded" || phase === "Failed";
   // A pod that was removed before each container has run once is Failed, and still reports what it was waiting for.
-  const ready = containersReady(input, wasRemovedBeforeRun ? "Pending" : phase, statuses);
+  const ready = containersReady(input, isRemovedBeforeRun ? "Pending" : phase, statuses);
   const values: readonly ConditionValue[] = [
     ...disruptionTarget(input),
     readyToStartContainers(input, isDone),
@@ -51,11 +51,11 @@ export function podConditions(
     ...resizePending(input, isDone),
   ];
   // Drop conditions that are no longer reported, so that a later one gets a new transition time.
-  const conditions = new Map<string, { readonly status: string; readonly since: number }>();
-  const list = values.map(({ type, status, reason, message, sinceAtLeast }) => {
+  const conditionMemory = new Map<string, { readonly status: string; readonly since: number }>();
+  const conditions = values.map(({ type, status, reason, message, sinceAtLeast }) => {
     const remembered = memory.conditions.get(type);
     const since = remembered === undefined ? sinceAtLeast : remembered.status === status ? remembered.since : now;
-    conditions.set(type, { status, since });
+    conditionMemory.set(type, { status, since });
     return {
       type,
       status,
@@ -66,7 +66,7 @@ export function podConditions(
       lastTransitionTime: formatTime(since),
     };
   });
-  return { list, conditions };
+  return { conditions, conditionMemory };
 }
 
 /** The container statuses that conditions depend on. */

@@ -27,8 +27,9 @@ export function podStatus(input: StatusInput): {
   const initStatuses = statusesOf(pod.spec.initContainers);
   const ephemeralStatuses = statusesOf(pod.spec.ephemeralContainers).toSorted(byName);
   const phase = podPhase(input, statuses);
-  const wasCutShort = wasRemovedBeforeRun(input, statuses);
-  const { list, conditions } = podConditions(input, phase, { init: initStatuses, app: statuses }, wasCutShort);
+  const isRemovedBeforeRun = wasRemovedBeforeRun(input, statuses);
+  const containers = { init: initStatuses, app: statuses };
+  const { conditions, conditionMemory } = podConditions(input, phase, containers, isRemovedBeforeRun);
   const { hostIPs } = settings;
   const podIPs = addressesOf(pod, observed, hostIPs);
   const [hostIP] = hostIPs;
@@ -39,7 +40,7 @@ export function podStatus(input: StatusInput): {
     phase,
     ...(outcome?.reason === undefined ? {} : { reason: outcome.reason }),
     ...(outcome?.message === undefined ? {} : { message: outcome.message }),
-    conditions: list,
+    conditions,
     ...(hostIP === undefined ? {} : { hostIP, hostIPs: hostIPs.map((ip) => ({ ip })) }),
     ...(podIP === undefined ? {} : { podIP, podIPs: podIPs.map((ip) => ({ ip })) }),
     startTime: formatTime(startTimeOf(desired)),
@@ -49,7 +50,7 @@ export function podStatus(input: StatusInput): {
     qosClass: qosClassOf(pod),
     ...observedGenerationOf(desired),
   };
-  return { status, conditions };
+  return { status, conditions: conditionMemory };
 }
 
 const byName = (a: ContainerStatus, b: ContainerStatus) => (a.name < b.name ? -1 : 1);

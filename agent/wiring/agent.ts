@@ -1,5 +1,6 @@
 import type { Runtime } from "../../cri/runtime.ts";
 import { createEventSource } from "../../host/async/event-source.ts";
+import { createIdleTimer } from "../../host/async/idle-timer.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
@@ -13,9 +14,7 @@ import type { ImageVerificationSettings } from "../decide/admission/image-verifi
 import type { SourceKind } from "../decide/pod/desired.ts";
 import type { PodSettings } from "../decide/settings.ts";
 import type { DesiredPods } from "../desired/pods.ts";
-import { createIdleTimer } from "../loop/idle-timer.ts";
 import { createLoop } from "../loop/loop.ts";
-import { createLoopRequests } from "../loop/loop-requests.ts";
 import type { RuntimeStatusReader } from "../observed/node/runtime-status.ts";
 import { withRuntimeOutages } from "../observed/pods/runtime-outages.ts";
 import { createNodeSummary, type NodeSummary } from "../report/local/node-summary.ts";
@@ -26,6 +25,7 @@ import { createActPort } from "./act-port.ts";
 import type { ClusterAccess, ClusterSync, PodEventSource } from "./cluster.ts";
 import { createDesired } from "./desired-pods.ts";
 import { createImageVerifier } from "./image-verifier.ts";
+import { createLoopRequests } from "./loop-requests.ts";
 import { createObservePort, createPodObservation, createProbes, imageSizeReader } from "./pod-observation.ts";
 import { createRun } from "./run-agent.ts";
 import { createSyncSubscribers } from "./sync-subscribers.ts";

@@ -3,11 +3,11 @@ import type { SourceKind } from "../decide/pod/desired.ts";
 import type { AdmissionDeps } from "../desired/admission-queue.ts";
 import { createPodCheckpoints } from "../desired/pod-checkpoints.ts";
 import { createDesiredPods } from "../desired/pods.ts";
-import type { LoopRequests } from "../loop/loop-requests.ts";
 import type { PodCache } from "../observed/pods/pod-cache.ts";
 import type { NodeSummary } from "../report/local/node-summary.ts";
 import type { AgentOptions } from "./agent.ts";
 import type { DuplicateNameSource } from "./cluster.ts";
+import type { LoopRequests } from "./loop-requests.ts";
 
 interface DesiredPodsDeps {
   readonly loopRequests: LoopRequests;

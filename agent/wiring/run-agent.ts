@@ -1,6 +1,6 @@
+import type { IdleTimer } from "../../host/async/idle-timer.ts";
 import type { LogSymlinks } from "../act/logs/log-symlinks.ts";
 import type { DesiredPods } from "../desired/pods.ts";
-import type { IdleTimer } from "../loop/idle-timer.ts";
 import type { Loop } from "../loop/loop.ts";
 import type { ObservedImages } from "../observed/images.ts";
 import type { PodCache } from "../observed/pods/pod-cache.ts";

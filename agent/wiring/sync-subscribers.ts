@@ -1,9 +1,9 @@
+import type { IdleTimer } from "../../host/async/idle-timer.ts";
 import type { Log } from "../../host/log.ts";
 import type { LogSymlinks } from "../act/logs/log-symlinks.ts";
 import { fullNameOf } from "../decide/pod/desired.ts";
 import { isUnobservedStatus } from "../decide/status/status.ts";
 import type { DesiredPods } from "../desired/pods.ts";
-import type { IdleTimer } from "../loop/idle-timer.ts";
 import type { SyncSubscriber } from "../loop/sync-subscriber.ts";
 import type { PodCache } from "../observed/pods/pod-cache.ts";
 import type { Prober } from "../observed/probes/prober.ts";

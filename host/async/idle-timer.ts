@@ -1,4 +1,4 @@
-import type { Clock } from "../../host/clock.ts";
+import type { Clock } from "../clock.ts";
 
 /** Calls back once when there was no activity for a while. While the agent is idle no timer runs. */
 export interface IdleTimer {

@@ -1,5 +1,5 @@
 import { createEventSource } from "../../host/async/event-source.ts";
-import type { Loop } from "./loop.ts";
+import type { Loop } from "../loop/loop.ts";
 
 type RequestTarget = Pick<Loop, "wake" | "cancelOutdated" | "retryAfterOutage" | "onReferenceChanged">;
 

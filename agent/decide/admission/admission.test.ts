@@ -78,15 +78,15 @@ interface Fixture extends Partial<Omit<AdmissionInput, "node" | "usage">> {
 }
 
 /** A node with four CPUs, 8 GiB of memory less its reservations, and 64 GiB of storage. */
-function admissionOf(desired: DesiredPod, reportedNode: Fixture = {}): string {
-  const { others = [], settings: more, reportedNode: of, machine, ...known } = reportedNode;
+function admissionOf(desired: DesiredPod, fixture: Fixture = {}): string {
+  const { others = [], settings: more, reportedNode: reported, machine, ...known } = fixture;
   const nodeUsage = createNodeUsage();
   for (const other of others) nodeUsage.update(other);
-  const node = toAdmissionNode(of, { ...observedMachine, ...machine }, { ...settings, ...more });
+  const node = toAdmissionNode(reported, { ...observedMachine, ...machine }, { ...settings, ...more });
   const { occupancy: usage } = nodeUsage;
   const input = {
     node,
-    usage: usage,
+    usage,
     isNodeUpToDate: true,
     arePreviousPodsObserved: true,
     supportsGroupsPolicy: true,
@@ -437,7 +437,12 @@ const rows: readonly [name: string, desired: DesiredPod, fixture: Fixture, says:
   ],
   ["other pods do not need that gate", pod(), { settings: { declaredFeatures: [] } }, "admitted"],
 
-  ["ours", pod({ os: { name: "linux" }, labels: { "kubernetes.io/os": "linux" } }), {}, "admitted"],
+  [
+    "a pod for Linux is admitted",
+    pod({ os: { name: "linux" }, labels: { "kubernetes.io/os": "linux" } }),
+    {},
+    "admitted",
+  ],
 
   [
     "a static pod preempts a pod of the API",
@@ -566,12 +571,12 @@ const affinities: readonly [name: string, given: Given, isMet: boolean][] = [
   ["NotIn without its value", terms(matching(["disk", "NotIn", "tape"])), true],
   ["NotIn with its value", terms(matching(["disk", "NotIn", "ssd"])), false],
   ["NotIn of a missing label", terms(matching(["gone", "NotIn", "x"])), true],
-  ["there", terms(matching(["zone", "Exists"])), true],
-  ["not there", terms(matching(["gone", "DoesNotExist"])), true],
+  ["Exists of an existing label", terms(matching(["zone", "Exists"])), true],
+  ["DoesNotExist of a missing label", terms(matching(["gone", "DoesNotExist"])), true],
   ["DoesNotExist of an existing label", terms(matching(["disk", "DoesNotExist"])), false],
-  ["more than", terms(matching(["cores", "Gt", "3"])), true],
+  ["Gt a lower value", terms(matching(["cores", "Gt", "3"])), true],
   ["Gt an equal value", terms(matching(["cores", "Gt", "4"])), false],
-  ["less than", terms(matching(["cores", "Lt", "10"])), true],
+  ["Lt a higher value", terms(matching(["cores", "Lt", "10"])), true],
   ["Lt of a label that is no number", terms(matching(["disk", "Lt", "10"])), false],
   [
     "two requirements, one of which does not match",
@@ -593,21 +598,9 @@ const affinities: readonly [name: string, given: Given, isMet: boolean][] = [
   ],
 ];
 for (const [name, given, isMet] of affinities)
-  test(`a pod wants a node with ${name}: ${isMet ? "this one" : "not this one"}`, () => {
+  test(`node affinity with ${name} ${isMet ? "matches" : "does not match"} the node`, () => {
     expect(admissionOf(pod(given), { reportedNode })).toBe(isMet ? "admitted" : affinity);
   });
-
-test("releasing a pod subtracts what was added for it, even if the pod has changed since", () => {
-  const nodeUsage = createNodeUsage();
-  const own = pod({ ...port(80), containers: [asking({ cpu: "3" }, { ports: [{ containerPort: 1, hostPort: 80 }] })] });
-  nodeUsage.update(own);
-  nodeUsage.update({ ...own, revision: 1, pod: { ...own.pod, spec: { containers: [asking({ cpu: "1" })] } } });
-  expect([nodeUsage.occupancy.pods(), nodeUsage.occupancy.amount("cpu")]).toEqual([1, 1000n]);
-  nodeUsage.update({ ...own, hasReleasedResources: true });
-  nodeUsage.giveBack(own.uid);
-  expect([nodeUsage.occupancy.pods(), nodeUsage.occupancy.amount("cpu")]).toEqual([0, 0n]);
-  expect(nodeUsage.occupancy.isPortUsed({ ip: "0.0.0.0", protocol: "TCP", port: 80 })).toBe(false);
-});
 
 const entries: readonly [name: string, desired: DesiredPod, status: Pod["status"], says: string][] = [
   ["a new pod waits for admission", pod(), undefined, "awaited"],

@@ -2,11 +2,11 @@ import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { containerHash } from "../container/container-hash.ts";
-import { describe } from "../pod/action.ts";
-import type { DesiredPodView } from "../pod/desired.ts";
-import { emptyMemory } from "../pod/memory.ts";
-import { emptyObservedPod, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
-import { decidePod } from "../pod/pod.ts";
+import { describe } from "./action.ts";
+import type { DesiredPodView } from "./desired.ts";
+import { emptyMemory } from "./memory.ts";
+import { emptyObservedPod, type ObservedContainer, type ObservedPod } from "./observed.ts";
+import { decidePod } from "./pod.ts";
 
 const uid = "u" as PodUid;
 const acceptedAt = Date.parse("2026-01-01T10:00:00Z");

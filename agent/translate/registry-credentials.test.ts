@@ -30,7 +30,7 @@ const matches: readonly [sentence: string, location: string, image: string, hold
   ["a registry with its port", "registry.example:5000", "registry.example:5000/app", true],
   ["another port", "registry.example:5000", "registry.example/app", false],
   [
-    "an IPv6 address",
+    "an IPv4 address with a port",
     "127.0.0.1:5000",
     "127.0.0.1:5000/app@sha256:0123456789012345678901234567890123456789012345678901234567890123",
     true,

@@ -14,3 +14,8 @@ export class TranslateError extends Error {
     this.reason = reason;
   }
 }
+
+/** The error of a container whose configuration is invalid or incomplete. */
+export function configError(message: string): TranslateError {
+  return new TranslateError("CreateContainerConfigError", message);
+}

@@ -2,7 +2,7 @@ import { containerNamed } from "../../../proto/kubernetes/containers.ts";
 import type { Container, EnvVar, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { parseQuantity, toScaled } from "../../../proto/kubernetes/quantity.ts";
 import type { NodeFacts } from "../node-facts.ts";
-import { TranslateError } from "../translate-error.ts";
+import { configError } from "../translate-error.ts";
 import { type EnvFiles, fileKeyValue } from "./file-key-ref.ts";
 import { referencedValue, variablesOf } from "./object-references.ts";
 import { serviceEnvironment } from "./service-links.ts";
@@ -119,8 +119,4 @@ function allocatableOf({ allocatable }: NodeFacts, name: string): string | undef
 /** Own properties only: a key such as `constructor` comes from the user. */
 function ownValue<T>(record: Readonly<Record<string, T>> | undefined, key: string): T | undefined {
   return record !== undefined && Object.hasOwn(record, key) ? record[key] : undefined;
-}
-
-function configError(message: string): TranslateError {
-  return new TranslateError("CreateContainerConfigError", message);
 }

@@ -1,6 +1,6 @@
 import type { Container, EnvVar, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "../node-facts.ts";
-import { TranslateError } from "../translate-error.ts";
+import { configError } from "../translate-error.ts";
 import { emptyDirPath } from "../volumes/paths.ts";
 import type { EnvFile } from "./env-file.ts";
 
@@ -73,8 +73,4 @@ function locationOf({ metadata, spec }: Pod, { volumeName, path }: FileKeyRef): 
         : `the volume ${JSON.stringify(volumeName)} referenced by FileKeyRef is not an emptyDir`,
     );
   return { key: `${volumeName}/${path}`, folder: emptyDirPath(metadata.uid ?? "", volumeName), path };
-}
-
-function configError(message: string): TranslateError {
-  return new TranslateError("CreateContainerConfigError", message);
 }

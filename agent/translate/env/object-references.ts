@@ -8,7 +8,7 @@ import {
 } from "../../../proto/kubernetes/references.ts";
 import { fromUtf8 } from "../../../proto/utf8.ts";
 import type { NodeFacts } from "../node-facts.ts";
-import { TranslateError } from "../translate-error.ts";
+import { configError } from "../translate-error.ts";
 
 /** The pod, and the Secrets and ConfigMaps that the agent knows. */
 export interface ReferenceInput {
@@ -91,8 +91,4 @@ function dataValueOf(reference: Reference, object: ReferencedObject | undefined,
 
 function kindName(kind: Reference["kind"]): string {
   return kind === "secret" ? "Secret" : "ConfigMap";
-}
-
-function configError(message: string): TranslateError {
-  return new TranslateError("CreateContainerConfigError", message);
 }

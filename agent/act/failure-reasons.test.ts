@@ -1,38 +1,11 @@
 import { expect, test } from "bun:test";
 import { type CriCode, CriError } from "../../cri/error.ts";
 import { FilesError } from "../../host/fs/files.ts";
-import type { ContainerId, SandboxId } from "../../proto/ids.ts";
-import type { Action, ActionKind } from "../decide/pod/action.ts";
+import { exampleActions } from "../../test/fakes/example-actions.ts";
+import type { ActionKind } from "../decide/pod/action.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 import { toFailure } from "./failure-reasons.ts";
 
-const id = "c" as ContainerId;
-const sandboxId = "s" as SandboxId;
-const why = "why";
-const actions: Readonly<Record<ActionKind, Action>> = {
-  makeResource: { kind: "makeResource", resource: { of: "volume", name: "v" } },
-  pullImage: { kind: "pullImage", image: "i", why },
-  runSandbox: { kind: "runSandbox", attempt: 0, crashes: 0, why },
-  createContainer: {
-    kind: "createContainer",
-    name: "a",
-    attempt: 0,
-    sandboxId,
-    podIPs: [],
-    image: "i",
-    imageRef: "r",
-    crashes: 0,
-    why,
-  },
-  startContainer: { kind: "startContainer", name: "a", id, attempt: 0 },
-  runPostStart: { kind: "runPostStart", name: "a", id, attempt: 0 },
-  runPreStop: { kind: "runPreStop", name: "a", id, gracePeriodSeconds: 1, why },
-  stopContainer: { kind: "stopContainer", name: "a", id, gracePeriodSeconds: 1, why },
-  removeContainer: { kind: "removeContainer", name: "a", id, why },
-  stopSandbox: { kind: "stopSandbox", id: sandboxId, why },
-  removeSandbox: { kind: "removeSandbox", id: sandboxId, why },
-  removeResource: { kind: "removeResource", resource: { of: "podDirs" }, why },
-};
 const unknown = new CriError("UNKNOWN", "Verb", "it broke");
 
 const reasons: Readonly<Record<ActionKind, string>> = {
@@ -51,7 +24,7 @@ const reasons: Readonly<Record<ActionKind, string>> = {
 };
 for (const [kind, reason] of Object.entries(reasons))
   test(`a failed ${kind} has the reason ${reason}`, () => {
-    expect(toFailure(actions[kind as ActionKind], unknown).reason).toBe(reason);
+    expect(toFailure(exampleActions[kind as ActionKind], unknown).reason).toBe(reason);
   });
 
 const outages: readonly [code: CriCode, isOutage: boolean][] = [
@@ -63,7 +36,7 @@ const outages: readonly [code: CriCode, isOutage: boolean][] = [
 ];
 for (const [code, isOutage] of outages)
   test(`the CRI error ${code} is ${isOutage ? "an outage of the runtime" : "an ordinary failure"}`, () => {
-    expect(toFailure(actions.startContainer, new CriError(code, "StartContainer", "x")).isOutage).toBe(isOutage);
+    expect(toFailure(exampleActions.startContainer, new CriError(code, "StartContainer", "x")).isOutage).toBe(isOutage);
   });
 
 const rows: readonly [sentence: string, kind: ActionKind, error: unknown, reason: string, message: string][] = [
@@ -177,5 +150,5 @@ const rows: readonly [sentence: string, kind: ActionKind, error: unknown, reason
 ];
 for (const [sentence, kind, error, reason, message] of rows)
   test(sentence, () => {
-    expect(toFailure(actions[kind], error)).toMatchObject({ reason, message });
+    expect(toFailure(exampleActions[kind], error)).toMatchObject({ reason, message });
   });

@@ -1,46 +1,11 @@
 import { expect, test } from "bun:test";
-import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
-import {
-  type Action,
-  type ActionKind,
-  actionRecords,
-  describe,
-  failureKeyOf,
-  isSameAction,
-  recordOf,
-} from "./action.ts";
+import type { PodUid } from "../../../proto/ids.ts";
+import { exampleActions } from "../../../test/fakes/example-actions.ts";
+import { type Action, actionRecords, describe, failureKeyOf, isSameAction, recordOf } from "./action.ts";
 import { clearInProgress, recordDequeued, recordResult, recordStarted } from "./action-memory.ts";
 import { emptyMemory } from "./memory.ts";
 
-const id = "c" as ContainerId;
-const sandboxId = "s" as SandboxId;
-const why = "why";
 const uid = "u" as PodUid;
-/** The compiler reports a kind without a row. */
-const examples: { readonly [K in ActionKind]: Extract<Action, { readonly kind: K }> } = {
-  makeResource: { kind: "makeResource", resource: { of: "volume", name: "v" } },
-  pullImage: { kind: "pullImage", image: "i", why },
-  runSandbox: { kind: "runSandbox", attempt: 1, crashes: 0, why },
-  createContainer: {
-    kind: "createContainer",
-    name: "a",
-    attempt: 0,
-    sandboxId,
-    podIPs: [],
-    image: "i",
-    imageRef: "r",
-    crashes: 0,
-    why,
-  },
-  startContainer: { kind: "startContainer", name: "a", id, attempt: 0 },
-  runPostStart: { kind: "runPostStart", name: "a", id, attempt: 0 },
-  runPreStop: { kind: "runPreStop", name: "a", id, gracePeriodSeconds: 1, why },
-  stopContainer: { kind: "stopContainer", name: "a", id, gracePeriodSeconds: 1, why },
-  removeContainer: { kind: "removeContainer", name: "a", id, why },
-  stopSandbox: { kind: "stopSandbox", id: sandboxId, why },
-  removeSandbox: { kind: "removeSandbox", id: sandboxId, why },
-  removeResource: { kind: "removeResource", resource: { of: "podDirs" }, why },
-};
 const failure = { reason: "Reason", message: "message", isOutage: false };
 
 /** Per kind: class, reason, sentence, failure key; events at start, success and failure; the timing step. */
@@ -64,8 +29,8 @@ const summaryOf = (action: Action) => {
 };
 
 test("each kind has a class, a reason, a sentence, a failure key, its events and its step", () => {
-  expect(Object.keys(examples).toSorted()).toEqual(Object.keys(actionRecords).toSorted());
-  expect(Object.values(examples).map(summaryOf)).toMatchInlineSnapshot(`
+  expect(Object.keys(exampleActions).toSorted()).toEqual(Object.keys(actionRecords).toSorted());
+  expect(Object.values(exampleActions).map(summaryOf)).toMatchInlineSnapshot(`
     [
       "start FailedMount: set up volume v / {"of":"resource","resource":{"of":"volume","name":"v"}} /  |  | FailedMount / volumes",
       "background ErrImagePull: pull image i: why / {"of":"image","image":"i"} / Pulling | Pulled | Failed+Failed / pull",
@@ -83,7 +48,7 @@ test("each kind has a class, a reason, a sentence, a failure key, its events and
   `);
 });
 
-for (const action of Object.values(examples)) {
+for (const action of Object.values(exampleActions)) {
   test(`the memory has no trace of a cancelled ${action.kind}`, () => {
     const started = recordDequeued(recordStarted(emptyMemory, action, 1), action, 2);
     expect(recordOf(action).isInProgress?.(started, action) ?? true).toBe(true);
@@ -101,7 +66,7 @@ for (const action of Object.values(examples)) {
 }
 
 test("two actions are the same whatever their reason and grace period, and differ by their attempt", () => {
-  const { stopContainer, startContainer, stopSandbox, removeSandbox } = examples;
+  const { stopContainer, startContainer, stopSandbox, removeSandbox } = exampleActions;
   expect(isSameAction(stopContainer, { ...stopContainer, why: "another", gracePeriodSeconds: 9 })).toBe(true);
   expect(isSameAction(startContainer, { ...startContainer, attempt: 1 })).toBe(false);
   expect(isSameAction(stopSandbox, removeSandbox)).toBe(false);

@@ -1,0 +1,32 @@
+import type { Action, ActionKind } from "../../agent/decide/pod/action.ts";
+import type { ContainerId, SandboxId } from "../../proto/ids.ts";
+
+const id = "c" as ContainerId;
+const sandboxId = "s" as SandboxId;
+const why = "why";
+
+/** One action of each kind. The compiler reports a kind without a row. */
+export const exampleActions: { readonly [K in ActionKind]: Extract<Action, { readonly kind: K }> } = {
+  makeResource: { kind: "makeResource", resource: { of: "volume", name: "v" } },
+  pullImage: { kind: "pullImage", image: "i", why },
+  runSandbox: { kind: "runSandbox", attempt: 1, crashes: 0, why },
+  createContainer: {
+    kind: "createContainer",
+    name: "a",
+    attempt: 0,
+    sandboxId,
+    podIPs: [],
+    image: "i",
+    imageRef: "r",
+    crashes: 0,
+    why,
+  },
+  startContainer: { kind: "startContainer", name: "a", id, attempt: 0 },
+  runPostStart: { kind: "runPostStart", name: "a", id, attempt: 0 },
+  runPreStop: { kind: "runPreStop", name: "a", id, gracePeriodSeconds: 1, why },
+  stopContainer: { kind: "stopContainer", name: "a", id, gracePeriodSeconds: 1, why },
+  removeContainer: { kind: "removeContainer", name: "a", id, why },
+  stopSandbox: { kind: "stopSandbox", id: sandboxId, why },
+  removeSandbox: { kind: "removeSandbox", id: sandboxId, why },
+  removeResource: { kind: "removeResource", resource: { of: "podDirs" }, why },
+};

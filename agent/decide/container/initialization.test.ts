@@ -73,9 +73,9 @@ const rows: readonly (readonly string[])[] = [
 test("the startable containers follow from the instances of three init containers, the second a sidecar", () => {
   const table = rows.map((row) => {
     const observed = observedWith(...row);
-    const turn = startableContainers(pod, observed, here).map(({ name }) => name);
-    const word = isInitialized(pod, observed, here) ? "initialized: " : "";
-    return `${row.join(", ") || "nothing"} → ${word}${turn.join(", ")}`;
+    const startable = startableContainers(pod, observed, here).map(({ name }) => name);
+    const initializedPrefix = isInitialized(pod, observed, here) ? "initialized: " : "";
+    return `${row.join(", ") || "nothing"} → ${initializedPrefix}${startable.join(", ")}`;
   });
   expect(`\n${table.join("\n")}\n`).toMatchInlineSnapshot(`
     "

@@ -20,7 +20,7 @@ const plenty: SignalObservations = {
 const hundred = (available: number) => ({ capacity: 100, available });
 const memory = (available: number) => ({ capacity: 2 ** 33, available });
 
-function feltOf(supplies: SignalObservations, settings: Partial<PressureSettings> = {}): string {
+function pressureOf(supplies: SignalObservations, settings: Partial<PressureSettings> = {}): string {
   const { pressure, thresholdsMet } = decidePressure(
     supplies,
     emptyPressureMemory,
@@ -34,7 +34,7 @@ function feltOf(supplies: SignalObservations, settings: Partial<PressureSettings
 const rows: readonly [
   name: string,
   supplies: SignalObservations,
-  felt: string,
+  pressure: string,
   settings?: Partial<PressureSettings>,
 ][] = [
   ["no resource is short", plenty, "none: "],
@@ -75,7 +75,7 @@ const rows: readonly [
 ];
 for (const [name, supplies, active, settings] of rows)
   test(`${name}: ${active}`, () => {
-    expect(feltOf(supplies, settings)).toBe(active);
+    expect(pressureOf(supplies, settings)).toBe(active);
   });
 
 test("a met threshold is described with its figures", () => {

@@ -387,7 +387,7 @@ const rows: readonly Row[] = [
     expected: "syncing, Running, Error: run sandbox (attempt 1): the last one is not ready",
   },
   {
-    name: "one of two ready sandboxes is stopped",
+    name: "two ready sandboxes are both stopped",
     observed: observedWith([sandbox({ id: "s1" as SandboxId, attempt: 1 }), sandbox()], []),
     memory: prepared,
     expected:
@@ -660,7 +660,7 @@ const rows: readonly Row[] = [
       "syncing, Running, running: stop container a within 2s: Container a failed liveness probe, will be restarted",
   },
   {
-    name: "a container with a grace period of zero in an unready sandbox is stopped the same way",
+    name: "a container with a grace period of one second in an unready sandbox is stopped within two seconds",
     desired: desired(pod({ terminationGracePeriodSeconds: 1 })),
     observed: observedWith([sandbox({ ready: false })], [running()]),
     expected:

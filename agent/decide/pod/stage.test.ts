@@ -74,7 +74,7 @@ const remainingOf = (stage: Extract<Stage, { readonly kind: "terminating" }>) =>
     ? stage.resources.map((each) => (each.of === "volume" ? `volume ${each.name}` : each.of)).join(", ")
     : stage.remaining;
 const show = (stage: Stage) =>
-  `${stage.kind}${"remaining" in stage ? ` (${remainingOf(stage)})` : ""}${haveContainersStopped(stage) ? ", its last word" : ""}`;
+  `${stage.kind}${"remaining" in stage ? ` (${remainingOf(stage)})` : ""}${haveContainersStopped(stage) ? ", status final" : ""}`;
 
 test("the stage of a pod follows from why it terminates and what is left of it", () => {
   const table = Object.entries(endings).flatMap(([why, ending]) => [
@@ -98,51 +98,51 @@ test("the stage of a pod follows from why it terminates and what is left of it",
     it has ended by itself:
       a container runs: terminating (containers)
       a container is in the unknown state: terminating (containers)
-      a stop is in progress: terminating (stops), its last word
-      a sandbox is ready: terminating (networks), its last word
-      a sandbox was never stopped: terminating (networks), its last word
-      everything is stopped: terminating (volume one, volume two), its last word
-      its volumes are gone: terminating (userIds), its last word
-      its user ids are released: terminated, its last word
-      its sandbox is gone, a container is not: terminated, its last word
-      only its files are left: terminated, its last word
-      nothing is left: terminated, its last word
+      a stop is in progress: terminating (stops), status final
+      a sandbox is ready: terminating (networks), status final
+      a sandbox was never stopped: terminating (networks), status final
+      everything is stopped: terminating (volume one, volume two), status final
+      its volumes are gone: terminating (userIds), status final
+      its user ids are released: terminated, status final
+      its sandbox is gone, a container is not: terminated, status final
+      only its files are left: terminated, status final
+      nothing is left: terminated, status final
     it was removed:
       a container runs: terminating (containers)
       a container is in the unknown state: terminating (containers)
-      a stop is in progress: terminating (stops), its last word
-      a sandbox is ready: terminating (networks), its last word
-      a sandbox was never stopped: terminating (sandboxes), its last word
-      everything is stopped: terminating (sandboxes), its last word
-      its volumes are gone: terminating (sandboxes), its last word
-      its user ids are released: terminating (sandboxes), its last word
-      its sandbox is gone, a container is not: terminating (sandboxes), its last word
-      only its files are left: terminating (podDirs), its last word
-      nothing is left: finished, its last word
+      a stop is in progress: terminating (stops), status final
+      a sandbox is ready: terminating (networks), status final
+      a sandbox was never stopped: terminating (sandboxes), status final
+      everything is stopped: terminating (sandboxes), status final
+      its volumes are gone: terminating (sandboxes), status final
+      its user ids are released: terminating (sandboxes), status final
+      its sandbox is gone, a container is not: terminating (sandboxes), status final
+      only its files are left: terminating (podDirs), status final
+      nothing is left: finished, status final
     it was removed after it had completed:
       a container runs: terminating (containers)
       a container is in the unknown state: terminating (containers)
-      a stop is in progress: terminating (stops), its last word
-      a sandbox is ready: terminating (networks), its last word
-      a sandbox was never stopped: terminating (sandboxes), its last word
-      everything is stopped: terminating (sandboxes), its last word
-      its volumes are gone: terminating (sandboxes), its last word
-      its user ids are released: terminating (sandboxes), its last word
-      its sandbox is gone, a container is not: terminating (sandboxes), its last word
-      only its files are left: terminating (podDirs), its last word
-      nothing is left: finished, its last word
+      a stop is in progress: terminating (stops), status final
+      a sandbox is ready: terminating (networks), status final
+      a sandbox was never stopped: terminating (sandboxes), status final
+      everything is stopped: terminating (sandboxes), status final
+      its volumes are gone: terminating (sandboxes), status final
+      its user ids are released: terminating (sandboxes), status final
+      its sandbox is gone, a container is not: terminating (sandboxes), status final
+      only its files are left: terminating (podDirs), status final
+      nothing is left: finished, status final
     it has no source:
       a container runs: terminating (containers)
       a container is in the unknown state: terminating (containers)
-      a stop is in progress: terminating (stops), its last word
-      a sandbox is ready: terminating (networks), its last word
-      a sandbox was never stopped: terminating (sandboxes), its last word
-      everything is stopped: terminating (sandboxes), its last word
-      its volumes are gone: terminating (sandboxes), its last word
-      its user ids are released: terminating (sandboxes), its last word
-      its sandbox is gone, a container is not: terminating (sandboxes), its last word
-      only its files are left: terminating (podDirs), its last word
-      nothing is left: finished, its last word
+      a stop is in progress: terminating (stops), status final
+      a sandbox is ready: terminating (networks), status final
+      a sandbox was never stopped: terminating (sandboxes), status final
+      everything is stopped: terminating (sandboxes), status final
+      its volumes are gone: terminating (sandboxes), status final
+      its user ids are released: terminating (sandboxes), status final
+      its sandbox is gone, a container is not: terminating (sandboxes), status final
+      only its files are left: terminating (podDirs), status final
+      nothing is left: finished, status final
     "
   `);
 });

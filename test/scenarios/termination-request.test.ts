@@ -175,6 +175,51 @@ scenario(
   },
 );
 
+/** Ends every pod within half a minute at first, and within two seconds from the tenth second on. */
+const hurried: NodeRule = ({ pods: desired, now }) => {
+  const [startsAt, hurriesAt] = [FakeClock.start + 5_000, FakeClock.start + 10_000];
+  if (now < startsAt) return { terminationRequests: [], lookAgainAt: startsAt };
+  const gracePeriodSeconds = now < hurriesAt ? 30 : 2;
+  return {
+    terminationRequests: desired.map(({ uid }) => ({
+      uid,
+      reason: "Maintenance",
+      message: MESSAGE,
+      gracePeriodSeconds,
+    })),
+    ...(now < hurriesAt && { lookAgainAt: hurriesAt }),
+  };
+};
+
+scenario(
+  "a later request of the node shortens the grace period of the first",
+  {
+    options: { nodeRules: [hurried] },
+    async before(harness) {
+      harness.runtime.programs.set("a", { onTerm: "ignores" });
+      await harness.setManifests(makePod("web", { terminationGracePeriodSeconds: 60 }));
+    },
+    run: (harness) => harness.advance("60s"),
+  },
+  (log) => {
+    expect(log).toMatchInlineSnapshot(`
+      "0s following the container runtime
+      0s report web Pending: a waiting ContainerCreating
+      0s web: create the pod's log directory
+      0s web: create the pod's directories
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      0s report web Running, ready: a running
+      5s report web Running, ready, terminating: a running
+      12s web: stop container a within 2s: The node is drained for maintenance.
+      12s report web Failed (Maintenance), terminating: a terminated Error 137
+      12s web: stop sandbox: The node is drained for maintenance.
+      12s report web Failed (Maintenance), terminated: a terminated Error 137"
+    `);
+  },
+);
+
 /** Delivers the Node object, without which there are no mirror pods, to the current agent. */
 async function deliverNode(harness: AgentHarness): Promise<void> {
   harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });

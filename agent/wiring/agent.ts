@@ -110,7 +110,8 @@ export function createAgent(options: AgentOptions): Agent {
   const podReports = createPodReports({ log, clock, recordEvent: podEvents.emit });
   const { images, podCache } = createPodObservation(options, loopRequests.wake);
   const podsInRuntime = withRuntimeOutages(podCache, runtimeStatus, nodeSummary.onRuntimeAway);
-  const probes = createProbes(options, loopRequests.wake, podReports.onProbeFailed);
+  const { onProbeFailed } = podReports;
+  const probes = createProbes(options, loopRequests.wake, { recordEvent: podEvents.emit, onProbeFailed });
   const { desired, sourcesReady, duplicateNames } = createDesired(options, { loopRequests, podCache, nodeSummary });
 
   function wakeAll(): void {

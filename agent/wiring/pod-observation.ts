@@ -5,10 +5,9 @@ import { createPodCache, type PodCache } from "../observed/pods/pod-cache.ts";
 import { createPodDirs } from "../observed/pods/pod-dirs.ts";
 import { createTerminationMessages } from "../observed/pods/termination-message.ts";
 import type { Prober } from "../observed/probes/prober.ts";
-import type { PodReports } from "../report/local/pod-reports.ts";
 import type { AgentOptions } from "./agent.ts";
 import type { ImageVerifier } from "./image-verifier.ts";
-import { createPodProber } from "./probes.ts";
+import { createPodProber, type ProbeReceivers } from "./probes.ts";
 
 /** What the container runtime and the files show of each pod. */
 export function createPodObservation({ runtime, clock, log, disk }: AgentOptions, wake: (uid: PodUid) => void) {
@@ -19,13 +18,9 @@ export function createPodObservation({ runtime, clock, log, disk }: AgentOptions
 }
 
 /** The prober of the agent's pods. */
-export function createProbes(
-  options: AgentOptions,
-  wake: (uid: PodUid) => void,
-  onFailed: PodReports["onProbeFailed"],
-) {
+export function createProbes(options: AgentOptions, wake: (uid: PodUid) => void, receivers: ProbeReceivers) {
   const { runtime, clock, log, random, settings } = options;
-  return createPodProber({ runtime, clock, log, wake, hostIPs: () => settings().hostIPs, random }, onFailed);
+  return createPodProber({ runtime, clock, log, wake, hostIPs: () => settings().hostIPs, random }, receivers);
 }
 
 interface ObservationDeps {

@@ -12,10 +12,17 @@ type PodProberOptions = Pick<ProberOptions, "clock" | "log" | "wake" | "hostIPs"
   readonly runtime: Runtime;
 };
 
-/** Creates the prober, which reports probe results as events of their pod, `namespace/name`. */
+/** What receives the probe results of a pod, `namespace/name`. */
+export interface ProbeReceivers {
+  readonly recordEvent: (uid: PodUid, pod: string, event: PodEvent) => void;
+  /** Records the event, too. */
+  readonly onProbeFailed: (uid: PodUid, pod: string, event: PodEvent, failure: ProbeFailure) => void;
+}
+
+/** Creates the prober, which records an event for each probe that fails or succeeds with a warning. */
 export function createPodProber(
   { runtime, ...parts }: PodProberOptions,
-  recordEvent: (uid: PodUid, pod: string, event: PodEvent, failure: ProbeFailure) => void,
+  { recordEvent, onProbeFailed }: ProbeReceivers,
 ): Prober {
   return createProber({
     ...parts,
@@ -23,7 +30,9 @@ export function createPodProber(
     onResult({ uid, pod, container, kind }, outcome) {
       const event = probeEvent(kind, outcome, container.name);
       if (event === undefined) return;
-      recordEvent(uid, fullNameOf(pod), event, { container: container.name, kind, message: event.message });
+      // A probe with a warning counts as successful.
+      if (outcome.result === "warning") return recordEvent(uid, fullNameOf(pod), event);
+      onProbeFailed(uid, fullNameOf(pod), event, { container: container.name, kind, message: event.message });
     },
   });
 }

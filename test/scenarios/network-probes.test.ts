@@ -1,12 +1,12 @@
 // Startup probes over the network, against real servers on this machine: the next container waits for the first
 // success, also after the agent dies after any of its calls.
-import { afterAll, beforeAll, expect } from "bun:test";
+import { afterAll, beforeAll, expect, test } from "bun:test";
 import { createServer as createHttpServer } from "node:http";
 import { createServer as createHttp2Server, type ServerHttp2Stream } from "node:http2";
 import { createServer as createTcpServer, type Server } from "node:net";
 import type { Probe } from "../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../bed/poll-until.ts";
-import { type AgentHarness, makePod } from "./harness.ts";
+import { type AgentHarness, createHarness, makePod } from "./harness.ts";
 import { filterLines, scenario } from "./scenario.ts";
 
 /** Real servers answer in real time, also on a busy machine. */
@@ -77,3 +77,21 @@ for (const [kind, server, buildProbe] of kinds)
       ]);
     },
   );
+
+test("a probe that succeeds with a warning records an event, and is not reported as a failure", async () => {
+  // A redirect without a Location.
+  const server = createHttpServer((_, answer) => void answer.writeHead(302).end());
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", () => resolve()));
+  const { port } = server.address() as { readonly port: number };
+  const harness = await createHarness({ isInCluster: true });
+  await useThisMachine(harness);
+  await harness.start();
+  const readinessProbe = { httpGet: { port, path: "/" }, periodSeconds: 1, timeoutSeconds: 60 };
+  await harness.apply("web", { hostNetwork: true, containers: [{ name: "a", image: "busybox:1", readinessProbe }] });
+  await pollUntil("the warning", TIMEOUT_MS, async () => {
+    await harness.advance("250ms");
+    return (await harness.events("web")).some((line) => line.includes("ProbeWarning"));
+  });
+  server.close();
+  expect(harness.podReports().flatMap(({ probeFailures }) => probeFailures)).toEqual([]);
+});

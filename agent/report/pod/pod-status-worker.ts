@@ -104,13 +104,7 @@ async function send(
     return;
   }
   if (call.kind === "look") {
-    const now = decodePod(await kube.get(resource, name, { signal }));
-    if (now.metadata.uid !== uid) dropApiPod(pending, uid);
-    else if (
-      pending.api?.metadata.uid === uid &&
-      !isNewer(pending.api.metadata.resourceVersion, now.metadata.resourceVersion)
-    )
-      pending.api = now;
+    applyRead(pending, uid, decodePod(await kube.get(resource, name, { signal })));
     pending.mayApiBeStale = false;
     return;
   }
@@ -123,6 +117,14 @@ async function send(
   if (isStillThere && isNewer(response.metadata.resourceVersion, pending.api?.metadata.resourceVersion))
     pending.api = response;
   recordAccepted(pending, call, response, clock.now());
+}
+
+/** Takes the pod as read, unless the watch has delivered a newer version during the read. */
+function applyRead(pending: PendingStatus, uid: string | undefined, read: Pod): void {
+  const { api } = pending;
+  const isSame = api?.metadata.uid === uid;
+  if (read.metadata.uid !== uid) dropApiPod(pending, uid);
+  else if (isSame && !isNewer(api?.metadata.resourceVersion, read.metadata.resourceVersion)) pending.api = read;
 }
 
 /** Decodes the response, or returns the watch's object if it is the same version. */
@@ -149,10 +151,10 @@ async function onSendFailed(
   if (hasCode(error, "CONFLICT", "NOT_FOUND")) {
     // Read the pod: either another pod has this name now, or other clients write to this one. Also, the API server
     // authorises a delete with its own cache, which may not have the pod yet.
-    const lookup = kube.get(pods(namespace), name, { signal });
-    const now = await lookup.then(decodePod).catch((failure: unknown) => failure);
-    if (hasCode(now, "NOT_FOUND") || (isPod(now) && now.metadata.uid !== uid)) return dropApiPod(pending, uid);
-    if (isPod(now) && pending.api?.metadata.uid === uid) pending.api = now;
+    const response = kube.get(pods(namespace), name, { signal });
+    const read = await response.then(decodePod).catch((failure: unknown) => failure);
+    if (hasCode(read, "NOT_FOUND")) return dropApiPod(pending, uid);
+    if (isPod(read)) applyRead(pending, uid, read);
     return;
   }
   if (!isOutage(error)) logOnce(log, pending, call.api, call.kind === "delete" ? DELETE_FAILED : SEND_FAILED, error);

@@ -341,6 +341,25 @@ test("a watch event older than our last response is ignored", async () => {
   expect(requests()).toEqual([]);
 });
 
+test("the read after a conflict does not replace a newer object that the watch delivers during it", async () => {
+  const { kube, clock, make, say: setStatus, phase, requests } = await createFixture();
+  const web = await make("web");
+  const read = Promise.withResolvers<void>();
+  kube.failures = { patch: [new KubeError("CONFLICT", "the object has been modified", { status: 409 })] };
+  kube.after.get = () => read.promise;
+  await setStatus(web, statusOf("Running"));
+  // Another client writes the same status, so none is left to send.
+  await kube.user.patch(pods("shop"), "web", {
+    type: "strategic",
+    subresource: "status",
+    body: { status: statusOf("Running") },
+  });
+  await settlePromises();
+  read.resolve();
+  await clock.advance(10_000);
+  expect([await phase("web"), ...requests()]).toEqual(["Running", "patch pods/shop/web/status", "get pods/shop/web"]);
+});
+
 test("a terminated pod is deleted once, after its cleanup and final status", async () => {
   const { kube, make, say: setStatus, requests } = await createFixture();
   const web = await make("web");

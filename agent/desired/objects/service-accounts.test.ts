@@ -71,6 +71,25 @@ test("a failed request is repeated at the next call, and another account of the 
   expect(await ask("another")).toMatchObject({ code: "CONFLICT" });
 });
 
+test("a response without a token is not cached", async () => {
+  const { clock, kube } = await cluster();
+  const tokens = ["", "t"];
+  const accounts = createServiceAccounts({
+    kube: {
+      get: kube.get,
+      async requestToken(...args) {
+        const { status, ...response } = await kube.requestToken(...args);
+        return { ...response, status: { ...status!, token: tokens.shift()! } };
+      },
+    },
+    clock,
+  });
+  const account = (await accounts.accountOf(podOf("web"), attributes))!;
+  const ask = () => accounts.tokenOf(podOf("web"), account, "registry").catch((error: unknown) => error);
+  expect(await ask()).toMatchObject({ code: "SERVER" });
+  expect(await ask()).toBe("t");
+});
+
 const accountCalls = ({ calls }: FakeKube) => calls.filter((call) => call.startsWith("get "));
 
 test("concurrent reads of an account share one request, and the response is cached for a while", async () => {

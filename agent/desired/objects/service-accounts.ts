@@ -65,17 +65,19 @@ export function createServiceAccounts({ kube, clock }: ServiceAccountsOptions): 
     });
   }
 
-  function fetchToken(
+  function cacheToken(
     key: string,
     { namespace, name }: ProviderAccount,
-    request: Promise<TokenRequest>,
+    response: Promise<TokenRequest>,
   ): Promise<string> {
     const requestedAt = clock.now();
-    const token = request.then(tokenOfResponse);
+    const token = response.then(tokenOfResponse);
     tokens.set(key, token, Number.POSITIVE_INFINITY);
-    request
-      .then(({ status }) => {
-        const lifetimeMs = parseTime(status?.expirationTimestamp ?? "") - requestedAt;
+    response
+      .then((granted) => {
+        // A response without a token fails, too.
+        tokenOfResponse(granted);
+        const lifetimeMs = parseTime(granted.status?.expirationTimestamp ?? "") - requestedAt;
         const refreshAt = requestedAt + Math.min(MAX_TOKEN_AGE_MS, lifetimeMs * REFRESH_AT_FRACTION);
         if (tokens.get(key) === token) tokens.set(key, token, refreshAt - clock.now());
       })
@@ -105,7 +107,7 @@ export function createServiceAccounts({ kube, clock }: ServiceAccountsOptions): 
     },
     tokenOf(pod, account, audience) {
       const key = JSON.stringify([account.namespace, account.name, account.uid, audience, pod.metadata.uid]);
-      return tokens.get(key) ?? fetchToken(key, account, request(pod, account, audience));
+      return tokens.get(key) ?? cacheToken(key, account, request(pod, account, audience));
     },
   };
 }

@@ -158,6 +158,21 @@ test("a pod that cannot be decoded is ignored, and its last valid version stays"
   expect(fixture.log.takeLines()).toEqual([`warn: ${left}`, `warn: ${left}`]);
 });
 
+test("a pod that cannot be decoded is forgotten when a list does not contain it", async () => {
+  const fixture = await createFixture({ isFollowing: false });
+  const bad = { metadata: { uid: "db-1", name: "db", namespace: "shop" } } as unknown as Pod;
+  fixture.kube.listAndWatch = async (_resource, _selector, listener) => {
+    const { onReplaced } = listener as unknown as ReflectorListener<Pod>;
+    onReplaced([bad], "1", false);
+    onReplaced([bad], "2", false);
+    onReplaced([], "3", false);
+    onReplaced([bad], "4", false);
+  };
+  await fixture.follow();
+  const unreadable = "[db: spec.containers: Required value]";
+  expect(fixture.received().filter((call) => call.startsWith("[db"))).toEqual([unreadable, unreadable]);
+});
+
 describe("a pod that cannot be decoded is reported with field and reason, and the others are received", () => {
   const container = { name: "a" };
   const rows: readonly (readonly [odd: object, problem: string])[] = [

@@ -1,4 +1,3 @@
-import { createKeyedLogOnChange } from "../../../host/async/log-once.ts";
 import type { Log } from "../../../host/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { isLoggedBySessionPool, type KubeError } from "../../../kube/error.ts";
@@ -81,6 +80,7 @@ export async function watchApiPods(options: ApiPodsOptions, signal: AbortSignal)
       const all = listed.flatMap(decode);
       const uids = new Set(all.map(({ metadata }) => metadata.uid));
       for (const pod of [...known.values()]) if (!uids.has(pod.metadata.uid)) remove(pod);
+      unreadablePods.retain(listed);
       for (const pod of all) store(pod, { resourceVersion, isRolledBack });
       listener.onListed();
       // Pods of an earlier agent that cannot be decoded keep running, too.
@@ -117,16 +117,23 @@ export async function watchApiPods(options: ApiPodsOptions, signal: AbortSignal)
 
 /** Logs and reports each pod that cannot be decoded, once per problem. */
 function createUnreadablePods(log: Log, listener: Pick<ApiPodListener, "onUnreadable">) {
-  const reported = createKeyedLogOnChange<unknown>();
+  /** By uid. */
+  const problems = new Map<unknown, string>();
   return {
     report(pod: Pod, problem: string): void {
       const { uid, name, namespace } = pod.metadata;
-      if (!reported.shouldLog(uid, problem)) return;
+      if (problems.get(uid) === problem) return;
+      problems.set(uid, problem);
       const isNamed = [uid, name, namespace].every((each) => typeof each === "string" && each !== "");
       const podName = isNamed ? fullNameOf(pod) : name;
       log.warn({ pod: podName, uid }, `ignoring a pod from the API server that cannot be decoded: ${problem}`);
       if (isNamed) listener.onUnreadable(pod, problem);
     },
-    forget: ({ metadata }: Pod) => reported.clear(metadata.uid),
+    forget: ({ metadata }: Pod) => problems.delete(metadata.uid),
+    /** Forgets all other pods. */
+    retain(listed: readonly Pod[]): void {
+      const uids = new Set<unknown>(listed.map(({ metadata }) => metadata.uid));
+      for (const uid of problems.keys()) if (!uids.has(uid)) problems.delete(uid);
+    },
   };
 }

@@ -111,6 +111,17 @@ test("a deleted file leaves the cached value; touching a file changes nothing", 
   expect(log.takeLines().length).toBe(1);
 });
 
+test("a file that cannot be used yet is checked at most once a second", async () => {
+  const credentials = credentialsOf({ token: file("/token") });
+  const ask = () => credentials.identity().catch((error: unknown) => error);
+  for (let count = 0; count < 100; count += 1) expect(await ask()).toMatchObject({ code: "CREDENTIALS" });
+  expect([stats, reads]).toEqual([1, 1]);
+  await write("/token", "one");
+  expect(await ask()).toMatchObject({ code: "CREDENTIALS" });
+  await clock.advance(1000);
+  expect(await ask()).toEqual({ token: "one" });
+});
+
 test("inline credentials are read once, without any file access", async () => {
   const credentials = credentialsOf({ token: { kind: "inline", text: "abc", where: "token (k:1)" } });
   const before = await credentials.identity();

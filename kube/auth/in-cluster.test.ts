@@ -60,6 +60,7 @@ test("a service account volume that does not exist yet is waited for", async () 
     message: expect.stringContaining("ca.crt does not exist: --in-cluster refers to it"),
   });
   await pod.files.write(`${folder}/ca.crt`, authority.cert, 0o644);
+  await pod.clock.advance(1000);
   expect((await source.latest()).certificateAuthority).toBe(authority.cert);
 });
 

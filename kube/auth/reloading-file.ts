@@ -47,11 +47,12 @@ export function createReloadingFile<T>({
   let current: { readonly value: T; readonly versions: string } | undefined;
   // No TTL cache: the value outlives its check, and only a changed file replaces it.
   let checkedAt: Instant | undefined;
+  /** Why there is no valid version yet. */
+  let failure: unknown;
   let checking: Promise<T> | undefined;
   const logged = createLogOnChange();
 
-  function isFresh(): boolean {
-    if (paths().length === 0) return true;
+  function hasJustChecked(): boolean {
     const agoMs = checkedAt === undefined ? -1 : clock.now() - checkedAt;
     return agoMs >= 0 && agoMs < CHECK_INTERVAL_MS;
   }
@@ -68,9 +69,11 @@ export function createReloadingFile<T>({
       // An unchanged value stays the same object: touching a file must not cause a new connection.
       const before = current?.value;
       current = { value: before !== undefined && isEqual(before, value) ? before : value, versions };
+      failure = undefined;
       if (!logged.isEmpty()) log.info({}, `${subject} can be used again`);
       logged.clear();
     } catch (error) {
+      if (current === undefined) failure = error;
       if (current === undefined || !(error instanceof KubeError)) throw error;
       if (logged.shouldLog(error.message))
         log.warn({}, `${subject} cannot be used; keeping what was read before: ${error.message}`);
@@ -80,7 +83,8 @@ export function createReloadingFile<T>({
 
   return {
     async latest() {
-      if (current !== undefined && isFresh()) return current.value;
+      if (current !== undefined && (paths().length === 0 || hasJustChecked())) return current.value;
+      if (failure !== undefined && checking === undefined && hasJustChecked()) throw failure;
       checking ??= check().finally(() => {
         checking = undefined;
       });

@@ -141,6 +141,15 @@ test("pods that cannot be applied are logged once and retried until they are app
   expect(log.takeLines()).toEqual(["info: static pods are read from the URL again"]);
 });
 
+test("the request of an error response is aborted, since its body is not read", async () => {
+  const signals: AbortSignal[] = [];
+  await follow((url, options) => {
+    signals.push(options.signal);
+    return answers([], 503)(url, options);
+  });
+  expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+});
+
 test("a refused response is logged again after a different error", async () => {
   const { clock, log, server } = await follow(json({ ...pod("web"), kind: "Fish" }));
   server.answer = answers([], 503);

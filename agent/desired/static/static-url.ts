@@ -114,6 +114,8 @@ async function download({ url, headers, fetch, clock }: StaticUrlOptions, signal
     throw new UrlError("UNREACHABLE", messageOf(error), { cause: error });
   } finally {
     cancelTimeout();
+    // Closes the connection of a response whose body was not read.
+    timeout.abort();
   }
 }
 

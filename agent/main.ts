@@ -39,6 +39,8 @@ import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring
 import { createNodeFacts, readCapacity } from "./wiring/node-facts.ts";
 
 const STOP_TIMEOUT_MS = 5_000;
+const NO_SOURCE =
+  "no source of pods is configured (--kubeconfig, staticPodPath, staticPodURL): nothing will be started";
 
 /**
  * Runs the agent until the signal aborts; its pods keep running without it. Throws `StartError` if it cannot start:
@@ -52,6 +54,7 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
   checkCgroups(config, thisMachine, log);
   await checkCredentialProviders(config, machine);
   const releaseRuntimeLock = await lockRuntime(config, machine, log);
+  if (hasNoSource(config)) log.warn({}, NO_SOURCE);
   try {
     await runWithLocks(config, { machine, thisMachine, root }, log, signal);
   } finally {
@@ -98,7 +101,7 @@ async function runWithLocks(
     idPool,
     settings: () => ({ ...config, hostIPs: hostIPs() }),
     admissionNode: nodeForAdmission,
-    hasUnavailableSource: hasNoPodSource(config, log),
+    hasNoSource: hasNoSource(config),
     sources: sourcesOf(config, clock, log),
     ...(clusterNode && ({ cluster: clusterNode.access } satisfies Partial<AgentOptions>)),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
@@ -225,15 +228,8 @@ async function runToEnd(agent: Agent, clock: Clock, signal: AbortSignal): Promis
   });
 }
 
-/** Whether no source is configured. No pod is then unwanted, and pods of other agents on this node are left alone. */
-function hasNoPodSource({ clusterConfigSource, staticPodPath, staticPodURL }: Config, log: Log): boolean {
-  const hasSource = [clusterConfigSource, staticPodPath, staticPodURL].some((source) => source !== undefined);
-  if (!hasSource)
-    log.warn(
-      {},
-      "no source of pods is configured (--kubeconfig, staticPodPath, staticPodURL): nothing will be started",
-    );
-  return !hasSource;
+function hasNoSource({ clusterConfigSource, staticPodPath, staticPodURL }: Config): boolean {
+  return [clusterConfigSource, staticPodPath, staticPodURL].every((source) => source === undefined);
 }
 
 function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[] {
@@ -255,8 +251,8 @@ function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[]
         // Loaded lazily: most nodes have no such URL.
         const { pollStaticUrl } = await import("./desired/static/static-url.ts");
         const apply = (pods: readonly ManifestPod[]) => desired.replaceManifests("http", pods);
-        const reportErrors = (refused: readonly RejectedManifest[], namesakes: readonly Pod[]) =>
-          desired.setManifestErrors("http", refused, namesakes);
+        const reportErrors = (refused: readonly RejectedManifest[], duplicates: readonly Pod[]) =>
+          desired.setManifestErrors("http", refused, duplicates);
         await pollStaticUrl(
           { url, headers, nodeName, checkEveryMs: config.httpCheckFrequencyMs, fetch, clock, log, apply, reportErrors },
           signal,

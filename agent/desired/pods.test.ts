@@ -22,7 +22,7 @@ interface Options {
 function createDesiredNode(options: Options = {}) {
   const {
     kinds: sourceKinds = ["file"],
-    hasSilentSource: hasUnavailableSource = false,
+    hasSilentSource: hasNoSource = false,
     disk = new FakeDisk(() => 0),
     slow = (same) => same,
   } = options;
@@ -35,7 +35,7 @@ function createDesiredNode(options: Options = {}) {
     clock,
     log,
     sourceKinds,
-    hasUnavailableSource,
+    hasNoSource,
     admission: unconstrainedAdmission,
     wake: (uid) => calls.push(`wake ${uid}`),
     interrupt: (uid) => calls.push(`interrupt ${uid}`),

@@ -27,7 +27,7 @@ export interface DesiredPods {
   /** Replaces the pods of one kind of manifests; pods that are missing terminate. */
   replaceManifests(kind: StaticKind, pods: readonly ManifestPod[]): Promise<void>;
   /**
-   * Replaces the errors of one kind of manifests, for `berth pods`. `namesakes` are its pods that do not start because
+   * Replaces the errors of one kind of manifests, for `berth pods`. `duplicates` are its pods that do not start because
    * another one of them has their name.
    */
   setManifestErrors(kind: StaticKind, refused: readonly RejectedManifest[], duplicates?: readonly Pod[]): void;
@@ -63,8 +63,11 @@ export interface DesiredPodsOptions {
   readonly log: Log;
   /** The configured sources. Only when all are ready can a pod be an orphan. */
   readonly sourceKinds: readonly SourceKind[];
-  /** A source is unavailable for good, or none is configured: pods that no source lists stay `unknown`. */
-  readonly hasUnavailableSource: boolean;
+  /**
+   * No source is configured: the pods of the last agent's sources terminate; a pod without a checkpoint stays `unknown`
+   * and is left alone.
+   */
+  readonly hasNoSource: boolean;
   readonly admission: AdmissionDeps;
   readonly wake: (uid: PodUid) => void;
   readonly interrupt: (uid: PodUid) => void;
@@ -77,7 +80,7 @@ export interface DesiredPodsOptions {
 }
 
 export function createDesiredPods(options: DesiredPodsOptions): DesiredPods {
-  const { clock, log, sourceKinds, hasUnavailableSource, wake, interrupt, onAllSourcesReady } = options;
+  const { clock, log, sourceKinds, hasNoSource, wake, interrupt, onAllSourcesReady } = options;
   const isInCluster = sourceKinds.includes("api");
   const pods = createPodIndex();
   const queueOptions = { clock, log, pods, isInCluster, onNodeRefreshed: admitPending };
@@ -98,7 +101,7 @@ export function createDesiredPods(options: DesiredPodsOptions): DesiredPods {
     admit: (added) => admitter.admit(added, (pod) => apiPods.save(pod)),
   });
 
-  const areAllSourcesReady = () => unreadySources.size === 0 && !hasUnavailableSource;
+  const areAllSourcesReady = () => unreadySources.size === 0 && !hasNoSource;
 
   function markReady(kind: SourceKind): void {
     if (unreadySources.delete(kind) && unreadySources.size === 0) onAllSourcesReady();

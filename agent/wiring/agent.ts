@@ -51,8 +51,11 @@ export interface AgentOptions {
   readonly sources: readonly PodSource[];
   /** The node's cluster; undefined on a standalone node. */
   readonly cluster?: ClusterAccess;
-  /** No source is configured, or one cannot be read. No pod is then known to be unwanted, and none is terminated. */
-  readonly hasUnavailableSource: boolean;
+  /**
+   * No source is configured: the pods of the last agent's sources terminate; a pod without a checkpoint stays `unknown`
+   * and is left alone.
+   */
+  readonly hasNoSource: boolean;
   readonly pulls: { readonly parallel: number | undefined; readonly qps: number; readonly burst: number };
   /** The node's files with registry credentials. */
   readonly dockerConfigs: DockerConfigFiles;

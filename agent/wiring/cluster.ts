@@ -200,9 +200,9 @@ function createPodListener({
   desired,
 }: PodListenerDeps): ApiPodListener {
   return {
-    onObserved(pod, asOf) {
-      statusReporter.onObserved(pod, asOf);
-      mirrors.onObserved(pod, asOf);
+    onObserved(pod, snapshot) {
+      statusReporter.onObserved(pod, snapshot);
+      mirrors.onObserved(pod, snapshot);
     },
     onDeleted(pod) {
       statusReporter.onDeleted(pod);

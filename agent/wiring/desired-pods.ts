@@ -17,7 +17,7 @@ interface DesiredPodsDeps {
 
 /** The pods of all sources, and the events of the sources that other components need. */
 export function createDesired(options: AgentOptions, { loopRequests, podCache, nodeSummary }: DesiredPodsDeps) {
-  const { clock, log, disk, hasUnavailableSource } = options;
+  const { clock, log, disk, hasNoSource } = options;
   const sourcesReady = createEventSource();
   const duplicateNames: DuplicateNameSource = createEventSource();
   const desired = createDesiredPods({
@@ -25,7 +25,7 @@ export function createDesired(options: AgentOptions, { loopRequests, podCache, n
     clock,
     log,
     sourceKinds: sourceKindsOf(options),
-    hasUnavailableSource,
+    hasNoSource,
     admission: toAdmissionDeps(options, podCache),
     wake: loopRequests.wake,
     interrupt: loopRequests.cancelOutdated,

@@ -23,10 +23,16 @@ export interface Credentials {
 
 /** A value given inline in the kubeconfig, or in a file that other programs may replace at any time. */
 export type TextSource =
-  | { readonly kind: "inline"; readonly text: string /** For messages. */; readonly where: string }
+  | {
+      readonly kind: "inline";
+      readonly text: string;
+      /** For messages. */
+      readonly where: string;
+    }
   | {
       readonly kind: "file";
-      readonly path: string /** What names the file, for messages. */;
+      readonly path: string;
+      /** What names the file, for messages. */
       readonly namedBy: string;
     };
 

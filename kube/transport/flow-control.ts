@@ -8,7 +8,10 @@ export interface RateLimit {
   readonly burst: number;
 }
 
-/** Client-side priority levels. Each waits only for its own requests; lease renewals (`heartbeat`) never wait. */
+/**
+ * Client-side priority levels. Each waits only for its own requests; those of `heartbeat` (the node's lease, its
+ * registration and its status) never wait.
+ */
 export type PriorityLevel = "heartbeat" | "main" | "events";
 
 /**

@@ -266,8 +266,8 @@ test("a static pod with a duplicate name causes one event for as long as the con
   const harness = await runInCluster(async () => {});
   const pod = makePod("web");
   const { name, uid } = pod.metadata;
-  const refuse = async (...namesakes: readonly Pod[]) => {
-    harness.agent.desired.setManifestErrors("file", [], namesakes);
+  const refuse = async (...duplicates: readonly Pod[]) => {
+    harness.agent.desired.setManifestErrors("file", [], duplicates);
     await harness.advance("1m");
   };
   const what = `Error validating pod ${name}_default(${uid}) from file due to duplicate pod name "${name}", ignoring`;

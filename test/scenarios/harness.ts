@@ -148,7 +148,7 @@ export class AgentHarness {
           },
         },
       ],
-      hasUnavailableSource: false,
+      hasNoSource: false,
       ...(this.#options.isInCluster === true && {
         cluster: createClusterAccess({
           recorder: createEventRecorder({ kube, nodeName: "node", clock, log }),

@@ -14,7 +14,7 @@ import { createOutageLog } from "../outage-log.ts";
 
 /** Receives every pod of this node as the API server has it, including mirror pods. The callbacks may not throw. */
 export interface ApiPodListener {
-  /** `asOf` is set if the pod came with a complete list. */
+  /** `snapshot` is set if the pod came with a complete list. */
   onObserved(pod: Pod, snapshot?: ListSnapshot): void;
   onDeleted(pod: Pod): void;
   /** The pod cannot be decoded; called once per problem. Its `metadata` has a name, a namespace and a uid. */

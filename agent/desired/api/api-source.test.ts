@@ -19,7 +19,7 @@ function createApiNode(disk = new FakeDisk(() => 0), sourceKinds: readonly Sourc
     clock,
     log,
     sourceKinds,
-    hasUnavailableSource: false,
+    hasNoSource: false,
     admission: unconstrainedAdmission,
     onManifestErrors: () => {},
     wake: (uid) => calls.push(`wake ${uid}`),

@@ -13,7 +13,7 @@ export interface ManifestErrors {
   setConflicts(conflicts: readonly UidConflict[]): void;
 }
 
-/** `changed` receives all errors after each change. */
+/** `onChange` receives all errors after each change. */
 export function createManifestErrors(
   log: Log,
   onChange: (refused: readonly RejectedManifest[]) => void,

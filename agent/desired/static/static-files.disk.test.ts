@@ -20,12 +20,12 @@ let log: FakeLog;
 let offered: readonly ManifestPod[] | undefined;
 let ending: AbortController;
 let followed: Promise<void>;
-let namesakes: readonly string[] = [];
+let duplicates: readonly string[] = [];
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "berth-manifests-"));
   log = new FakeLog();
   offered = undefined;
-  namesakes = [];
+  duplicates = [];
   ending = new AbortController();
   followed = Promise.resolve();
 });
@@ -46,7 +46,7 @@ function startWatch(path = folder, { known = [] as readonly DesiredPod[], checkE
       offered = pods;
     },
     setManifestErrors: (_: string, __: readonly unknown[], doubled: readonly Pod[] = []) => {
-      namesakes = doubled.map(
+      duplicates = doubled.map(
         ({ metadata }) => `${metadata.name} ${metadata.annotations?.["kubernetes.io/config.source"]}`,
       );
     },
@@ -163,10 +163,10 @@ test("of two files with the same pod the first by name owns it, and the second g
   expect(refusals()).toEqual([
     "manifest refused: pod default/web-node is already defined by /a.yaml; default/web-node stays as it was",
   ]);
-  await pollUntil("the second to be reported", 4000, () => namesakes.join() === "web-node file");
+  await pollUntil("the second to be reported", 4000, () => duplicates.join() === "web-node file");
   await rm(join(folder, "a.yaml"));
   await show("web-node busybox:2");
-  await pollUntil("nothing to be reported", 4000, () => namesakes.length === 0);
+  await pollUntil("nothing to be reported", 4000, () => duplicates.length === 0);
 });
 
 test("a manifest may be a symlink, as in ConfigMap volumes", async () => {

@@ -197,8 +197,8 @@ function reportErrors({ desired, known, conflicts }: StaticPathState, ...whole: 
   );
   const conflictErrors = conflicts.map(({ file, problem }) => ({ file, problem }));
   const manifests = [...brokenFiles, ...conflictErrors].toSorted((a, b) => (a.file < b.file ? -1 : 1));
-  const namesakes = conflicts.flatMap(({ duplicate }) => duplicate ?? []);
-  desired.setManifestErrors("file", [...whole, ...manifests], namesakes);
+  const duplicates = conflicts.flatMap(({ duplicate }) => duplicate ?? []);
+  desired.setManifestErrors("file", [...whole, ...manifests], duplicates);
 }
 
 /** The end of an error message: the pod of the last good version stays. */

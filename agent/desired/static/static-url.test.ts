@@ -24,7 +24,7 @@ async function follow(first: Fetch) {
   const log = new FakeLog();
   const offers: string[] = [];
   const shown: string[] = [];
-  const namesakes: (string | undefined)[] = [];
+  const duplicates: (string | undefined)[] = [];
   const asked: (readonly [string, string])[][] = [];
   const server = { answer: first, beforeOffer: () => {} };
   ending = new AbortController();
@@ -46,13 +46,13 @@ async function follow(first: Fetch) {
       },
       reportErrors: (all, doubled) => {
         shown.splice(0, shown.length, ...all.map(({ file, problem }) => `${file}: ${problem}`));
-        namesakes.splice(0, namesakes.length, ...doubled.map(({ metadata }) => metadata.uid));
+        duplicates.splice(0, duplicates.length, ...doubled.map(({ metadata }) => metadata.uid));
       },
     },
     ending.signal,
   );
   await settlePromises();
-  return { clock, log, offers, shown, namesakes, asked, server };
+  return { clock, log, offers, shown, duplicates, asked, server };
 }
 
 async function* each(bytes: Iterable<Uint8Array>) {
@@ -168,14 +168,14 @@ test("neither user, password, query nor header is logged", async () => {
 
 test("pods with a duplicate name are reported, except the first, while the response is current", async () => {
   const items = [withUid("x", "u-1"), withUid("x", "u-2"), withUid("y", "u-3")];
-  const { clock, offers, namesakes, server } = await follow(json({ apiVersion: "v1", kind: "PodList", items }));
-  expect([offers, namesakes]).toEqual([["default/x-node, default/x-node, default/y-node"], ["u-2"]]);
+  const { clock, offers, duplicates, server } = await follow(json({ apiVersion: "v1", kind: "PodList", items }));
+  expect([offers, duplicates]).toEqual([["default/x-node, default/x-node, default/y-node"], ["u-2"]]);
   await clock.advance(60_000);
-  expect(namesakes).toEqual(["u-2"]);
+  expect(duplicates).toEqual(["u-2"]);
   server.answer = answers([], 503);
   await clock.advance(20_000);
-  expect(namesakes).toEqual(["u-2"]);
+  expect(duplicates).toEqual(["u-2"]);
   server.answer = json(withUid("x", "u-1"));
   await clock.advance(20_000);
-  expect(namesakes).toEqual([]);
+  expect(duplicates).toEqual([]);
 });

@@ -31,7 +31,7 @@ export interface StaticUrlOptions {
   readonly log: Log;
   readonly apply: (pods: readonly ManifestPod[]) => Promise<void>;
   /** Receives the current errors, and the pods that do not start because another pod of the response has their name. */
-  readonly reportErrors: (refused: readonly RejectedManifest[], namesakes: readonly Pod[]) => void;
+  readonly reportErrors: (refused: readonly RejectedManifest[], duplicates: readonly Pod[]) => void;
 }
 
 /** The URL did not respond, or its response cannot be used. */

@@ -17,7 +17,7 @@ import type { EventRecorder } from "./recorder.ts";
 
 /** Records events for the actions and statuses of pods. Works in the background; never throws. */
 export interface PodEvents {
-  /** `besides` are further events of the same moment. */
+  /** `additional`: further events to record after those of the action. */
   onActionStarted(started: ActionStarted, additional?: readonly PodEvent[]): void;
   onActionFinished(finished: ActionFinished): void;
   onStatus(desired: DesiredPod, status: PodStatus): void;

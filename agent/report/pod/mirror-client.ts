@@ -55,9 +55,9 @@ interface RejectedMirror {
 }
 
 /**
- * The calls that create and delete mirror pods; none rejects. A rejected mirror backs off, then `again` is called: one
- * second at first, because an API server that has just started may not have loaded the RBAC rules yet, and at most one
- * minute.
+ * The calls that create and delete mirror pods; none rejects. A rejected mirror backs off, then `onRetry` is called:
+ * one second at first, because an API server that has just started may not have loaded the RBAC rules yet, and at most
+ * one minute.
  */
 export function createMirrorClient(
   { kube, clock, log, onCreated }: MirrorClientOptions,
@@ -169,7 +169,7 @@ async function checkNotFound(
   }
 }
 
-/** Mirrors that a user has just deleted, by the static pod's uid. Calls `again` when one may be created again. */
+/** Mirrors that a user has just deleted, by the static pod's uid. Calls `onRetry` when one may be created again. */
 function createRecentDeletions(clock: Clock, onRetry: () => void) {
   const cancels = new Map<string | undefined, () => void>();
   return {

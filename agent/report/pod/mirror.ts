@@ -14,9 +14,10 @@ export interface MirrorPods {
   /** The uid of this node's Node object; undefined if it is absent or about to be deleted. */
   setNodeUid(uid: string | undefined): void;
   /**
-   * A pod of this node in the API; pods other than mirrors are ignored. `asOf`: the complete list that contained it.
+   * A pod of this node in the API; pods other than mirrors are ignored. `snapshot`: the complete list that contained
+   * it.
    */
-  onObserved(pod: Pod, asOf?: ListSnapshot): void;
+  onObserved(pod: Pod, snapshot?: ListSnapshot): void;
   onDeleted(pod: Pod): void;
   /** The initial list of pods was received. */
   onListed(): void;
@@ -63,9 +64,9 @@ export function createMirrorPods(settings: MirrorPodsOptions): MirrorPods {
     else backOff.reset();
   }
 
-  function store(mirror: Pod, asOf?: ListSnapshot): void {
+  function store(mirror: Pod, snapshot?: ListSnapshot): void {
     const known = mirrors.get(mirror.metadata.uid);
-    if (!replaces(mirror.metadata.resourceVersion, known?.metadata.resourceVersion, asOf)) return;
+    if (!replaces(mirror.metadata.resourceVersion, known?.metadata.resourceVersion, snapshot)) return;
     mirrors.set(mirror.metadata.uid, mirror);
     reconcile();
   }
@@ -81,8 +82,8 @@ export function createMirrorPods(settings: MirrorPodsOptions): MirrorPods {
       nodeUid = uid;
       reconcile();
     },
-    onObserved(pod, asOf) {
-      if (mirroredUid(pod) !== undefined) store(pod, asOf);
+    onObserved(pod, snapshot) {
+      if (mirroredUid(pod) !== undefined) store(pod, snapshot);
     },
     onDeleted(pod) {
       drop(pod);

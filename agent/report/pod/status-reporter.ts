@@ -19,9 +19,10 @@ export interface PodStatusReporter {
   /** Sets the latest status of a pod; an older one that was not sent yet is dropped. */
   report(desired: DesiredPod, status: PodStatus, stage: StageKind): void;
   /**
-   * A pod of this node in the API; a mirror pod stands for its static pod. `asOf`: the complete list that contained it.
+   * A pod of this node in the API; a mirror pod stands for its static pod. `snapshot`: the complete list that contained
+   * it.
    */
-  onObserved(pod: Pod, asOf?: ListSnapshot): void;
+  onObserved(pod: Pod, snapshot?: ListSnapshot): void;
   onDeleted(pod: Pod): void;
   /**
    * Resolves when the final status of a deleted pod was sent or saved, so the node may lose its containers. Never
@@ -71,12 +72,12 @@ export function createPodStatusReporter(settings: PodStatusOptions): PodStatusRe
       pending.stage = stage;
       worker.wake(pending);
     },
-    onObserved(pod, asOf) {
+    onObserved(pod, snapshot) {
       const pending = pendingOf(trackedUid(pod));
-      if (!replaces(pod.metadata.resourceVersion, pending.api?.metadata.resourceVersion, asOf)) return;
+      if (!replaces(pod.metadata.resourceVersion, pending.api?.metadata.resourceVersion, snapshot)) return;
       pending.api = pod;
       pending.ineffectivePatch = undefined;
-      if (asOf?.isRolledBack) pending.deletedUid = undefined;
+      if (snapshot?.isRolledBack) pending.deletedUid = undefined;
       worker.wake(pending);
     },
     onDeleted(pod) {

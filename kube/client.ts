@@ -67,7 +67,7 @@ export interface KubeClient {
    * Calls `onRecovered` whenever any request shows that the server serves us again after an outage, until the signal
    * aborts.
    */
-  onRecovery(onRecovered: () => void, signal: AbortSignal): void;
+  subscribeToRecovery(onRecovered: () => void, signal: AbortSignal): void;
 }
 
 export const kubeVerbs = {
@@ -80,7 +80,7 @@ export const kubeVerbs = {
   patch: "mutates",
   delete: "mutates",
   listAndWatch: "follows",
-  onRecovery: "follows",
+  subscribeToRecovery: "follows",
 } as const satisfies VerbsOf<KubeClient>;
 
 export interface KubeClientOptions {
@@ -147,7 +147,7 @@ export function createKubeClient(options: KubeClientOptions): KubeClient {
       await send({ method: "DELETE", path: pathOf(resource, name), body }, options);
     },
     listAndWatch: (resource, selector, listener, signal) => runReflector(deps, resource, selector, listener, signal),
-    onRecovery: recovery.onRecovery,
+    subscribeToRecovery: recovery.subscribeToRecovery,
   };
 }
 

@@ -70,7 +70,7 @@ export interface AdmissionQueueOptions extends AdmissionDeps {
 
 export function createAdmissionQueue(options: AdmissionQueueOptions): AdmissionQueue {
   const { pods, log, isOnNode } = options;
-  const usage = createNodeUsage();
+  const nodeUsage = createNodeUsage();
   const pending = new Set<PodUid>();
   const unobserved = new Set<PodUid>();
   const node = createNodeRefresh(options);
@@ -83,7 +83,7 @@ export function createAdmissionQueue(options: AdmissionQueueOptions): AdmissionQ
     const isNodeUpToDate = node.isFreshFor(pod.uid);
     const result = admitPod(pod, {
       node: options.node(),
-      usage: usage.occupancy,
+      usage: nodeUsage.usage,
       isNodeUpToDate,
       arePreviousPodsObserved,
       supportsGroupsPolicy: options.supportsSupplementalGroupsPolicy(),
@@ -127,13 +127,13 @@ export function createAdmissionQueue(options: AdmissionQueueOptions): AdmissionQ
         pending.delete(uid);
         node.forget(uid);
       }
-      usage.update(pod);
+      nodeUsage.update(pod);
     },
     onPodRemoved(uid) {
       pending.delete(uid);
       unobserved.delete(uid);
       node.forget(uid);
-      usage.giveBack(uid);
+      nodeUsage.release(uid);
     },
     onStatusDecided(desired, status) {
       const { uid, revision } = desired;

@@ -26,7 +26,7 @@ function createFixture() {
     nodeName: "node-a",
     log,
     onChange: () => void reported.push(print()),
-    onRecovery: () => void reported.push("back"),
+    onRecovered: () => void reported.push("back"),
   });
   function print(): string {
     const node = own.latest();

@@ -15,7 +15,7 @@ export interface NodeObjectOptions {
   /** The object was created, deleted or changed. */
   readonly onChange: () => void;
   /** The API server responds again after an outage. */
-  readonly onRecovery: () => void;
+  readonly onRecovered: () => void;
 }
 
 /**
@@ -37,7 +37,7 @@ export interface NodeObject {
  * The watch and the responses are not ordered, and either may be late. Of two objects the one with the larger resource
  * version is newer, even if one replaced the other after a deletion.
  */
-export function createNodeObject({ kube, nodeName, log, onChange, onRecovery }: NodeObjectOptions): NodeObject {
+export function createNodeObject({ kube, nodeName, log, onChange, onRecovered }: NodeObjectOptions): NodeObject {
   let node: Node | undefined | "unknown" = "unknown";
   /** The newest resource version received. */
   let version = "";
@@ -72,9 +72,9 @@ export function createNodeObject({ kube, nodeName, log, onChange, onRecovery }: 
     },
     async run(signal) {
       const listener = {
-        onReplaced([found]: readonly Node[], resourceVersion: string, hasGoneBack: boolean) {
+        onReplaced([found]: readonly Node[], resourceVersion: string, isRolledBack: boolean) {
           // The server was restored from a backup: earlier versions do not count any more.
-          if (hasGoneBack) version = "";
+          if (isRolledBack) version = "";
           if (found === undefined) apply(found, resourceVersion);
           else decodeAndApply(found);
         },
@@ -83,7 +83,7 @@ export function createNodeObject({ kube, nodeName, log, onChange, onRecovery }: 
           else decodeAndApply(found);
         },
         onOutage: (error: KubeError) => log.debug({ err: error }, "cannot watch the Node object"),
-        onRecovered: onRecovery,
+        onRecovered,
       };
       await kube.listAndWatch(nodes, { fieldSelector: `metadata.name=${nodeName}` }, listener, signal);
     },

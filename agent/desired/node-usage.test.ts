@@ -19,9 +19,9 @@ test("releasing a pod subtracts what was added for it, even if the pod has chang
   const pod = podWith({ resources: { requests: { cpu: "3" } }, ports: [{ containerPort: 1, hostPort: 80 }] });
   nodeUsage.update(pod);
   nodeUsage.update({ ...podWith({ resources: { requests: { cpu: "1" } } }), revision: 1 });
-  expect([nodeUsage.occupancy.pods(), nodeUsage.occupancy.amount("cpu")]).toEqual([1, 1000n]);
+  expect([nodeUsage.usage.pods(), nodeUsage.usage.amount("cpu")]).toEqual([1, 1000n]);
   nodeUsage.update({ ...pod, hasReleasedResources: true });
-  nodeUsage.giveBack(uid);
-  expect([nodeUsage.occupancy.pods(), nodeUsage.occupancy.amount("cpu")]).toEqual([0, 0n]);
-  expect(nodeUsage.occupancy.isPortUsed({ ip: "0.0.0.0", protocol: "TCP", port: 80 })).toBe(false);
+  nodeUsage.release(uid);
+  expect([nodeUsage.usage.pods(), nodeUsage.usage.amount("cpu")]).toEqual([0, 0n]);
+  expect(nodeUsage.usage.isPortUsed({ ip: "0.0.0.0", protocol: "TCP", port: 80 })).toBe(false);
 });

@@ -46,7 +46,7 @@ export function createNodeUsage() {
     demands: () => [...demands.values()].map(({ demand }) => demand),
   };
   return {
-    occupancy: usage,
+    usage,
     /** Records the pod's current state: adds or releases its resources. */
     update(desired: DesiredPod): void {
       const { uid, revision, pod } = desired;
@@ -59,6 +59,6 @@ export function createNodeUsage() {
       demands.set(uid, { version, demand });
       count(demand, 1n);
     },
-    giveBack: release,
+    release,
   };
 }

@@ -72,7 +72,7 @@ export interface DesiredPodsOptions {
   readonly wake: (uid: PodUid) => void;
   readonly interrupt: (uid: PodUid) => void;
   /** The manifest errors of all sources may have changed. */
-  readonly onManifestErrors: (onManifestErrors: readonly RejectedManifest[]) => void;
+  readonly onManifestErrors: (errors: readonly RejectedManifest[]) => void;
   /** Receives all pods of a source that do not start because another one of it has their name. */
   readonly onDuplicateNames?: (kind: StaticKind, duplicates: readonly Pod[]) => void;
   /** All sources are ready. */

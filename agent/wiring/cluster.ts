@@ -100,12 +100,12 @@ export interface ClusterSync {
    */
   ensureFinalStatusSaved(uid: PodUid): Promise<void>;
   onActionStarted(started: ActionStarted): void;
-  onActionFinished(used: ActionFinished): void;
+  onActionFinished(finished: ActionFinished): void;
   /** Records an event of the pod `namespace/name` that no action causes: a probe result, a long pull. */
   recordEvent(uid: PodUid, pod: string, event: PodEvent): void;
   onPodFinished(uid: PodUid): void;
   /** Receives the changed Node object of this machine; undefined if there is none any more. */
-  onNodeChanged(onNodeChanged: Node | undefined): void;
+  onNodeChanged(node: Node | undefined): void;
   /** The cluster's objects that pods depend on. */
   readonly objects: Pick<ClusterObjects, "settings" | "facts">;
   /** Resolves when nothing is being sent. */
@@ -143,7 +143,7 @@ function createClusterSync(
   return {
     async run(signal) {
       // The API server may reject what we send while its watches continue.
-      options.kube.onRecovery(podListener.onRecovery, signal);
+      options.kube.subscribeToRecovery(podListener.onRecovered, signal);
       await Promise.all([
         watchApiPods({ ...options, applyUpdate: desired.applyApiUpdate, listener: podListener }, signal),
         objects.run(signal),
@@ -215,13 +215,10 @@ function createPodListener({
       objects.onApiSynced();
       mirrors.onListed();
     },
-    onDisconnected() {
-      // Each sender notices the outage with its next request.
-    },
-    onRecovery() {
-      statusReporter.onRecovery();
-      mirrors.onRecovery();
-      recorder.onRecovery();
+    onRecovered() {
+      statusReporter.onRecovered();
+      mirrors.onRecovered();
+      recorder.onRecovered();
       desired.admitPending();
     },
   };

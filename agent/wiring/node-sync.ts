@@ -18,7 +18,7 @@ export interface NodeSyncOptions {
   readonly node: Pick<LocalNode, "observed" | "firstDecision" | "subscribe" | "invalidateImages">;
   /** The machine's addresses, the primary first. */
   readonly addresses: () => readonly string[];
-  readonly kube: Pick<KubeClient, "get" | "create" | "replace" | "patch" | "listAndWatch" | "onRecovery">;
+  readonly kube: Pick<KubeClient, "get" | "create" | "replace" | "patch" | "listAndWatch" | "subscribeToRecovery">;
   readonly clock: Clock;
   readonly log: Log;
   /** Returns a number in [0, 1), for jitter. */
@@ -75,7 +75,7 @@ export function createNodeSync(options: NodeSyncOptions): NodeSync {
 
   localNode.subscribe(onObserved);
   const { nodeName } = settings;
-  const nodeObject = createNodeObject({ ...options, nodeName, onChange: onNodeChanged, onRecovery: retryNow });
+  const nodeObject = createNodeObject({ ...options, nodeName, onChange: onNodeChanged, onRecovered: retryNow });
   const lease = createNodeLease({ ...options, nodeUid, deadlineMs });
   const report = createNodeStatusReporter({
     ...options,
@@ -124,7 +124,7 @@ export function createNodeSync(options: NodeSyncOptions): NodeSync {
   return {
     async run(signal) {
       record({ object: nodeReference(settings), type: "Normal", reason: "Starting", message: "Starting kubelet." });
-      options.kube.onRecovery(retryNow, signal);
+      options.kube.subscribeToRecovery(retryNow, signal);
       await localNode.firstDecision;
       await Promise.all([nodeObject.run(signal), report.run(signal), lease.run(signal)]);
       log.debug({}, "the agent no longer reports the status of the node nor renews its lease: it is stopping");

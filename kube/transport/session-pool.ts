@@ -160,7 +160,7 @@ function createHealth({ server, clock, log }: Pick<SessionPoolOptions, "server" 
   }
   return {
     state: () => state,
-    onFailure: onFailure,
+    onFailure,
     /** Returns whether more than one request hangs. */
     timedOut(sentAt: Instant): boolean {
       // The server has answered other requests meanwhile: only this request hangs.

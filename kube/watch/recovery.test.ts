@@ -143,7 +143,7 @@ test("the subscriber is called for each recovery until its signal aborts", async
   const connection = recovery.track(inner);
   const controller = new AbortController();
   let times = 0;
-  recovery.onRecovery(() => (times += 1), controller.signal);
+  recovery.subscribeToRecovery(() => (times += 1), controller.signal);
   const outage = async () => {
     inner.respond = () => {
       throw new KubeError("SERVER", "no", { status: 500 });

@@ -15,7 +15,7 @@ export interface Recovery {
    */
   sleep(ms: number, signal: AbortSignal): Promise<void>;
   /** Calls `onRecovered` each time an outage ends, until the signal aborts. */
-  onRecovery(onRecovered: () => void, signal: AbortSignal): void;
+  subscribeToRecovery(onRecovered: () => void, signal: AbortSignal): void;
 }
 
 /** The server does not serve us at all, as opposed to an error of one request. */
@@ -82,7 +82,7 @@ export function createRecovery(clock: Clock, random: () => number): Recovery {
       },
     }),
     sleep: sleepers.sleep,
-    onRecovery(onRecovered, signal) {
+    subscribeToRecovery(onRecovered, signal) {
       const subscribe = () => {
         sleepers.sleep(Number.POSITIVE_INFINITY, signal).then(
           () => {

@@ -52,8 +52,8 @@ async function startReflector({
   const calls: string[] = [];
   const controller = new AbortController();
   const listener = {
-    onReplaced(objects: readonly Pod[], version: string, hasGoneBack: boolean) {
-      calls.push(`replaced at ${version}${hasGoneBack ? " (gone back)" : ""}: ${names(objects)}`);
+    onReplaced(objects: readonly Pod[], version: string, isRolledBack: boolean) {
+      calls.push(`replaced at ${version}${isRolledBack ? " (gone back)" : ""}: ${names(objects)}`);
     },
     onChanged: (kind: string, object: Pod) => void calls.push(`${kind} ${object.metadata.name}`),
     onOutage: (error: KubeError) => void calls.push(`away: ${error.code}`),

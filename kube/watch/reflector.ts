@@ -13,11 +13,11 @@ import { openWatch, type WatchListener, type WatchResult } from "./watch.ts";
 /** Receives the state of a collection. None of these may throw. */
 export interface ReflectorListener<T extends KubeObject> {
   /**
-   * A complete snapshot, which replaces all earlier state. `hasRolledBack`: the server has shown a later
+   * A complete snapshot, which replaces all earlier state. `isRolledBack`: the server has shown a later
    * resourceVersion before, so that resourceVersions known from then must not be compared any more; this happens when
    * an etcd backup was restored.
    */
-  onReplaced(objects: readonly T[], resourceVersion: string, hasRolledBack: boolean): void;
+  onReplaced(objects: readonly T[], resourceVersion: string, isRolledBack: boolean): void;
   onChanged(kind: "added" | "modified" | "deleted", object: T): void;
   /** The state is up to date at this moment: after a snapshot, a change or a bookmark. */
   onSynced?(): void;
@@ -107,10 +107,10 @@ export async function runReflector<T extends KubeObject>(
     },
     onReplaced(objects, resourceVersion) {
       outage.end();
-      const hasRolledBack = isCertainlyLater(resumePoint.latestResourceVersion, resourceVersion);
+      const isRolledBack = isCertainlyLater(resumePoint.latestResourceVersion, resourceVersion);
       resumePoint.resourceVersion = resourceVersion;
       resumePoint.latestResourceVersion = resourceVersion;
-      listener.onReplaced(objects, resourceVersion, hasRolledBack);
+      listener.onReplaced(objects, resourceVersion, isRolledBack);
       listener.onSynced?.();
     },
     onChanged(kind, object, resourceVersion) {

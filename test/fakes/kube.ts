@@ -103,7 +103,8 @@ export class FakeKube implements KubeClient, KubeConnection {
     listener: ReflectorListener<T>,
     signal: AbortSignal,
   ): Promise<void> => this.#kube.listAndWatch(resource, selector, listener, signal);
-  onRecovery = (recovered: () => void, signal: AbortSignal): void => this.#kube.onRecovery(recovered, signal);
+  subscribeToRecovery = (onRecovered: () => void, signal: AbortSignal): void =>
+    this.#kube.subscribeToRecovery(onRecovered, signal);
 
   /** Binds a pod to a node, as the scheduler does. */
   bind(namespace: string, name: string, nodeName: string): void {

@@ -83,7 +83,7 @@ function admissionOf(desired: DesiredPod, fixture: Fixture = {}): string {
   const nodeUsage = createNodeUsage();
   for (const other of others) nodeUsage.update(other);
   const node = toAdmissionNode(reported, { ...observedMachine, ...machine }, { ...settings, ...more });
-  const { occupancy: usage } = nodeUsage;
+  const { usage } = nodeUsage;
   const input = {
     node,
     usage,

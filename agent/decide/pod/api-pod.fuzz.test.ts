@@ -49,7 +49,7 @@ test(
           const desired = withInitialAdmission(added);
           unsupportedFeatures(pod, { isApiPod: false, isInCluster: true, isAdmissionChecked: true });
           forbiddenSysctlRejection(pod);
-          const { occupancy: usage } = places;
+          const { usage } = places;
           admitPod(desired, {
             node,
             usage,

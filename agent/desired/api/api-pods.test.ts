@@ -38,8 +38,7 @@ async function createFixture({ isFollowing = true } = {}) {
       onDeleted: (pod: Pod) => calls.push(`[${nameOf(pod)} is gone]`),
       onUnreadable: (pod: Pod, problem: string) => calls.push(`[${nameOf(pod)}: ${problem}]`),
       onListed: () => calls.push("[all]"),
-      onDisconnected: () => calls.push("[away]"),
-      onRecovery: () => calls.push("[back]"),
+      onRecovered: () => calls.push("[back]"),
     },
   };
   const follow = () => watchApiPods(options, end.signal);
@@ -91,7 +90,7 @@ test("an outage changes nothing and is logged by the connection only; missed cha
   fixture.received();
   fixture.kube.goDown();
   await fixture.clock.advance(60_000);
-  expect(fixture.received()).toEqual(["[away]"]);
+  expect(fixture.received()).toEqual([]);
   fixture.kube.comeBack();
   await fixture.clock.advance(60_000);
   expect(fixture.received()).toContain("[back]");

@@ -21,9 +21,7 @@ export interface ApiPodListener {
   onUnreadable(pod: Pod, problem: string): void;
   /** A complete list was processed. */
   onListed(): void;
-  /** The watch has failed; the known pods stay as they are. */
-  onDisconnected(error: KubeError): void;
-  onRecovery(): void;
+  onRecovered(): void;
 }
 
 export interface ApiPodsOptions {
@@ -105,11 +103,10 @@ export async function watchApiPods(options: ApiPodsOptions, signal: AbortSignal)
     onOutage(error: KubeError) {
       if (!isLoggedBySessionPool(error))
         outageLog.report(`cannot receive pods from the API server: ${error.message}; the known pods stay as they are`);
-      listener.onDisconnected(error);
     },
     onRecovered() {
       outageLog.clear();
-      listener.onRecovery();
+      listener.onRecovered();
     },
   };
   await kube.listAndWatch(pods(), { fieldSelector: `spec.nodeName=${nodeName}` }, reflectorListener, signal);

@@ -36,7 +36,7 @@ export interface StaticPodSetOptions {
   readonly wake: (uid: PodUid) => void;
   readonly interrupt: (uid: PodUid) => void;
   /** Receives the manifests whose uid belongs to a pod of another source. */
-  readonly onUidConflicts: (claims: readonly UidConflict[]) => void;
+  readonly onUidConflicts: (conflicts: readonly UidConflict[]) => void;
   /** The pods of this kind were merged: the source is ready. */
   readonly onReady: (kind: StaticKind) => void;
 }
@@ -52,10 +52,10 @@ export function createStaticPodSet(options: StaticPodSetOptions): StaticPodSet {
     const { changed, terminating, ...merged } = mergeManifests(pods.all(), kind, offered, clock.now());
     const added = merged.added.map(withInitialAdmission);
     for (const pod of [...terminating, ...added, ...changed]) pods.put(pod);
-    const { renewed: readded = [], others = [] } = Object.groupBy(changed, (pod) =>
-      pod.admission ? "renewed" : "others",
+    const { readmitted = [], others = [] } = Object.groupBy(changed, (pod) =>
+      pod.admission ? "readmitted" : "others",
     );
-    await Promise.all([admit([...added, ...readded], save), recordMerge([...terminating, ...others], options)]);
+    await Promise.all([admit([...added, ...readmitted], save), recordMerge([...terminating, ...others], options)]);
     options.onUidConflicts(uidConflicts(pods.get, manifests));
     options.onReady(kind);
   }

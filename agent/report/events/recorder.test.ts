@@ -97,7 +97,7 @@ test("an outage queues a repeated event once and sends everything afterwards", a
   await clock.advance(60_000);
   expect(await stored()).toEqual([]);
   kube.comeBack();
-  recorder.onRecovery();
+  recorder.onRecovered();
   await recorder.settled();
   expect(await stored()).toEqual(["1x first", "5x again"]);
 });
@@ -108,7 +108,7 @@ test("an endless outage drops the oldest events and logs their number", async ()
   for (let i = 0; i < 1500; i++) record("m", `p${i}`);
   await settlePromises();
   kube.comeBack();
-  recorder.onRecovery();
+  recorder.onRecovered();
   await recorder.settled();
   const objectNames = (await all()).map(({ involvedObject }) => involvedObject.name);
   expect([objectNames.length, objectNames.includes("p1499"), objectNames.includes("p0")]).toEqual([1000, true, false]);

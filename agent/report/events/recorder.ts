@@ -17,7 +17,7 @@ export interface EventRecorder {
   /** `about` is the involved object; `at` is the time of the event, by default now. */
   record(about: Event["involvedObject"], event: Pick<Event, "type" | "reason" | "message">, at?: number): void;
   /** The API server is reachable again: retry at once. */
-  onRecovery(): void;
+  onRecovered(): void;
   /** Resolves when the queue is empty or the sender has stopped. */
   settled(): Promise<void>;
   stop(): void;
@@ -93,7 +93,7 @@ export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorde
       queue.add(eventRecord);
       sender.wake();
     },
-    onRecovery: () => retryWait?.abort(),
+    onRecovered: () => retryWait?.abort(),
     settled: () => sender.settled(),
     stop() {
       stopping.abort();

@@ -13,7 +13,7 @@ export interface ActivePull {
 
 export interface ActivePulls {
   onActionStarted(started: ActionStarted): void;
-  onActionFinished(used: ActionFinished): void;
+  onActionFinished(finished: ActionFinished): void;
   onPodRemoved(uid: PodUid): void;
   of(uid: PodUid): readonly ActivePull[];
 }

@@ -6,7 +6,7 @@ import { createSubscribers } from "./subscribers.ts";
 /** The node part of `berth status`: rejected manifests and the state of the container runtime. */
 export interface NodeSummary {
   /** Replaces the list of rejected manifests. */
-  setRejected(setRejected: readonly RejectedManifest[]): void;
+  setRejected(rejected: readonly RejectedManifest[]): void;
   /** The runtime is unreachable. */
   onRuntimeAway(message: string): void;
   /** The runtime was listed completely. */
@@ -28,7 +28,7 @@ export function createNodeSummary(clock: Clock): NodeSummary {
   }
 
   return {
-    setRejected: (refused) => update({ refused }),
+    setRejected: (rejected) => update({ refused: rejected }),
     onRuntimeAway(message) {
       const { runtime } = current;
       // A connection that breaks before the first complete list continues the same outage.

@@ -44,7 +44,7 @@ async function createFixture() {
     },
     onChanged: (kind: string, pod: Pod) => (kind === "deleted" ? mirrors.onDeleted(pod) : mirrors.onObserved(pod)),
     onOutage: () => {},
-    onRecovered: mirrors.onRecovery,
+    onRecovered: mirrors.onRecovered,
   };
   const start = async () => {
     void kube.listAndWatch(pods(), { fieldSelector: "spec.nodeName=n" }, listener, end.signal);
@@ -175,7 +175,7 @@ test("a create that fails in an outage is retried, and at once after the outage"
   await clock.advance(10_000);
   expect(reported().length).toBeLessThan(12);
   kube.failures = {};
-  mirrors.onRecovery();
+  mirrors.onRecovered();
   await settlePromises();
   expect([await shown(), log.takeLines()]).toEqual([["web#1"], []]);
 });

@@ -22,7 +22,7 @@ export interface MirrorPods {
   /** The initial list of pods was received. */
   onListed(): void;
   /** The API server is reachable again. */
-  onRecovery(): void;
+  onRecovered(): void;
   settled(): Promise<void>;
   stop(): void;
 }
@@ -94,7 +94,7 @@ export function createMirrorPods(settings: MirrorPodsOptions): MirrorPods {
       isListed = true;
       reconcile();
     },
-    onRecovery() {
+    onRecovered() {
       backOff.reset();
       reconcile();
     },

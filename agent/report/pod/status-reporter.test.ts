@@ -44,7 +44,7 @@ async function createFixture(rate?: RateLimit) {
         else report.onObserved(pod);
       },
       onOutage: () => {},
-      onRecovered: report.onRecovery,
+      onRecovered: report.onRecovered,
     },
     end.signal,
   );
@@ -562,7 +562,7 @@ test("patches that failed in an outage are retried as soon as it ends, without a
   await setStatus(web, statusOf("Running"));
   await clock.advance(10_000);
   kube.failures = {};
-  report.onRecovery();
+  report.onRecovered();
   await settlePromises();
   expect(await phase("web")).toBe("Running");
   expect(log.takeLines()).toEqual([]);

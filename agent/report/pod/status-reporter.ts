@@ -32,7 +32,7 @@ export interface PodStatusReporter {
   /** Nothing is left of the pod on the node. */
   onPodRemoved(uid: PodUid): void;
   /** The API server is reachable again: retries everything that waits. */
-  onRecovery(): void;
+  onRecovered(): void;
   /** Resolves when no request is in flight. */
   settled(): Promise<void>;
   /** Sends nothing more and aborts the requests in flight. */
@@ -107,7 +107,7 @@ export function createPodStatusReporter(settings: PodStatusOptions): PodStatusRe
       cancelTimers(pending);
       resetPending(pending);
     },
-    onRecovery() {
+    onRecovered() {
       for (const pending of pendingStatuses.values()) {
         pending.cancelRetry?.();
         pending.cancelRetry = undefined;

@@ -48,15 +48,15 @@ const NO_SOURCE =
  * requires.
  */
 export async function runAgent(config: Config, log: Log, signal: AbortSignal): Promise<void> {
-  const machine = createFiles("/");
-  const root = await lockRootDir(config, machine);
-  const thisMachine = readMachine(machine.root);
+  const hostFiles = createFiles("/");
+  const root = await lockRootDir(config, hostFiles);
+  const thisMachine = readMachine(hostFiles.root);
   checkCgroups(config, thisMachine, log);
-  await checkCredentialProviders(config, machine);
-  const releaseRuntimeLock = await lockRuntime(config, machine, log);
+  await checkCredentialProviders(config, hostFiles);
+  const releaseRuntimeLock = await lockRuntime(config, hostFiles, log);
   if (hasNoSource(config)) log.warn({}, NO_SOURCE);
   try {
-    await runWithLocks(config, { machine, thisMachine, root }, log, signal);
+    await runWithLocks(config, { hostFiles, thisMachine, root }, log, signal);
   } finally {
     releaseRuntimeLock();
   }
@@ -64,7 +64,7 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
 
 async function runWithLocks(
   config: Config,
-  { machine, thisMachine, root }: { readonly machine: Files; readonly thisMachine: Machine; readonly root: Files },
+  { hostFiles, thisMachine, root }: { readonly hostFiles: Files; readonly thisMachine: Machine; readonly root: Files },
   log: Log,
   signal: AbortSignal,
 ): Promise<void> {
@@ -72,8 +72,8 @@ async function runWithLocks(
   const proc = createProc();
   const capacity = await readCapacity(proc, root, thisMachine);
   const exec = createExec();
-  const idPool = await readIdPool(config, { machine, exec, path: process.env["PATH"] ?? "" });
-  const runtime = runtimeOf(config, clock, log);
+  const idPool = await readIdPool(config, { machine: hostFiles, exec, path: process.env["PATH"] ?? "" });
+  const runtime = createCriRuntime(config, clock, log);
   const { nodeIPs: configured, nodeName } = config;
   const observedMachine = { ...thisMachine, storageBytes: capacity.storageCapacityBytes };
   // Addresses may change before the cluster node and the agent exist; each reads the current ones when it starts.
@@ -83,8 +83,13 @@ async function runWithLocks(
   const clusterIPOptions = config.clusterConfigSource && { onChange: addressChanges.emit, resolve: resolveName };
   const machineIPs = watchHostIPs({ ...ipOptions, ...clusterIPOptions }, signal);
   const nodeDeps = { addresses: machineIPs, clock, log };
-  const node = localNodeOf(config, { ...nodeDeps, runtime, proc, files: machine, machine: observedMachine });
-  const clusterNode = await clusterNodeOf(config, { ...nodeDeps, machine, node, wakeAllPods: podWakes.emit });
+  const node = createNode(config, { ...nodeDeps, runtime, proc, files: hostFiles, machine: observedMachine });
+  const clusterNode = await createClusterNodeIfConfigured(config, {
+    ...nodeDeps,
+    hostFiles,
+    node,
+    wakeAllPods: podWakes.emit,
+  });
   if (clusterNode !== undefined) addressChanges.subscribe(clusterNode.invalidateAddresses);
   const hostIPs = clusterNode?.hostIPs ?? machineIPs;
   const nodeForAdmission = createAdmissionNodeCache(config, observedMachine);
@@ -95,7 +100,7 @@ async function runWithLocks(
     runtimeStatus: node.runtimeStatus,
     clock,
     log,
-    disk: { root, logs: createFiles(config.podLogsDir), machine },
+    disk: { root, logs: createFiles(config.podLogsDir), machine: hostFiles },
     mountsBelow: createMounts().mountPointsBelow,
     facts: createNodeFacts(config, { ...capacity, allocatable }, hostIPs, clock),
     idPool,
@@ -103,7 +108,7 @@ async function runWithLocks(
     admissionNode: nodeForAdmission,
     hasNoSource: hasNoSource(config),
     sources: sourcesOf(config, clock, log),
-    ...(clusterNode && ({ cluster: clusterNode.access } satisfies Partial<AgentOptions>)),
+    ...(clusterNode && ({ clusterAccess: clusterNode.access } satisfies Partial<AgentOptions>)),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
     dockerConfigs: dockerConfigFiles(config.rootDir, workingDir(), process.env["HOME"]),
     createCredentialProviders: await loadCredentialProviderPlugins(config, pluginDeps),
@@ -129,7 +134,7 @@ async function runWithLocks(
   log.info({}, "berth has stopped; its pods keep running");
 }
 
-function localNodeOf(
+function createNode(
   config: Config,
   adapters: Pick<LocalNodeOptions, "runtime" | "proc" | "files" | "machine" | "addresses" | "clock" | "log">,
 ): LocalNode {
@@ -138,7 +143,7 @@ function localNodeOf(
   return createLocalNode({ ...adapters, rootDir, isInCluster, settings, rules: nodeRules });
 }
 
-function runtimeOf(config: Config, clock: Clock, log: Log): CriRuntime {
+function createCriRuntime(config: Config, clock: Clock, log: Log): CriRuntime {
   return createRuntime({
     endpoint: config.containerRuntimeEndpoint,
     imageEndpoint: config.imageServiceEndpoint,
@@ -158,7 +163,10 @@ function workingDir(): string | undefined {
   }
 }
 
-type ClusterNodeAdapters = Pick<ClusterNodeOptions, "machine" | "node" | "addresses" | "clock" | "log" | "wakeAllPods">;
+type ClusterNodeAdapters = Pick<
+  ClusterNodeOptions,
+  "hostFiles" | "node" | "addresses" | "clock" | "log" | "wakeAllPods"
+>;
 
 /** Rebuilds the admission node only when the Node object changes: a hundred new pods are admitted against one. */
 function createAdmissionNodeCache({ nodeName, node }: Config, machine: ObservedMachine): AgentOptions["admissionNode"] {
@@ -174,12 +182,15 @@ function createAdmissionNodeCache({ nodeName, node }: Config, machine: ObservedM
  * Creates the cluster node; undefined on a standalone node. Throws `StartError` if the cluster's configuration cannot
  * be used.
  */
-async function clusterNodeOf(config: Config, parts: ClusterNodeAdapters): Promise<ClusterNode | undefined> {
-  const { clusterConfigSource: clusterLocation } = config;
-  if (clusterLocation === undefined) return undefined;
+async function createClusterNodeIfConfigured(
+  config: Config,
+  parts: ClusterNodeAdapters,
+): Promise<ClusterNode | undefined> {
+  const { clusterConfigSource } = config;
+  if (clusterConfigSource === undefined) return undefined;
   // Loaded lazily to save memory on standalone nodes.
   const { createClusterNode } = await import("./wiring/cluster-node.ts");
-  return await createClusterNode({ ...parts, config, clusterLocation, random: Math.random });
+  return await createClusterNode({ ...parts, config, clusterConfigSource, random: Math.random });
 }
 
 interface NodeIdentity {

@@ -38,7 +38,7 @@ function createDesiredNode(options: Options = {}) {
     hasNoSource,
     admission: unconstrainedAdmission,
     wake: (uid) => calls.push(`wake ${uid}`),
-    interrupt: (uid) => calls.push(`interrupt ${uid}`),
+    cancelOutdated: (uid) => calls.push(`cancel outdated ${uid}`),
     onManifestErrors: (all) => {
       errors = all;
     },
@@ -91,7 +91,7 @@ test("a new pod starts while its checkpoint is written; its termination is saved
   expect(takeCalls()).toEqual([]);
   written.resolve();
   await ended;
-  expect(takeCalls()).toEqual(["interrupt web-1"]);
+  expect(takeCalls()).toEqual(["cancel outdated web-1"]);
 });
 
 test("the same manifests again change nothing, wake no pod and write nothing", async () => {
@@ -113,7 +113,7 @@ test("a pod without its manifest is interrupted with its grace period, and remov
   await clock.advance(5000);
   takeCalls();
   await file();
-  expect(takeCalls()).toEqual(["interrupt web-1"]);
+  expect(takeCalls()).toEqual(["cancel outdated web-1"]);
   expect(toDesiredPod(desired.get(web)).termination).toEqual({
     requestedAt: clock.now(),
     gracePeriodSeconds: 7,
@@ -251,7 +251,7 @@ test("an unlisted pod is unknown until every source is ready, and not desired af
   await desired.replaceManifests("http", [fromUrl("db")]);
   expect([desired.get(stranger), ...takeCalls()]).toEqual([undefined, "wake db-1", "complete"]);
   await desired.replaceManifests("http", []);
-  expect(takeCalls()).toEqual(["interrupt db-1"]);
+  expect(takeCalls()).toEqual(["cancel outdated db-1"]);
 });
 
 test("without configured kinds of sources every pod is undesired at once", async () => {
@@ -302,7 +302,7 @@ test("the pods of a source that is not configured any more terminate", async () 
   await first.desired.replaceManifests("http", [fromUrl("db")]);
   const second = createDesiredNode({ disk: first.disk });
   await second.desired.restore();
-  expect(second.reported()).toEqual(["interrupt db-1"]);
+  expect(second.reported()).toEqual(["cancel outdated db-1"]);
 });
 
 test("a pod whose checkpoint cannot be written runs, and the error is logged", async () => {
@@ -335,7 +335,7 @@ test("updates during a write are applied in order", async () => {
   const { desired, file, reported: takeCalls } = createDesiredNode();
   await desired.restore();
   await Promise.all([file(fromFile("web")), file(), file(fromFile("db"))]);
-  expect(takeCalls()).toEqual(["wake web-1", "complete", "interrupt web-1", "wake db-1"]);
+  expect(takeCalls()).toEqual(["wake web-1", "complete", "cancel outdated web-1", "wake db-1"]);
 });
 
 test("of two sources with the same uid the first owns it; the other is refused once, and gets it when the first is gone", async () => {
@@ -483,7 +483,7 @@ test("a request of the node is saved before the loop is notified, and kept by th
   expect(takeCalls()).toEqual([]);
   written.resolve();
   await requested;
-  expect(takeCalls()).toEqual(["interrupt web-1"]);
+  expect(takeCalls()).toEqual(["cancel outdated web-1"]);
   const next = createDesiredNode({ disk });
   await next.desired.restore();
   await next.file(fromFile("web"));

@@ -70,7 +70,8 @@ export interface DesiredPodsOptions {
   readonly hasNoSource: boolean;
   readonly admission: AdmissionDeps;
   readonly wake: (uid: PodUid) => void;
-  readonly interrupt: (uid: PodUid) => void;
+  /** Wakes the pod and aborts its action if that no longer fits what is desired. */
+  readonly cancelOutdated: (uid: PodUid) => void;
   /** The manifest errors of all sources may have changed. */
   readonly onManifestErrors: (errors: readonly RejectedManifest[]) => void;
   /** Receives all pods of a source that do not start because another one of it has their name. */
@@ -80,7 +81,7 @@ export interface DesiredPodsOptions {
 }
 
 export function createDesiredPods(options: DesiredPodsOptions): DesiredPods {
-  const { clock, log, sourceKinds, hasNoSource, wake, interrupt, onAllSourcesReady } = options;
+  const { clock, log, sourceKinds, hasNoSource, wake, cancelOutdated, onAllSourcesReady } = options;
   const isInCluster = sourceKinds.includes("api");
   const pods = createPodIndex();
   const queueOptions = { clock, log, pods, isInCluster, onNodeRefreshed: admitPending };
@@ -89,7 +90,7 @@ export function createDesiredPods(options: DesiredPodsOptions): DesiredPods {
   const unreadySources = new Set(sourceKinds);
   const manifestErrors = createManifestErrors(log, options.onManifestErrors);
   const admitter = createAdmitter(admissionQueue, wake);
-  const sourceDeps = { pods, clock, ...createCheckpointing(options), wake, interrupt };
+  const sourceDeps = { pods, clock, ...createCheckpointing(options), wake, cancelOutdated };
   const staticPods = createStaticPodSet({
     ...sourceDeps,
     admit: admitter.admit,
@@ -147,7 +148,7 @@ export function createDesiredPods(options: DesiredPodsOptions): DesiredPods {
     areAllSourcesReady,
     admitPending,
     async requestTermination(uid, request) {
-      if (!apiPods.isFinished(uid)) await requestTermination(pods, uid, request, { clock, save, interrupt });
+      if (!apiPods.isFinished(uid)) await requestTermination(pods, uid, request, { clock, save, cancelOutdated });
     },
     onStatusDecided(desired, status) {
       if (admissionQueue.onStatusDecided(desired, status)) admitPending();
@@ -197,7 +198,7 @@ async function requestTermination(
   pods: PodIndex,
   uid: PodUid,
   request: TerminationRequest,
-  { clock, save, interrupt }: Pick<DesiredPodsOptions, "clock" | "interrupt"> & Pick<ApiPodSource, "save">,
+  { clock, save, cancelOutdated }: Pick<DesiredPodsOptions, "clock" | "cancelOutdated"> & Pick<ApiPodSource, "save">,
 ): Promise<void> {
   const pod = pods.get(uid);
   const requested = pod && withTerminationRequest(pod, request, clock.now());
@@ -205,7 +206,7 @@ async function requestTermination(
   pods.put(requested);
   // The next agent must know the request before the loop acts on it.
   await save(requested);
-  interrupt(uid);
+  cancelOutdated(uid);
 }
 
 /** The kinds of sources that are not configured any more; their pods terminate. */

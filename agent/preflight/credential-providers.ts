@@ -8,15 +8,15 @@ const EXECUTABLE = 0o111;
 /** Refuses to start if a configured credential provider plugin cannot be run. Throws `StartError`. */
 export async function checkCredentialProviders(
   { credentialProviders }: Pick<Config, "credentialProviders">,
-  machine: Pick<Files, "stat">,
+  hostFiles: Pick<Files, "stat">,
 ): Promise<void> {
   if (credentialProviders === undefined) return;
   const { binDir, providers } = credentialProviders;
-  for (const { name } of providers) await checkPlugin(machine, join(binDir, name));
+  for (const { name } of providers) await checkPlugin(hostFiles, join(binDir, name));
 }
 
-async function checkPlugin(machine: Pick<Files, "stat">, path: string): Promise<void> {
-  const found = await machine.stat(path.slice(1)).catch((error: unknown) => {
+async function checkPlugin(hostFiles: Pick<Files, "stat">, path: string): Promise<void> {
+  const found = await hostFiles.stat(path.slice(1)).catch((error: unknown) => {
     if (!(error instanceof FilesError)) throw error;
     throw new StartError(`a credential provider cannot be run: ${error.message}`, { cause: error });
   });

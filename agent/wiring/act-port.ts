@@ -17,7 +17,7 @@ interface ActPortDeps extends Pick<ImageVerifier, "records" | "providers"> {
   readonly podCache: PodCache;
   readonly images: ObservedImages;
   /** Undefined on a standalone node. */
-  readonly cluster: Pick<ClusterSync, "ensureFinalStatusSaved"> | undefined;
+  readonly clusterSync: Pick<ClusterSync, "ensureFinalStatusSaved"> | undefined;
 }
 
 /**
@@ -26,7 +26,7 @@ interface ActPortDeps extends Pick<ImageVerifier, "records" | "providers"> {
  */
 export function createActPort(
   options: AgentOptions,
-  { podCache, images, cluster, records, providers }: ActPortDeps,
+  { podCache, images, clusterSync, records, providers }: ActPortDeps,
 ): SyncPorts["act"] {
   const { runtime, clock, disk, mountsBelow, facts, dockerConfigs, idPool } = options;
   const pulls = createPullCoalescer(createPullQueue({ clock, ...options.pulls }));
@@ -56,7 +56,7 @@ export function createActPort(
   };
   return async (uid, desired, observed, action, { signal, onStarted }) => {
     const performer = performerOf(action);
-    if (performer.needsSavedStatus) await cluster?.ensureFinalStatusSaved(uid);
+    if (performer.needsSavedStatus) await clusterSync?.ensureFinalStatusSaved(uid);
     const stopping = performer.stopping?.(action);
     podCache.beginMutation(uid, stopping);
     try {

@@ -11,9 +11,9 @@ import { createLogSymlinks } from "../act/logs/log-symlinks.ts";
 import type { NodeDirs } from "../act/volumes/pod-volumes.ts";
 import type { AdmissionNode } from "../decide/admission/admission-node.ts";
 import type { ImageVerificationSettings } from "../decide/admission/image-verification.ts";
-import type { SourceKind } from "../decide/pod/desired.ts";
 import type { PodSettings } from "../decide/settings.ts";
 import type { DesiredPods } from "../desired/pods.ts";
+import type { StaticKind } from "../desired/static/static-source.ts";
 import { createLoop } from "../loop/loop.ts";
 import type { RuntimeStatusReader } from "../observed/node/runtime-status.ts";
 import { withRuntimeOutages } from "../observed/pods/runtime-outages.ts";
@@ -50,7 +50,7 @@ export interface AgentOptions {
   readonly admissionNode: (node: Node | undefined | "unknown") => AdmissionNode;
   readonly sources: readonly PodSource[];
   /** The node's cluster; undefined on a standalone node. */
-  readonly cluster?: ClusterAccess;
+  readonly clusterAccess?: ClusterAccess;
   /**
    * No source is configured: the pods of the last agent's sources terminate; a pod without a checkpoint stays `unknown`
    * and is left alone.
@@ -82,7 +82,7 @@ const IDLE_AFTER_MS = 5_000;
  * rejects.
  */
 export interface PodSource {
-  readonly kind: SourceKind;
+  readonly kind: StaticKind;
   readonly follow: (desired: DesiredPods, signal: AbortSignal) => Promise<void>;
 }
 
@@ -91,7 +91,7 @@ export interface Agent {
   readonly desired: DesiredPods;
   readonly podReports: PodReports;
   readonly nodeSummary: NodeSummary;
-  readonly cluster: ClusterSync | undefined;
+  readonly clusterSync: ClusterSync | undefined;
   /**
    * Restores the checkpoints, then follows the sources and the runtime until the signal aborts. Resolves when the loop
    * has ended.
@@ -105,7 +105,7 @@ export interface Agent {
 
 /** Builds the components in the order of their dependencies. The loop, which all of them wake, comes last. */
 export function createAgent(options: AgentOptions): Agent {
-  const { runtimeStatus, clock, log, disk, cluster: access } = options;
+  const { runtimeStatus, clock, log, disk, clusterAccess } = options;
   const loopRequests = createLoopRequests();
   const idleTimer = createIdleTimer(clock, IDLE_AFTER_MS, options.onIdle);
   const nodeSummary = createNodeSummary(clock);
@@ -124,10 +124,10 @@ export function createAgent(options: AgentOptions): Agent {
   }
 
   sourcesReady.subscribe(wakeAll);
-  const cluster = access?.createSync({
+  const clusterSync = clusterAccess?.createSync({
     ...{ desired, podEvents, sourcesReady, duplicateNames },
     imageSizeBytes: imageSizeReader(images),
-    isAccessVerified: options.imageVerification !== undefined,
+    isImageAccessVerified: options.imageVerification !== undefined,
     objectDeps: {
       root: disk.root,
       facts: options.facts,
@@ -135,11 +135,11 @@ export function createAgent(options: AgentOptions): Agent {
       onReferenceChanged: loopRequests.onReferenceChanged,
     },
   });
-  const clusterDeps = { serviceAccounts: access?.serviceAccounts, objects: cluster?.objects };
+  const clusterDeps = { serviceAccounts: clusterAccess?.serviceAccounts, objects: clusterSync?.objects };
   const imageVerifier = createImageVerifier(options, clusterDeps);
   const links = createLogSymlinks(disk, log);
-  const followers = { desired, podCache, probes, links, imageVerifier, podReports, cluster, idleTimer };
-  const { settings, facts } = withRuntimeAndCluster(options, cluster);
+  const subscriberDeps = { desired, podCache, probes, links, imageVerifier, podReports, clusterSync, idleTimer };
+  const { settings, facts } = withRuntimeAndCluster(options, clusterSync);
   const loop = createLoop({
     clock,
     settings,
@@ -148,31 +148,31 @@ export function createAgent(options: AgentOptions): Agent {
       desired: desired.get,
       observe: createObservePort({ podCache, imageVerifier, probes }),
       toFailure,
-      act: createActPort({ ...options, facts }, { podCache, images, cluster, ...imageVerifier }),
-      subscribers: createSyncSubscribers({ ...followers, log }),
+      act: createActPort({ ...options, facts }, { podCache, images, clusterSync, ...imageVerifier }),
+      subscribers: createSyncSubscribers({ ...subscriberDeps, log }),
     },
   });
   loopRequests.connect(loop);
-  const run = createRun(options, { ...followers, loop, images, podsInRuntime, nodeSummary, wakeAll });
-  return { desired, podReports, nodeSummary, cluster, run, wakeAll, settled: loop.settled };
+  const run = createRun(options, { ...subscriberDeps, loop, images, podsInRuntime, nodeSummary, wakeAll });
+  return { desired, podReports, nodeSummary, clusterSync, run, wakeAll, settled: loop.settled };
 }
 
 /**
  * The settings and the node facts together with what the runtime has reported and with the cluster's objects. A
  * standalone node has none of the latter.
  */
-function withRuntimeAndCluster(options: AgentOptions, cluster: ClusterSync | undefined) {
+function withRuntimeAndCluster(options: AgentOptions, clusterSync: ClusterSync | undefined) {
   const { runtimeStatus } = options;
   return {
     settings: () => ({
       ...options.settings(),
-      ...(cluster && { cluster: cluster.objects.settings() }),
+      ...(clusterSync && { cluster: clusterSync.objects.settings() }),
       runtimeName: runtimeStatus.name(),
     }),
     facts: () => ({
       ...options.facts(),
       ...handlerFacts(runtimeStatus),
-      ...(cluster && { cluster: cluster.objects.facts() }),
+      ...(clusterSync && { cluster: clusterSync.objects.facts() }),
     }),
   };
 }

@@ -18,7 +18,7 @@ import type { ActionFinished } from "../decide/pod/action-call.ts";
 import { StartError } from "../preflight/start-error.ts";
 import { createEventRecorder } from "../report/events/recorder.ts";
 import type { ClusterStatus } from "../serve/local/agent-status.ts";
-import { type ClusterAccess, type ClusterSync, createClusterAccess, type NodeObjectReader } from "./cluster.ts";
+import { type ClusterAccess, type ClusterSync, createClusterAccess } from "./cluster.ts";
 import { clusterStatus, withWatchHealth } from "./cluster-status.ts";
 import type { LocalNode } from "./local-node.ts";
 import { createNodeSync, nodeSettingsOf } from "./node-sync.ts";
@@ -26,8 +26,9 @@ import { createNodeSync, nodeSettingsOf } from "./node-sync.ts";
 export interface ClusterNodeOptions {
   readonly config: Config;
   /** Where the cluster's endpoint and credentials are configured. */
-  readonly clusterLocation: ClusterConfigSource;
-  readonly machine: Files;
+  readonly clusterConfigSource: ClusterConfigSource;
+  /** Rooted at `/`. */
+  readonly hostFiles: Files;
   readonly node: LocalNode;
   readonly addresses: () => readonly string[];
   readonly clock: Clock;
@@ -61,10 +62,10 @@ export interface ClusterNode {
  */
 export async function createClusterNode(options: ClusterNodeOptions): Promise<ClusterNode> {
   const { config, node, clock, log, random } = options;
-  const cluster = await readCluster(options);
+  const endpoint = await readCluster(options);
   const { nodeName } = config;
   const rateLimits = { main: config.kubeAPI, events: config.events };
-  const requestOptions = { cluster, nodeName, userAgent: userAgent(), rateLimits };
+  const requestOptions = { cluster: endpoint, nodeName, userAgent: userAgent(), rateLimits };
   const connection = createKubeConnection({ ...requestOptions, clock, log, random });
   const kube = createKubeClient({ connection, clock, log, random });
   const watchedClient = withWatchHealth(kube, clock);
@@ -77,7 +78,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
     log,
     random,
     settings: nodeSettingsOf(config, kubeletVersion, undefined),
-    mayRegister: config.node.registerNode,
+    registerNode: config.node.registerNode,
     addresses: options.addresses,
     record: ({ object, ...event }) => recorder.record(object, event),
     onNodeChanged(changed) {
@@ -86,9 +87,8 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
     onNetworkChanged: options.wakeAllPods,
     onHostIPsChanged: options.wakeAllPods,
   });
-  const nodeObject: NodeObjectReader = { latest: nodeSync.node, refresh: nodeSync.refresh };
   const { networkProblem } = nodeSync;
-  const deps = { kube: watchedClient.kube, recorder, nodeObject, networkProblem };
+  const deps = { kube: watchedClient.kube, recorder, nodeObject: nodeSync, networkProblem };
   const access = createClusterAccess({ ...deps, nodeName, clock, log, random });
 
   return {
@@ -109,7 +109,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
     invalidateAddresses: nodeSync.invalidateAddresses,
     hostIPs: nodeSync.hostIPs,
     state() {
-      const [server, watch] = [cluster.server(), watchedClient.watch()];
+      const [server, watch] = [endpoint.server(), watchedClient.watch()];
       return clusterStatus({ server, connection: connection.state(), node: nodeSync.state(), watch });
     },
     close: connection.close,
@@ -117,15 +117,15 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
 }
 
 async function readCluster({
-  clusterLocation,
-  machine,
+  clusterConfigSource,
+  hostFiles,
   clock,
   log,
 }: ClusterNodeOptions): Promise<ClusterEndpointSource> {
-  const readerOptions = { files: machine, environment: process.env, clock, log };
+  const readerOptions = { files: hostFiles, environment: process.env, clock, log };
   try {
-    if (clusterLocation.kind === "in-cluster") return readInCluster(readerOptions);
-    return await readKubeconfig({ ...readerOptions, path: clusterLocation.path, exec: createExec() });
+    if (clusterConfigSource.kind === "in-cluster") return readInCluster(readerOptions);
+    return await readKubeconfig({ ...readerOptions, path: clusterConfigSource.path, exec: createExec() });
   } catch (error) {
     if (!(error instanceof KubeError)) throw error;
     throw new StartError(error.message, { cause: error });

@@ -81,7 +81,7 @@ export interface ClusterSyncDeps {
   /** An image's size by the runtime; undefined if it is unknown. */
   readonly imageSizeBytes: (image: string) => Promise<number | undefined>;
   /** Whether pods need credentials for images that are present already (KEP-2535). */
-  readonly isAccessVerified: boolean;
+  readonly isImageAccessVerified: boolean;
   /** What the watches of the objects that pods depend on need. */
   readonly objectDeps: Pick<ClusterObjectsOptions, "root" | "wakeAll" | "onReferenceChanged"> & {
     /** The node facts for messages to the runtime; throws `TranslateError` if they cannot be read. */
@@ -114,14 +114,14 @@ export interface ClusterSync {
 
 function createClusterSync(
   options: ClusterSyncOptions,
-  { desired, imageSizeBytes, isAccessVerified, objectDeps, ...sources }: ClusterSyncDeps,
+  { desired, imageSizeBytes, isImageAccessVerified, objectDeps, ...sources }: ClusterSyncDeps,
 ): ClusterSync {
   const { recorder } = options;
   const podOf = (uid: PodUid) => {
     const desiredPod = desired.get(uid);
     return desiredPod === "unknown" ? undefined : desiredPod?.pod;
   };
-  const events = createPodEvents({ recorder, imageSizeBytes, isAccessVerified, podOf });
+  const events = createPodEvents({ recorder, imageSizeBytes, isImageAccessVerified, podOf });
   const statusReporter = createPodStatusReporter({
     ...options,
     saveFinalStatus: desired.saveFinalStatus,

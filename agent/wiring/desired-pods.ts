@@ -28,7 +28,7 @@ export function createDesired(options: AgentOptions, { loopRequests, podCache, n
     hasNoSource,
     admission: toAdmissionDeps(options, podCache),
     wake: loopRequests.wake,
-    interrupt: loopRequests.cancelOutdated,
+    cancelOutdated: loopRequests.cancelOutdated,
     onManifestErrors: nodeSummary.setRejected,
     onDuplicateNames: duplicateNames.emit,
     onAllSourcesReady: sourcesReady.emit,
@@ -38,18 +38,18 @@ export function createDesired(options: AgentOptions, { loopRequests, podCache, n
 
 /** What the admission of pods needs to know about the node. */
 function toAdmissionDeps(
-  { admissionNode, cluster, settings, runtimeStatus }: AgentOptions,
+  { admissionNode, clusterAccess, settings, runtimeStatus }: AgentOptions,
   { isOnNode }: PodCache,
 ): AdmissionDeps {
   return {
-    node: () => admissionNode(cluster?.nodeObject.latest()),
-    refreshNode: async () => (await cluster?.nodeObject.refresh()) ?? true,
+    node: () => admissionNode(clusterAccess?.nodeObject.latest()),
+    refreshNode: async () => (await clusterAccess?.nodeObject.refresh()) ?? true,
     isOnNode,
     supportsSupplementalGroupsPolicy: () => runtimeStatus.features()?.supplementalGroupsPolicy,
     allowedUnsafeSysctls: settings().allowedUnsafeSysctls,
   };
 }
 
-function sourceKindsOf({ sources, cluster }: AgentOptions): readonly SourceKind[] {
-  return [...sources.map(({ kind }) => kind), ...(cluster === undefined ? [] : (["api"] as const))];
+function sourceKindsOf({ sources, clusterAccess }: AgentOptions): readonly SourceKind[] {
+  return [...sources.map(({ kind }) => kind), ...(clusterAccess === undefined ? [] : (["api"] as const))];
 }

@@ -18,7 +18,7 @@ interface StartOptions {
   readonly kube?: FakeKube;
   readonly clock?: FakeClock;
   readonly runtime?: FakeRuntime;
-  readonly mayRegister?: boolean;
+  readonly registerNode?: boolean;
   readonly bootID?: string;
   readonly memoryLeft?: number;
   readonly isCloudExternal?: boolean;
@@ -56,7 +56,7 @@ function startNode(options: StartOptions = {}) {
     log,
     random: () => 0.5,
     settings: { ...nodeSettings, isCloudExternal: options.isCloudExternal ?? false },
-    mayRegister: options.mayRegister ?? true,
+    registerNode: options.registerNode ?? true,
     addresses: () => addresses.all,
     record: (event) => events.push(event),
     onNodeChanged: () => {},
@@ -437,10 +437,10 @@ test("a failed report is retried at once when the API server recovers", async ()
 });
 
 test("a node that may not register itself logs that it waits for its Node object", async () => {
-  const { clock, kube, requests, ready, component: nodeSync, log } = startNode({ mayRegister: false });
+  const { clock, kube, requests, ready, component: nodeSync, log } = startNode({ registerNode: false });
   await clock.advance(60_000);
   const message = "the cluster has no Node node-a, and registerNode is false: create it, or set registerNode to true";
-  expect([requests(), nodeSync.node(), nodeSync.state().status.error]).toMatchObject([[], undefined, { message }]);
+  expect([requests(), nodeSync.latest(), nodeSync.state().status.error]).toMatchObject([[], undefined, { message }]);
   expect(log.takeLines()).toEqual([`warn: ${message}`]);
   await kube.user.create(nodes, { metadata: { name: "node-a" }, spec: {} } as Node);
   await settlePromises();

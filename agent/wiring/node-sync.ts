@@ -12,6 +12,7 @@ import { createNodeObject, type NodeObject } from "../desired/node-object.ts";
 import { createNodeLease, type LeaseState } from "../report/node/lease.ts";
 import { createNodeStatusReporter, type NodeStatusState } from "../report/node/node-status.ts";
 import { isOutage, isServerUnavailable } from "../report/retry.ts";
+import type { NodeObjectReader } from "./cluster.ts";
 import type { LocalNode } from "./local-node.ts";
 
 export interface NodeSyncOptions {
@@ -24,7 +25,7 @@ export interface NodeSyncOptions {
   /** Returns a number in [0, 1), for jitter. */
   readonly random: () => number;
   readonly settings: NodeSettings;
-  readonly mayRegister: boolean;
+  readonly registerNode: boolean;
   readonly record: (event: NodeEvent) => void;
   /** The Node object was created, deleted or changed: pods that wait for its labels may be admitted. */
   readonly onNodeChanged: (node: Node | undefined | "unknown") => void;
@@ -40,16 +41,9 @@ export interface NodeState {
 }
 
 /** Keeps this machine's Node object, its status and its lease up to date. */
-export interface NodeSync {
+export interface NodeSync extends NodeObjectReader {
   /** Runs until the signal aborts; never rejects. */
   run(signal: AbortSignal): Promise<void>;
-  /** The object as the API server has it: undefined if there is none, `unknown` before the first read. */
-  node(): Node | undefined | "unknown";
-  /**
-   * Gets the object from the API server. Returns true if `node` is up to date now, or if another request would not
-   * help; false if the API server does not respond. Never rejects.
-   */
-  refresh(): Promise<boolean>;
   /** Why the runtime's network is not ready; undefined if it is, or before the runtime has reported it. */
   networkProblem(): string | undefined;
   /** The node's addresses for pods, the primary first. With an external cloud provider, those of the Node object. */
@@ -77,7 +71,7 @@ export function createNodeSync(options: NodeSyncOptions): NodeSync {
   const { nodeName } = settings;
   const nodeObject = createNodeObject({ ...options, nodeName, onChange: onNodeChanged, onRecovered: retryNow });
   const lease = createNodeLease({ ...options, nodeUid, deadlineMs });
-  const report = createNodeStatusReporter({
+  const statusReporter = createNodeStatusReporter({
     ...options,
     observed: localNode.observed,
     known: nodeObject,
@@ -90,7 +84,7 @@ export function createNodeSync(options: NodeSyncOptions): NodeSync {
   const hostIPs = createPodHostIPs(options, nodeObject);
 
   function onObserved(): void {
-    report.wake();
+    statusReporter.wake();
     const problem = networkProblem();
     if (problem === lastNetworkProblem) return;
     lastNetworkProblem = problem;
@@ -99,12 +93,8 @@ export function createNodeSync(options: NodeSyncOptions): NodeSync {
 
   const networkProblem = () => networkProblemOf(localNode.observed().runtime);
 
-  function reportNow(): void {
-    report.wake();
-  }
-
   function onNodeChanged(): void {
-    report.wake();
+    statusReporter.wake();
     if (nodeUid() !== leaseNodeUid) lease.retryNow();
     leaseNodeUid = nodeUid();
     options.onNodeChanged(nodeObject.latest());
@@ -112,7 +102,7 @@ export function createNodeSync(options: NodeSyncOptions): NodeSync {
   }
 
   function retryNow(): void {
-    report.retryNow();
+    statusReporter.retryNow();
     lease.retryNow();
   }
 
@@ -126,15 +116,15 @@ export function createNodeSync(options: NodeSyncOptions): NodeSync {
       record({ object: nodeReference(settings), type: "Normal", reason: "Starting", message: "Starting kubelet." });
       options.kube.subscribeToRecovery(retryNow, signal);
       await localNode.firstDecision;
-      await Promise.all([nodeObject.run(signal), report.run(signal), lease.run(signal)]);
+      await Promise.all([nodeObject.run(signal), statusReporter.run(signal), lease.run(signal)]);
       log.debug({}, "the agent no longer reports the status of the node nor renews its lease: it is stopping");
     },
-    node: nodeObject.latest,
+    latest: nodeObject.latest,
     refresh: () => refreshNode(options, nodeObject),
     networkProblem,
     hostIPs: hostIPs.now,
-    state: () => ({ status: report.state(), lease: lease.state() }),
-    invalidateAddresses: reportNow,
+    state: () => ({ status: statusReporter.state(), lease: lease.state() }),
+    invalidateAddresses: statusReporter.wake,
   };
 }
 

@@ -16,7 +16,7 @@ interface RunDeps {
   readonly probes: Prober;
   readonly links: LogSymlinks;
   readonly imageVerifier: ImageVerifier;
-  readonly cluster: ClusterSync | undefined;
+  readonly clusterSync: ClusterSync | undefined;
   readonly idleTimer: IdleTimer;
   readonly loop: Loop;
   readonly images: ObservedImages;
@@ -27,7 +27,7 @@ interface RunDeps {
 
 /** Returns the function that runs all components of an agent until its signal aborts. */
 export function createRun({ runtime, clock, log, sources }: AgentOptions, components: RunDeps): Agent["run"] {
-  const { desired, probes, links, imageVerifier, cluster, idleTimer, loop, images, podsInRuntime } = components;
+  const { desired, probes, links, imageVerifier, clusterSync, idleTimer, loop, images, podsInRuntime } = components;
 
   /** Compares the symlinks and records on the node with what the runtime has. */
   async function audit(): Promise<void> {
@@ -48,7 +48,7 @@ export function createRun({ runtime, clock, log, sources }: AgentOptions, compon
     await Promise.all([
       watchRuntime({ runtime, pods: podsInRuntime, images, clock, log, onListed, audit }, signal),
       ...sources.map(({ follow }) => follow(desired, signal)),
-      cluster?.run(signal),
+      clusterSync?.run(signal),
     ]);
     idleTimer.stop();
     await Promise.all([loop.stop(), probes.stop()]);

@@ -20,14 +20,14 @@ export interface SyncSubscribersOptions {
   readonly imageVerifier: Pick<ImageVerifier, "recordCredentials">;
   readonly podReports: PodReports;
   /** Undefined on a standalone node. */
-  readonly cluster: ClusterSync | undefined;
+  readonly clusterSync: ClusterSync | undefined;
   readonly idleTimer: IdleTimer;
   readonly log: Log;
 }
 
 /** The components that follow the syncs of pods, in the order in which each step reaches them. */
 export function createSyncSubscribers(options: SyncSubscribersOptions): readonly SyncSubscriber[] {
-  const { desired, podCache, probes, links, imageVerifier, podReports, cluster, idleTimer } = options;
+  const { desired, podCache, probes, links, imageVerifier, podReports, clusterSync, idleTimer } = options;
   return [
     { onActionFinished: idleTimer.touch },
     syncErrorSubscriber(options),
@@ -45,17 +45,17 @@ export function createSyncSubscribers(options: SyncSubscribersOptions): readonly
       onActionFinished: podReports.onActionFinished,
       onPodFinished: podReports.onPodRemoved,
     },
-    ...(cluster === undefined ? [] : [clusterSubscriber(cluster)]),
+    ...(clusterSync === undefined ? [] : [clusterSubscriber(clusterSync)]),
     // Last: the pod, which the others may still read, is gone then.
     { onPodFinished: (uid) => void desired.onPodFinished(uid) },
   ];
 }
 
-function syncErrorSubscriber({ desired, cluster, log }: SyncSubscribersOptions): SyncSubscriber {
+function syncErrorSubscriber({ desired, clusterSync, log }: SyncSubscribersOptions): SyncSubscriber {
   const syncErrors = createSyncErrorLog(log, (uid, event) => {
     const desiredPod = desired.get(uid);
     if (desiredPod !== undefined && desiredPod !== "unknown")
-      cluster?.recordEvent(uid, fullNameOf(desiredPod.pod), event);
+      clusterSync?.recordEvent(uid, fullNameOf(desiredPod.pod), event);
   });
   return {
     onStatusDecided({ uid, status }) {
@@ -76,11 +76,11 @@ function probeSubscriber(probes: Prober): SyncSubscriber {
   };
 }
 
-function clusterSubscriber(cluster: ClusterSync): SyncSubscriber {
+function clusterSubscriber(clusterSync: ClusterSync): SyncSubscriber {
   return {
-    onStatusDecided: ({ status, stage, ...decided }) => cluster.report(decided.desired, status, stage),
-    onActionStarted: cluster.onActionStarted,
-    onActionFinished: cluster.onActionFinished,
-    onPodFinished: cluster.onPodFinished,
+    onStatusDecided: ({ status, stage, ...decided }) => clusterSync.report(decided.desired, status, stage),
+    onActionStarted: clusterSync.onActionStarted,
+    onActionFinished: clusterSync.onActionFinished,
+    onPodFinished: clusterSync.onPodFinished,
   };
 }

@@ -338,7 +338,7 @@ describe("Pod phase", () => {
   test("a removed static pod gets no final phase before its mirror pod is deleted", async () => {
     const { harness } = await runPod({ spec: { nodeName: "other" } });
     await harness.setManifests(makePod("fixed"));
-    harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+    harness.agent.clusterSync?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
     await harness.advance("1s");
     const lines: string[] = [];
     harness.kube.after.patch = async () => void lines.push(...(await harness.apiPods()));

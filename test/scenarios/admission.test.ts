@@ -231,7 +231,7 @@ test("until the Node object is known no API pod is admitted, started or reported
   ]);
   expect([harness.runtime.timeline, harness.kube.calls.filter((call) => call.startsWith("patch"))]).toEqual([[], []]);
   harness.nodeObject = { metadata: { labels: { disk: "ssd" } }, spec: {} };
-  harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+  harness.agent.clusterSync?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
   await harness.advance("5s");
   expect(await harness.apiPods()).toEqual(["here Running, ready: a running"]);
 });
@@ -251,7 +251,7 @@ test("a pod whose node selector does not match the cached Node is decided after 
   await settlePromises();
   expect(harness.podReports().map(({ status }) => status.phase)).toEqual(["Pending", "Pending"]);
   answer = Promise.withResolvers();
-  harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+  harness.agent.clusterSync?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
   harness.nodeObject = { metadata: { labels: { disk: "ssd" } }, spec: {} };
   answer.resolve(true);
   await harness.advance("5s");
@@ -286,20 +286,20 @@ scenario(
   {
     options: { isInCluster: true },
     async run(harness) {
-      harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+      harness.agent.clusterSync?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
       const [first, second] = [makePod("first", withHostPort(80)), makePod("second", withHostPort(80))];
       await harness.setManifests(first, second);
       await harness.advance("5s");
-      harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+      harness.agent.clusterSync?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
       await harness.setManifests(second);
       await harness.advance("40s");
       await restart(harness);
-      harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+      harness.agent.clusterSync?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
       await harness.advance("1s");
       harness.appendLog(await harness.apiPods());
       await harness.setManifests(makePod("second", { ...withHostPort(80), terminationGracePeriodSeconds: 7 }));
       await harness.advance("5s");
-      harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+      harness.agent.clusterSync?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
       await harness.advance("1s");
       harness.appendLog(await harness.apiPods());
     },

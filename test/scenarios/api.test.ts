@@ -234,7 +234,7 @@ test("a static pod has a mirror pod, and deleting the mirror pod stops nothing",
     await first.advance("5s");
   });
   expect(await harness.apiPods()).toEqual([]);
-  harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+  harness.agent.clusterSync?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
   await harness.advance("1s");
   expect(await harness.apiPods()).toEqual(["web Running, ready: a running"]);
   await harness.deletePod("web-node", 0);
@@ -249,15 +249,15 @@ test("a static pod has a mirror pod, and deleting the mirror pod stops nothing",
 test("no mirror pod is created while the Node is being deleted; the next Node gets one", async () => {
   const harness = await runInCluster(async (first) => {
     await first.setManifests(makePod("web"));
-    first.agent.cluster?.onNodeChanged({
+    first.agent.clusterSync?.onNodeChanged({
       metadata: { uid: "node-uid", deletionTimestamp: "2026-01-01T00:00:00Z" },
       spec: {},
     });
     await first.advance("1m");
   });
   expect(await harness.apiPods()).toEqual([]);
-  harness.agent.cluster?.onNodeChanged(undefined);
-  harness.agent.cluster?.onNodeChanged({ metadata: { uid: "next-uid" }, spec: {} });
+  harness.agent.clusterSync?.onNodeChanged(undefined);
+  harness.agent.clusterSync?.onNodeChanged({ metadata: { uid: "next-uid" }, spec: {} });
   await harness.advance("1s");
   expect(await harness.apiPods()).toEqual(["web Running, ready: a running"]);
 });
@@ -282,7 +282,7 @@ test("a static pod with a duplicate name causes one event for as long as the con
 test("a manifest removed and restored during an outage of the API server is reported with its new container", async () => {
   const harness = await runInCluster(async (first) => {
     await first.setManifests(makePod("web"));
-    first.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+    first.agent.clusterSync?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
     await first.advance("5s");
   });
   const reportedContainerID = async () =>

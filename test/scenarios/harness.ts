@@ -64,7 +64,7 @@ export class AgentHarness {
   diedAfter: string | undefined;
   /** The node's addresses. After a change call `agent.wakeAll`, as the watch of the real addresses does. */
   hostIPs: readonly string[] = harnessFacts.hostIPs;
-  /** The Node object that the agent has observed. After a change call `agent.cluster.node`, as the real watch does. */
+  /** The Node object that the agent has observed. After a change call `agent.clusterSync.onNodeChanged`, as the real watch does. */
   nodeObject: Node | undefined | "unknown";
   /** Why the runtime's network is not ready. After a change call `agent.wakeAll`, as the real observation does. */
   networkProblem: string | undefined;
@@ -150,7 +150,7 @@ export class AgentHarness {
       ],
       hasNoSource: false,
       ...(this.#options.isInCluster === true && {
-        cluster: createClusterAccess({
+        clusterAccess: createClusterAccess({
           recorder: createEventRecorder({ kube, nodeName: "node", clock, log }),
           kube,
           nodeName: "node",

@@ -45,7 +45,7 @@ scenario(
 
 /** Delivers the Node object, without which there are no mirror pods, to the current agent. */
 async function deliverNode(harness: AgentHarness): Promise<void> {
-  harness.agent.cluster?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
+  harness.agent.clusterSync?.onNodeChanged({ metadata: { uid: "node-uid" }, spec: {} });
   await harness.advance("2s");
 }
 

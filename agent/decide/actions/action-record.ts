@@ -66,7 +66,7 @@ export interface EventInput {
   /** The images that were pulled for the pod and not used yet. */
   readonly pulledImages: ReadonlySet<string>;
   /** Pods have to prove their access to images that are already on the node. */
-  readonly isAccessVerified: boolean;
+  readonly isImageAccessVerified: boolean;
 }
 
 export interface SuccessInput extends Pick<EventInput, "pod"> {

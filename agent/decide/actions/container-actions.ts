@@ -44,10 +44,10 @@ const createContainer: ActionRecord<CreateContainer> = {
   failure: () => ({ reason: "CreateContainerError", runtimeText: "details", isKeptBySuccess: true }),
   uses: ["services", "pullSecrets"],
   timingStep: ({ name }) => ({ what: "create", container: name }),
-  eventsAtStart({ name, image }, { pod, pulledImages, isAccessVerified }) {
+  eventsAtStart({ name, image }, { pod, pulledImages, isImageAccessVerified }) {
     const container = pod && containerNamed(pod, name);
     if (pulledImages.has(image) || container?.imagePullPolicy === "Always") return [];
-    const access = isAccessVerified ? " and can be accessed by the pod" : "";
+    const access = isImageAccessVerified ? " and can be accessed by the pod" : "";
     const what = `Container image "${container?.image ?? image}" already present on machine${access}`;
     return [normal("Pulled", what, name)];
   },

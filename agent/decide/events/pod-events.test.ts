@@ -45,7 +45,7 @@ const stopSandbox: Action = { kind: "stopSandbox", id: "s" as SandboxId, why };
 const show = (events: readonly PodEvent[]) =>
   events.map(({ type, reason, message, container = "-" }) => `${type} ${reason} ${container} ${message}`);
 const startEvents = (action: Action, pulled: readonly string[] = [], of: Pod | undefined = pod) =>
-  show(eventsAtStart({ action }, { pod: of, pulledImages: new Set(pulled), isAccessVerified: true }));
+  show(eventsAtStart({ action }, { pod: of, pulledImages: new Set(pulled), isImageAccessVerified: true }));
 const endEvents = (
   action: Action,
   result: ActionFinished["result"] = { ok: true },

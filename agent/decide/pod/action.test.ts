@@ -11,7 +11,7 @@ const failure = { reason: "Reason", message: "message", isOutage: false };
 /** Per kind: class, reason, sentence, failure key; events at start, success and failure; the timing step. */
 const summaryOf = (action: Action) => {
   const record = recordOf(action);
-  const eventInput = { pod: undefined, pulledImages: new Set<string>(), isAccessVerified: false };
+  const eventInput = { pod: undefined, pulledImages: new Set<string>(), isImageAccessVerified: false };
   const result = { ok: true, plainHttpHost: "host" } as const;
   const success = { pod: undefined, result, startedAt: 0, endedAt: 0, imageSizeBytes: undefined };
   const events = [

@@ -23,7 +23,7 @@ function createApiNode(disk = new FakeDisk(() => 0), sourceKinds: readonly Sourc
     admission: unconstrainedAdmission,
     onManifestErrors: () => {},
     wake: (uid) => calls.push(`wake ${uid}`),
-    interrupt: (uid) => calls.push(`interrupt ${uid}`),
+    cancelOutdated: (uid) => calls.push(`cancel outdated ${uid}`),
     onAllSourcesReady: () => calls.push("complete"),
   });
   return {
@@ -102,7 +102,7 @@ test("a termination is saved before the loop is notified", async () => {
   expect(node.takeCalls()).toEqual([]);
   written.resolve();
   await ended;
-  expect(node.takeCalls()).toEqual(["interrupt web"]);
+  expect(node.takeCalls()).toEqual(["cancel outdated web"]);
   const next = node.restart();
   await next.desired.restore();
   expect(next.getPod(web).termination?.gracePeriodSeconds).toBe(20);
@@ -117,7 +117,7 @@ test("a new label on a terminating pod wakes it without an interruption; a short
   await node.changed({ ...deletedPod, metadata: { ...deletedPod.metadata, labels: { tier: "front" } } });
   expect(node.takeCalls()).toEqual(["wake web"]);
   await node.changed(podOf("web", { ...deletedPod.metadata, deletionGracePeriodSeconds: 2 }));
-  expect(node.takeCalls()).toEqual(["interrupt web"]);
+  expect(node.takeCalls()).toEqual(["cancel outdated web"]);
 });
 
 test("an update that contains only our own status writes nothing and wakes no pod", async () => {
@@ -212,7 +212,7 @@ test("a node that has left its cluster terminates the cluster's pods", async () 
   await first.complete(podOf("web"));
   const next = createApiNode(first.disk, []);
   await next.desired.restore();
-  expect(next.takeCalls()).toEqual(["interrupt web", "complete"]);
+  expect(next.takeCalls()).toEqual(["cancel outdated web", "complete"]);
 });
 
 test("a pod does not wait for a force-deleted pod of the same name", async () => {

@@ -33,7 +33,7 @@ export interface ApiPodSourceOptions {
   readonly save: (pod: DesiredPod) => Promise<void>;
   readonly remove: (uid: PodUid) => Promise<void>;
   readonly wake: (uid: PodUid) => void;
-  readonly interrupt: (uid: PodUid) => void;
+  readonly cancelOutdated: (uid: PodUid) => void;
 }
 
 /**
@@ -41,7 +41,7 @@ export interface ApiPodSourceOptions {
  * writes for one pod happen in the order of the updates.
  */
 export function createApiPodSource(options: ApiPodSourceOptions): ApiPodSource {
-  const { pods, clock, admit, remove, wake, interrupt } = options;
+  const { pods, clock, admit, remove, wake, cancelOutdated } = options;
   const present = new Set<string | undefined>();
   const finishedPods = new Set<PodUid>();
   const enqueueWrite = createKeyedSerialQueue<PodUid>();
@@ -90,7 +90,7 @@ export function createApiPodSource(options: ApiPodSourceOptions): ApiPodSource {
         admit(added),
         // Only a termination or a shorter grace period interrupts calls; other changes must not abort a running preStop
         // hook.
-        ...terminating.map((pod) => saveAndNotify(pod, interrupt)),
+        ...terminating.map((pod) => saveAndNotify(pod, cancelOutdated)),
         ...changed.map((pod) => saveAndNotify(pod, wake)),
       ]);
     },

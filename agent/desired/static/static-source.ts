@@ -34,7 +34,7 @@ export interface StaticPodSetOptions {
   readonly save: (pod: DesiredPod) => Promise<void>;
   readonly remove: (uid: PodUid) => Promise<void>;
   readonly wake: (uid: PodUid) => void;
-  readonly interrupt: (uid: PodUid) => void;
+  readonly cancelOutdated: (uid: PodUid) => void;
   /** Receives the manifests whose uid belongs to a pod of another source. */
   readonly onUidConflicts: (conflicts: readonly UidConflict[]) => void;
   /** The pods of this kind were merged: the source is ready. */
@@ -92,13 +92,13 @@ export function createStaticPodSet(options: StaticPodSetOptions): StaticPodSet {
 /** Saves the changed pods before it notifies the loop: the next agent must know what the loop acts on. */
 async function recordMerge(
   changed: readonly DesiredPod[],
-  { save, wake, interrupt }: Pick<StaticPodSetOptions, "save" | "wake" | "interrupt">,
+  { save, wake, cancelOutdated }: Pick<StaticPodSetOptions, "save" | "wake" | "cancelOutdated">,
 ): Promise<void> {
   await Promise.all(
     changed.map(async (pod) => {
       await save(pod);
       if (pod.termination === undefined) wake(pod.uid);
-      else interrupt(pod.uid);
+      else cancelOutdated(pod.uid);
     }),
   );
 }

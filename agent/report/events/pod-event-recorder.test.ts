@@ -32,7 +32,7 @@ function createFixture(
   const lines: string[] = [];
   const about: Event["involvedObject"][] = [];
   const events = createPodEvents({
-    isAccessVerified: true,
+    isImageAccessVerified: true,
     recorder: {
       record(reference, { reason, message }, at) {
         about.push(reference);

@@ -33,7 +33,7 @@ export interface PodEventsOptions {
   /** The image's size as the runtime reports it; undefined if unknown. */
   readonly imageSizeBytes: (image: string) => Promise<number | undefined>;
   /** Pods must prove their access to images that are already present. */
-  readonly isAccessVerified: boolean;
+  readonly isImageAccessVerified: boolean;
 }
 
 interface EventMemory {
@@ -62,7 +62,7 @@ function createEventMemory(): EventMemory {
   };
 }
 
-export function createPodEvents({ recorder, podOf, imageSizeBytes, isAccessVerified }: PodEventsOptions): PodEvents {
+export function createPodEvents({ recorder, podOf, imageSizeBytes, isImageAccessVerified }: PodEventsOptions): PodEvents {
   const memories = new Map<PodUid, EventMemory>();
 
   function memoryOf(uid: PodUid): EventMemory {
@@ -74,7 +74,7 @@ export function createPodEvents({ recorder, podOf, imageSizeBytes, isAccessVerif
   }
 
   function inputOf(uid: PodUid): EventInput {
-    return { pod: podOf(uid), pulledImages: memoryOf(uid).pulled, isAccessVerified };
+    return { pod: podOf(uid), pulledImages: memoryOf(uid).pulled, isImageAccessVerified };
   }
 
   /** False for a repeated event of a stop or of a sandbox replacement; true for all other events. */

@@ -36,7 +36,7 @@ export interface NodeStatusOptions {
   readonly random: () => number;
   readonly settings: NodeSettings;
   /** The configuration's `registerNode`. */
-  readonly mayRegister: boolean;
+  readonly registerNode: boolean;
   readonly observed: () => ObservedNode;
   readonly known: KnownNodeObject;
   readonly record: (event: NodeEvent) => void;
@@ -136,7 +136,7 @@ export function createNodeStatusReporter(options: NodeStatusOptions): NodeStatus
     const node = known.latest();
     // A create is the quickest way to find out whether the object exists.
     if (node === undefined || node === "unknown") {
-      if (options.mayRegister) return await register(signal);
+      if (options.registerNode) return await register(signal);
       if (node === undefined) recordError(missingNodeError(options, state.error));
       return void (await wakeUp.wait(Number.POSITIVE_INFINITY, signal));
     }

@@ -69,7 +69,7 @@ export function createClusterObjects(options: ClusterObjectsOptions): ClusterObj
   });
   return {
     settings: () => ({
-      areServicesRead: services.hasSynced(),
+      areServicesRead: services.canStartPods(),
       areRuntimeClassesRead: runtimeClasses.handlers() !== undefined,
       settledReferences: referencedObjects.settledKeys(),
       networkProblem: networkProblem(),

@@ -15,7 +15,7 @@ import { mirrorOwnerOf } from "../decide/sources/mirror.ts";
 import { type ApiPodListener, watchApiPods } from "../desired/api/api-pods.ts";
 import { createServiceAccounts, type ServiceAccounts } from "../desired/objects/service-accounts.ts";
 import type { DesiredPods } from "../desired/pods.ts";
-import { createPodEvents, type PodEvents } from "../report/events/pod-event-recorder.ts";
+import { createPodEventRecorder, type PodEventRecorder } from "../report/events/pod-event-recorder.ts";
 import type { EventRecorder } from "../report/events/recorder.ts";
 import { createMirrorPods, type MirrorPods } from "../report/pod/mirror.ts";
 import { createPodStatusReporter, type PodStatusReporter } from "../report/pod/status-reporter.ts";
@@ -121,7 +121,7 @@ function createClusterSync(
     const desiredPod = desired.get(uid);
     return desiredPod === "unknown" ? undefined : desiredPod?.pod;
   };
-  const events = createPodEvents({ recorder, imageSizeBytes, isImageAccessVerified, podOf });
+  const events = createPodEventRecorder({ recorder, imageSizeBytes, isImageAccessVerified, podOf });
   const statusReporter = createPodStatusReporter({
     ...options,
     saveFinalStatus: desired.saveFinalStatus,
@@ -185,7 +185,7 @@ interface PodListenerDeps {
   readonly statusReporter: PodStatusReporter;
   readonly mirrors: MirrorPods;
   readonly recorder: EventRecorder;
-  readonly events: Pick<PodEvents, "recordEvent">;
+  readonly events: Pick<PodEventRecorder, "recordEvent">;
   readonly objects: Pick<ClusterObjects, "onApiSynced">;
   readonly desired: Pick<DesiredPods, "admitPending">;
 }

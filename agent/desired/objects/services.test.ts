@@ -53,10 +53,10 @@ test("Services are undefined until the first list, and then follow every change"
   const letGo = kube.hang("watch");
   const { fixture, known, names } = begin();
   await settlePromises();
-  expect([names(), known.hasSynced(), fixture.reads]).toEqual([undefined, false, 0]);
+  expect([names(), known.canStartPods(), fixture.reads]).toEqual([undefined, false, 0]);
   letGo();
   await settlePromises();
-  expect([names(), known.hasSynced(), fixture.reads]).toEqual([["shop/web"], true, 1]);
+  expect([names(), known.canStartPods(), fixture.reads]).toEqual([["shop/web"], true, 1]);
   await make("bank", "safe");
   await kube.user.delete(services("shop"), "web");
   await settlePromises();
@@ -139,14 +139,14 @@ test("the Services of this node's pods are saved for an agent that starts withou
   kube.goDown();
   const next = begin();
   await settlePromises();
-  expect([next.names(), next.known.hasSynced(), next.fixture.reads]).toEqual([
+  expect([next.names(), next.known.canStartPods(), next.fixture.reads]).toEqual([
     ["default/kubernetes", "shop/web"],
     true,
     1,
   ]);
   // With the API server available the saved Services may be outdated, so pods wait.
   next.fixture.isApiReceived = true;
-  expect(next.known.hasSynced()).toBe(false);
+  expect(next.known.canStartPods()).toBe(false);
 });
 
 test("the checkpoint is written only when it changes", async () => {
@@ -187,7 +187,7 @@ for (const [what, text] of broken)
     kube.goDown();
     const { known, log } = begin();
     await settlePromises();
-    expect([known.latest(), known.hasSynced()]).toEqual([undefined, false]);
+    expect([known.latest(), known.canStartPods()]).toEqual([undefined, false]);
     expect(log.lines.filter(({ message }) => message.startsWith("cannot use the saved Services"))).toHaveLength(1);
   });
 

@@ -14,8 +14,11 @@ export interface Services {
    * undefined without one.
    */
   latest(): readonly Service[] | undefined;
-  /** Whether they suffice to start a pod of the API server: its containers keep their variables for life. */
-  hasSynced(): boolean;
+  /**
+   * Whether the known Services suffice to start a pod of the API server: its containers keep their variables for life.
+   * Those of the checkpoint suffice until the API server responds.
+   */
+  canStartPods(): boolean;
   /** A container is created with these variables: saves the Services for the next agent. */
   markUsed(): void;
   /** Runs the watch until the signal aborts; never rejects. */
@@ -50,7 +53,7 @@ export function createServices(options: ServicesOptions): Services {
   const informer = createInformer({ kube, log, resource: services(), selector, transform, onChange });
   const checkpoint = createServiceCheckpoint(options);
   let isListed = false;
-  let lastSaved: { readonly of: readonly Service[]; readonly spaces: string } | undefined;
+  let lastSaved: { readonly services: readonly Service[]; readonly namespaces: string } | undefined;
 
   function onChange(): void {
     const isFirst = !isListed;
@@ -61,20 +64,20 @@ export function createServices(options: ServicesOptions): Services {
 
   function markUsed(): void {
     const all = informer.latest();
-    const spaces = namespaces();
-    if (all === undefined || spaces.size === 0) return;
-    const key = [...spaces].toSorted().join();
+    const podNamespaces = namespaces();
+    if (all === undefined || podNamespaces.size === 0) return;
+    const key = [...podNamespaces].toSorted().join();
     // Often nothing has changed: a hundred containers that start at once use the same Services.
-    if (lastSaved?.of === all && lastSaved.spaces === key) return;
-    lastSaved = { of: all, spaces: key };
+    if (lastSaved?.services === all && lastSaved.namespaces === key) return;
+    lastSaved = { services: all, namespaces: key };
     const isOurs = ({ metadata: { namespace = "", name } }: Service) =>
-      spaces.has(namespace) || `${namespace}/${name}` === KUBERNETES_SERVICE;
+      podNamespaces.has(namespace) || `${namespace}/${name}` === KUBERNETES_SERVICE;
     checkpoint.write(all.filter(isOurs));
   }
 
   return {
     latest: () => informer.latest() ?? checkpoint.found(),
-    hasSynced: () => isListed || (checkpoint.found() !== undefined && !isApiSynced()),
+    canStartPods: () => isListed || (checkpoint.found() !== undefined && !isApiSynced()),
     markUsed,
     async run(signal) {
       await checkpoint.load();

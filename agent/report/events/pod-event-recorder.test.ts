@@ -4,7 +4,7 @@ import type { Event, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.
 import { settlePromises } from "../../../test/fakes/clock.ts";
 import type { Action } from "../../decide/pod/action.ts";
 import type { DatedTerminationRequest, DesiredPod } from "../../decide/pod/desired.ts";
-import { createPodEvents } from "./pod-event-recorder.ts";
+import { createPodEventRecorder } from "./pod-event-recorder.ts";
 
 const uid = "u" as PodUid;
 const pod: Pod = {
@@ -31,7 +31,7 @@ function createFixture(
 ) {
   const lines: string[] = [];
   const about: Event["involvedObject"][] = [];
-  const events = createPodEvents({
+  const events = createPodEventRecorder({
     isImageAccessVerified: true,
     recorder: {
       record(reference, { reason, message }, at) {

@@ -16,7 +16,7 @@ import { isUnobservedStatus } from "../../decide/status/status.ts";
 import type { EventRecorder } from "./recorder.ts";
 
 /** Records events for the actions and statuses of pods. Works in the background; never throws. */
-export interface PodEvents {
+export interface PodEventRecorder {
   /** `additional`: further events to record after those of the action. */
   onActionStarted(started: ActionStarted, additional?: readonly PodEvent[]): void;
   onActionFinished(finished: ActionFinished): void;
@@ -26,7 +26,7 @@ export interface PodEvents {
   onPodRemoved(uid: PodUid): void;
 }
 
-export interface PodEventsOptions {
+export interface PodEventRecorderOptions {
   readonly recorder: Pick<EventRecorder, "record">;
   /** The desired pod; undefined if no source wants it. */
   readonly podOf: (uid: PodUid) => Pod | undefined;
@@ -62,7 +62,12 @@ function createEventMemory(): EventMemory {
   };
 }
 
-export function createPodEvents({ recorder, podOf, imageSizeBytes, isImageAccessVerified }: PodEventsOptions): PodEvents {
+export function createPodEventRecorder({
+  recorder,
+  podOf,
+  imageSizeBytes,
+  isImageAccessVerified,
+}: PodEventRecorderOptions): PodEventRecorder {
   const memories = new Map<PodUid, EventMemory>();
 
   function memoryOf(uid: PodUid): EventMemory {

@@ -14,8 +14,8 @@ import { createEventQueue } from "./queue.ts";
 
 /** Sends events to the API server in the background. Never throws; during an outage it drops the oldest events. */
 export interface EventRecorder {
-  /** `about` is the involved object; `at` is the time of the event, by default now. */
-  record(about: Event["involvedObject"], event: Pick<Event, "type" | "reason" | "message">, at?: number): void;
+  /** `at` is the time of the event, by default now. */
+  record(involvedObject: Event["involvedObject"], event: Pick<Event, "type" | "reason" | "message">, at?: number): void;
   /** The API server is reachable again: retry at once. */
   onRecovered(): void;
   /** Resolves when the queue is empty or the sender has stopped. */
@@ -86,9 +86,9 @@ export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorde
   }
 
   return {
-    record(about, event, at = clock.now()) {
+    record(involvedObject, event, at = clock.now()) {
       if (stopping.signal.aborted) return;
-      const eventRecord = correlator.correlate(newEvent(about, event, { nodeName, nanos: nanosOf(at) }, at), at);
+      const eventRecord = correlator.correlate(newEvent(involvedObject, event, { nodeName, nanos: nanosOf(at) }, at), at);
       if (eventRecord === undefined) return;
       queue.add(eventRecord);
       sender.wake();
@@ -132,9 +132,9 @@ function createRejectionLog(log: Log): (refused: FailedSend) => void {
     const kind = error instanceof KubeError ? `${error.code} ${error.status}` : "internal error";
     const isExpected = hasCode(error, "NOT_FOUND") || isNamespaceTerminating(error);
     const level = !isExpected && logged.shouldLog(kind) ? "warn" : "debug";
-    const { reason, involvedObject: about } = eventRecord.event;
+    const { reason, involvedObject } = eventRecord.event;
     log[level](
-      { err: error, reason, kind: about.kind, name: about.name, namespace: about.namespace },
+      { err: error, reason, kind: involvedObject.kind, name: involvedObject.name, namespace: involvedObject.namespace },
       "the API server rejected an event",
     );
   };

@@ -42,8 +42,8 @@ function createFixture() {
     acceptedAt: 0,
     revision: 0,
   });
-  const report = (status: PodStatus, stage: StageKind = "syncing", name: string = uid, obstacle?: BlockedReason) =>
-    reports.report(name as PodUid, desiredOf(name), status, stage, obstacle);
+  const report = (status: PodStatus, stage: StageKind = "syncing", name: string = uid, blockedReason?: BlockedReason) =>
+    reports.report(name as PodUid, desiredOf(name), status, stage, blockedReason);
   const finished = (action: Action, ms = 1, result: ActionFinished["result"] = { ok: true }) =>
     reports.onActionFinished({ uid, pod: "shop/web", action, startedAt: 1000, endedAt: 1000 + ms, result });
   const steps = () =>
@@ -210,13 +210,13 @@ test("the reason that blocks a pod's end is reported, and its change calls the s
   reports.subscribe(() => {
     received++;
   });
-  const obstacles = [undefined, "no network", "no network", "no shim", undefined].map((message) => {
-    const obstacle = message === undefined ? undefined : { reason: "KillPodSandboxError", message };
-    report({ phase: "Running" }, "terminating", uid, obstacle);
-    return reports.all()[0]?.obstacle?.message;
+  const blockedReasons = [undefined, "no network", "no network", "no shim", undefined].map((message) => {
+    const blockedReason = message === undefined ? undefined : { reason: "KillPodSandboxError", message };
+    report({ phase: "Running" }, "terminating", uid, blockedReason);
+    return reports.all()[0]?.blockedReason?.message;
   });
-  expect({ obstacles, received }).toEqual({
-    obstacles: [undefined, "no network", "no network", "no shim", undefined],
+  expect({ blockedReasons, received }).toEqual({
+    blockedReasons: [undefined, "no network", "no network", "no shim", undefined],
     received: 4,
   });
 });

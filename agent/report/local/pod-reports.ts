@@ -29,7 +29,7 @@ export interface PodReport {
   readonly isTerminationRequested: boolean;
   readonly steps: readonly StartTiming[];
   /** What blocks the pod's termination or cleanup. */
-  readonly obstacle: BlockedReason | undefined;
+  readonly blockedReason: BlockedReason | undefined;
   /** The image pulls that the pod waits for. */
   readonly pulls: readonly ActivePull[];
   /** The latest probe failure of each failing container. */
@@ -44,7 +44,7 @@ export interface PodReportsOptions {
 }
 
 export interface PodReports {
-  report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: StageKind, obstacle?: BlockedReason): void;
+  report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: StageKind, blockedReason?: BlockedReason): void;
   /** A probe of a pod, `namespace/name`, failed. */
   onProbeFailed(uid: PodUid, pod: string, event: PodEvent, failure: ProbeFailure): void;
   onActionStarted(started: ActionStarted): void;
@@ -61,7 +61,7 @@ interface PodState {
   desired: DesiredPod | undefined;
   status: PodStatus | undefined;
   stage: StageKind;
-  obstacle: BlockedReason | undefined;
+  blockedReason: BlockedReason | undefined;
   readonly steps: Map<string, StartTiming>;
 }
 
@@ -89,11 +89,11 @@ export function createPodReports({ log, clock, recordEvent }: PodReportsOptions)
   }
 
   return {
-    report(uid, desired, status, stage, obstacle) {
+    report(uid, desired, status, stage, blockedReason) {
       const state = stateOf(uid);
-      const isNew = state.stage !== stage || !isDeepStrictEqual([state.status, state.obstacle], [status, obstacle]);
+      const isNew = state.stage !== stage || !isDeepStrictEqual([state.status, state.blockedReason], [status, blockedReason]);
       if (isNew) logPhase(log, state, desired, status);
-      Object.assign(state, { desired, status, stage, obstacle });
+      Object.assign(state, { desired, status, stage, blockedReason });
       if (isNew) notify();
     },
     onProbeFailed(uid, pod, event, failure) {
@@ -120,7 +120,7 @@ export function createPodReports({ log, clock, recordEvent }: PodReportsOptions)
     },
     all: () =>
       [...states.values()]
-        .flatMap(({ uid, desired, status, stage, obstacle, steps }): readonly PodReport[] =>
+        .flatMap(({ uid, desired, status, stage, blockedReason, steps }): readonly PodReport[] =>
           desired === undefined || status === undefined
             ? []
             : [
@@ -130,7 +130,7 @@ export function createPodReports({ log, clock, recordEvent }: PodReportsOptions)
                   stage,
                   isTerminationRequested: desired.termination !== undefined,
                   steps: [...steps.values()],
-                  obstacle,
+                  blockedReason,
                   pulls: pulls.of(uid),
                   probeFailures: probeFailures.of(uid, status),
                 },
@@ -147,7 +147,7 @@ function emptyState(uid: PodUid): PodState {
     desired: undefined,
     status: undefined,
     stage: "syncing",
-    obstacle: undefined,
+    blockedReason: undefined,
     steps: new Map(),
   };
 }
@@ -212,10 +212,10 @@ function podFields({ uid, desired }: PodState): Readonly<Record<string, unknown>
 function recordStep({ steps }: PodState, action: Action, ms: number): void {
   const timingStep = recordOf(action).timingStep?.(action);
   if (timingStep === undefined) return;
-  const { isFirst = true, ...what } = timingStep;
-  const key = `${what.what} ${what.container ?? ""}`;
-  const step: StartTiming = { ...what, ms: isFirst ? ms : ms + (steps.get(key)?.ms ?? 0) };
+  const { isFirst = true, ...step } = timingStep;
+  const key = `${step.what} ${step.container ?? ""}`;
+  const totalMs = isFirst ? ms : ms + (steps.get(key)?.ms ?? 0);
   if (step.what === "sandbox")
     for (const [key, { what }] of steps) if (what !== "volumes" && what !== "pull") steps.delete(key);
-  steps.set(key, step);
+  steps.set(key, { ...step, ms: totalMs });
 }

@@ -26,7 +26,7 @@ export interface RegistrationOptions {
 }
 
 /** The Node in the API, and whether this agent created it. */
-export interface Registered {
+export interface Registration {
   readonly node: Node;
   readonly isCreated: boolean;
 }
@@ -35,7 +35,7 @@ export interface Registered {
  * Creates the Node object, or reads the existing one: RBAC may forbid to create a Node that already exists. Retries for
  * ever, because every cause may pass, and logs each reason once. Rejects with the signal's reason when that aborts.
  */
-export async function registerNode(registration: RegistrationOptions, signal: AbortSignal): Promise<Registered> {
+export async function registerNode(registration: RegistrationOptions, signal: AbortSignal): Promise<Registration> {
   const { clock, log, nodeName: node } = registration;
   const failureLog = createFailureLog(log, "the node cannot be registered yet; trying again", loggedReasonOf);
   for (let failures = 1; ; failures += 1) {
@@ -62,7 +62,7 @@ export function decodeNode(response: Node): Node {
   throw new KubeError("NOT_JSON", `the API server's Node cannot be read: ${describeFieldError(problem)}`);
 }
 
-async function attempt(registration: RegistrationOptions, signal: AbortSignal): Promise<Registered> {
+async function attempt(registration: RegistrationOptions, signal: AbortSignal): Promise<Registration> {
   const { kube, nodeName, nodeToCreate, deadlineMs } = registration;
   const options: RequestOptions = { priorityLevel: "heartbeat", deadlineMs, signal };
   try {

@@ -21,9 +21,9 @@ export interface MirrorClientOptions {
 }
 
 export type MirrorOutcome =
-  | { readonly kind: "made" | "removed"; readonly mirror: Pod }
+  | { readonly kind: "created" | "deleted"; readonly mirror: Pod }
   /** Another pod has the name, or the API server rejects the pod: an immediate retry would not help. */
-  | { readonly kind: "left" }
+  | { readonly kind: "backing off" }
   | { readonly kind: "outage"; readonly error: unknown };
 
 interface MirrorFailure {
@@ -68,68 +68,68 @@ export function createMirrorClient(
   const rejectedMirrors = new Map<string | undefined, RejectedMirror>();
   const recentDeletions = createRecentDeletions(clock, onRetry);
   onAbort(signal, () => {
-    for (const hash of rejectedMirrors.keys()) forget(hash);
+    for (const staticPodUid of rejectedMirrors.keys()) forget(staticPodUid);
     recentDeletions.forgetAll();
   });
   const isBackingOff = (mirror: Pod) => {
-    const hash = mirroredUid(mirror);
-    return recentDeletions.has(hash) || rejectedMirrors.get(hash)?.cancel !== undefined;
+    const staticPodUid = mirroredUid(mirror);
+    return recentDeletions.has(staticPodUid) || rejectedMirrors.get(staticPodUid)?.cancel !== undefined;
   };
 
   function backOff(mirror: Pod, loggedMessage: string | undefined): void {
-    const hash = mirroredUid(mirror);
-    const times = (rejectedMirrors.get(hash)?.times ?? 0) + 1;
+    const staticPodUid = mirroredUid(mirror);
+    const times = (rejectedMirrors.get(staticPodUid)?.times ?? 0) + 1;
     const cancel = clock.wakeAt(clock.now() + backoffMs(REJECTION_BACKOFF, times), () => {
       rejection.cancel = undefined;
       onRetry();
     });
     const rejection: RejectedMirror = { pod: fullNameOf(mirror), times, loggedMessage, cancel };
-    rejectedMirrors.set(hash, rejection);
+    rejectedMirrors.set(staticPodUid, rejection);
   }
 
   function outcomeOf(mirror: Pod, error: unknown, { logMessage, transientCode }: MirrorFailure): MirrorOutcome {
     if (isOutage(error) || isServerUnavailable(error)) return { kind: "outage", error };
-    const hash = mirroredUid(mirror);
-    const before = rejectedMirrors.get(hash);
+    const staticPodUid = mirroredUid(mirror);
+    const before = rejectedMirrors.get(staticPodUid);
     if (before === undefined && hasCode(error, transientCode)) {
       backOff(mirror, undefined);
-      return { kind: "left" };
+      return { kind: "backing off" };
     }
     const message = error instanceof Error ? error.message : String(error);
-    if (before?.loggedMessage !== message) log.warn({ pod: fullNameOf(mirror), uid: hash, err: error }, logMessage);
+    if (before?.loggedMessage !== message) log.warn({ pod: fullNameOf(mirror), uid: staticPodUid, err: error }, logMessage);
     backOff(mirror, message);
-    return { kind: "left" };
+    return { kind: "backing off" };
   }
 
-  function forget(hash: string | undefined): void {
-    rejectedMirrors.get(hash)?.cancel?.();
-    rejectedMirrors.delete(hash);
+  function forget(staticPodUid: string | undefined): void {
+    rejectedMirrors.get(staticPodUid)?.cancel?.();
+    rejectedMirrors.delete(staticPodUid);
   }
 
   async function remove(mirror: Pod): Promise<MirrorOutcome> {
     const { name = "", namespace, uid = "" } = mirror.metadata;
-    if (isBackingOff(mirror)) return { kind: "left" };
+    if (isBackingOff(mirror)) return { kind: "backing off" };
     try {
       await kube.delete(pods(namespace), name, { gracePeriodSeconds: 0, preconditions: { uid } }, { signal });
       forget(mirroredUid(mirror));
       if (mirror.metadata.deletionTimestamp !== undefined && !signal.aborted) recentDeletions.add(mirroredUid(mirror));
-      return { kind: "removed", mirror };
+      return { kind: "deleted", mirror };
     } catch (error) {
       // Another pod has its name.
-      if (hasCode(error, "CONFLICT")) return { kind: "removed", mirror };
+      if (hasCode(error, "CONFLICT")) return { kind: "deleted", mirror };
       const why = hasCode(error, "NOT_FOUND") ? await checkNotFound(kube, mirror, error, signal) : error;
-      if (why === undefined) return { kind: "removed", mirror };
+      if (why === undefined) return { kind: "deleted", mirror };
       return outcomeOf(mirror, why, DELETE_FAILED);
     }
   }
 
   async function create(desired: Pod): Promise<MirrorOutcome> {
-    if (isBackingOff(desired)) return { kind: "left" };
+    if (isBackingOff(desired)) return { kind: "backing off" };
     try {
       const mirror = decodePod(await kube.create(pods(desired.metadata.namespace), desired, { signal }));
       forget(mirroredUid(desired));
       onCreated(mirror);
-      return { kind: "made", mirror };
+      return { kind: "created", mirror };
     } catch (error) {
       return outcomeOf(desired, error, CREATE_FAILED);
     }
@@ -138,14 +138,14 @@ export function createMirrorClient(
   return {
     /** Performs the whole plan concurrently. Mirrors that are not in it lose their back-off. */
     async perform(plan: MirrorPlan): Promise<readonly MirrorOutcome[]> {
-      const hashes = new Set([...plan.remove, ...plan.create].map(mirroredUid));
-      for (const hash of rejectedMirrors.keys()) if (!hashes.has(hash)) forget(hash);
+      const staticPodUids = new Set([...plan.remove, ...plan.create].map(mirroredUid));
+      for (const staticPodUid of rejectedMirrors.keys()) if (!staticPodUids.has(staticPodUid)) forget(staticPodUid);
       return await Promise.all([...plan.remove.map(remove), ...plan.create.map(create)]);
     },
     /** A pod of this node was deleted: retries mirrors of its name at once. Pods of other nodes are not watched. */
     onNameFreed(pod: Pod) {
       const name = fullNameOf(pod);
-      for (const [hash, rejection] of rejectedMirrors) if (rejection.pod === name) forget(hash);
+      for (const [staticPodUid, rejection] of rejectedMirrors) if (rejection.pod === name) forget(staticPodUid);
     },
   };
 }
@@ -173,14 +173,14 @@ async function checkNotFound(
 function createRecentDeletions(clock: Clock, onRetry: () => void) {
   const cancels = new Map<string | undefined, () => void>();
   return {
-    has: (hash: string | undefined) => cancels.has(hash),
-    add(hash: string | undefined): void {
-      if (cancels.has(hash)) return;
+    has: (staticPodUid: string | undefined) => cancels.has(staticPodUid),
+    add(staticPodUid: string | undefined): void {
+      if (cancels.has(staticPodUid)) return;
       const end = () => {
-        cancels.delete(hash);
+        cancels.delete(staticPodUid);
         onRetry();
       };
-      cancels.set(hash, clock.wakeAt(clock.now() + ABSENT_FOR_MS, end));
+      cancels.set(staticPodUid, clock.wakeAt(clock.now() + ABSENT_FOR_MS, end));
     },
     forgetAll(): void {
       for (const cancel of cancels.values()) cancel();

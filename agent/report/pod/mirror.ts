@@ -56,8 +56,8 @@ export function createMirrorPods(settings: MirrorPodsOptions): MirrorPods {
     const input = { desired: desired(), mirrors: mirrors.values(), node, areSourcesReady: areSourcesReady() };
     const outcomes = await calls.perform(planMirrors(input));
     for (const outcome of outcomes) {
-      if (outcome.kind === "made") store(outcome.mirror);
-      if (outcome.kind === "removed") drop(outcome.mirror);
+      if (outcome.kind === "created") store(outcome.mirror);
+      if (outcome.kind === "deleted") drop(outcome.mirror);
     }
     const failed = outcomes.find((outcome) => outcome.kind === "outage");
     if (failed !== undefined && !stopping.signal.aborted) backOff.wait(failed.error);

@@ -52,7 +52,7 @@ interface PatchCall {
 /** One request about the pod: write its status, read it, or delete it. */
 export type StatusCall =
   | PatchCall
-  | { readonly kind: "look"; readonly api: Pod }
+  | { readonly kind: "get"; readonly api: Pod }
   | { readonly kind: "delete"; readonly api: Pod };
 
 /** A patch that changes nothing. */
@@ -111,7 +111,7 @@ export function nextCall(
 ): StatusCall | { readonly kind: "wait"; readonly until: number } | undefined {
   const { status, api, stage, deletedUid } = pending;
   if (status === undefined || api === undefined) return undefined;
-  if (pending.mayApiBeStale) return { kind: "look", api };
+  if (pending.mayApiBeStale) return { kind: "get", api };
   const whole = patchOf(pending, api, status, now);
   const waits = whole !== undefined && mayBeDelayed(api, whole, status, stage);
   // Not in the future if the clock was set back.

@@ -58,7 +58,7 @@ export function createPodStatusWorker(
         call = next;
         await send(settings, pending, call, stopping);
         // A successful read does not show that writes succeed.
-        if (call.kind !== "look") {
+        if (call.kind !== "get") {
           pending.failures = 0;
           pending.loggedErrors.clear();
         }
@@ -103,7 +103,7 @@ async function send(
     pending.deletedUid = uid;
     return;
   }
-  if (call.kind === "look") {
+  if (call.kind === "get") {
     applyRead(pending, uid, decodePod(await kube.get(resource, name, { signal })));
     pending.mayApiBeStale = false;
     return;

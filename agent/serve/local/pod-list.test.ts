@@ -30,7 +30,7 @@ const failed = containerOf("b", { terminated: { exitCode: 1, reason: "Error", me
 type Report = Parameters<typeof summarizePod>[0];
 
 const summaryOf = (status: PodStatus, stage: StageKind = "syncing", isTerminationRequested = stage === "terminating") =>
-  summarizePod({ pod, status, stage, isTerminationRequested, steps: [], obstacle: undefined });
+  summarizePod({ pod, status, stage, isTerminationRequested, steps: [], blockedReason: undefined });
 
 const rows: readonly [sentence: string, status: PodStatus, stage: StageKind, reason: string, message: string][] = [
   ["a ready pod has no reason", { phase: "Running", containerStatuses: [running] }, "syncing", "", ""],
@@ -160,7 +160,7 @@ test("the other fields are copied, and absent ones are empty", () => {
   const status: PodStatus = { phase: "Running", podIP: "10.0.0.7", startTime: "2026-01-01T00:00:00Z" };
   const steps = [{ what: "sandbox", ms: 85 }] as const;
   expect(
-    summarizePod({ pod, status, stage: "syncing", isTerminationRequested: false, steps, obstacle: undefined }),
+    summarizePod({ pod, status, stage: "syncing", isTerminationRequested: false, steps, blockedReason: undefined }),
   ).toMatchObject({
     namespace: "shop",
     name: "web-node",
@@ -179,7 +179,7 @@ test("the other fields are copied, and absent ones are empty", () => {
       stage: "syncing",
       isTerminationRequested: false,
       steps: [],
-      obstacle: undefined,
+      blockedReason: undefined,
     }),
   ).toMatchObject({
     namespace: "",
@@ -190,15 +190,15 @@ test("the other fields are copied, and absent ones are empty", () => {
   });
 });
 
-test("an obstacle is shown for a terminating pod, not for a running one", () => {
-  const obstacle = { reason: "KillPodSandboxError", message: "no such network" };
+test("the reason that blocks a pod's end is shown for a terminating pod, not for a running one", () => {
+  const blockedReason = { reason: "KillPodSandboxError", message: "no such network" };
   const status: PodStatus = { phase: "Failed", reason: "DeadlineExceeded", message: "too long" };
   expect(
-    summarizePod({ pod, status, stage: "terminating", isTerminationRequested: true, steps: [], obstacle }),
-  ).toMatchObject(obstacle);
+    summarizePod({ pod, status, stage: "terminating", isTerminationRequested: true, steps: [], blockedReason }),
+  ).toMatchObject(blockedReason);
   const well: PodStatus = { phase: "Running", containerStatuses: [running] };
   expect(
-    summarizePod({ pod, status: well, stage: "syncing", isTerminationRequested: false, steps: [], obstacle }),
+    summarizePod({ pod, status: well, stage: "syncing", isTerminationRequested: false, steps: [], blockedReason }),
   ).toMatchObject({
     reason: "",
   });
@@ -254,7 +254,7 @@ test("a pod that failed during initialization shows its init container's reason"
       stage: "finished",
       isTerminationRequested: false,
       steps: [],
-      obstacle: undefined,
+      blockedReason: undefined,
     });
   };
   expect(whyIs(false)).toMatchObject({ reason: "Init:StartError", message: "no such file" });
@@ -271,7 +271,7 @@ for (const [sentence, initContainerStatuses, reason, ready] of initRows)
       stage: "syncing",
       isTerminationRequested: false,
       steps: [],
-      obstacle: undefined,
+      blockedReason: undefined,
     });
     expect(summary).toMatchObject({ reason, ready });
   });
@@ -294,7 +294,7 @@ test("restarts of init containers count only until the pod is initialized, as in
       stage: "syncing",
       isTerminationRequested: false,
       steps: [],
-      obstacle: undefined,
+      blockedReason: undefined,
     };
     return summarizePod(report).restarts;
   };
@@ -315,7 +315,7 @@ test("a sidecar in a crash loop is shown for a running pod, as in kubectl", () =
     stage: "syncing",
     isTerminationRequested: false,
     steps: [],
-    obstacle: undefined,
+    blockedReason: undefined,
   };
   expect(summarizePod(report)).toMatchObject({
     reason: "Init:CrashLoopBackOff",
@@ -367,7 +367,7 @@ for (const [sentence, status, message] of probeCases)
       stage: "syncing",
       isTerminationRequested: false,
       steps: [],
-      obstacle: undefined,
+      blockedReason: undefined,
       probeFailures,
     };
     expect(summarizePod(report).message).toBe(message);

@@ -50,7 +50,7 @@ export function summarizePod(report: {
   readonly stage: StageKind;
   readonly isTerminationRequested: boolean;
   readonly steps: readonly StartTiming[];
-  readonly obstacle: BlockedReason | undefined;
+  readonly blockedReason: BlockedReason | undefined;
   readonly pulls?: readonly { readonly image: string; readonly since: number; readonly attempt: number }[];
   readonly probeFailures?: readonly ProbeFailure[];
 }): PodSummary {
@@ -91,10 +91,10 @@ function reasonOf({
   status,
   stage,
   isTerminationRequested,
-  obstacle,
+  blockedReason,
   probeFailures = [],
 }: Parameters<typeof summarizePod>[0]): BlockedReason {
-  if (stage === "terminating" && obstacle !== undefined) return obstacle;
+  if (stage === "terminating" && blockedReason !== undefined) return blockedReason;
   const isEnding = stage === "terminating" || stage === "finished";
   if (isEnding && isTerminationRequested && status.phase !== "Failed") return { reason: "Terminating", message: "" };
   if (status.reason !== undefined || status.message !== undefined)

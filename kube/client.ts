@@ -3,9 +3,10 @@ import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log.ts";
 import type { TokenRequest } from "../proto/kubernetes/gen/types.ts";
 import { KubeError } from "./error.ts";
+import { DEFAULT_DEADLINE_MS, type RequestOptions } from "./request-options.ts";
 import { type KubeObject, pathOf, type Resource, type Selector, serviceAccounts } from "./resource.ts";
 import type { KubeConnection, KubeRequest } from "./transport/connection.ts";
-import { DEFAULT_DEADLINE_MS, isKubeObject, type KubeList, listAll, type RequestOptions } from "./watch/list.ts";
+import { isKubeObject, type KubeList, listAll } from "./watch/list.ts";
 import { createRecovery } from "./watch/recovery.ts";
 import { type ReflectorListener, runReflector } from "./watch/reflector.ts";
 

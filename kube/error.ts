@@ -75,6 +75,26 @@ export function isLoggedBySessionPool(error: unknown): boolean {
   return isAccessFailure(error) || (error.code === "TIMEOUT" && isLoggedBySessionPool(error.cause));
 }
 
+/** True for a `KubeError` with one of the codes. */
+export function hasCode(error: unknown, ...codes: readonly KubeErrorCode[]): boolean {
+  return error instanceof KubeError && codes.includes(error.code);
+}
+
+/** Whether the session pool logs this error itself, or the error is a deliberate abort. */
+export function isLoggedElsewhere(error: unknown): boolean {
+  return isLoggedBySessionPool(error) || hasCode(error, "CLOSED", "CANCELLED");
+}
+
+/** Whether the API server could not be reached or did not respond, so a retry of the same request may succeed. */
+export function isOutage(error: unknown): boolean {
+  return isLoggedElsewhere(error) || hasCode(error, "TIMEOUT");
+}
+
+/** The server responds but serves no one, or not us: any request may succeed later. */
+export function isServerUnavailable(error: unknown): boolean {
+  return hasCode(error, "SERVER", "TOO_MANY_REQUESTS", "TLS", "UNAUTHORIZED", "CREDENTIALS", "NOT_JSON");
+}
+
 /**
  * The fields that we read of a `metav1.Status`: the body of an error response, and the object of a watch's ERROR event.
  */

@@ -20,8 +20,3 @@ export function createOutageLog(log: Log, fields: LogFields, recoveryMessage: st
     },
   };
 }
-
-/** The message of an error, or the value as text. */
-export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
-}

@@ -1,4 +1,5 @@
 import type { Clock, Instant } from "../../host/clock.ts";
+import { messageOf } from "../../host/error-message.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
@@ -100,5 +101,5 @@ function toPeriodicTask(last: Instant | undefined, { error, failedAt }: LastFail
 }
 
 function lastError(error: unknown, at: Instant): LastError {
-  return { at: formatTime(at), message: error instanceof Error ? error.message : String(error) };
+  return { at: formatTime(at), message: messageOf(error) };
 }

@@ -1,5 +1,5 @@
 import type { Clock } from "../../host/clock.ts";
-import { KubeError } from "../../kube/error.ts";
+import { hasCode, KubeError } from "../../kube/error.ts";
 import type { ImagePullServiceAccount } from "../../proto/kubelet/image-records.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import {
@@ -9,7 +9,6 @@ import {
 } from "../act/images/credential-providers.ts";
 import type { PodCredentials } from "../decide/admission/image-verification.ts";
 import type { ServiceAccounts } from "../desired/objects/service-accounts.ts";
-import { hasCode } from "../report/retry.ts";
 
 type AccountCredentials = Pick<PodCredentials, "serviceAccount" | "unreadableServiceAccount">;
 

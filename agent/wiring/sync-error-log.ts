@@ -1,5 +1,6 @@
 import { CriError, formatRpcError } from "../../cri/error.ts";
 import { createKeyedLogOnChange } from "../../host/async/log-once.ts";
+import { messageOf } from "../../host/error-message.ts";
 import type { Log } from "../../host/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { PodEvent } from "../decide/events/pod-event.ts";
@@ -17,7 +18,7 @@ export function createSyncErrorLog(log: Log, recordEvent: (uid: PodUid, event: P
   const logged = createKeyedLogOnChange<PodUid>();
   return {
     report(uid, error) {
-      const message = error instanceof Error ? error.message : String(error);
+      const message = messageOf(error);
       const isOutage = error instanceof CriError && error.code === "UNAVAILABLE";
       if (!logged.shouldLog(uid, message) || isOutage) return;
       log.warn({ uid, err: error }, "cannot sync the pod; retrying");

@@ -1,18 +1,8 @@
 import type { ListMeta } from "../../proto/kubernetes/gen/types.ts";
 import { KubeError } from "../error.ts";
+import { DEFAULT_DEADLINE_MS, type RequestOptions } from "../request-options.ts";
 import { type KubeObject, pathOf, type Resource, type Selector } from "../resource.ts";
-import type { KubeConnection, PriorityLevel } from "../transport/connection.ts";
-
-/** Options of every API call: deadline, cancellation and flow control. */
-export interface RequestOptions {
-  /** 30 s if left out; of a list, for each page. */
-  readonly deadlineMs?: number;
-  readonly signal?: AbortSignal;
-  /** `main` if left out. */
-  readonly priorityLevel?: PriorityLevel;
-  /** Called whenever flow control admits a request: whether this one goes before those that have waited longer. */
-  readonly isUrgent?: () => boolean;
-}
+import type { KubeConnection } from "../transport/connection.ts";
 
 export interface KubeList<T extends KubeObject> {
   readonly items: readonly T[];
@@ -20,7 +10,6 @@ export interface KubeList<T extends KubeObject> {
   readonly resourceVersion: string;
 }
 
-export const DEFAULT_DEADLINE_MS = 30_000;
 const PAGE_SIZE = 500;
 
 /**

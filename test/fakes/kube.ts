@@ -1,10 +1,11 @@
 import type { Clock } from "../../host/clock.ts";
 import { createKubeClient, type KubeClient, type Patch } from "../../kube/client.ts";
 import { KubeError } from "../../kube/error.ts";
+import type { RequestOptions } from "../../kube/request-options.ts";
 import type { KubeObject, Resource, Selector } from "../../kube/resource.ts";
 import type { ConnectionState, KubeConnection, KubeRequest, LinesRequest } from "../../kube/transport/connection.ts";
 import { createFlowControl, type FlowControl, type RateLimits } from "../../kube/transport/flow-control.ts";
-import type { KubeList, RequestOptions } from "../../kube/watch/list.ts";
+import type { KubeList } from "../../kube/watch/list.ts";
 import type { ReflectorListener } from "../../kube/watch/reflector.ts";
 import type { TokenRequest } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/time.ts";

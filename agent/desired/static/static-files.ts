@@ -1,6 +1,7 @@
 import { dirname } from "node:path/posix";
 import { createAutoResetEvent } from "../../../host/async/auto-reset-event.ts";
 import type { Clock } from "../../../host/clock.ts";
+import { messageOf } from "../../../host/error-message.ts";
 import { type FileStat, type Files, FilesError } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
@@ -8,7 +9,7 @@ import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
 import { fullNameOf } from "../../decide/pod/desired.ts";
 import { type ManifestConflict, type ManifestFile, resolveConflicts } from "../../decide/sources/manifest-conflicts.ts";
 import type { ManifestPod } from "../../decide/sources/merge-static.ts";
-import { createOutageLog, messageOf } from "../outage-log.ts";
+import { createOutageLog } from "../outage-log.ts";
 import type { DesiredPods } from "../pods.ts";
 import { createPathWatch } from "./path-watch.ts";
 

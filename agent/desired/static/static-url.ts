@@ -1,10 +1,11 @@
 import { type Clock, sleep } from "../../../host/clock.ts";
+import { messageOf } from "../../../host/error-message.ts";
 import type { Log } from "../../../host/log.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
 import { podsWithDuplicateName } from "../../decide/sources/manifest-conflicts.ts";
 import type { ManifestPod } from "../../decide/sources/merge-static.ts";
-import { createOutageLog, messageOf } from "../outage-log.ts";
+import { createOutageLog } from "../outage-log.ts";
 import { readPodListManifest } from "./manifest.ts";
 import { redactUrl } from "./source-location.ts";
 

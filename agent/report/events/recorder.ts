@@ -3,12 +3,12 @@ import { createLogOnce } from "../../../host/async/log-once.ts";
 import { type Clock, sleep } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
-import { KubeError } from "../../../kube/error.ts";
+import { hasCode, isOutage, isServerUnavailable, KubeError } from "../../../kube/error.ts";
+import type { RequestOptions } from "../../../kube/request-options.ts";
 import { events } from "../../../kube/resource.ts";
-import type { RequestOptions } from "../../../kube/watch/list.ts";
 import type { Event } from "../../../proto/kubernetes/gen/types.ts";
 import { incrementPatch, newEvent } from "../../decide/events/event-correlation.ts";
-import { hasCode, isOutage, isServerUnavailable, retryAfterMs } from "../retry.ts";
+import { retryAfterMs } from "../retry.ts";
 import { createEventCorrelator, type EventRecord } from "./correlator.ts";
 import { createEventQueue } from "./queue.ts";
 
@@ -88,7 +88,10 @@ export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorde
   return {
     record(involvedObject, event, at = clock.now()) {
       if (stopping.signal.aborted) return;
-      const eventRecord = correlator.correlate(newEvent(involvedObject, event, { nodeName, nanos: nanosOf(at) }, at), at);
+      const eventRecord = correlator.correlate(
+        newEvent(involvedObject, event, { nodeName, nanos: nanosOf(at) }, at),
+        at,
+      );
       if (eventRecord === undefined) return;
       queue.add(eventRecord);
       sender.wake();

@@ -3,12 +3,13 @@ import { createFailureLog } from "../../../host/async/failure-log.ts";
 import type { Clock, Instant } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
+import { hasCode } from "../../../kube/error.ts";
+import type { RequestOptions } from "../../../kube/request-options.ts";
 import { leases } from "../../../kube/resource.ts";
-import type { RequestOptions } from "../../../kube/watch/list.ts";
 import type { Lease } from "../../../proto/kubernetes/gen/types.ts";
 import { LEASE_NAMESPACE, leaseOf, renewAfterMs, renewedAt } from "../../decide/node/lease.ts";
 import type { NodeSettings } from "../../decide/node/node-settings.ts";
-import { hasCode, loggedReasonOf, retryAfterMs } from "../retry.ts";
+import { loggedReasonOf, retryAfterMs } from "../retry.ts";
 
 export interface LeaseOptions {
   readonly kube: Pick<KubeClient, "get" | "create" | "replace">;

@@ -3,7 +3,7 @@ import { createFailureLog } from "../../../host/async/failure-log.ts";
 import type { Clock, Instant } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { KubeClient, Patch } from "../../../kube/client.ts";
-import { KubeError } from "../../../kube/error.ts";
+import { hasCode, KubeError } from "../../../kube/error.ts";
 import { nodes } from "../../../kube/resource.ts";
 import type { Node } from "../../../proto/kubernetes/gen/types.ts";
 import {
@@ -18,7 +18,7 @@ import {
 } from "../../decide/node/node-report.ts";
 import type { NodeSettings } from "../../decide/node/node-settings.ts";
 import type { ObservedNode } from "../../decide/node/observed-node.ts";
-import { hasCode, loggedReasonOf, retryAfterMs } from "../retry.ts";
+import { loggedReasonOf, retryAfterMs } from "../retry.ts";
 import { decodeNode, type RegistrationOptions, registerNode } from "./registration.ts";
 
 /** The last known Node object; `desired/node-object.ts` watches it. */

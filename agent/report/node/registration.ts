@@ -3,13 +3,13 @@ import { createFailureLog } from "../../../host/async/failure-log.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
-import { KubeError } from "../../../kube/error.ts";
+import { hasCode, KubeError } from "../../../kube/error.ts";
 import { nodes } from "../../../kube/resource.ts";
-import type { RequestOptions } from "../../../kube/watch/list.ts";
+import type { RequestOptions } from "../../../kube/request-options.ts";
 import { decodeLenient } from "../../../proto/kubernetes/decode/lenient-decode.ts";
 import type { Node } from "../../../proto/kubernetes/gen/types.ts";
 import { describeFieldError } from "../../../proto/kubernetes/validation/field-error.ts";
-import { hasCode, loggedReasonOf, retryAfterMs } from "../retry.ts";
+import { loggedReasonOf, retryAfterMs } from "../retry.ts";
 
 export interface RegistrationOptions {
   readonly kube: Pick<KubeClient, "create" | "get">;

@@ -1,15 +1,15 @@
 import { onAbort } from "../../../host/async/abort.ts";
 import { type BackoffOptions, backoffMs } from "../../../host/async/backoff.ts";
 import type { Clock } from "../../../host/clock.ts";
+import { messageOf } from "../../../host/error-message.ts";
 import type { Log } from "../../../host/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
-import type { KubeErrorCode } from "../../../kube/error.ts";
+import { hasCode, isOutage, isServerUnavailable, type KubeErrorCode } from "../../../kube/error.ts";
 import { pods } from "../../../kube/resource.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { fullNameOf } from "../../decide/pod/desired.ts";
 import { mirroredUid } from "../../decide/sources/api-pod.ts";
 import type { MirrorPlan } from "../../decide/sources/mirror.ts";
-import { hasCode, isOutage, isServerUnavailable } from "../retry.ts";
 import { decodePod } from "./decode-pod.ts";
 
 export interface MirrorClientOptions {
@@ -95,7 +95,7 @@ export function createMirrorClient(
       backOff(mirror, undefined);
       return { kind: "backing off" };
     }
-    const message = error instanceof Error ? error.message : String(error);
+    const message = messageOf(error);
     if (before?.loggedMessage !== message) log.warn({ pod: fullNameOf(mirror), uid: staticPodUid, err: error }, logMessage);
     backOff(mirror, message);
     return { kind: "backing off" };

@@ -1,15 +1,16 @@
 import { createKeyedCoalescingWorker, type KeyedCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import type { Clock } from "../../../host/clock.ts";
+import { messageOf } from "../../../host/error-message.ts";
 import type { Log } from "../../../host/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
-import { KubeError } from "../../../kube/error.ts";
+import { hasCode, isOutage, KubeError } from "../../../kube/error.ts";
 import { pods } from "../../../kube/resource.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { fullNameOf } from "../../decide/pod/desired.ts";
 import { isNewer } from "../../decide/sources/api-object.ts";
 import { changesReadiness } from "../../decide/status/status-patch.ts";
-import { hasCode, isOutage, retryAfterMs } from "../retry.ts";
+import { retryAfterMs } from "../retry.ts";
 import { decodePod } from "./decode-pod.ts";
 import {
   dropApiPod,
@@ -179,7 +180,7 @@ function isPod(value: unknown): value is Pod {
 }
 
 function logOnce(log: Log, pending: PendingStatus, pod: Pod, logMessage: string, error: unknown): void {
-  const message = error instanceof Error ? error.message : String(error);
+  const message = messageOf(error);
   if (!pending.loggedErrors.shouldLog(message)) return;
   log.warn({ pod: fullNameOf(pod), uid: pending.uid, err: error }, logMessage);
 }

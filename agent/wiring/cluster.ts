@@ -5,11 +5,11 @@ import type { KubeClient } from "../../kube/client.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Node, Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { PodEvent } from "../decide/events/pod-event.ts";
-import { invalidPodEvent } from "../decide/events/pod-events.ts";
+import { duplicateNameEvent, invalidPodEvent } from "../decide/events/pod-events.ts";
 import { pullSecretEvents } from "../decide/events/pull-secret-events.ts";
 import { recordOf } from "../decide/pod/action.ts";
 import type { ActionFinished, ActionStarted } from "../decide/pod/action-call.ts";
-import type { DesiredPod, SourceKind } from "../decide/pod/desired.ts";
+import { type DesiredPod, fullNameOf, type SourceKind } from "../decide/pod/desired.ts";
 import type { StageKind } from "../decide/pod/stage.ts";
 import { mirrorOwnerOf } from "../decide/sources/mirror.ts";
 import { type ApiPodListener, watchApiPods } from "../desired/api/api-pods.ts";
@@ -17,12 +17,11 @@ import { createServiceAccounts, type ServiceAccounts } from "../desired/objects/
 import type { DesiredPods } from "../desired/pods.ts";
 import { createPodEventRecorder, type PodEventRecorder } from "../report/events/pod-event-recorder.ts";
 import type { EventRecorder } from "../report/events/recorder.ts";
-import { createMirrorPods, type MirrorPods } from "../report/pod/mirror.ts";
+import { createMirrorPods, createStaticPodChanges, type MirrorPods } from "../report/pod/mirror.ts";
 import { createPodStatusReporter, type PodStatusReporter } from "../report/pod/status-reporter.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import { type ClusterObjects, type ClusterObjectsOptions, createClusterObjects } from "./cluster-objects.ts";
 import { createDnsEvents } from "./dns-events.ts";
-import { createDuplicateNameEvents } from "./duplicate-name-events.ts";
 
 export interface ClusterSyncOptions {
   /** Records the events of the node and of its pods. */
@@ -224,20 +223,16 @@ function createPodListener({
   };
 }
 
-/**
- * Tracks which static pods are new, have changed or must terminate since their last report; their mirror pods must be
- * reconciled.
- */
-function createStaticPodChanges() {
-  const known = new Map<PodUid, string>();
-  return {
-    hasChanged({ uid, source, revision, termination }: DesiredPod): boolean {
-      if (source.kind === "api") return false;
-      const state = `${revision} ${termination === undefined}`;
-      if (known.get(uid) === state) return false;
-      known.set(uid, state);
-      return true;
-    },
-    forget: (uid: PodUid) => known.delete(uid),
+/** Records one event for each pod with a duplicate name, once for as long as the duplicate exists. */
+function createDuplicateNameEvents({
+  recordEvent,
+}: Pick<PodEventRecorder, "recordEvent">): DuplicateNameSource["emit"] {
+  const reported = new Map<SourceKind, ReadonlySet<string | undefined>>();
+  return (kind, duplicates) => {
+    const before = reported.get(kind);
+    reported.set(kind, new Set(duplicates.map(({ metadata }) => metadata.uid)));
+    for (const pod of duplicates)
+      if (before?.has(pod.metadata.uid) !== true)
+        recordEvent(pod.metadata.uid as PodUid, fullNameOf(pod), duplicateNameEvent(pod, kind));
   };
 }

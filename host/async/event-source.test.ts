@@ -11,3 +11,14 @@ test("each subscriber gets the events since it has subscribed, in order of subsc
   source.emit("db", 3);
   expect(calls).toEqual(["first web 2", "first db 3", "second db 3"]);
 });
+
+test("a subscriber gets no events after it has unsubscribed", () => {
+  const calls: string[] = [];
+  const source = createEventSource<[name: string]>();
+  const record = (name: string) => calls.push(name);
+  const unsubscribe = source.subscribe(record);
+  source.subscribe(record);
+  unsubscribe();
+  source.emit("web");
+  expect(calls).toEqual(["web"]);
+});

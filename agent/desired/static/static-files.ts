@@ -185,7 +185,7 @@ function logPresence(state: StaticPathState, presence: "there" | "missing"): voi
 
 /** Applies all pods if they differ from what was applied last. */
 async function apply(state: StaticPathState): Promise<void> {
-  const pods = podsOf(state);
+  const pods = resolvePods(state);
   reportErrors(state);
   if (!isSamePods(pods, state.lastApplied)) await state.desired.replaceManifests("file", pods);
   state.lastApplied = pods;
@@ -267,8 +267,8 @@ function isSame(a: FileStat | undefined, b: FileStat): boolean {
   return a?.inode === b.inode && a.modifiedMs === b.modifiedMs && a.sizeBytes === b.sizeBytes && a.kind === b.kind;
 }
 
-/** Every pod once, from the file that defines it. */
-function podsOf(state: StaticPathState): readonly ManifestPod[] {
+/** Every pod once, from the file that defines it. Logs each new conflict. */
+function resolvePods(state: StaticPathState): readonly ManifestPod[] {
   const { known, log } = state;
   const manifestPods = [...known].flatMap(([file, { pod }]) => (pod === undefined ? [] : [{ file, pod }]));
   const { accepted, conflicts } = resolveConflicts(manifestPods, state.owners);

@@ -1,7 +1,7 @@
+import { createEventSource } from "../../../host/async/event-source.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { formatTime } from "../../../proto/kubernetes/time.ts";
 import type { LocalNodeReport, RejectedManifest } from "../../decide/node/local-node-report.ts";
-import { createSubscribers } from "./subscribers.ts";
 
 /** The node part of `berth status`: rejected manifests and the state of the container runtime. */
 export interface NodeSummary {
@@ -17,14 +17,14 @@ export interface NodeSummary {
 }
 
 export function createNodeSummary(clock: Clock): NodeSummary {
-  const listeners = createSubscribers();
+  const changes = createEventSource();
   const since = () => formatTime(clock.now());
   let current: LocalNodeReport = { refused: [], runtime: { state: "connecting", since: since() } };
 
   function update(next: Partial<LocalNodeReport>): void {
     const before = JSON.stringify(current);
     current = { ...current, ...next };
-    if (JSON.stringify(current) !== before) listeners.notify();
+    if (JSON.stringify(current) !== before) changes.emit();
   }
 
   return {
@@ -36,6 +36,6 @@ export function createNodeSummary(clock: Clock): NodeSummary {
     },
     onRuntimeReady: () => update({ runtime: { state: "ready" } }),
     report: () => current,
-    subscribe: listeners.subscribe,
+    subscribe: changes.subscribe,
   };
 }

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { createEventSource } from "../../../host/async/event-source.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { PodUid } from "../../../proto/ids.ts";
@@ -16,7 +17,6 @@ import type { StageKind } from "../../decide/pod/stage.ts";
 import type { StartTiming } from "../../decide/pod/start-timing.ts";
 import { type ActivePull, createActivePulls } from "./active-pulls.ts";
 import { createProbeFailures } from "./probe-failures.ts";
-import { createSubscribers } from "./subscribers.ts";
 
 /**
  * The state of a pod for `berth pods` and `berth explain`: its status, and how long each step of its latest start took.
@@ -68,7 +68,7 @@ interface PodState {
 /** Keeps the latest state of each pod for the local socket, and logs each finished action as one sentence. */
 export function createPodReports({ log, clock, recordEvent }: PodReportsOptions): PodReports {
   const states = new Map<PodUid, PodState>();
-  const { notify, subscribe } = createSubscribers();
+  const changes = createEventSource();
   const failures = createLoggedFailures();
   const probeFailures = createProbeFailures();
   const pulls = createActivePulls({
@@ -91,14 +91,14 @@ export function createPodReports({ log, clock, recordEvent }: PodReportsOptions)
   return {
     report(uid, desired, status, stage, blockedReason) {
       const state = stateOf(uid);
-      const isNew = state.stage !== stage || !isDeepStrictEqual([state.status, state.blockedReason], [status, blockedReason]);
+      const isNew = hasChanged(state, { status, stage, blockedReason });
       if (isNew) logPhase(log, state, desired, status);
       Object.assign(state, { desired, status, stage, blockedReason });
-      if (isNew) notify();
+      if (isNew) changes.emit();
     },
     onProbeFailed(uid, pod, event, failure) {
       recordEvent(uid, pod, event);
-      if (probeFailures.record(uid, failure, states.get(uid)?.status)) notify();
+      if (probeFailures.record(uid, failure, states.get(uid)?.status)) changes.emit();
     },
     onActionStarted: pulls.onActionStarted,
     onActionFinished(finished) {
@@ -116,7 +116,7 @@ export function createPodReports({ log, clock, recordEvent }: PodReportsOptions)
       const state = states.get(uid);
       if (!states.delete(uid) || state?.desired === undefined) return;
       log.info(podFields(state), "the pod is gone");
-      notify();
+      changes.emit();
     },
     all: () =>
       [...states.values()]
@@ -137,8 +137,15 @@ export function createPodReports({ log, clock, recordEvent }: PodReportsOptions)
               ],
         )
         .toSorted((a, b) => (fullNameOf(a.pod) < fullNameOf(b.pod) ? -1 : 1)),
-    subscribe,
+    subscribe: changes.subscribe,
   };
+}
+
+function hasChanged(
+  state: PodState,
+  { status, stage, blockedReason }: Pick<PodState, "status" | "stage" | "blockedReason">,
+): boolean {
+  return state.stage !== stage || !isDeepStrictEqual([state.status, state.blockedReason], [status, blockedReason]);
 }
 
 function emptyState(uid: PodUid): PodState {

@@ -18,8 +18,9 @@ import {
 } from "../../decide/node/node-report.ts";
 import type { NodeSettings } from "../../decide/node/node-settings.ts";
 import type { ObservedNode } from "../../decide/node/observed-node.ts";
+import { decodeNode } from "../decode-response.ts";
 import { loggedReasonOf, retryAfterMs } from "../retry.ts";
-import { decodeNode, type RegistrationOptions, registerNode } from "./registration.ts";
+import { type RegistrationOptions, registerNode } from "./registration.ts";
 
 /** The last known Node object; `desired/node-object.ts` watches it. */
 export interface KnownNodeObject {

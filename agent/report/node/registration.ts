@@ -3,12 +3,11 @@ import { createFailureLog } from "../../../host/async/failure-log.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
-import { hasCode, KubeError } from "../../../kube/error.ts";
-import { nodes } from "../../../kube/resource.ts";
+import { hasCode } from "../../../kube/error.ts";
 import type { RequestOptions } from "../../../kube/request-options.ts";
-import { decodeLenient } from "../../../proto/kubernetes/decode/lenient-decode.ts";
+import { nodes } from "../../../kube/resource.ts";
 import type { Node } from "../../../proto/kubernetes/gen/types.ts";
-import { describeFieldError } from "../../../proto/kubernetes/validation/field-error.ts";
+import { decodeNode } from "../decode-response.ts";
 import { loggedReasonOf, retryAfterMs } from "../retry.ts";
 
 export interface RegistrationOptions {
@@ -51,15 +50,6 @@ export async function registerNode(registration: RegistrationOptions, signal: Ab
       signal.throwIfAborted();
     }
   }
-}
-
-/**
- * Decodes a Node of the API server. Throws `KubeError` if it is invalid, which callers treat like a missing response.
- */
-export function decodeNode(response: Node): Node {
-  const { object, problem } = decodeLenient("Node", response);
-  if (problem === undefined) return object;
-  throw new KubeError("NOT_JSON", `the API server's Node cannot be read: ${describeFieldError(problem)}`);
 }
 
 async function attempt(registration: RegistrationOptions, signal: AbortSignal): Promise<Registration> {

@@ -10,7 +10,7 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { fullNameOf } from "../../decide/pod/desired.ts";
 import { mirroredUid } from "../../decide/sources/api-pod.ts";
 import type { MirrorPlan } from "../../decide/sources/mirror.ts";
-import { decodePod } from "./decode-pod.ts";
+import { decodePod } from "../decode-response.ts";
 
 export interface MirrorClientOptions {
   readonly kube: Pick<KubeClient, "get" | "create" | "delete">;
@@ -96,7 +96,8 @@ export function createMirrorClient(
       return { kind: "backing off" };
     }
     const message = messageOf(error);
-    if (before?.loggedMessage !== message) log.warn({ pod: fullNameOf(mirror), uid: staticPodUid, err: error }, logMessage);
+    if (before?.loggedMessage !== message)
+      log.warn({ pod: fullNameOf(mirror), uid: staticPodUid, err: error }, logMessage);
     backOff(mirror, message);
     return { kind: "backing off" };
   }

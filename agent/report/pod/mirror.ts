@@ -1,4 +1,5 @@
 import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
+import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import { type ListSnapshot, replaces } from "../../decide/sources/api-object.ts";
@@ -43,7 +44,7 @@ export function createMirrorPods(settings: MirrorPodsOptions): MirrorPods {
   let nodeUid: string | undefined;
   let isListed = false;
   const worker = createCoalescingWorker(work);
-  const backOff = createBackOff(clock, reconcile);
+  const retryTimer = createRetryTimer(clock, reconcile);
 
   function reconcile(): void {
     worker.wake();
@@ -51,7 +52,7 @@ export function createMirrorPods(settings: MirrorPodsOptions): MirrorPods {
 
   /** Never rejects. */
   async function work(): Promise<void> {
-    if (stopping.signal.aborted || backOff.isWaiting() || !isListed) return;
+    if (stopping.signal.aborted || retryTimer.isWaiting() || !isListed) return;
     const node = nodeUid === undefined ? undefined : { name: nodeName, uid: nodeUid };
     const input = { desired: desired(), mirrors: mirrors.values(), node, areSourcesReady: areSourcesReady() };
     const outcomes = await calls.perform(planMirrors(input));
@@ -60,8 +61,8 @@ export function createMirrorPods(settings: MirrorPodsOptions): MirrorPods {
       if (outcome.kind === "deleted") drop(outcome.mirror);
     }
     const failed = outcomes.find((outcome) => outcome.kind === "outage");
-    if (failed !== undefined && !stopping.signal.aborted) backOff.wait(failed.error);
-    else backOff.reset();
+    if (failed !== undefined && !stopping.signal.aborted) retryTimer.wait(failed.error);
+    else retryTimer.reset();
   }
 
   function store(mirror: Pod, snapshot?: ListSnapshot): void {
@@ -95,19 +96,19 @@ export function createMirrorPods(settings: MirrorPodsOptions): MirrorPods {
       reconcile();
     },
     onRecovered() {
-      backOff.reset();
+      retryTimer.reset();
       reconcile();
     },
     settled: () => worker.settled(),
     stop() {
       stopping.abort();
-      backOff.reset();
+      retryTimer.reset();
     },
   };
 }
 
-/** Delays the next attempt for all mirror pods, longer after each failure. `again` makes the attempt. */
-function createBackOff(clock: MirrorPodsOptions["clock"], again: () => void) {
+/** Delays the next attempt for all mirror pods, longer after each failure. `onRetry` makes the attempt. */
+function createRetryTimer(clock: MirrorPodsOptions["clock"], onRetry: () => void) {
   let failures = 0;
   let cancel: (() => void) | undefined;
   return {
@@ -116,7 +117,7 @@ function createBackOff(clock: MirrorPodsOptions["clock"], again: () => void) {
       failures += 1;
       cancel = clock.wakeAt(clock.now() + retryAfterMs(failures, error), () => {
         cancel = undefined;
-        again();
+        onRetry();
       });
     },
     reset() {
@@ -124,5 +125,23 @@ function createBackOff(clock: MirrorPodsOptions["clock"], again: () => void) {
       cancel?.();
       cancel = undefined;
     },
+  };
+}
+
+/**
+ * Tracks which static pods are new, have changed or must terminate since their last report; their mirror pods must be
+ * reconciled.
+ */
+export function createStaticPodChanges() {
+  const known = new Map<PodUid, string>();
+  return {
+    hasChanged({ uid, source, revision, termination }: DesiredPod): boolean {
+      if (source.kind === "api") return false;
+      const state = `${revision} ${termination === undefined}`;
+      if (known.get(uid) === state) return false;
+      known.set(uid, state);
+      return true;
+    },
+    forget: (uid: PodUid) => known.delete(uid),
   };
 }

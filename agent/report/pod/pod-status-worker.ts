@@ -10,8 +10,8 @@ import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { fullNameOf } from "../../decide/pod/desired.ts";
 import { isNewer } from "../../decide/sources/api-object.ts";
 import { changesReadiness } from "../../decide/status/status-patch.ts";
+import { decodePod } from "../decode-response.ts";
 import { retryAfterMs } from "../retry.ts";
-import { decodePod } from "./decode-pod.ts";
 import {
   dropApiPod,
   latestPatch,

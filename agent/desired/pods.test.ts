@@ -13,7 +13,7 @@ import { createDesiredPods } from "./pods.ts";
 
 interface Options {
   readonly kinds?: readonly SourceKind[];
-  readonly hasSilentSource?: boolean;
+  readonly hasNoSource?: boolean;
   readonly disk?: FakeDisk;
   readonly slow?: (records: PodCheckpoints) => PodCheckpoints;
 }
@@ -22,7 +22,7 @@ interface Options {
 function createDesiredNode(options: Options = {}) {
   const {
     kinds: sourceKinds = ["file"],
-    hasSilentSource: hasNoSource = false,
+    hasNoSource = false,
     disk = new FakeDisk(() => 0),
     slow = (same) => same,
   } = options;
@@ -52,7 +52,7 @@ function createDesiredNode(options: Options = {}) {
       .map((path) => path.slice("/root/berth/pods/".length));
   const takeCalls = () => calls.splice(0);
   const errorLines = () => errors.map(({ file: path, problem }) => `${path}: ${problem}`);
-  return { clock, log, disk, desired, file, records, reported: takeCalls, refusals: errorLines };
+  return { clock, log, disk, desired, file, records, takeCalls, errorLines };
 }
 
 const podOf = (name: string, uid: string, spec: Partial<PodSpec> = {}): Pod => ({
@@ -74,7 +74,7 @@ const toDesiredPod = (answer: unknown) => {
 };
 
 test("a new pod starts while its checkpoint is written; its termination is saved before the loop is notified", async () => {
-  const { desired, file, disk, records, reported: takeCalls } = createDesiredNode();
+  const { desired, file, disk, records, takeCalls } = createDesiredNode();
   await desired.restore();
   let written = Promise.withResolvers<void>();
   disk.after = (verb) => (verb === "write" ? written.promise : undefined);
@@ -95,7 +95,7 @@ test("a new pod starts while its checkpoint is written; its termination is saved
 });
 
 test("the same manifests again change nothing, wake no pod and write nothing", async () => {
-  const { desired, file, disk, reported: takeCalls } = createDesiredNode();
+  const { desired, file, disk, takeCalls } = createDesiredNode();
   await desired.restore();
   await file(fromFile("web"));
   takeCalls();
@@ -107,7 +107,7 @@ test("the same manifests again change nothing, wake no pod and write nothing", a
 });
 
 test("a pod without its manifest is interrupted with its grace period, and removed when it has finished", async () => {
-  const { clock, desired, file, records, reported: takeCalls } = createDesiredNode();
+  const { clock, desired, file, records, takeCalls } = createDesiredNode();
   await desired.restore();
   await file(fromFile("web", "web-1", { terminationGracePeriodSeconds: 7 }));
   await clock.advance(5000);
@@ -126,7 +126,7 @@ test("a pod without its manifest is interrupted with its grace period, and remov
 });
 
 test("a changed manifest is a new pod, which waits for the earlier one and is woken when that is removed", async () => {
-  const { desired, file, reported: takeCalls } = createDesiredNode();
+  const { desired, file, takeCalls } = createDesiredNode();
   await desired.restore();
   await file(fromFile("web", "web-1"));
   await file(fromFile("web", "web-2"));
@@ -217,7 +217,7 @@ test("a pod that changes its name under its uid holds pods of the new name only"
 });
 
 test("a pod that is added again while it terminates starts again when it is removed", async () => {
-  const { desired, file, reported: takeCalls } = createDesiredNode();
+  const { desired, file, takeCalls } = createDesiredNode();
   await desired.restore();
   await file(fromFile("web"));
   await file();
@@ -230,7 +230,7 @@ test("a pod that is added again while it terminates starts again when it is remo
 });
 
 test("the end of a pod does not remove a new pod with the same uid", async () => {
-  const { clock, desired, file, records, reported: takeCalls } = createDesiredNode();
+  const { clock, desired, file, records, takeCalls } = createDesiredNode();
   await desired.restore();
   await file(fromFile("web"));
   await clock.advance(1000);
@@ -242,7 +242,7 @@ test("the end of a pod does not remove a new pod with the same uid", async () =>
 });
 
 test("an unlisted pod is unknown until every source is ready, and not desired afterwards", async () => {
-  const { desired, file, reported: takeCalls } = createDesiredNode({ kinds: ["file", "http"] });
+  const { desired, file, takeCalls } = createDesiredNode({ kinds: ["file", "http"] });
   await desired.restore();
   const stranger = "who" as PodUid;
   expect(desired.get(stranger)).toBe("unknown");
@@ -255,14 +255,14 @@ test("an unlisted pod is unknown until every source is ready, and not desired af
 });
 
 test("without configured kinds of sources every pod is undesired at once", async () => {
-  const { desired, reported: takeCalls } = createDesiredNode({ kinds: [] });
+  const { desired, takeCalls } = createDesiredNode({ kinds: [] });
   await desired.restore();
   expect(takeCalls()).toEqual(["complete"]);
   expect(desired.get(web)).toBeUndefined();
 });
 
 test("with an unavailable source an unlisted pod stays unknown", async () => {
-  const { desired, file } = createDesiredNode({ hasSilentSource: true });
+  const { desired, file } = createDesiredNode({ hasNoSource: true });
   await desired.restore();
   await file();
   expect(desired.get(web)).toBe("unknown");
@@ -289,9 +289,9 @@ test("a new agent restores the accepted pods with their times and terminations",
   await second.clock.advance(60_000);
   await second.desired.restore();
   expect(second.desired.all()).toEqual(first.desired.all().map((pod) => ({ ...pod, isRestored: true })));
-  expect(second.reported()).toEqual([]);
+  expect(second.takeCalls()).toEqual([]);
   await second.file(fromFile("db"));
-  expect(second.reported()).toEqual(["complete"]);
+  expect(second.takeCalls()).toEqual(["complete"]);
   expect(toDesiredPod(second.desired.get("db-1" as PodUid)).acceptedAt).toBe(FakeClock.start + 1000);
 });
 
@@ -302,11 +302,11 @@ test("the pods of a source that is not configured any more terminate", async () 
   await first.desired.replaceManifests("http", [fromUrl("db")]);
   const second = createDesiredNode({ disk: first.disk });
   await second.desired.restore();
-  expect(second.reported()).toEqual(["cancel outdated db-1"]);
+  expect(second.takeCalls()).toEqual(["cancel outdated db-1"]);
 });
 
 test("a pod whose checkpoint cannot be written runs, and the error is logged", async () => {
-  const { desired, file, disk, log, reported: takeCalls } = createDesiredNode();
+  const { desired, file, disk, log, takeCalls } = createDesiredNode();
   await desired.restore();
   disk.before = (verb) => {
     if (verb === "write") throw new Error("the disk is full");
@@ -332,20 +332,14 @@ test("a checkpoint that cannot be removed is logged, and the pod is removed", as
 });
 
 test("updates during a write are applied in order", async () => {
-  const { desired, file, reported: takeCalls } = createDesiredNode();
+  const { desired, file, takeCalls } = createDesiredNode();
   await desired.restore();
   await Promise.all([file(fromFile("web")), file(), file(fromFile("db"))]);
   expect(takeCalls()).toEqual(["wake web-1", "complete", "cancel outdated web-1", "wake db-1"]);
 });
 
 test("of two sources with the same uid the first owns it; the other is refused once, and gets it when the first is gone", async () => {
-  const {
-    desired,
-    file,
-    log,
-    reported: takeCalls,
-    refusals: errorLines,
-  } = createDesiredNode({ kinds: ["file", "http"] });
+  const { desired, file, log, takeCalls, errorLines } = createDesiredNode({ kinds: ["file", "http"] });
   await desired.restore();
   await file(fromFile("web"));
   desired.setManifestErrors("file", [{ file: "/m/x", problem: "it is empty" }]);
@@ -472,7 +466,7 @@ const evicted: TerminationRequest = {
 };
 
 test("a request of the node is saved before the loop is notified, and kept by the next agent", async () => {
-  const { clock, desired, file, disk, reported: takeCalls } = createDesiredNode();
+  const { clock, desired, file, disk, takeCalls } = createDesiredNode();
   await desired.restore();
   await file(fromFile("web"));
   takeCalls();
@@ -491,7 +485,7 @@ test("a request of the node is saved before the loop is notified, and kept by th
 });
 
 test("a repeated request, and one for an unknown or an ended pod, does nothing", async () => {
-  const { desired, file, reported: takeCalls } = createDesiredNode();
+  const { desired, file, takeCalls } = createDesiredNode();
   await desired.restore();
   await file(fromFile("web"), fromFile("job"));
   await desired.requestTermination(web, evicted);

@@ -19,7 +19,7 @@ const readerOf = (resolvConf: string | undefined) =>
   createNodeFacts({ ...nodeFacts, resolvConf }, nodeFacts, () => [], clock);
 const hostResolvConf = (resolvConf: string | undefined) => readerOf(resolvConf)().hostResolvConf;
 
-test("the host's resolv.conf is read at most once a second, and is empty without a configured file", async () => {
+test("the host's resolv.conf is read at most once a second, and is undefined without a configured file", async () => {
   const facts = readerOf(path);
   const nameservers = () => facts().hostResolvConf?.nameservers;
   await writeFile(path, "nameserver 192.0.2.1\n");

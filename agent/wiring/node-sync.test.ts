@@ -70,14 +70,14 @@ function startNode(options: StartOptions = {}) {
     kube,
     runtime,
     log,
-    component: nodeSync,
+    nodeSync,
     runtimeStatus: node.runtimeStatus,
     invalidateImages: node.invalidateImages,
     addresses,
     left,
-    /** The requests since the last call, without those of the lease; `leased` returns only those. */
+    /** The requests since the last call, without those of the lease; `leaseRequests` returns only those. */
     requests: () => requests.take().filter((line) => !line.includes(LEASE)),
-    leased: () => requests.take().filter((line) => line.includes(LEASE)),
+    leaseRequests: () => requests.take().filter((line) => line.includes(LEASE)),
     /** The changes of the network's readiness. */
     network: () => networkChanges.splice(0),
     /** The changes of the addresses for pods. */
@@ -99,7 +99,7 @@ const READY = "kubelet is posting ready status";
 const silent = () => new CriError("UNAVAILABLE", "status", "the runtime is down");
 
 test("a node is created Ready, and then causes no requests but lease renewals and a report every five minutes", async () => {
-  const { clock, requests, node, ready, reasons, component: nodeSync, end } = startNode();
+  const { clock, requests, node, ready, reasons, nodeSync, end } = startNode();
   await settlePromises();
   expect(requests()).toEqual(["0 ms create nodes"]);
   expect(await ready()).toBe(`True since 00:00: ${READY}`);
@@ -123,7 +123,7 @@ test("a node is created Ready, and then causes no requests but lease renewals an
 });
 
 test("the lease is created with the node and owned by it", async () => {
-  const { kube, clock, leased: leaseRequests, node } = startNode();
+  const { kube, clock, leaseRequests, node } = startNode();
   await clock.advance(10_000);
   expect(leaseRequests()).toEqual([`0 ms get ${LEASE}/node-a`, `0 ms create ${LEASE}`]);
   const lease = await kube.user.get(leases("kube-node-lease"), "node-a");
@@ -248,7 +248,7 @@ test("a Node object that cannot be decoded is read again with growing delays, an
 });
 
 test("a changed address is reported at once, a new image soon", async () => {
-  const { clock, runtime, addresses, node, component: nodeSync, invalidateImages, requests } = startNode();
+  const { clock, runtime, addresses, node, nodeSync, invalidateImages, requests } = startNode();
   await clock.advance(100_000);
   requests();
   addresses.all = ["192.0.2.7", "2001:db8::7"];
@@ -307,7 +307,7 @@ test("registration is retried for ever, and each error is logged once", async ()
   const kube = new FakeKube({ clock });
   kube.failures = { create: Array.from({ length: 9 }, () => kubeError("FORBIDDEN", 403)) };
   kube.goDown();
-  const { requests, log, ready, component: nodeSync } = startNode({ clock, kube });
+  const { requests, log, ready, nodeSync } = startNode({ clock, kube });
   await clock.advance(2_000);
   expect(nodeSync.state().status).toMatchObject({ reportedAt: undefined, error: { code: "UNREACHABLE" } });
   kube.comeBack();
@@ -349,7 +349,7 @@ test("a failed status report is logged, also after a registration that failed at
   const kube = new FakeKube({ clock });
   await kube.user.create(nodes, { metadata: { name: "node-a" }, spec: {} } as Node);
   kube.failures = { create: [kubeError("SERVER", 500)], patch: [kubeError("FORBIDDEN", 403)] };
-  const { log, component: nodeSync } = startNode({ clock, kube });
+  const { log, nodeSync } = startNode({ clock, kube });
   await clock.advance(100);
   expect(nodeSync.state().status.error).toMatchObject({ code: "FORBIDDEN" });
   expect(log.takeLines()).toEqual([
@@ -375,7 +375,7 @@ test("a deleted Node object is registered again, with a new lease", async () => 
 });
 
 test("a Node object that is deleted during a watch outage is registered again with the next report", async () => {
-  const { clock, kube, addresses, component: nodeSync, requests, ready } = startNode();
+  const { clock, kube, addresses, nodeSync, requests, ready } = startNode();
   await clock.advance(5_000);
   requests();
   kube.silenceWatches();
@@ -388,7 +388,7 @@ test("a Node object that is deleted during a watch outage is registered again wi
 });
 
 test("a new Node object of the same name is not patched with differences from its predecessor", async () => {
-  const { clock, kube, addresses, component: nodeSync, requests, node } = startNode();
+  const { clock, kube, addresses, nodeSync, requests, node } = startNode();
   await clock.advance(5_000);
   requests();
   kube.silenceWatches();
@@ -408,7 +408,7 @@ test("a new Node object of the same name is not patched with differences from it
 });
 
 test("changes during an outage of the API server are reported when it ends", async () => {
-  const { clock, kube, addresses, component: nodeSync, log, node, requests } = startNode();
+  const { clock, kube, addresses, nodeSync, log, node, requests } = startNode();
   await clock.advance(5_000);
   kube.goDown();
   addresses.all = ["192.0.2.9"];
@@ -424,7 +424,7 @@ test("changes during an outage of the API server are reported when it ends", asy
 });
 
 test("a failed report is retried at once when the API server recovers", async () => {
-  const { clock, kube, addresses, component: nodeSync, requests } = startNode();
+  const { clock, kube, addresses, nodeSync, requests } = startNode();
   await clock.advance(5_000);
   requests();
   kube.failures = { patch: [kubeError("TOO_MANY_REQUESTS", 429, 20_000)] };
@@ -437,7 +437,7 @@ test("a failed report is retried at once when the API server recovers", async ()
 });
 
 test("a node that may not register itself logs that it waits for its Node object", async () => {
-  const { clock, kube, requests, ready, component: nodeSync, log } = startNode({ registerNode: false });
+  const { clock, kube, requests, ready, nodeSync, log } = startNode({ registerNode: false });
   await clock.advance(60_000);
   const message = "the cluster has no Node node-a, and registerNode is false: create it, or set registerNode to true";
   expect([requests(), nodeSync.latest(), nodeSync.state().status.error]).toMatchObject([[], undefined, { message }]);
@@ -449,7 +449,7 @@ test("a node that may not register itself logs that it waits for its Node object
 });
 
 test.each([
-  ["forth", 3_600_000],
+  ["forward", 3_600_000],
   ["back", -3_600_000],
 ])("a clock that jumps an hour %s makes no report late, and one more at most", async (_, jumpMs) => {
   const { clock, requests } = startNode();
@@ -464,7 +464,7 @@ test.each([
 });
 
 test.each([
-  ["forth", 3_600_000],
+  ["forward", 3_600_000],
   ["back", -3_600_000],
 ])(
   "a runtime that is lost while the clock jumps an hour %s counts as down within half a minute, not an hour",
@@ -503,7 +503,7 @@ test("the node settings come from the configuration", () => {
 });
 
 test("with an external cloud provider pods get the addresses of the Node object, and none before it has some", async () => {
-  const { kube, clock, component: nodeSync, hostIPs, end } = startNode({ isCloudExternal: true });
+  const { kube, clock, nodeSync, hostIPs, end } = startNode({ isCloudExternal: true });
   expect(nodeSync.hostIPs()).toEqual([]);
   await settlePromises();
   expect(nodeSync.hostIPs()).toEqual([]);
@@ -521,7 +521,7 @@ test("with an external cloud provider pods get the addresses of the Node object,
 });
 
 test("without a cloud provider pods get the node's own addresses", async () => {
-  const { component: nodeSync, addresses, hostIPs, end } = startNode();
+  const { nodeSync, addresses, hostIPs, end } = startNode();
   await settlePromises();
   expect([nodeSync.hostIPs(), hostIPs()]).toEqual([["192.0.2.1"], []]);
   addresses.all = ["192.0.2.2"];

@@ -20,7 +20,7 @@ function createFixture({ random = 0, sleepMs = 60_000 } = {}) {
     inner,
     connection,
     controller,
-    woken: () => wokenAt,
+    wokenAt: () => wokenAt,
     async ask(code?: KubeErrorCode, status?: number) {
       inner.respond = () => {
         if (code !== undefined) throw new KubeError(code, "no", { status });
@@ -41,7 +41,7 @@ const outages: readonly (readonly [KubeErrorCode, number | undefined])[] = [
 ];
 for (const [code, status] of outages)
   test(`the first answer after an outage with ${code} ends the back-off of each watch`, async () => {
-    const { clock, ask, woken: wokenAt } = createFixture();
+    const { clock, ask, wokenAt } = createFixture();
     await ask(code, status);
     await clock.advance(2_000);
     await ask(code, status);
@@ -53,7 +53,7 @@ for (const [code, status] of outages)
   });
 
 test("an error answer with an HTTP status ends an outage, too", async () => {
-  const { clock, ask, woken: wokenAt } = createFixture();
+  const { clock, ask, wokenAt } = createFixture();
   await ask("UNREACHABLE");
   await clock.advance(5_000);
   await ask("NOT_FOUND", 404);
@@ -62,7 +62,7 @@ test("an error answer with an HTTP status ends an outage, too", async () => {
 });
 
 test("a watch that opens ends an outage", async () => {
-  const { clock, ask, inner, connection, woken: wokenAt } = createFixture();
+  const { clock, ask, inner, connection, wokenAt } = createFixture();
   await ask("UNREACHABLE");
   await clock.advance(5_000);
   void connection.lines({ method: "GET", path: "/" }, () => undefined);
@@ -72,7 +72,7 @@ test("a watch that opens ends an outage", async () => {
 });
 
 test("a watch that is cut starts an outage", async () => {
-  const { clock, ask, inner, connection, woken: wokenAt } = createFixture();
+  const { clock, ask, inner, connection, wokenAt } = createFixture();
   void connection.lines({ method: "GET", path: "/" }, () => undefined);
   await inner.lastStream.open();
   await inner.lastStream.end(new KubeError("UNREACHABLE", "cut"));
@@ -83,7 +83,7 @@ test("a watch that is cut starts an outage", async () => {
 });
 
 test("nodes spread their wake-ups after an outage", async () => {
-  const { clock, ask, woken: wokenAt } = createFixture({ random: 0.5 });
+  const { clock, ask, wokenAt } = createFixture({ random: 0.5 });
   await ask("UNREACHABLE");
   await clock.advance(5_000);
   await ask();
@@ -94,7 +94,7 @@ test("nodes spread their wake-ups after an outage", async () => {
 });
 
 test("a wake-up never makes a sleep longer", async () => {
-  const { clock, ask, woken: wokenAt } = createFixture({ random: 0.9, sleepMs: 5_100 });
+  const { clock, ask, wokenAt } = createFixture({ random: 0.9, sleepMs: 5_100 });
   await ask("UNREACHABLE");
   await clock.advance(5_000);
   await ask();
@@ -103,7 +103,7 @@ test("a wake-up never makes a sleep longer", async () => {
 });
 
 test("requests that fail now and then wake no sleeper", async () => {
-  const { clock, ask, woken: wokenAt } = createFixture();
+  const { clock, ask, wokenAt } = createFixture();
   for (let second = 0; second < 20; second += 1) {
     await ask("SERVER", 500);
     await clock.advance(1_000);
@@ -113,7 +113,7 @@ test("requests that fail now and then wake no sleeper", async () => {
 });
 
 test("an error of the request itself is not an outage", async () => {
-  const { clock, ask, woken: wokenAt } = createFixture();
+  const { clock, ask, wokenAt } = createFixture();
   for (const [code, status] of [
     ["FORBIDDEN", 403],
     ["CANCELLED", undefined],
@@ -129,11 +129,11 @@ test("an error of the request itself is not an outage", async () => {
 test("without an outage, sleep lasts its time or until the signal aborts", async () => {
   const slept = createFixture();
   await slept.clock.advance(60_000);
-  expect(slept.woken()).toBe(60_000);
+  expect(slept.wokenAt()).toBe(60_000);
   const aborted = createFixture();
   aborted.controller.abort();
   await settlePromises();
-  expect([aborted.woken(), aborted.clock.pendingTimers]).toEqual([-1, 0]);
+  expect([aborted.wokenAt(), aborted.clock.pendingTimers]).toEqual([-1, 0]);
 });
 
 test("the subscriber is called for each recovery until its signal aborts", async () => {

@@ -36,7 +36,7 @@ const rows: readonly (readonly [unknown, string])[] = [
   [{ type: "ERROR" }, "SERVER"],
 ];
 
-describe("readWatchLine:", () => {
+describe("decodeWatchEvent:", () => {
   for (const [line, expected] of rows)
     test(`${JSON.stringify(line)} is ${expected}`, () => {
       expect(read(line)).toBe(expected);

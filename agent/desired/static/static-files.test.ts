@@ -55,7 +55,7 @@ async function startWatch(
     void watchStaticPath({ ...settings, filesAt: (root) => files(disk.at(root)) }, ending.signal);
     await settlePromises();
   };
-  return { clock, disk, folder, log, offers: appliedPods, refused: errors, desired, start };
+  return { clock, disk, folder, log, appliedPods, errors, desired, start };
 }
 
 const fail = (message: string) => () => {
@@ -63,7 +63,7 @@ const fail = (message: string) => () => {
 };
 
 test("an unreadable directory is logged once, and so is its recovery; its pods stay desired", async () => {
-  const { clock, disk, log, offers: appliedPods, refused, start } = await startWatch({ "web.yaml": manifest("web") });
+  const { clock, disk, log, appliedPods, errors, start } = await startWatch({ "web.yaml": manifest("web") });
   await start();
   disk.before = (verb, path) => {
     if (verb === "list") throw new FilesError("EIO", path, `${path} failed: input/output error`);
@@ -72,13 +72,13 @@ test("an unreadable directory is logged once, and so is its recovery; its pods s
   expect(log.takeLines()).toEqual([
     "error: cannot read the directory of manifests: /m failed: input/output error; its pods stay as they are",
   ]);
-  expect(refused).toEqual([
+  expect(errors).toEqual([
     "/m: cannot read the directory of manifests: /m failed: input/output error; its pods stay as they are",
   ]);
   disk.before = () => {};
   await clock.advance(1000);
   expect(log.takeLines()).toEqual(["info: the directory of manifests can be read again"]);
-  expect(refused).toEqual([]);
+  expect(errors).toEqual([]);
   expect(appliedPods).toEqual(["default/web-node busybox:1"]);
 });
 
@@ -93,7 +93,7 @@ test("a different reason is logged again", async () => {
 });
 
 test("pods that cannot be applied are logged once and retried until they are applied", async () => {
-  const { clock, log, offers: appliedPods, desired, start } = await startWatch({ "web.yaml": manifest("web") });
+  const { clock, log, appliedPods, desired, start } = await startWatch({ "web.yaml": manifest("web") });
   desired.beforeReplace = fail("no room");
   await start();
   await clock.advance(30_000);
@@ -107,7 +107,7 @@ test("pods that cannot be applied are logged once and retried until they are app
 });
 
 test("a directory that is unreadable when the agent starts is watched as soon as it is readable", async () => {
-  const { clock, disk, log, offers: appliedPods, start } = await startWatch({ "web.yaml": manifest("web") });
+  const { clock, disk, log, appliedPods, start } = await startWatch({ "web.yaml": manifest("web") });
   disk.before = fail("not yet");
   await start();
   disk.before = () => {};
@@ -142,7 +142,7 @@ const ghosts: readonly (readonly [sentence: string, files: (files: Files) => Fil
 ];
 for (const [sentence, files, reported] of ghosts)
   test(sentence, async () => {
-    const { clock, log, offers: appliedPods, start } = await startWatch({ "web.yaml": manifest("web") }, files);
+    const { clock, log, appliedPods, start } = await startWatch({ "web.yaml": manifest("web") }, files);
     await start();
     await clock.advance(60_000);
     expect(log.takeLines()).toEqual([...reported]);
@@ -150,7 +150,7 @@ for (const [sentence, files, reported] of ghosts)
   });
 
 test("two files with the same pod are logged once per occurrence", async () => {
-  const { clock, folder, log, offers: appliedPods, start } = await startWatch({ "a.yaml": manifest("web") });
+  const { clock, folder, log, appliedPods, start } = await startWatch({ "a.yaml": manifest("web") });
   const refusal =
     "error: manifest refused: pod default/web-node is already defined by /m/a.yaml; default/web-node stays as it was";
   await start();
@@ -166,13 +166,7 @@ test("two files with the same pod are logged once per occurrence", async () => {
 });
 
 test("of two files with the same uid the first owns it, and the second gets it when the first is removed", async () => {
-  const {
-    clock,
-    folder,
-    log,
-    offers: appliedPods,
-    start,
-  } = await startWatch({
+  const { clock, folder, log, appliedPods, start } = await startWatch({
     "a.yaml": manifest("web", "busybox:1", "u-1"),
     "b.yaml": manifest("db", "busybox:1", "u-1"),
     "c.yaml": manifest("other", "busybox:1", "u-2"),
@@ -189,19 +183,19 @@ test("of two files with the same uid the first owns it, and the second gets it w
 });
 
 test("a copy whose name sorts first does not take the pod from its manifest", async () => {
-  const { clock, folder, log, offers: appliedPods, refused, start } = await startWatch({ "web.yaml": manifest("web") });
+  const { clock, folder, log, appliedPods, errors, start } = await startWatch({ "web.yaml": manifest("web") });
   await start();
   await folder.write("web-copy.yaml", manifest("web", "busybox:2"), 0o644);
   await clock.advance(60_000);
   const problem = "pod default/web-node is already defined by /m/web.yaml; default/web-node stays as it was";
   expect(log.takeLines()).toEqual([`error: manifest refused: ${problem}`]);
-  expect(refused).toEqual([`/m/web-copy.yaml: ${problem}`]);
+  expect(errors).toEqual([`/m/web-copy.yaml: ${problem}`]);
   await folder.write("web.yaml", manifest("web", "busybox:3"), 0o644);
   await clock.advance(1000);
   await folder.remove("web.yaml");
   await clock.advance(1000);
   expect(appliedPods).toEqual([1, 3, 2].map((version) => `default/web-node busybox:${version}`));
-  expect([log.takeLines(), refused]).toEqual([[], []]);
+  expect([log.takeLines(), errors]).toEqual([[], []]);
 });
 
 test("a copy that was added while no agent ran does not take the pod from its manifest", async () => {
@@ -211,21 +205,21 @@ test("a copy that was added while no agent ran does not take the pod from its ma
   const source = { kind: "file", path: "/m/web.yaml" } as const;
   const known: DesiredPod = { pod, uid: uid as PodUid, source, acceptedAt: 0, revision: 0 };
   const files = { "web-copy.yaml": manifest("web", "busybox:2"), "web.yaml": manifest("web") };
-  const { offers: appliedPods, refused, start } = await startWatch(files, undefined, [known]);
+  const { appliedPods, errors, start } = await startWatch(files, undefined, [known]);
   await start();
   expect(appliedPods).toEqual(["default/web-node busybox:1"]);
-  expect(refused).toHaveLength(1);
+  expect(errors).toHaveLength(1);
 });
 
 test("each refused manifest is reported once, until it is repaired or removed", async () => {
-  const { clock, folder, refused, start } = await startWatch({
+  const { clock, folder, errors, start } = await startWatch({
     "web.yaml": manifest("web"),
     "empty.yaml": "# nothing\n",
   });
   await start();
   await folder.write("web.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containrs: []\n", 0o644);
   await clock.advance(1000);
-  expect(refused).toMatchInlineSnapshot(`
+  expect(errors).toMatchInlineSnapshot(`
     [
       "/m/empty.yaml: it is empty; a manifest holds one Pod",
       "/m/web.yaml: line 5: spec.containrs: Unknown field: did you mean "containers"?; default/web-node stays as it was",
@@ -234,11 +228,11 @@ test("each refused manifest is reported once, until it is repaired or removed", 
   await folder.write("web.yaml", manifest("web"), 0o644);
   await folder.remove("empty.yaml");
   await clock.advance(1000);
-  expect(refused).toEqual([]);
+  expect(errors).toEqual([]);
 });
 
 test("a missing path is logged once, and again each time it disappears", async () => {
-  const { clock, disk, folder, log, offers: appliedPods, start } = await startWatch({});
+  const { clock, disk, folder, log, appliedPods, start } = await startWatch({});
   await disk.at("/").remove("m");
   await start();
   await clock.advance(60_000);
@@ -277,7 +271,7 @@ const withDeafness =
 test("the second of two quick changes of a file is read before the periodic check", async () => {
   const now = () => fixture.clock.now();
   const fixture = await startWatch({ "web.yaml": manifest("web") }, (files) => withDeafness(now)(files));
-  const { clock, folder, offers: appliedPods, start } = fixture;
+  const { clock, folder, appliedPods, start } = fixture;
   await start();
   await clock.advance(100);
   await folder.write("web.yaml", manifest("web", "busybox:2"), 0o644);
@@ -289,12 +283,7 @@ test("the second of two quick changes of a file is read before the periodic chec
 
 test("a file that is renamed into place is read at once, and one that is written in place 30 ms after its last write", async () => {
   let write = (_name: string) => {};
-  const {
-    clock,
-    folder,
-    offers: appliedPods,
-    start,
-  } = await startWatch({}, (files) => ({
+  const { clock, folder, appliedPods, start } = await startWatch({}, (files) => ({
     ...files,
     watch: (path, changed, gone, signal) => {
       if (path === "/m") write = (name) => changed(name, true);
@@ -318,13 +307,7 @@ test("a file that is renamed into place is read at once, and one that is written
 
 test("the event of a write that arrives during the read is respected", async () => {
   let write = (_name: string) => {};
-  const {
-    clock,
-    disk,
-    folder,
-    offers: appliedPods,
-    start,
-  } = await startWatch({}, (files) => ({
+  const { clock, disk, folder, appliedPods, start } = await startWatch({}, (files) => ({
     ...files,
     watch: (path, changed, gone, signal) => {
       if (path === "/m") write = (name) => changed(name, true);

@@ -48,11 +48,11 @@ function createFixture(
     events.onActionFinished({ ...whose, action, endedAt: 1500, result: { ok: true } });
     await settlePromises();
   };
-  return { events, take: finishAction, about, recorded: () => lines.splice(0) };
+  return { events, finishAction, about, recorded: () => lines.splice(0) };
 }
 
 test("each container instance gets one Pulled event, for a pulled or a present image", async () => {
-  const { take: finishAction, recorded } = createFixture();
+  const { finishAction, recorded } = createFixture();
   await finishAction(pull);
   await finishAction(create(0));
   expect(recorded()).toEqual([
@@ -67,13 +67,13 @@ test("each container instance gets one Pulled event, for a pulled or a present i
 });
 
 test("the Pulled event is recorded if the runtime does not report the image's size", async () => {
-  const { take: finishAction, recorded } = createFixture(() => Promise.reject(new Error("away")));
+  const { finishAction, recorded } = createFixture(() => Promise.reject(new Error("away")));
   await finishAction(pull);
   expect(recorded()[1]).toBe('Pulled: Successfully pulled image "busybox:1" in 1.5s (1.5s including waiting). at 1500');
 });
 
 test("SandboxChanged is recorded once per sandbox attempt, however many containers are stopped", async () => {
-  const { take: finishAction, recorded } = createFixture();
+  const { finishAction, recorded } = createFixture();
   const changed = "SandboxChanged: Pod sandbox changed, it will be killed and re-created.";
   const stop = (name: string): Action => ({
     ...{ kind: "stopContainer", name, id: name as ContainerId, gracePeriodSeconds: 2, why: "" },
@@ -87,7 +87,7 @@ test("SandboxChanged is recorded once per sandbox attempt, however many containe
 });
 
 test("an event refers to its container and to the pod's latest resourceVersion", async () => {
-  const { take: finishAction, about } = createFixture();
+  const { finishAction, about } = createFixture();
   await finishAction(create(0));
   expect(about[0]).toEqual({
     kind: "Pod",
@@ -101,7 +101,7 @@ test("an event refers to its container and to the pod's latest resourceVersion",
 });
 
 test.each(["initContainers", "ephemeralContainers"])("an event of one of %s has its field path", async (list) => {
-  const { take: finishAction, about } = createFixture(undefined, {
+  const { finishAction, about } = createFixture(undefined, {
     ...pod,
     spec: { containers: [], [list]: pod.spec.containers },
   });

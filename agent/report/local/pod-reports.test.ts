@@ -54,7 +54,7 @@ function createFixture() {
     const termination = { requestedAt: 0, gracePeriodSeconds: 5, why: "it was deleted" };
     reports.report(uid, { ...desiredOf(uid), termination }, status, "terminating");
   };
-  return { log, reports, report, reportTerminating, finished, steps };
+  return { log, clock, reports, report, reportTerminating, finished, steps, recordedEvents };
 }
 
 test("each finished action is logged as one sentence with its pod and duration", () => {
@@ -140,6 +140,15 @@ test("the failed phase of a terminated pod is not logged, its actions are", () =
   reportTerminating({ phase: "Running" });
   reportTerminating({ phase: "Failed" });
   expect(log.takeLines()).toEqual([]);
+});
+
+test("a slow pull is logged and recorded as an event", async () => {
+  const { log, clock, reports, recordedEvents } = createFixture();
+  const action: Action = { kind: "pullImage", image: "busybox:1", why };
+  reports.onActionStarted({ uid, pod: "shop/web", action, startedAt: clock.now() });
+  await clock.advance(60_000);
+  expect(log.takeLines()).toEqual(["info: an image is still being pulled after 1m0s"]);
+  expect(recordedEvents).toEqual(['shop/web Pulling: Still pulling image "busybox:1" after 1m0s']);
 });
 
 test("the steps are those of the latest start", () => {

@@ -68,15 +68,15 @@ async function createFixture() {
     mirrors,
     made,
     start,
-    want: setDesired,
+    setDesired,
     shown,
-    reported: requests,
+    requests,
     end: () => end.abort(),
   };
 }
 
 test("a mirror is created once, after the node exists and the pods were listed", async () => {
-  const { mirrors, made, start, want: setDesired, shown, reported } = await createFixture();
+  const { mirrors, made, start, setDesired, shown, requests } = await createFixture();
   await setDesired(desiredPod("web", "1"));
   mirrors.setNodeUid("node-uid");
   await settlePromises();
@@ -85,15 +85,15 @@ test("a mirror is created once, after the node exists and the pods were listed",
   expect([await shown(), made]).toEqual([["web#1"], ["web"]]);
   mirrors.reconcile();
   await settlePromises();
-  expect(reported()).toEqual(["create pods/shop"]);
+  expect(requests()).toEqual(["create pods/shop"]);
 });
 
 test("a deleted mirror is created again, after a second for clients that wait for its deletion", async () => {
-  const { clock, kube, mirrors, start, want: setDesired, shown, reported } = await createFixture();
+  const { clock, kube, mirrors, start, setDesired, shown, requests } = await createFixture();
   mirrors.setNodeUid("node-uid");
   await start();
   await setDesired(desiredPod("web", "1"));
-  reported();
+  requests();
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
   await settlePromises();
   expect(await shown()).toEqual(["web#1"]);
@@ -103,11 +103,11 @@ test("a deleted mirror is created again, after a second for clients that wait fo
   expect(await shown()).toEqual([]);
   await clock.advance(200);
   expect([await shown(), clock.pendingTimers]).toEqual([["web#1"], pendingTimers]);
-  expect(reported()).toEqual(["create pods/shop", "delete pods/shop/web", "create pods/shop"]);
+  expect(requests()).toEqual(["create pods/shop", "delete pods/shop/web", "create pods/shop"]);
 });
 
 test("a changed manifest gets a new mirror, and a removed one loses its mirror", async () => {
-  const { mirrors, start, want: setDesired, shown } = await createFixture();
+  const { mirrors, start, setDesired, shown } = await createFixture();
   mirrors.setNodeUid("node-uid");
   await start();
   await setDesired(desiredPod("web", "1"));
@@ -118,7 +118,7 @@ test("a changed manifest gets a new mirror, and a removed one loses its mirror",
 });
 
 test("a mirror that was being deleted before the server was restored from a backup is kept", async () => {
-  const { clock, kube, mirrors, start, want: setDesired, shown, end } = await createFixture();
+  const { clock, kube, mirrors, start, setDesired, shown, end } = await createFixture();
   mirrors.setNodeUid("node-uid");
   await start();
   await setDesired(desiredPod("web", "1"));
@@ -137,20 +137,20 @@ test("a mirror that was being deleted before the server was restored from a back
 });
 
 test("a mirror that a lagging API server does not find at first is deleted later", async () => {
-  const { clock, kube, log, mirrors, start, want: setDesired, shown, reported } = await createFixture();
+  const { clock, kube, log, mirrors, start, setDesired, shown, requests } = await createFixture();
   mirrors.setNodeUid("node-uid");
   await start();
   await setDesired(desiredPod("web", "1"));
-  reported();
+  requests();
   kube.failures = { delete: [new KubeError("NOT_FOUND", 'pods "web" not found', { status: 404 })] };
   await setDesired(desiredPod("web", "2"));
-  expect(reported().slice(0, 2)).toEqual(["delete pods/shop/web", "get pods/shop/web"]);
+  expect(requests().slice(0, 2)).toEqual(["delete pods/shop/web", "get pods/shop/web"]);
   await clock.advance(10_000);
   expect([await shown(), log.takeLines()]).toEqual([["web#2"], []]);
 });
 
 test("a mirror whose create response is invalid is known once the watch shows it", async () => {
-  const { clock, kube, mirrors, made, start, want: setDesired, shown, reported } = await createFixture();
+  const { clock, kube, mirrors, made, start, setDesired, shown, requests } = await createFixture();
   mirrors.setNodeUid("node-uid");
   await start();
   const { create } = kube;
@@ -160,20 +160,20 @@ test("a mirror whose create response is invalid is known once the watch shows it
   };
   await setDesired(desiredPod("odd", "1"), desiredPod("web", "2"));
   expect([await shown(), made]).toEqual([["odd#1", "web#2"], ["web"]]);
-  reported();
+  requests();
   await clock.advance(60_000);
   await setDesired();
-  expect([await shown(), reported()]).toEqual([[], ["delete pods/shop/odd", "delete pods/shop/web"]]);
+  expect([await shown(), requests()]).toEqual([[], ["delete pods/shop/odd", "delete pods/shop/web"]]);
 });
 
 test("a create that fails in an outage is retried, and at once after the outage", async () => {
-  const { clock, kube, log, mirrors, start, want: setDesired, shown, reported } = await createFixture();
+  const { clock, kube, log, mirrors, start, setDesired, shown, requests } = await createFixture();
   mirrors.setNodeUid("node-uid");
   await start();
   kube.failures = { create: Array.from({ length: 20 }, () => new KubeError("UNREACHABLE", "refused")) };
   await setDesired(desiredPod("web", "1"));
   await clock.advance(10_000);
-  expect(reported().length).toBeLessThan(12);
+  expect(requests().length).toBeLessThan(12);
   kube.failures = {};
   mirrors.onRecovered();
   await settlePromises();
@@ -181,7 +181,7 @@ test("a create that fails in an outage is retried, and at once after the outage"
 });
 
 test("a rejected mirror backs off, is logged once, and blocks no other", async () => {
-  const { clock, kube, log, mirrors, start, want: setDesired, shown, reported } = await createFixture();
+  const { clock, kube, log, mirrors, start, setDesired, shown, requests } = await createFixture();
   mirrors.setNodeUid("node-uid");
   await start();
   let isRefused = true;
@@ -189,13 +189,13 @@ test("a rejected mirror backs off, is logged once, and blocks no other", async (
     if (isRefused) throw new KubeError("FORBIDDEN", "no", { status: 403 });
   };
   await setDesired(desiredPod("web", "1"));
-  reported();
+  requests();
   await clock.advance(900);
   mirrors.reconcile();
   await settlePromises();
-  expect(reported()).toHaveLength(0);
+  expect(requests()).toHaveLength(0);
   await clock.advance(299_100);
-  expect(reported()).toHaveLength(9);
+  expect(requests()).toHaveLength(9);
   isRefused = false;
   await setDesired(desiredPod("web", "1"), desiredPod("db", "2"));
   expect(await shown()).toEqual(["db#2"]);
@@ -205,7 +205,7 @@ test("a rejected mirror backs off, is logged once, and blocks no other", async (
 });
 
 test("a mirror forbidden by a server that has just started is created a second later", async () => {
-  const { clock, kube, mirrors, start, want: setDesired, shown } = await createFixture();
+  const { clock, kube, mirrors, start, setDesired, shown } = await createFixture();
   mirrors.setNodeUid("node-uid");
   await start();
   kube.failures = { create: [new KubeError("FORBIDDEN", "not yet", { status: 403 })] };
@@ -215,34 +215,34 @@ test("a mirror forbidden by a server that has just started is created a second l
 });
 
 test("a mirror waits while another pod of the node has its name", async () => {
-  const { kube, mirrors, start, want: setDesired, shown, reported } = await createFixture();
+  const { kube, mirrors, start, setDesired, shown, requests } = await createFixture();
   const spec = { containers: [{ name: "a", image: "i" }], nodeName: "n" };
   await kube.user.create(pods("shop"), { metadata: { name: "web", namespace: "shop" }, spec });
   mirrors.setNodeUid("node-uid");
   await start();
   await setDesired(desiredPod("web", "1"));
-  expect([await shown(), reported()]).toEqual([["web#undefined"], ["create pods/shop"]]);
+  expect([await shown(), requests()]).toEqual([["web#undefined"], ["create pods/shop"]]);
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
   await settlePromises();
   expect(await shown()).toEqual(["web#1"]);
 });
 
 test("a create whose name a pod of another node has is retried, and logged once", async () => {
-  const { clock, kube, log, mirrors, start, want: setDesired, shown, reported } = await createFixture();
+  const { clock, kube, log, mirrors, start, setDesired, shown, requests } = await createFixture();
   const spec = { containers: [{ name: "a", image: "i" }] };
   await kube.user.create(pods("shop"), { metadata: { name: "web", namespace: "shop" }, spec });
   mirrors.setNodeUid("node-uid");
   await start();
   await setDesired(desiredPod("web", "1"));
   await clock.advance(300_000);
-  expect([reported().length, log.takeLines()]).toEqual([10, ["warn: cannot create a mirror pod"]]);
+  expect([requests().length, log.takeLines()]).toEqual([10, ["warn: cannot create a mirror pod"]]);
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
   await clock.advance(60_000);
   expect(await shown()).toEqual(["web#1"]);
 });
 
 test("a create whose name our own mirror has is not logged", async () => {
-  const { clock, kube, log, mirrors, want: setDesired, start, shown, reported } = await createFixture();
+  const { clock, kube, log, mirrors, setDesired, start, shown, requests } = await createFixture();
   mirrors.setNodeUid("node-uid");
   await start();
   const { pendingTimers } = clock;
@@ -250,7 +250,7 @@ test("a create whose name our own mirror has is not logged", async () => {
     throw new KubeError("ALREADY_EXISTS", "pods web already exists", { status: 409 });
   };
   await setDesired(desiredPod("web", "1"));
-  expect([await shown(), log.takeLines(), reported(), clock.pendingTimers]).toEqual([
+  expect([await shown(), log.takeLines(), requests(), clock.pendingTimers]).toEqual([
     ["web#1"],
     [],
     ["create pods/shop"],
@@ -259,7 +259,7 @@ test("a create whose name our own mirror has is not logged", async () => {
 });
 
 test("removing a manifest clears the back-off of its mirror", async () => {
-  const { clock, kube, log, mirrors, start, want: setDesired, reported } = await createFixture();
+  const { clock, kube, log, mirrors, start, setDesired, requests } = await createFixture();
   mirrors.setNodeUid("node-uid");
   await start();
   const { pendingTimers } = clock;
@@ -270,14 +270,14 @@ test("removing a manifest clears the back-off of its mirror", async () => {
   await clock.advance(60_000);
   await setDesired();
   expect([clock.pendingTimers, log.takeLines().length]).toEqual([pendingTimers, 1]);
-  reported();
+  requests();
   await setDesired(desiredPod("web", "1"));
   await clock.advance(1_000);
-  expect([reported().length, log.takeLines().length]).toEqual([2, 1]);
+  expect([requests().length, log.takeLines().length]).toEqual([2, 1]);
 });
 
 test("after stop no timer is left", async () => {
-  const { clock, kube, mirrors, start, want: setDesired, end } = await createFixture();
+  const { clock, kube, mirrors, start, setDesired, end } = await createFixture();
   mirrors.setNodeUid("node-uid");
   await start();
   kube.failures = { create: [new KubeError("UNREACHABLE", "refused")] };

@@ -21,7 +21,7 @@ async function createFixture(rate?: RateLimit) {
   const log = new FakeLog();
   const kube = new FakeKube({ clock, ...(rate && { rates: { main: rate, events: undefined } }) });
   const saved: string[] = [];
-  const report = createPodStatusReporter({
+  const reporter = createPodStatusReporter({
     kube,
     clock,
     log,
@@ -36,15 +36,15 @@ async function createFixture(rate?: RateLimit) {
     {
       onReplaced: (listed, resourceVersion, isRolledBack) => {
         for (const pod of listed) all.set(pod.metadata.name, pod);
-        for (const pod of listed) report.onObserved(pod, { resourceVersion, isRolledBack });
+        for (const pod of listed) reporter.onObserved(pod, { resourceVersion, isRolledBack });
       },
       onChanged(kind, pod) {
         all.set(pod.metadata.name, pod);
-        if (kind === "deleted") report.onDeleted(pod);
-        else report.onObserved(pod);
+        if (kind === "deleted") reporter.onDeleted(pod);
+        else reporter.onObserved(pod);
       },
       onOutage: () => {},
-      onRecovered: report.onRecovered,
+      onRecovered: reporter.onRecovered,
     },
     end.signal,
   );
@@ -65,7 +65,7 @@ async function createFixture(rate?: RateLimit) {
     revision: 0,
   });
   const setStatus = async (pod: Pod, status: PodStatus, stage: StageKind = "syncing") => {
-    report.report(desiredOf(pod), status, stage);
+    reporter.report(desiredOf(pod), status, stage);
     await settlePromises();
   };
   const stored = (name: string) => kube.user.get(pods("shop"), name);
@@ -73,10 +73,10 @@ async function createFixture(rate?: RateLimit) {
     clock,
     log,
     kube,
-    kept: saved,
-    report,
+    saved,
+    reporter,
     make,
-    say: setStatus,
+    setStatus,
     desiredOf,
     stored,
     end: () => end.abort(),
@@ -92,7 +92,7 @@ const statusOf = (phase: PodPhase, more: Partial<PodStatus> = {}): PodStatus => 
 });
 
 test("a status is sent with one patch and no read", async () => {
-  const { make, say: setStatus, phase, requests } = await createFixture();
+  const { make, setStatus, phase, requests } = await createFixture();
   const web = await make("web");
   await setStatus(web, statusOf("Running"));
   expect([await phase("web"), ...requests()]).toEqual(["Running", "patch pods/shop/web/status"]);
@@ -101,13 +101,13 @@ test("a status is sent with one patch and no read", async () => {
 });
 
 test("no status is sent for a pod that cannot be observed", async () => {
-  const { make, say: setStatus, requests } = await createFixture();
+  const { make, setStatus, requests } = await createFixture();
   await setStatus(await make("web"), { phase: "Pending", message: "the pod's containers cannot be observed yet" });
   expect(requests()).toEqual([]);
 });
 
 test("only the latest of the statuses reported during a patch is sent after it", async () => {
-  const { kube, make, say: setStatus, phase, requests } = await createFixture();
+  const { kube, make, setStatus, phase, requests } = await createFixture();
   const web = await make("web");
   const answer = kube.hang("patch");
   await setStatus(web, statusOf("Pending", { message: "1" }));
@@ -126,11 +126,11 @@ describe("when the client's rate limit delays status patches", () => {
   /** Pods with unsent statuses; another pod's patch has used the only token. */
   async function flooded() {
     const fixture = await createFixture({ qps: 1, burst: 1 });
-    await fixture.say(await fixture.make("first"), statusOf("Running"));
+    await fixture.setStatus(await fixture.make("first"), statusOf("Running"));
     expect(fixture.requests()).toEqual(["patch pods/shop/first/status"]);
     const made: Pod[] = [];
     for (const name of ["a", "b", "c", "d", "e", "f"]) made.push(await fixture.make(name));
-    for (const pod of made) await fixture.say(pod, statusOf("Pending", { message: "1" }));
+    for (const pod of made) await fixture.setStatus(pod, statusOf("Pending", { message: "1" }));
     expect(fixture.requests()).toEqual([]);
     const [a, b, c, d, e, f] = made;
     if (!(a && b && c && d && e && f)) throw new Error("six pods were made");
@@ -138,7 +138,7 @@ describe("when the client's rate limit delays status patches", () => {
   }
 
   test("a delayed patch carries the latest status and its pod's uid", async () => {
-    const { clock, say: setStatus, stored, requests, made, phase } = await flooded();
+    const { clock, setStatus, stored, requests, made, phase } = await flooded();
     await setStatus(made.a, statusOf("Pending", { message: "2" }));
     await setStatus(made.a, statusOf("Running", { message: "3" }));
     await clock.advance(1_000);
@@ -149,7 +149,7 @@ describe("when the client's rate limit delays status patches", () => {
   });
 
   test("a readiness change overtakes other delayed patches, which keep their order", async () => {
-    const { clock, say: setStatus, requests, made } = await flooded();
+    const { clock, setStatus, requests, made } = await flooded();
     await setStatus(made.f, statusOf("Running", ready("True")));
     await clock.advance(1_000);
     expect(requests()).toEqual(["patch pods/shop/f/status"]);
@@ -161,7 +161,7 @@ describe("when the client's rate limit delays status patches", () => {
   });
 
   test("a delayed status that was reverted is not sent", async () => {
-    const { clock, say: setStatus, made, kube } = await flooded();
+    const { clock, setStatus, made, kube } = await flooded();
     await clock.advance(60_000);
     await setStatus(made.a, statusOf("Running", { message: "2" }));
     await setStatus(made.b, statusOf("Running", { message: "2" }));
@@ -184,7 +184,7 @@ describe("when the client's rate limit delays status patches", () => {
 });
 
 test("PodReadyToStartContainers is merged with the containers' start, or sent alone after a second", async () => {
-  const { clock, make, say: setStatus, stored, requests } = await createFixture();
+  const { clock, make, setStatus, stored, requests } = await createFixture();
   const creating = statusOf("Pending", { startTime: "2026-01-01T00:00:00Z" });
   const sandbox = {
     ...creating,
@@ -212,7 +212,7 @@ test("PodReadyToStartContainers is merged with the containers' start, or sent al
 });
 
 test("a container's wait for its hook is merged with the hook's end, or sent alone after a second", async () => {
-  const { clock, make, say: setStatus, stored, requests } = await createFixture();
+  const { clock, make, setStatus, stored, requests } = await createFixture();
   const waits = (reason: string, more: Partial<ContainerStatus> = {}): PodStatus => ({
     ...statusOf("Pending"),
     containerStatuses: [
@@ -245,7 +245,7 @@ test("a container's wait for its hook is merged with the hook's end, or sent alo
 });
 
 test("the acknowledgement of a deletion is merged with the end, or sent alone after a second", async () => {
-  const { clock, make, say: setStatus, stored, requests } = await createFixture();
+  const { clock, make, setStatus, stored, requests } = await createFixture();
   const running = statusOf("Running", { observedGeneration: 1 });
   const received = { ...running, observedGeneration: 2 };
   const quick = await make("quick");
@@ -270,7 +270,7 @@ test("the acknowledgement of a deletion is merged with the end, or sent alone af
 });
 
 test("status patches of different pods do not wait for each other", async () => {
-  const { kube, make, say: setStatus, requests } = await createFixture();
+  const { kube, make, setStatus, requests } = await createFixture();
   const all = [await make("a"), await make("b"), await make("c")];
   kube.hang("patch");
   for (const pod of all) await setStatus(pod, statusOf("Running"));
@@ -278,19 +278,19 @@ test("status patches of different pods do not wait for each other", async () => 
 });
 
 test("a status reported before the watch shows its pod is sent when it does", async () => {
-  const { report, desiredOf, make, kube, phase } = await createFixture();
+  const { reporter, desiredOf, make, kube, phase } = await createFixture();
   kube.silenceWatches();
   const web = await make("web");
-  report.report(desiredOf(web), statusOf("Running"), "syncing");
+  reporter.report(desiredOf(web), statusOf("Running"), "syncing");
   await settlePromises();
   expect(await phase("web")).toBe("Pending");
-  report.onObserved(web);
+  reporter.onObserved(web);
   await settlePromises();
   expect(await phase("web")).toBe("Running");
 });
 
 test("a pod's status is sent again to a server restored from a backup", async () => {
-  const { kube, clock, report, make, say: setStatus, phase, end } = await createFixture();
+  const { kube, clock, reporter, make, setStatus, phase, end } = await createFixture();
   const web = await make("web");
   const restore = kube.takeSnapshot();
   await setStatus(web, statusOf("Pending", { message: "1" }));
@@ -300,26 +300,26 @@ test("a pod's status is sent again to a server restored from a backup", async ()
   // The watch resumes at a resourceVersion that lies in the future now, and is replaced when it stays silent.
   for (let minute = 0; minute < 10; minute += 1) await clock.advance(60_000);
   expect(await phase("web")).toBe("Running");
-  report.stop();
+  reporter.stop();
   end();
 });
 
 test("a later list with an older pod replaces the known pod; an earlier list does not", async () => {
-  const { kube, report, make, say: setStatus, requests } = await createFixture();
+  const { kube, reporter, make, setStatus, requests } = await createFixture();
   const web = await make("web");
   await setStatus(web, statusOf("Running"));
   kube.hang("patch");
   requests();
-  report.onObserved(web, { resourceVersion: web.metadata.resourceVersion ?? "", isRolledBack: false });
+  reporter.onObserved(web, { resourceVersion: web.metadata.resourceVersion ?? "", isRolledBack: false });
   await settlePromises();
   expect(requests()).toEqual([]);
-  report.onObserved(web, { resourceVersion: "1000000000", isRolledBack: false });
+  reporter.onObserved(web, { resourceVersion: "1000000000", isRolledBack: false });
   await settlePromises();
   expect(requests()).toEqual(["patch pods/shop/web/status"]);
 });
 
 test("a status overwritten by another client is restored, and foreign fields stay", async () => {
-  const { kube, make, say: setStatus, stored, requests } = await createFixture();
+  const { kube, make, setStatus, stored, requests } = await createFixture();
   await setStatus(await make("web"), statusOf("Running"));
   requests();
   const status = { phase: "Pending", conditions: [{ type: "example.com/lb", status: "True" }] };
@@ -332,17 +332,17 @@ test("a status overwritten by another client is restored, and foreign fields sta
 });
 
 test("a watch event older than our last response is ignored", async () => {
-  const { report, make, say: setStatus, requests } = await createFixture();
+  const { reporter, make, setStatus, requests } = await createFixture();
   const web = await make("web");
   await setStatus(web, statusOf("Running"));
   requests();
-  report.onObserved(web);
+  reporter.onObserved(web);
   await settlePromises();
   expect(requests()).toEqual([]);
 });
 
 test("the read after a conflict does not replace a newer object that the watch delivers during it", async () => {
-  const { kube, clock, make, say: setStatus, phase, requests } = await createFixture();
+  const { kube, clock, make, setStatus, phase, requests } = await createFixture();
   const web = await make("web");
   const read = Promise.withResolvers<void>();
   kube.failures = { patch: [new KubeError("CONFLICT", "the object has been modified", { status: 409 })] };
@@ -361,7 +361,7 @@ test("the read after a conflict does not replace a newer object that the watch d
 });
 
 test("a terminated pod is deleted once, after its cleanup and final status", async () => {
-  const { kube, make, say: setStatus, requests } = await createFixture();
+  const { kube, make, setStatus, requests } = await createFixture();
   const web = await make("web");
   await setStatus(web, statusOf("Running"));
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
@@ -376,7 +376,7 @@ test("a terminated pod is deleted once, after its cleanup and final status", asy
 });
 
 test("a pod held by finalizers is deleted once, and reports after its cleanup are ignored", async () => {
-  const { kube, make, say: setStatus, phase, requests } = await createFixture();
+  const { kube, make, setStatus, phase, requests } = await createFixture();
   const web = await make("web", { finalizers: ["example.com/hold"] });
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
   await settlePromises();
@@ -387,7 +387,7 @@ test("a pod held by finalizers is deleted once, and reports after its cleanup ar
 });
 
 test("a pod is deleted once, however late its watch shows the deletion", async () => {
-  const { kube, clock, make, say: setStatus, requests } = await createFixture();
+  const { kube, clock, make, setStatus, requests } = await createFixture();
   const web = await make("web");
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
   await settlePromises();
@@ -398,7 +398,7 @@ test("a pod is deleted once, however late its watch shows the deletion", async (
 });
 
 test("a pod that a lagging API server does not find at first is deleted later", async () => {
-  const { kube, clock, make, say: setStatus, requests } = await createFixture();
+  const { kube, clock, make, setStatus, requests } = await createFixture();
   const web = await make("web");
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
   await setStatus(web, statusOf("Succeeded"), "terminated");
@@ -411,7 +411,7 @@ test("a pod that a lagging API server does not find at first is deleted later", 
 });
 
 test("a pod whose deletion was confirmed late is dropped, and reported again to a restored server that has it", async () => {
-  const { kube, report, desiredOf, make, say: setStatus, phase } = await createFixture();
+  const { kube, reporter, desiredOf, make, setStatus, phase } = await createFixture();
   const web = await make("web");
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
   await settlePromises();
@@ -421,18 +421,18 @@ test("a pod whose deletion was confirmed late is dropped, and reported again to 
   kube.after.delete = () => {
     throw notFound();
   };
-  report.report(desiredOf(web), statusOf("Succeeded"), "finished");
-  report.onPodRemoved(web.metadata.uid as PodUid);
+  reporter.report(desiredOf(web), statusOf("Succeeded"), "finished");
+  reporter.onPodRemoved(web.metadata.uid as PodUid);
   await settlePromises();
-  report.onDeleted(web);
+  reporter.onDeleted(web);
   restore();
-  report.onObserved(web);
+  reporter.onObserved(web);
   await setStatus(web, statusOf("Running"));
   expect(await phase("web")).toBe("Running");
 });
 
 test("a report after cleanup does not replace the final status", async () => {
-  const { kube, clock, make, say: setStatus, phase } = await createFixture();
+  const { kube, clock, make, setStatus, phase } = await createFixture();
   const web = await make("web", { finalizers: ["example.com/hold"] });
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
   await settlePromises();
@@ -445,27 +445,27 @@ test("a report after cleanup does not replace the final status", async () => {
 
 test("a status reported at any moment of a send is sent", async () => {
   for (let moment = 0; moment < 60; moment++) {
-    const { make, report, desiredOf, phase } = await createFixture();
+    const { make, reporter, desiredOf, phase } = await createFixture();
     const web = await make("web");
-    report.report(desiredOf(web), statusOf("Pending", { message: "1" }), "syncing");
+    reporter.report(desiredOf(web), statusOf("Pending", { message: "1" }), "syncing");
     for (let turn = 0; turn < moment; turn++) await Promise.resolve();
-    report.report(desiredOf(web), statusOf("Running"), "syncing");
+    reporter.report(desiredOf(web), statusOf("Running"), "syncing");
     await settlePromises();
     expect(`${moment} ${await phase("web")}`).toBe(`${moment} Running`);
   }
 });
 
 test("a pod without a deletionTimestamp is not deleted", async () => {
-  const { make, say: setStatus, requests } = await createFixture();
+  const { make, setStatus, requests } = await createFixture();
   await setStatus(await make("web"), statusOf("Failed"), "terminated");
   expect(requests()).toEqual(["patch pods/shop/web/status"]);
 });
 
 test("a status is not sent to a new pod of the same name", async () => {
-  const { kube, report, make, say: setStatus, phase, requests } = await createFixture();
+  const { kube, reporter, make, setStatus, phase, requests } = await createFixture();
   kube.silenceWatches();
   const first = await make("web");
-  report.onObserved(first);
+  reporter.onObserved(first);
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
   await make("web");
   await setStatus(first, statusOf("Running"));
@@ -476,7 +476,7 @@ test("a status is not sent to a new pod of the same name", async () => {
 });
 
 test("no status is sent for a deleted pod", async () => {
-  const { kube, make, say: setStatus, clock, requests } = await createFixture();
+  const { kube, make, setStatus, clock, requests } = await createFixture();
   const web = await make("web");
   kube.silenceWatches();
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
@@ -486,7 +486,7 @@ test("no status is sent for a deleted pod", async () => {
 });
 
 test("an invalid response delays only its pod and is logged once", async () => {
-  const { kube, clock, log, make, say: setStatus, phase, stored } = await createFixture();
+  const { kube, clock, log, make, setStatus, phase, stored } = await createFixture();
   const odd = await make("odd");
   const web = await make("web");
   const { patch } = kube;
@@ -509,10 +509,10 @@ test("an invalid response delays only its pod and is logged once", async () => {
 });
 
 test("a pod whose patch cannot be computed delays only itself and is logged once", async () => {
-  const { report, clock, log, make, say: setStatus, phase } = await createFixture();
+  const { reporter, clock, log, make, setStatus, phase } = await createFixture();
   const odd = await make("odd");
   const web = await make("web");
-  report.onObserved({
+  reporter.onObserved({
     ...odd,
     metadata: { ...odd.metadata, resourceVersion: "99" },
     status: { conditions: 7 as never },
@@ -521,7 +521,7 @@ test("a pod whose patch cannot be computed delays only itself and is logged once
   await clock.advance(10_000);
   await setStatus(web, statusOf("Running"));
   expect([await phase("odd"), await phase("web")]).toEqual(["Pending", "Running"]);
-  report.onObserved({ ...odd, metadata: { ...odd.metadata, resourceVersion: "100" } });
+  reporter.onObserved({ ...odd, metadata: { ...odd.metadata, resourceVersion: "100" } });
   await clock.advance(10_000);
   expect([await phase("odd"), log.takeLines()]).toEqual([
     "Running",
@@ -530,7 +530,7 @@ test("a pod whose patch cannot be computed delays only itself and is logged once
 });
 
 test("a failed patch is recomputed and retried with growing delays, and logged once", async () => {
-  const { kube, clock, log, make, say: setStatus, phase, requests } = await createFixture();
+  const { kube, clock, log, make, setStatus, phase, requests } = await createFixture();
   const web = await make("web");
   kube.failures = { patch: [server(), server(), server()] };
   await setStatus(web, statusOf("Pending", { message: "1" }));
@@ -546,7 +546,7 @@ test("a failed patch is recomputed and retried with growing delays, and logged o
 });
 
 test("a status patch honours Retry-After", async () => {
-  const { kube, clock, make, say: setStatus, requests } = await createFixture();
+  const { kube, clock, make, setStatus, requests } = await createFixture();
   kube.failures = { patch: [server(5000)] };
   await setStatus(await make("web"), statusOf("Running"));
   await clock.advance(4900);
@@ -556,20 +556,20 @@ test("a status patch honours Retry-After", async () => {
 });
 
 test("patches that failed in an outage are retried as soon as it ends, without a log line", async () => {
-  const { kube, clock, log, report, make, say: setStatus, phase } = await createFixture();
+  const { kube, clock, log, reporter, make, setStatus, phase } = await createFixture();
   const web = await make("web");
   kube.failures = { patch: Array.from({ length: 8 }, unreachable) };
   await setStatus(web, statusOf("Running"));
   await clock.advance(10_000);
   kube.failures = {};
-  report.onRecovered();
+  reporter.onRecovered();
   await settlePromises();
   expect(await phase("web")).toBe("Running");
   expect(log.takeLines()).toEqual([]);
 });
 
 test("a rejected status is not sent again until it changes", async () => {
-  const { kube, clock, make, say: setStatus, phase, requests } = await createFixture();
+  const { kube, clock, make, setStatus, phase, requests } = await createFixture();
   const web = await make("web");
   kube.failures = { patch: [new KubeError("INVALID", "no", { status: 422 })] };
   await setStatus(web, statusOf("Pending", { message: "bad" }));
@@ -580,7 +580,7 @@ test("a rejected status is not sent again until it changes", async () => {
 });
 
 test("a rejected status is sent again after five minutes", async () => {
-  const { kube, clock, report, make, say: setStatus, phase, end } = await createFixture();
+  const { kube, clock, reporter, make, setStatus, phase, end } = await createFixture();
   const web = await make("web");
   kube.failures = { patch: [new KubeError("INVALID", "no", { status: 422 })] };
   await setStatus(web, statusOf("Running"));
@@ -588,12 +588,12 @@ test("a rejected status is sent again after five minutes", async () => {
   expect(await phase("web")).toBe("Pending");
   await clock.advance(1_000);
   expect(await phase("web")).toBe("Running");
-  report.stop();
+  reporter.stop();
   end();
 });
 
 test("another client's write does not cause a rejected status to be sent again", async () => {
-  const { kube, make, say: setStatus, requests } = await createFixture();
+  const { kube, make, setStatus, requests } = await createFixture();
   const web = await make("web");
   kube.failures = { patch: [new KubeError("INVALID", "no", { status: 422 })] };
   await setStatus(web, statusOf("Running"));
@@ -603,7 +603,7 @@ test("another client's write does not cause a rejected status to be sent again",
 });
 
 test("a deleted pod whose final status is rejected sends only its phase and is deleted", async () => {
-  const { kube, make, say: setStatus, requests } = await createFixture();
+  const { kube, make, setStatus, requests } = await createFixture();
   const web = await make("web");
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
   await settlePromises();
@@ -625,7 +625,7 @@ test("a deleted pod whose final status is rejected sends only its phase and is d
 });
 
 test("a patch that the server accepts and reverts is not sent again", async () => {
-  const { kube, make, say: setStatus, requests } = await createFixture();
+  const { kube, make, setStatus, requests } = await createFixture();
   const web = await make("web");
   const { patch } = kube;
   let times = 0;
@@ -641,7 +641,7 @@ test("a patch that the server accepts and reverts is not sent again", async () =
 });
 
 test("a status that another writer keeps overwriting backs off, and a new status is sent at once", async () => {
-  const { kube, clock, report, make, say: setStatus, stored, requests, end } = await createFixture();
+  const { kube, clock, reporter, make, setStatus, stored, requests, end } = await createFixture();
   const web = await make("web");
   let left = 500;
   const body = { status: { phase: "Pending", message: "no" } };
@@ -656,12 +656,12 @@ test("a status that another writer keeps overwriting backs off, and a new status
   left = 0;
   await setStatus(web, statusOf("Running", { message: "new" }));
   expect((await stored("web")).status?.message).toBe("new");
-  report.stop();
+  reporter.stop();
   end();
 });
 
 test("an applied patch without a response is read before the next patch", async () => {
-  const { kube, clock, make, say: setStatus, stored } = await createFixture();
+  const { kube, clock, make, setStatus, stored } = await createFixture();
   const web = await make("web");
   const at = (status: "True" | "False", second: number) => {
     const lastTransitionTime = `2026-01-01T00:00:0${second}Z`;
@@ -688,7 +688,7 @@ describe("before a deleted pod's last container is removed, its final status", (
     await settlePromises();
     const state = { isSecured: false };
     const secure = async () => {
-      void fixture.report
+      void fixture.reporter
         .ensureFinalStatusSaved(pod.metadata.uid as PodUid)
         .then(() => Object.assign(state, { isSecured: true }));
       await settlePromises();
@@ -697,7 +697,7 @@ describe("before a deleted pod's last container is removed, its final status", (
   };
 
   test("is saved if it cannot be sent", async () => {
-    const { kube, kept: saved, pod, say: setStatus, state, secure, last } = await deleted();
+    const { kube, saved, pod, setStatus, state, secure, last } = await deleted();
     kube.failures = { patch: [unreachable()] };
     await setStatus(pod, statusOf("Failed"), "terminating");
     await secure();
@@ -705,7 +705,7 @@ describe("before a deleted pod's last container is removed, its final status", (
   });
 
   test("is saved if the response takes longer than a second", async () => {
-    const { kube, clock, kept: saved, pod, say: setStatus, state, secure, last } = await deleted();
+    const { kube, clock, saved, pod, setStatus, state, secure, last } = await deleted();
     kube.hang("patch");
     await setStatus(pod, statusOf("Failed"), "terminating");
     await secure();
@@ -715,7 +715,7 @@ describe("before a deleted pod's last container is removed, its final status", (
   });
 
   test("is saved if the next attempt comes later", async () => {
-    const { kube, kept: saved, pod, say: setStatus, state, secure, last } = await deleted();
+    const { kube, saved, pod, setStatus, state, secure, last } = await deleted();
     kube.failures = { patch: [unreachable()] };
     await setStatus(pod, statusOf("Running"), "terminating");
     await setStatus(pod, statusOf("Failed"), "terminating");
@@ -724,7 +724,7 @@ describe("before a deleted pod's last container is removed, its final status", (
   });
 
   test("is sent and not saved if the API server responds", async () => {
-    const { kept: saved, pod, say: setStatus, state, secure } = await deleted();
+    const { saved, pod, setStatus, state, secure } = await deleted();
     await setStatus(pod, statusOf("Failed"), "terminating");
     await secure();
     expect([saved, state.isSecured]).toEqual([[], true]);
@@ -732,18 +732,18 @@ describe("before a deleted pod's last container is removed, its final status", (
 });
 
 test("a static pod's status is sent to its mirror, and again to a new mirror", async () => {
-  const { kube, report, make, desiredOf, phase, requests } = await createFixture();
+  const { kube, reporter, make, desiredOf, phase, requests } = await createFixture();
   const hash = "0a1b" as PodUid;
   const annotations = { "kubernetes.io/config.mirror": hash };
   const mirror = await make("web", { annotations });
   const desired = { ...desiredOf(mirror, { kind: "file", path: "/m" }), uid: hash };
-  report.report(desired, statusOf("Running"), "syncing");
+  reporter.report(desired, statusOf("Running"), "syncing");
   await settlePromises();
   expect(await phase("web")).toBe("Running");
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
   await make("web", { annotations });
   expect(await phase("web")).toBe("Running");
-  report.onPodRemoved(hash);
+  reporter.onPodRemoved(hash);
   requests();
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 0 });
   await make("web", { annotations });
@@ -751,40 +751,40 @@ test("a static pod's status is sent to its mirror, and again to a new mirror", a
 });
 
 test("a static pod that returns under its uid is reported to the mirror that stayed", async () => {
-  const { report, make, desiredOf, phase } = await createFixture();
+  const { reporter, make, desiredOf, phase } = await createFixture();
   const hash = "0a1b" as PodUid;
   const mirror = await make("web", { annotations: { "kubernetes.io/config.mirror": hash } });
   const desired = { ...desiredOf(mirror, { kind: "file", path: "/m" }), uid: hash };
-  report.report(desired, statusOf("Pending", { message: "first" }), "finished");
+  reporter.report(desired, statusOf("Pending", { message: "first" }), "finished");
   await settlePromises();
-  report.onPodRemoved(hash);
-  report.report(desired, statusOf("Running"), "syncing");
+  reporter.onPodRemoved(hash);
+  reporter.report(desired, statusOf("Running"), "syncing");
   await settlePromises();
   expect(await phase("web")).toBe("Running");
 });
 
 test("stop does not wait for the read after a conflict", async () => {
-  const { kube, report, make, say: setStatus, end } = await createFixture();
+  const { kube, reporter, make, setStatus, end } = await createFixture();
   const web = await make("web");
   kube.failures = { patch: [new KubeError("CONFLICT", "the object has been modified", { status: 409 })] };
   kube.hang("get");
   await setStatus(web, statusOf("Running"));
   end();
-  report.stop();
+  reporter.stop();
   let isSettled = false;
-  void report.settled().then(() => (isSettled = true));
+  void reporter.settled().then(() => (isSettled = true));
   await settlePromises();
   expect(isSettled).toBe(true);
 });
 
 test("after stop nothing is sent and no timer is left", async () => {
-  const { kube, clock, report, make, say: setStatus, end, requests } = await createFixture();
+  const { kube, clock, reporter, make, setStatus, end, requests } = await createFixture();
   const web = await make("web");
   kube.failures = { patch: [unreachable()] };
   await setStatus(web, statusOf("Running"));
-  report.stop();
+  reporter.stop();
   end();
-  await report.settled();
+  await reporter.settled();
   await clock.advance(100_000);
   expect(requests()).toHaveLength(1);
   expect(clock.pendingTimers).toBe(0);

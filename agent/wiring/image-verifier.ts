@@ -6,10 +6,13 @@ import type { CreateCredentialProviders, CredentialProviders } from "../act/imag
 import { createImageRecords, type ImageRecords } from "../act/images/image-records.ts";
 import type { NodeDirs } from "../act/volumes/pod-volumes.ts";
 import {
+  credentialsToRecord,
   type ImageVerificationSettings,
+  mayUseImages,
   type PodCredentials,
   recordedAccounts,
   verifyImageAccess,
+  withImageAccess,
 } from "../decide/admission/image-verification.ts";
 import type { DesiredPod } from "../decide/pod/desired.ts";
 import type { ImagePresence, ObservedPod } from "../decide/pod/observed.ts";
@@ -75,10 +78,8 @@ export function createImageVerifier(
   const currentServiceAccount = createServiceAccountReader(providers, clock);
   const deps: VerificationDeps = { verification, records, currentServiceAccount, objects };
   const withVerification: ImageVerifier["withVerification"] = async (observed, desired) => {
-    // A terminating pod creates no containers, so it need not wait for the API server.
     if (desired === undefined) return observed;
-    if (desired.termination !== undefined || desired.terminationRequest !== undefined)
-      return { ...observed, images: new Map() };
+    if (!mayUseImages(desired)) return { ...observed, images: new Map() };
     const verifyImage = async ([image, presence]: readonly [string, ImagePresence]) =>
       [image, await verify(deps, desired.pod, image, presence)] as const;
     const images = await Promise.all([...observed.images].map(verifyImage));
@@ -94,11 +95,9 @@ export function createImageVerifier(
 }
 
 /** Adds the Secrets that have proved access to the pull records, so that they count even if the others go. */
-function recordCredentials(records: ImageRecords, { images }: ObservedPod): Promise<void> | undefined {
-  const writes = [...images].flatMap(([image, presence]) =>
-    presence.present === true && presence.secretToRecord !== undefined
-      ? [records.addCredential(image, presence.ref, presence.secretToRecord)]
-      : [],
+function recordCredentials(records: ImageRecords, observed: ObservedPod): Promise<void> | undefined {
+  const writes = credentialsToRecord(observed).map(({ image, ref, secret }) =>
+    records.addCredential(image, ref, secret),
   );
   return writes.length === 0 ? undefined : Promise.all(writes).then(() => undefined);
 }
@@ -115,7 +114,5 @@ async function verify(
     ...secretCredentialsOf(pod, image, objects),
     ...(await currentServiceAccount(pod, image, recordedAccounts(recorded, image))),
   };
-  const access = verifyImageAccess(verification, image, recorded, credentials);
-  if (access.kind === "unverified") return { ...presence, isUnverified: true };
-  return access.secretToRecord === undefined ? presence : { ...presence, secretToRecord: access.secretToRecord };
+  return withImageAccess(presence, verifyImageAccess(verification, image, recorded, credentials));
 }

@@ -1,11 +1,16 @@
 import { expect, test } from "bun:test";
 import type { ImagePullCredentialsVerificationPolicy } from "../../../proto/kubelet/config.ts";
 import type { ImagePullCredentials, ImagePulledRecord, ImagePullSecret } from "../../../proto/kubelet/image-records.ts";
+import type { ImagePresence } from "../pod/observed.ts";
 import {
+  credentialsToRecord,
+  type ImageAccess,
+  mayUseImages,
   type PodCredentials,
   type RecordedImage,
   verifyImageAccess,
   withAddedCredentials,
+  withImageAccess,
 } from "./image-verification.ts";
 
 const IMAGE = "registry.example/team/app:1";
@@ -203,3 +208,39 @@ test("an image that all pods may use stays so, and other names of the image keep
   const other = withAddedCredentials(recordOf({ nodePodsAccessible: true }), { ...about, image: "busybox:1" }, more);
   expect(other?.credentialMapping).toEqual({ [NAME]: { nodePodsAccessible: true }, busybox: more });
 });
+
+const present = { present: true, ref: "sha256:1", user: { uid: 0, username: "" } } as const;
+type Recorded = ReturnType<typeof credentialsToRecord>;
+const accesses: readonly [name: string, access: ImageAccess, presence: ImagePresence, toRecord: Recorded][] = [
+  ["granted", { kind: "granted" }, present, []],
+  [
+    "granted by a Secret that is not recorded yet",
+    { kind: "granted", secretToRecord: secret("s", "h") },
+    { ...present, secretToRecord: secret("s", "h") },
+    [{ image: IMAGE, ref: "sha256:1", secret: secret("s", "h") }],
+  ],
+  ["unverified", { kind: "unverified" }, { ...present, isUnverified: true }, []],
+];
+for (const [name, access, presence, toRecord] of accesses)
+  test(`a present image carries the pod's access to it: ${name}`, () => {
+    expect<ImagePresence>(withImageAccess(present, access)).toEqual(presence);
+    expect(credentialsToRecord({ images: new Map([[IMAGE, presence]]) })).toEqual(toRecord);
+  });
+
+test("an image that is absent or could not be inspected has nothing to record", () => {
+  const images = new Map<string, ImagePresence>([
+    ["a", { present: false }],
+    ["b", { present: "unknown", message: "away" }],
+  ]);
+  expect(credentialsToRecord({ images })).toEqual([]);
+});
+
+const termination = { requestedAt: 0, gracePeriodSeconds: 5, why: "it was deleted" };
+const terminationRequest = { reason: "Evicted", message: "", gracePeriodSeconds: 0, requestedAt: 0 };
+const pods: readonly [name: string, pod: Parameters<typeof mayUseImages>[0], mayUse: boolean][] = [
+  ["a desired pod", {}, true],
+  ["a terminating pod", { termination }, false],
+  ["a pod that the node ends", { terminationRequest }, false],
+];
+for (const [name, pod, mayUse] of pods)
+  test(`${name} ${mayUse ? "uses" : "does not use"} images`, () => expect(mayUseImages(pod)).toBe(mayUse));

@@ -6,6 +6,8 @@ import type {
   ImagePullServiceAccount,
 } from "../../../proto/kubelet/image-records.ts";
 import { parseImageReference } from "../../../proto/kubernetes/image-reference.ts";
+import type { DesiredPod } from "../pod/desired.ts";
+import type { ImagePresence, ObservedPod } from "../pod/observed.ts";
 
 /** For which images on the node a pod has to prove its access (`imagePullCredentialsVerificationPolicy`). */
 export interface ImageVerificationSettings {
@@ -30,6 +32,8 @@ export interface PodCredentials {
   /** The pod's service account, if it cannot be read now because the API server is unavailable. */
   readonly unreadableServiceAccount?: Pick<ImagePullServiceAccount, "namespace" | "name">;
 }
+
+type PresentImage = Extract<ImagePresence, { readonly present: true }>;
 
 export type ImageAccess =
   | {
@@ -83,6 +87,36 @@ export function verifyImageAccess(
   const isRecordedAccount =
     serviceAccount !== undefined && kubernetesServiceAccounts.some((one) => isSameIdentity(one, serviceAccount));
   return { kind: isNamed || isRecordedAccount ? "granted" : "unverified" };
+}
+
+/** A terminating pod creates no containers, so nothing needs to wait for the API server to verify its images. */
+export function mayUseImages({
+  termination,
+  terminationRequest,
+}: Pick<DesiredPod, "termination" | "terminationRequest">): boolean {
+  return termination === undefined && terminationRequest === undefined;
+}
+
+/** A present image together with the pod's access to it. */
+export function withImageAccess(presence: PresentImage, access: ImageAccess): PresentImage {
+  if (access.kind === "unverified") return { ...presence, isUnverified: true };
+  return access.secretToRecord === undefined ? presence : { ...presence, secretToRecord: access.secretToRecord };
+}
+
+/** A Secret to add to the pull record of an image. */
+interface CredentialToRecord {
+  readonly image: string;
+  readonly ref: string;
+  readonly secret: ImagePullSecret;
+}
+
+/** The Secrets that have proved access and are missing in the pull records. */
+export function credentialsToRecord({ images }: Pick<ObservedPod, "images">): readonly CredentialToRecord[] {
+  return [...images].flatMap(([image, presence]) =>
+    presence.present === true && presence.secretToRecord !== undefined
+      ? [{ image, ref: presence.ref, secret: presence.secretToRecord }]
+      : [],
+  );
 }
 
 type ObjectName = Pick<ImagePullServiceAccount, "namespace" | "name">;

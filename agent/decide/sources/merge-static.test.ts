@@ -78,6 +78,15 @@ test("a pod has the time of its acceptance in config.seen, to the millisecond, a
   expect(changed.map(annotationsOf)).toEqual(added.map(annotationsOf));
 });
 
+test("another order of fields is no change, and another order of containers is one", () => {
+  const spec = (containers: readonly object[]) => manifestPod("1", "web", { containers } as never);
+  const { added } = mergeManifests([], "file", [spec([{ name: "a", image: "i" }, { name: "b" }])], 5);
+  const changesOf = (manifest: ManifestPod) => mergeManifests(added, "file", [manifest], 50).changed.length;
+  expect(changesOf(spec([{ image: "i", name: "a" }, { name: "b" }]))).toBe(0);
+  expect(changesOf(spec([{ name: "b" }, { name: "a", image: "i" }]))).toBe(1);
+  expect(changesOf(spec([{ name: "a", image: "i" }]))).toBe(1);
+});
+
 const admissionRows: readonly [name: string, more: Partial<DesiredPod>, becomes: DesiredPod["admission"]][] = [
   ["a running one stays admitted", {}, undefined],
   [

@@ -150,7 +150,15 @@ function isSamePod(a: Pod, b: Pod): boolean {
   return isJsonEqual(a.spec, b.spec) && isJsonEqual(a.metadata, b.metadata);
 }
 
-/** Equal as JSON, with the order of keys: objects that differ only in the order may count as different. */
+/** Equal as JSON. The order of keys does not count: a checkpoint of another release may have another one. */
 export function isJsonEqual(a: unknown, b: unknown): boolean {
-  return a === b || JSON.stringify(a) === JSON.stringify(b);
+  return a === b || JSON.stringify(a) === JSON.stringify(b) || areEntriesEqual(a, b);
 }
+
+function areEntriesEqual(a: unknown, b: unknown): boolean {
+  if (Array.isArray(a) !== Array.isArray(b) || !isObjectLike(a) || !isObjectLike(b)) return false;
+  return [...new Set([...Object.keys(a), ...Object.keys(b)])].every((key) => isJsonEqual(a[key], b[key]));
+}
+
+const isObjectLike = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null;

@@ -99,6 +99,7 @@ for (const [what, link, target] of planted)
 const logs: readonly [sentence: string, log: string, expected: string][] = [
   ["lines of both streams keep their order", "t stdout F a\nt stderr F b\n", "a\nb\n"],
   ["partial lines are joined", "t stdout P a\nt stdout F b\n", "ab\n"],
+  ["carriage returns and line separators stay", "t stderr F a\r\nt stdout F b\u2028c\n", "a\r\nb\u2028c\n"],
   ["further tags are ignored", "t stdout F:x a\n", "a\n"],
   ["a malformed line is left out", "torn\nt stdout F a\n", "a\n"],
   ["an unterminated last line is left out", "t stdout F a\nt stdout F b", "a\n"],

@@ -63,7 +63,8 @@ async function readLogTail(logs: Files, logPath: string): Promise<string> {
 export function tailOfLog(log: string): string {
   const lines = log.split("\n").slice(0, -1).slice(-MAX_LOG_LINES);
   const text = lines.map((line) => {
-    const [, tag = "", content = ""] = /^\S+ (?:stdout|stderr) (\S+) (.*)$/.exec(line) ?? [];
+    // Not `.`, which matches neither `\r` nor U+2028.
+    const [, tag = "", content = ""] = /^\S+ (?:stdout|stderr) (\S+) ([^\n]*)$/.exec(line) ?? [];
     return tag.startsWith("F") ? `${content}\n` : content;
   });
   const bytes = Buffer.from(text.join(""));

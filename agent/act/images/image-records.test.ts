@@ -3,7 +3,7 @@ import { CriError } from "../../../cri/error.ts";
 import { FilesError } from "../../../host/fs/files.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
-import { createImageRecords } from "./image-records.ts";
+import { createImageRecords, type ImageRecords } from "./image-records.ts";
 
 const IMAGE = "docker.io/testing/test:latest";
 const REF = "testimageref";
@@ -285,6 +285,27 @@ test("no pull starts if the disk is full for its intent; without its record the 
   expect(log.takeLines()).toEqual(["warn: cannot record an image pull"]);
   expect(await records.recordOf(IMAGE, REF)).toEqual({ isPulledByAgent: true, record: undefined });
 });
+
+const unrecorded: readonly [sentence: string, end: (records: ImageRecords) => Promise<void>][] = [
+  ["succeeded", (records) => records.recordPulled(IMAGE, REF, bySecret)],
+  ["had an unknown result", (records) => records.recordFailed(IMAGE, false)],
+];
+for (const [sentence, end] of unrecorded)
+  test(`a pull that ${sentence} on a full disk has ended: its intent stays until the next pull`, async () => {
+    const { start, disk, present, left } = await nodeOf();
+    const records = start();
+    await records.recordIntent(IMAGE);
+    present.set(IMAGE, REF);
+    disk.before = (verb, path) => {
+      if (verb === "write") throw new FilesError("ENOSPC", path, `${path} cannot be written: the disk is full`);
+    };
+    await end(records);
+    disk.before = () => {};
+    expect(left()).toEqual([INTENT]);
+    await records.recordIntent(IMAGE);
+    await records.recordPulled(IMAGE, REF, bySecret);
+    expect(left()).toEqual([RECORD]);
+  });
 
 test("each kind of write failure is logged once, and again after a success", async () => {
   const { start, disk, log } = await nodeOf();

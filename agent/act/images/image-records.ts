@@ -99,7 +99,8 @@ export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
   }
 
   /**
-   * A failed write stops nothing: later pods only have to prove their access. It is retried with the next observation.
+   * A failed write stops nothing: later pods only have to prove their access. A Secret is added again with the next
+   * observation; the intent of a pull stays until a later pull of the image, or the next agent, settles it.
    */
   function orLog(what: string) {
     const failureLog = createFailureLog(log, what, reasonOf);
@@ -127,17 +128,19 @@ export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
       await serially(() => intents.begin(image, before));
     },
     recordPulled: (image, imageRef, by) =>
-      orLogPulled(image, async () => {
-        await add(image, imageRef, by);
-        abandonedPulls.trust(image);
-        await intents.end(image);
-      }),
+      orLogPulled(image, () =>
+        intents.end(image, async () => {
+          await add(image, imageRef, by);
+          abandonedPulls.trust(image);
+        }),
+      ),
     async recordFailed(image, isRejected) {
       const after = isRejected ? undefined : await readImage(image);
-      await orLogFailed(image, async () => {
-        if (!isRejected) await abandonedPulls.ended(image, after);
-        await intents.end(image);
-      });
+      await orLogFailed(image, () =>
+        intents.end(image, async () => {
+          if (!isRejected) await abandonedPulls.ended(image, after);
+        }),
+      );
     },
     addCredential: (image, imageRef, secret) =>
       orLogCredential(image, () => add(image, imageRef, { kubernetesSecrets: [secret] })),

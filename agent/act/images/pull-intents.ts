@@ -18,8 +18,11 @@ export interface PullIntents {
   /** The image's state before the first pull that the file covers; undefined if unknown. */
   before(image: string): ImageBeforePull | undefined;
   begin(image: string, before: ImageBeforePull | undefined): Promise<void>;
-  /** One pull of the image has ended. The last one removes the file, unless the image is unverified. */
-  end(image: string): Promise<void>;
+  /**
+   * One pull of the image has ended; `recordResult` records how. The last one removes the file, unless the image is
+   * unverified, which it also is if its result cannot be recorded.
+   */
+  end(image: string, recordResult: () => Promise<void>): Promise<void>;
   /** The image may be, or become, present with unknown credentials. */
   markUnverified(image: string): void;
   /** The image's credentials are recorded, or no pull of ours brought it. */
@@ -51,6 +54,15 @@ export function createPullIntents(root: Pick<Files, "write" | "remove" | "makeFo
     intents.delete(imageOf({ image }));
   }
 
+  async function endOne(image: string): Promise<void> {
+    const { pulls, isUnverified } = intents.get(image) ?? LEFTOVER;
+    const remaining = Math.max(0, pulls - 1);
+    update(image, { pulls: remaining });
+    if (remaining === 0 && !isUnverified) await forget(image);
+  }
+
+  const markUnverified = (image: string) => void update(imageOf({ image }), { isUnverified: true });
+
   return {
     has(image, imageRef) {
       const intent = intents.get(image);
@@ -64,13 +76,17 @@ export function createPullIntents(root: Pick<Files, "write" | "remove" | "makeFo
       if (known === undefined) await writeRecord(root, INTENT_FOLDER, image, encodePullIntent(image));
       update(image, { pulls: (known?.pulls ?? 0) + 1, before: known === undefined ? before : known.before });
     },
-    async end(image) {
-      const { pulls, isUnverified } = intents.get(image) ?? LEFTOVER;
-      const remaining = Math.max(0, pulls - 1);
-      update(image, { pulls: remaining });
-      if (remaining === 0 && !isUnverified) await forget(image);
+    async end(image, recordResult) {
+      try {
+        await recordResult();
+      } catch (error) {
+        markUnverified(image);
+        throw error;
+      } finally {
+        await endOne(image);
+      }
     },
-    markUnverified: (image) => void update(imageOf({ image }), { isUnverified: true }),
+    markUnverified,
     markVerified: (image) => void update(image, { isUnverified: false }),
     forget,
   };

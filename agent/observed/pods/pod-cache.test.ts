@@ -395,6 +395,34 @@ test("a change that a relist finds during an older status read is read by the ne
   expect(await look()).toEqual(["sandbox ready", "a #0 exited"]);
 });
 
+/*
+ * 1. an observation requests two statuses       3. `b` exits, and the next observation reads it
+ * 2. that of `a` fails, that of `b` is late     4. the late status arrives, from before the exit
+ */
+test("a status that is late when another one fails does not overwrite what the next observation reads", async () => {
+  const { pods, look, receive, runtime, container, create } = await createReadFixture();
+  const other = await create("b");
+  await runtime.startContainer(other);
+  pods.endMutation(uid, { kind: "everything" });
+  await look();
+  for (const id of [container, other]) pods.endMutation(uid, { kind: "container", id });
+  runtime.failures.containerStatus = [new CriError("DEADLINE_EXCEEDED", "ContainerStatus", "no answer")];
+  const answer = Promise.withResolvers<void>();
+  runtime.after.containerStatus = () => {
+    delete runtime.after.containerStatus;
+    return answer.promise;
+  };
+  const retried = look().catch(() => {
+    runtime.exit(other, 1);
+    receive("stopped", other);
+    return look();
+  });
+  await settlePromises();
+  answer.resolve();
+  await retried;
+  expect(await look()).toEqual(["sandbox ready", "a #0 running", "b #0 exited"]);
+});
+
 test("after a disconnect observations fail until the next relist, which wakes every pod", async () => {
   const { pods, look, woken } = await createReadFixture();
   pods.markDisconnected();

@@ -20,7 +20,10 @@ export interface RefreshDeps {
   readonly terminationMessages: TerminationMessages;
 }
 
-/** Reads what is marked as stale in an entry, and nothing else. Rejects with `CriError`; the marks then stay. */
+/**
+ * Reads what is marked as stale in an entry, and nothing else. Rejects with `CriError` when every read has ended; the
+ * marks of failed reads stay.
+ */
 export async function refreshEntry({ runtime, terminationMessages }: RefreshDeps, entry: PodCacheEntry): Promise<void> {
   if (entry.isStale) {
     // Clear the mark before the request: what makes the entry stale meanwhile counts for the next observation.
@@ -32,9 +35,12 @@ export async function refreshEntry({ runtime, terminationMessages }: RefreshDeps
       throw error;
     }
   }
-  await Promise.all(
+  // A read that outlived a failed refresh would overwrite what the next refresh reads, with an older status.
+  const reads = await Promise.allSettled(
     [...entry.staleIds].map(([id, token]) => readOne({ runtime, terminationMessages }, entry, id, token)),
   );
+  const failed = reads.find((read) => read.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
 }
 
 async function readLists(runtime: RuntimeReader, entry: PodCacheEntry): Promise<void> {

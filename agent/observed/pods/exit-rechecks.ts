@@ -2,7 +2,7 @@ import { type BackoffOptions, backoffMs } from "../../../host/async/backoff.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { ContainerId, PodUid } from "../../../proto/ids.ts";
 import { mayBecomeOomKilled } from "../../decide/container/oom-reason.ts";
-import { type CriId, discardEventExits, isExitUnconfirmed, markStale, type PodCacheEntry } from "./pod-cache-entry.ts";
+import { discardEventExits, isExitUnconfirmed, markStale, type PodCacheEntry } from "./pod-cache-entry.ts";
 
 /** Reads an exited container again when the runtime may complete its status later, without another event. */
 export interface RecheckDeps {
@@ -24,10 +24,9 @@ const MAX_RECHECKS = 48;
 export function recheckUnconfirmedExits(
   { clock, wake }: Pick<RecheckDeps, "clock" | "wake">,
   entry: PodCacheEntry,
-  stopped: readonly CriId[],
 ): "given up" | undefined {
   const { unconfirmedStops, eventExits } = entry;
-  for (const id of [...stopped, ...eventExits.keys()]) unconfirmedStops.add(id);
+  for (const id of eventExits.keys()) unconfirmedStops.add(id);
   for (const id of unconfirmedStops) if (!isExitUnconfirmed(entry, id)) unconfirmedStops.delete(id);
   if (unconfirmedStops.size === 0) entry.unconfirmedRetries = 0;
   if (unconfirmedStops.size === 0 || entry.isRecheckScheduled) return undefined;

@@ -43,10 +43,12 @@ export interface PodCacheEntry {
   unconfirmedRetries: number;
   /** The exits that events reported, until the runtime's status shows them, too. */
   readonly eventExits: Map<ContainerId, EventExit>;
-  /** IDs for which a stop event arrived but the runtime's status still shows them running. */
+  /** The ids with a stop event, until a status that was read afterwards shows the stop. */
   readonly unconfirmedStops: Set<CriId>;
   /** Whether a timer is set to read these again. */
   isRecheckScheduled: boolean;
+  /** The exited containers when all reads last succeeded: an exit that is not among them is a new one. */
+  knownExits: ReadonlySet<ContainerId>;
 }
 
 export function createPodCacheEntry(uid: PodUid, namespace: string, name: string, isStale: boolean): PodCacheEntry {
@@ -72,6 +74,7 @@ export function createPodCacheEntry(uid: PodUid, namespace: string, name: string
     eventExits: new Map(),
     unconfirmedStops: new Set(),
     isRecheckScheduled: false,
+    knownExits: new Set(),
   };
 }
 
@@ -101,21 +104,19 @@ export function removeFrom(entry: PodCacheEntry, id: CriId): void {
   entry.eventExits.delete(id as ContainerId);
 }
 
-/** Applies the pending events: marks what they made stale. Returns the ids with a stop event. */
-export function applyEvents(entry: PodCacheEntry): readonly CriId[] {
-  const stopped: CriId[] = [];
+/** Applies the pending events: marks what they made stale, and the stops that a status has to confirm. */
+export function applyEvents(entry: PodCacheEntry): void {
   for (const event of entry.pendingEvents.splice(0)) {
     const id = event.containerId as CriId;
     const known = knownOf(entry, id);
     if (!isNewChange(event, known) && !hasEventExit(entry, id)) continue;
-    if (event.change === "stopped") stopped.push(id);
+    if (event.change === "stopped") entry.unconfirmedStops.add(id);
     if (isExitTrusted(event) && known !== undefined && !("ready" in known)) entry.eventExits.set(known.id, event.exit);
     // The event of one of our own calls: what the call changed is to be read anyway.
     if (entry.staleIds.has(id)) continue;
     if (known === undefined) entry.isStale = true;
     else markStale(entry, id);
   }
-  return stopped;
 }
 
 function isExitTrusted(event: RuntimeContainerEvent): event is RuntimeContainerEvent & { readonly exit: EventExit } {

@@ -584,6 +584,33 @@ test("the exit of an event is kept when the runtime cannot be read", async () =>
   expect(await lookWhenWoken(fixture, 1000)).toEqual(["0 ms: Error 3, not shown yet", "5 ms: Error 3"]);
 });
 
+const noAnswer = () => [new CriError("DEADLINE_EXCEEDED", "ContainerStatus", "no answer")];
+
+test("a stop that the status does not show yet is read again, also after a failed observation", async () => {
+  const fixture = await createReadFixture();
+  fixture.receive("stopped", fixture.container);
+  fixture.runtime.failures.containerStatus = noAnswer();
+  await expect(fixture.look()).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
+  fixture.clock.wakeAt(fixture.clock.now() + 3, () => fixture.runtime.exit(fixture.container, 0));
+  expect(await lookWhenWoken(fixture, 1000)).toEqual(["0 ms: a #0 running", "5 ms: a #0 exited"]);
+});
+
+test("a SIGKILL exit is read again for its reason, also if another read of its observation fails", async () => {
+  const fixture = await createReadFixture();
+  const { pods, runtime, look, woken, container, create } = fixture;
+  const other = await create("b");
+  pods.endMutation(uid, { kind: "everything" });
+  await look();
+  runtime.exit(container, 137);
+  for (const id of [other, container]) pods.endMutation(uid, { kind: "container", id });
+  runtime.failures.containerStatus = noAnswer();
+  await expect(look()).rejects.toMatchObject({ code: "DEADLINE_EXCEEDED" });
+  await look();
+  expect(woken).toEqual([]);
+  await fixture.clock.advance(20);
+  expect(woken).toEqual([uid]);
+});
+
 for (const isRead of [true, false])
   test(`an exit right after our own start is read again${isRead ? "" : ", even if the container was never read before"}`, async () => {
     const fixture = await createReadFixture();

@@ -153,12 +153,11 @@ async function observe(cache: PodCacheState, uid: PodUid, desired: DesiredPod | 
   const entry = known === undefined || lacksName ? createPodCacheEntry(uid, namespace, name, lacksName) : known;
   cache.entries.set(uid, entry);
   while (entry.areFilesStale) await readDirs(cache.podDirs, entry);
-  const stopped = applyEvents(entry);
-  const ended = exitedIds(entry);
+  applyEvents(entry);
   await refreshEntry(cache, entry);
-  for (const id of exitedIds(entry)) if (!ended.has(id)) recheckForOomReason(cache, entry, id);
   indexIds(cache, entry);
-  if (recheckUnconfirmedExits(cache, entry, stopped) === "given up") await refreshEntry(cache, entry);
+  if (recheckUnconfirmedExits(cache, entry)) await refreshEntry(cache, entry);
+  recheckNewExits(cache, entry);
   return toObservedPod(entry, await imagesOf(cache, entry, desired));
 }
 
@@ -210,8 +209,11 @@ async function imagesOf(
   return new Map<string, ImagePresence>(await Promise.all(found));
 }
 
-function exitedIds({ containers }: PodCacheEntry): ReadonlySet<ContainerId> {
-  return new Set([...containers.values()].filter(({ state }) => state === "exited").map(({ id }) => id));
+/** The runtime may complete the reason of an exit later. */
+function recheckNewExits(cache: PodCacheState, entry: PodCacheEntry): void {
+  const exited = [...entry.containers.values()].filter(({ state }) => state === "exited").map(({ id }) => id);
+  for (const id of exited) if (!entry.knownExits.has(id)) recheckForOomReason(cache, entry, id);
+  entry.knownExits = new Set(exited);
 }
 
 function applyEffect(cache: PodCacheState, uid: PodUid, effect: MutationEffect): void {

@@ -481,6 +481,16 @@ test("an exit that the runtime does not show yet is read again after 5, 10, 20 m
   expect(await lookWhenWoken(fixture, 20)).toEqual(["0 ms", "5 ms", "15 ms"].map((at) => `${at}: a #0 running`));
 });
 
+test("a forgotten pod is not woken for an exit that the runtime does not show yet", async () => {
+  const { pods, look, receive, clock, woken, container } = await createReadFixture();
+  receive("stopped", container);
+  await look();
+  pods.forget(uid);
+  woken.length = 0;
+  await clock.advance(5);
+  expect(woken).toEqual([]);
+});
+
 test("an exit that the runtime shows a moment later is observed then, and not read again", async () => {
   const fixture = await createReadFixture();
   fixture.receive("stopped", fixture.container);

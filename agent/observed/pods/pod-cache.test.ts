@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../../cri/error.ts";
 import type { ContainerChange } from "../../../cri/runtime.ts";
+import { FilesError } from "../../../host/fs/files.ts";
 import { ContainerConfig, PodSandboxConfig } from "../../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
@@ -433,7 +434,7 @@ test("after a disconnect observations fail until the next relist, which wakes ev
 });
 
 test("observations fail with the reason and the socket until everything is listed", async () => {
-  const { pods, runtime } = await createFixture();
+  const { pods, runtime, disk } = await createFixture();
   const why = () =>
     pods.observe(uid, desired).then(
       () => "it was seen",
@@ -449,6 +450,12 @@ test("observations fail with the reason and the socket until everything is liste
   runtime.failures.listContainers = [new CriError("UNKNOWN", "ListContainers", "no such table")];
   await pods.relist().catch(() => "said below");
   expect(await why()).toBe("cannot list the pods and containers of the runtime: ListContainers: no such table");
+  disk.before = (verb, path) => {
+    if (verb === "list") throw new FilesError("EIO", path, `${path} failed: input/output error`);
+  };
+  await pods.relist().catch(() => "said below");
+  expect(await why()).toBe("cannot list the pod directories: /root/pods failed: input/output error");
+  disk.before = () => {};
   await pods.relist();
   expect(await why()).toBe("it was seen");
 });

@@ -24,6 +24,7 @@ import {
   toObservedPod,
 } from "./pod-cache-entry.ts";
 import type { PodDirs } from "./pod-dirs.ts";
+import { listOf } from "./relist-log.ts";
 import { applyLists, type RefreshDeps, refreshEntry } from "./refresh.ts";
 
 /**
@@ -35,7 +36,7 @@ export interface PodCache {
   observe(uid: PodUid, desired: DesiredPod | undefined): Promise<ObservedPod>;
   /** Whether a sandbox or container of the pod is on the node; `unknown` until the runtime is listed. */
   isOnNode(uid: PodUid): boolean | "unknown";
-  /** Lists everything and wakes the pods that differ from the cache. Rejects with `CriError`. */
+  /** Lists everything and wakes the pods that differ from the cache. Rejects with `CriError` or `FilesError`. */
   relist(): Promise<void>;
   /**
    * The connection is lost, or there was none: changes are missed from now on, so observations fail until the next
@@ -280,7 +281,7 @@ async function relist(cache: PodCacheState): Promise<void> {
     runtime.listContainers({}),
     podDirs.list(),
   ]).catch((error: Error) => {
-    cache.notListedReason = `cannot list the pods and containers of the runtime: ${error.message}`;
+    cache.notListedReason = `cannot list ${listOf(error)}: ${error.message}`;
     throw error;
   });
   logUnmanaged(cache, [...sandboxes, ...containers]);

@@ -1,17 +1,23 @@
 import type { Clock } from "../../../host/clock.ts";
+import { FilesError } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log.ts";
 
-/** Logs whether the relists of the runtime succeed. */
+/** Logs whether the relists of the runtime and of the pod directories succeed. */
 export interface RelistLog {
   /**
-   * A list is pending from now on: there is no connection, or no list since the connect. `why` is undefined if nothing
-   * failed.
+   * A list is pending from now on: there is no connection, or no list since the connect. `error` is undefined if
+   * nothing failed.
    */
   pending(error?: unknown): void;
   failed(error: unknown): void;
   succeeded(): void;
   /** Logs nothing from now on. */
   stop(): void;
+}
+
+/** What a relist could not list, by its error. */
+export function listOf(error: unknown): string {
+  return error instanceof FilesError ? "the pod directories" : "the pods and containers of the runtime";
 }
 
 /** The kubelet reports its node as unhealthy after three minutes without a relist. */
@@ -30,7 +36,7 @@ export function createRelistLog(clock: Clock, log: Log): RelistLog {
       isOverdue = true;
       log.error(
         reason === undefined ? {} : { err: reason },
-        "cannot list the pods and containers of the runtime for three minutes; the status of pods may be out of date",
+        `cannot list ${listOf(reason)} for three minutes; the status of pods may be out of date`,
       );
     });
   }
@@ -38,13 +44,18 @@ export function createRelistLog(clock: Clock, log: Log): RelistLog {
   return {
     pending,
     failed(error) {
-      if (!isFailing) log.warn({ err: error }, "cannot list the pods and containers of the runtime; retrying");
+      if (!isFailing) log.warn({ err: error }, `cannot list ${listOf(error)}; retrying`);
       isFailing = true;
       pending(error);
     },
     succeeded() {
       cancel?.();
-      if (isFailing || isOverdue) log.info({}, "the container runtime answers List calls again");
+      const isOfFiles = reason instanceof FilesError;
+      if (isFailing || isOverdue)
+        log.info(
+          {},
+          isOfFiles ? "the pod directories are listed again" : "the container runtime answers List calls again",
+        );
       isFailing = false;
       isOverdue = false;
       reason = undefined;

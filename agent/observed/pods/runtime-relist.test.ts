@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../../cri/error.ts";
 import type { RuntimeEventSource } from "../../../cri/runtime.ts";
+import { FilesError } from "../../../host/fs/files.ts";
 import { ContainerConfig, PodSandboxConfig } from "../../../proto/cri/gen/api.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
@@ -61,7 +62,7 @@ async function createFixture(
   const audits = () => runtime.calls.filter((call) => call === "listContainers").length;
   const look = async () => (await pods.observe("web" as PodUid, undefined)).containers.map(({ state }) => state);
   const counts = { completed: () => completed, nodeAudits: () => nodeAudits };
-  return { clock, runtime, log, woken, images, container, ending, followed, audits, look, ...counts };
+  return { clock, runtime, disk, log, woken, images, container, ending, followed, audits, look, ...counts };
 }
 
 test("at connect everything is listed, the pods are woken, and the connection is logged once", async () => {
@@ -225,6 +226,21 @@ test("a failed list is retried after half a second, and observations fail until 
     "info: following the container runtime",
     "warn: cannot list the pods and containers of the runtime; retrying",
     "info: the container runtime answers List calls again",
+  ]);
+});
+
+test("pod directories that cannot be listed are not logged as a failure of the runtime", async () => {
+  const { clock, disk, log } = await createFixture();
+  log.takeLines();
+  disk.before = (verb, path) => {
+    if (verb === "list") throw new FilesError("EIO", path, `${path} failed: input/output error`);
+  };
+  await clock.advance(1_000);
+  disk.before = () => {};
+  await clock.advance(500);
+  expect(log.takeLines()).toEqual([
+    "warn: cannot list the pod directories; retrying",
+    "info: the pod directories are listed again",
   ]);
 });
 

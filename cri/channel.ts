@@ -133,10 +133,8 @@ function call<Request, Response>(
     if (signal?.aborted) return reject(cancelledError(method.name));
     const startedAt = clock.now();
     const deadline = deadlineMs === undefined ? Number.POSITIVE_INFINITY : startedAt + deadlineMs;
-    const metadata = new Metadata();
-    for (const [key, value] of Object.entries(method.metadata ?? {})) metadata.set(key, value);
     const { path, encode, decode } = method;
-    const rpc = client.makeUnaryRequest(path, encode, decode, request, metadata, { deadline }, settle);
+    const rpc = client.makeUnaryRequest(path, encode, decode, request, metadataOf(method), { deadline }, settle);
     const remove = onAbort(signal, () => rpc.cancel());
 
     /** The runtime knows the deadline, too; if its clock is ahead, it ends the call first, with CANCELLED. */
@@ -165,7 +163,8 @@ function stream<Request, Message>(
 ): Promise<CriError> {
   return new Promise((resolve) => {
     if (signal.aborted) return resolve(cancelledError(method.name));
-    const messages = client.makeServerStreamRequest(method.path, method.encode, method.decode, request);
+    const { path, encode, decode } = method;
+    const messages = client.makeServerStreamRequest(path, encode, decode, request, metadataOf(method));
     messages.on("data", onMessage);
     messages.on("status", (status) => recordCall({ verb: method.name, code: codeOf(status), durationMs: undefined }));
     messages.on("error", (error: ServiceError) => end(toCriError(method.name, error)));
@@ -177,6 +176,12 @@ function stream<Request, Message>(
       resolve(error);
     }
   });
+}
+
+function metadataOf<Request, Response>({ metadata = {} }: RpcMethod<Request, Response>): Metadata {
+  const sent = new Metadata();
+  for (const [key, value] of Object.entries(metadata)) sent.set(key, value);
+  return sent;
 }
 
 const cancelledError = (method: string) => new CriError("CANCELLED", method, "cancelled before it was sent");

@@ -16,6 +16,7 @@ import {
   PullImageResponse,
   RunPodSandboxResponse,
   StopContainerRequest,
+  VersionRequest,
   VersionResponse,
 } from "../proto/cri/gen/api.ts";
 import { DeleteContainerRequest } from "../proto/cri/gen/containerd-containers.ts";
@@ -23,8 +24,10 @@ import { DeleteTaskRequest } from "../proto/cri/gen/containerd-tasks.ts";
 import type { ContainerId, PodUid, SandboxId } from "../proto/ids.ts";
 import { startCriServer, type UnaryResponder } from "../test/fakes/cri-server.ts";
 import { FakeLog } from "../test/fakes/log.ts";
+import { createChannel } from "./channel.ts";
 import { type CriRuntime, createRuntime } from "./client.ts";
 import type { CriError } from "./error.ts";
+import { rpcMethod } from "./rpc-method.ts";
 
 interface Codec<T> {
   fromPartial(partial: object): T;
@@ -300,6 +303,24 @@ test("stopping and removing something absent succeeds", async () => {
   await r.removeContainer("c" as ContainerId);
   await r.removeImage("i");
   expect(r.metrics()["StopContainer"]?.errors).toEqual({ NOT_FOUND: 1 });
+});
+
+test("a stream sends the metadata of its method", async () => {
+  const socketPath = join(folder, "cri.sock");
+  const namespaces: string[] = [];
+  const server = await startCriServer(socketPath, {}, {
+    "/test.v1.Test/Watch": (call) => {
+      namespaces.push(String(call.metadata.get("containerd-namespace")));
+      call.end();
+    },
+  });
+  cleanUps.push(() => server.kill());
+  const channel = createChannel({ socketPath, clock: createClock(), log: new FakeLog() });
+  cleanUps.push(() => channel.close());
+  const metadata = { "containerd-namespace": "k8s.io" };
+  const watch = { ...rpcMethod("test.v1.Test", "Watch", VersionRequest, VersionResponse), metadata };
+  await channel.stream(watch, VersionRequest.fromPartial({}), () => {}, new AbortController().signal);
+  expect(namespaces).toEqual(["k8s.io"]);
 });
 
 test("a runtime with another CRI version is refused with its name", async () => {

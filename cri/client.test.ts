@@ -301,8 +301,10 @@ test("stopping and removing something absent succeeds", async () => {
   const r = await startServer(Object.fromEntries(paths.map((path) => [path, notFound])));
   await r.stopContainer("c" as ContainerId, 0);
   await r.removeContainer("c" as ContainerId);
+  await r.stopPodSandbox("s" as SandboxId);
+  await r.removePodSandbox("s" as SandboxId);
   await r.removeImage("i");
-  expect(r.metrics()["StopContainer"]?.errors).toEqual({ NOT_FOUND: 1 });
+  for (const verb of [...verbs, "RemoveImage"]) expect(r.metrics()[verb]?.errors).toEqual({ NOT_FOUND: 1 });
 });
 
 test("a stream sends the metadata of its method", async () => {

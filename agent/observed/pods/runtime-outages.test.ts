@@ -59,6 +59,6 @@ test("nothing is listed while the runtime does not report its status", async () 
     onDisconnected: none,
   });
   const observed = withRuntimeOutages(pods as PodCache, status, none);
-  expect(observed.relist()).rejects.toThrow("the runtime is down");
+  await expect(observed.relist()).rejects.toThrow("the runtime is down");
   expect(calls).toEqual([]);
 });

@@ -14,9 +14,10 @@ import {
   symlink,
 } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
-import { createFolderSync, type FolderSync } from "./fsync-dir.ts";
+import { createFolderSync } from "./fsync-dir.ts";
 import { openInRoot } from "./open-in-root.ts";
 import { removeTree, TreeError } from "./remove-tree.ts";
+import { replaceFile } from "./replace-file.ts";
 
 /** A failed file operation. `code` is the kernel's, or ours: `EOUTSIDE`, `ETOOBIG`, `ENOTFILE`, `ESYMLINK`. */
 export class FilesError extends Error {
@@ -233,27 +234,6 @@ async function readBounded(path: string, maxBytes: number): Promise<string> {
 const tooLargeError = (path: string, maxBytes: number) =>
   new FilesError("ETOOBIG", path, `${path} is larger than ${maxBytes} bytes`);
 
-/** Fsync, rename, fsync the folder: after a power cut any other order can leave an empty file under the final name. */
-async function replaceFile(path: string, content: string, mode: number, syncFolder: FolderSync): Promise<void> {
-  const folder = dirname(path);
-  const temporary = join(folder, `.${basename(path)}.${crypto.randomUUID()}.tmp`);
-  try {
-    const file = await open(temporary, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, mode);
-    try {
-      await file.chmod(mode);
-      await file.writeFile(content);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(temporary, path);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
-  await syncFolder(folder);
-}
-
 /*
  * The umask applies to mkdir(2), so chmod(2) sets the mode afterwards. An agent that dies in between must leave a
  * folder that is recognisable as unfinished: it is created with mode 0, which no finished folder has.
@@ -297,6 +277,8 @@ async function replaceSymlink(path: string, target: string): Promise<void> {
     return await symlink(target, path);
   } catch (error) {
     const present = await undefinedIfAbsent(path, () => readlink(path), "EINVAL");
+    if (present === undefined && hasCode(error, "EEXIST"))
+      throw new FilesError("EEXIST", path, `${path} exists and is not a symlink`, { cause: error });
     if (present === undefined) throw error;
     if (present === target) return;
   }

@@ -162,7 +162,12 @@ export function filesContract(name: string, make: () => Promise<FilesFixture>): 
     test("readLink returns undefined for other files, and link does not replace them", async () => {
       await fixture.files.write("plain", "mine", 0o600);
       for (const path of ["plain", "none", "none/none"]) expect(await fixture.files.readLink(path)).toBeUndefined();
-      await expect(fixture.files.link("plain", "aim")).rejects.toMatchObject({ code: "EEXIST" });
+      await fixture.files.makeFolder("folder", 0o755);
+      for (const path of ["plain", "folder"])
+        await expect(fixture.files.link(path, "aim")).rejects.toMatchObject({
+          code: "EEXIST",
+          message: `${fixture.files.path(path)} exists and is not a symlink`,
+        });
       await expect(fixture.files.link("none/link", "aim")).rejects.toMatchObject({ code: "ENOENT" });
       expect(await fixture.files.read("plain", 10)).toBe("mine");
     });

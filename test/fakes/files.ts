@@ -174,7 +174,7 @@ export class FakeDisk {
     if (this.nodes.get(dirname(path))?.kind !== "directory")
       throw new FilesError("ENOENT", path, `${path} does not exist`);
     if ((this.nodes.get(path)?.kind ?? "symlink") !== "symlink")
-      throw new FilesError("EEXIST", path, `${path} failed: file exists`);
+      throw new FilesError("EEXIST", path, `${path} exists and is not a symlink`);
     this.nodes.set(path, { kind: "symlink", mode: 0o777, inode: ++this.#inodes, target });
     this.#changed(path);
   }

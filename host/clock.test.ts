@@ -90,6 +90,7 @@ test("an aborted sleep ends at once with the signal's reason, and leaves no time
   const timers = new Set<() => void>();
   const clock: Clock = {
     now: () => 0,
+    monotonicMs: () => 0,
     wakeAt(_, wake) {
       timers.add(wake);
       return () => void timers.delete(wake);

@@ -1,10 +1,12 @@
 import { onAbort } from "./async/abort.ts";
 
-/** Milliseconds since the epoch; the only kind of "now" that leaves this folder. */
+/** A time in milliseconds since the epoch. */
 export type Instant = number;
 
 export interface Clock {
   now(): Instant;
+  /** Milliseconds since a fixed time; setting the wall clock does not change them. For durations. */
+  monotonicMs(): number;
   /** Calls `wake` once, not before `at`. Returns a function that cancels it. */
   wakeAt(at: Instant, wake: () => void): () => void;
 }
@@ -15,6 +17,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 export function createClock(): Clock {
   return {
     now: () => Date.now(),
+    monotonicMs: () => performance.now(),
     wakeAt(at, wake) {
       let timer: ReturnType<typeof setTimeout>;
       // The wait is computed once: setting the wall clock does not change it.

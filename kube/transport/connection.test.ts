@@ -100,10 +100,10 @@ async function listen(server: Server): Promise<number> {
 
 /** A clock that starts at a given time and runs `factor` times as fast. */
 function acceleratedClock(at: number, speed: number): Clock {
-  const { now: realNow, wakeAt } = createClock();
+  const { now: realNow, monotonicMs, wakeAt } = createClock();
   const startedAt = realNow();
   const time = () => at + (realNow() - startedAt) * speed;
-  return { now: time, wakeAt: (then, wake) => wakeAt(realNow() + (then - time()) / speed, wake) };
+  return { now: time, monotonicMs, wakeAt: (then, wake) => wakeAt(realNow() + (then - time()) / speed, wake) };
 }
 
 const get = (path: string) => ({ method: "GET", path, deadlineMs: 5000 }) as const;

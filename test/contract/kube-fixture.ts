@@ -41,6 +41,7 @@ export function createFixture(subject: () => KubeSubject) {
   };
   const clock: Clock = {
     now: () => subject().clock.now(),
+    monotonicMs: () => subject().clock.monotonicMs(),
     wakeAt: (at, wake) => subject().clock.wakeAt(at, wake),
   };
   const kubeOn = (via: KubeConnection): KubeClient =>

@@ -15,6 +15,8 @@ export class FakeClock implements Clock {
 
   now = (): number => this.elapsedMs + this.#wallOffsetMs;
 
+  monotonicMs = (): number => this.elapsedMs;
+
   wakeAt = (at: number, wake: () => void): (() => void) => {
     // A time in the past is due now, and fires after the timers that were set earlier for now.
     const timer = { at: Math.max(this.elapsedMs, at - this.#wallOffsetMs), wake };

@@ -112,6 +112,7 @@ export class AgentHarness {
     this.#lifetime = lifetime;
     const clock: Clock = {
       now: this.clock.now,
+      monotonicMs: this.clock.monotonicMs,
       wakeAt: (at, wake) => this.clock.wakeAt(at, () => (lifetime.signal.aborted ? undefined : wake())),
     };
     const log = this.#lines.createLog(lifetime.signal);

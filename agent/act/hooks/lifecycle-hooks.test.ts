@@ -40,7 +40,8 @@ function createFixture(httpGet: Partial<HTTPGetAction>, other?: LifecycleHandler
   const settings = {
     runtime: {
       execSync: () => Promise.reject(new Error("unexpected ExecSync")),
-      stopContainer: async (stopped: ContainerId) => void calls.push(`stop ${stopped}`),
+      stopContainer: async (stopped: ContainerId, graceSeconds: number) =>
+        void calls.push(`stop ${stopped} within ${graceSeconds} s`),
     },
     clock,
     root: new FakeDisk(clock.now).at("/root"),
@@ -50,6 +51,7 @@ function createFixture(httpGet: Partial<HTTPGetAction>, other?: LifecycleHandler
   const input = { pod, observed };
   const stop = { kind: "stopContainer", name: "a", id, gracePeriodSeconds: 5, preStop: true, why: "" } as const;
   return {
+    clock,
     calls,
     start: () => runPostStart(settings, input, { kind: "runPostStart", name: "a", id, attempt: 0 }, signal),
     stop: () => stopContainer(settings, input, stop, signal),
@@ -74,7 +76,17 @@ test("an HTTPS hook whose server speaks plain HTTP succeeds and reports the fall
   const fixture = createFixture({ scheme: "HTTPS", httpHeaders: [{ name: "Authorization", value: "secret" }] });
   expect(await fixture.start()).toEqual({ plainHttpHost: `127.0.0.1:${port}` });
   expect(await fixture.stop()).toEqual({ plainHttpHost: `127.0.0.1:${port}` });
-  expect([fixture.seen(), fixture.calls]).toEqual([["/hook", "/hook"], ["stop c"]]);
+  expect([fixture.seen(), fixture.calls]).toEqual([["/hook", "/hook"], ["stop c within 5 s"]]);
+});
+
+test("a wall clock that is set during the preStop hook does not change the container's grace", async () => {
+  const { clock, calls, stop } = createFixture({}, { sleep: { seconds: 2 } });
+  const stopped = stop();
+  await clock.advance(1_000);
+  clock.stepWallClock(60_000);
+  await clock.advance(1_000);
+  await stopped;
+  expect(calls).toEqual(["stop c within 3 s"]);
 });
 
 test("a hook without a server fails with the kubelet's message, and the log gets only the request's error", async () => {

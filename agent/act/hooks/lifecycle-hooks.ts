@@ -102,9 +102,9 @@ export async function stopContainer(
 ): Promise<PreStopResult> {
   const { runtime, clock } = deps;
   const { id, gracePeriodSeconds, preStop } = action;
-  const startedAt = clock.now();
+  const startedMs = clock.monotonicMs();
   const hookResult = preStop === true ? await runPreStop(deps, input, action, signal) : {};
-  const elapsedSeconds = Math.max(0, Math.floor((clock.now() - startedAt) / 1000));
+  const elapsedSeconds = Math.floor((clock.monotonicMs() - startedMs) / 1000);
   await runtime.stopContainer(id, Math.max(gracePeriodSeconds - elapsedSeconds, MIN_STOP_GRACE_SECONDS), { signal });
   return hookResult;
 }

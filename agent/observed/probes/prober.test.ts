@@ -183,6 +183,7 @@ test("fifty probes with a period of one second and random starts use one timer t
   let [rings, timers] = [0, 0];
   const counting = {
     now: clock.now,
+    monotonicMs: clock.monotonicMs,
     wakeAt: (at: number, wake: () => void) =>
       clock.wakeAt(at, () => {
         rings++;

@@ -2,10 +2,11 @@ import { maxHeaderSize } from "node:http";
 import { onAbort } from "../host/async/abort.ts";
 
 /**
- * A probe or HTTP hook that got no complete answer. `code` is the kernel's (`ECONNREFUSED`), or one of: `ETIMEDOUT`;
- * `ECANCELED` by the caller's signal; `ENOTTLS` for a server that answers a TLS handshake in plain text; `ENOTHTTP` for
- * an answer that is not HTTP; `EOF` for a connection closed before the answer; `EUNFINISHED` for an answer that started
- * and then breaks off or does not end in time.
+ * A probe or HTTP hook that got no complete answer. `code` is the kernel's (`ECONNREFUSED`), that of Node's TLS or DNS
+ * (`ERR_SSL_…`, `ENOTFOUND`), for gRPC a status code (`UNAVAILABLE`), or one of: `ETIMEDOUT`; `ECANCELED` by the
+ * caller's signal; `ENOTTLS` for a server that answers a TLS handshake in plain text; `ENOTHTTP` for an answer that is
+ * not HTTP; `EINVAL` for a header that cannot be sent; `EOF` for a connection closed before the answer; `EUNFINISHED`
+ * for an answer that started and then breaks off or does not end in time; `EIO` for an error without a code.
  */
 export class DialError extends Error {
   override readonly name = "DialError";

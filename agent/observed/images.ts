@@ -9,6 +9,7 @@ import type { ImagePresence } from "../decide/pod/observed.ts";
  * since no event reports an import or a new tag. A missing image is not cached.
  */
 export interface ObservedImages {
+  /** Rejects with `CriError` (`UNAVAILABLE`) if the runtime is away; any other error of it is `unknown`. */
   presence(image: string): Promise<ImagePresence>;
   /** Drops one image from the cache (it was pulled, or a container could not be created from it), or all of them. */
   invalidate(image?: string): void;

@@ -6,7 +6,7 @@ export interface SemaphoreOptions {
   readonly permits: number | undefined;
   /** After so many urgent callers in a row the one that has waited longest goes first; never if not given. */
   readonly maxUrgentInARow?: number;
-  /** A permit that is held for longer passes to the next caller, whose predecessor goes on without one; never if not given. */
+  /** A holder that keeps its permit for longer than `ms` loses it to the next caller; its work continues. Never if not given. */
   readonly stuckAfter?: { readonly clock: Clock; readonly ms: number };
 }
 

@@ -59,12 +59,16 @@ export interface FileSystemSpace {
 /** `name`: the changed file, if known. `isInPlace`: it was written to; else it was created, removed or replaced. */
 export type OnFileChanged = (name: string | undefined, isInPlace: boolean) => void;
 
-/** File operations below one root. Every path is relative to it, and none may lead out of it. */
+/**
+ * File operations below one root. Every path is relative to it; one that leads out of it by `..` is rejected
+ * (`EOUTSIDE`). This check reads the path alone: a symlink below the root may still lead out, unless a method says
+ * otherwise.
+ */
 export interface Files {
   readonly root: string;
   /** The absolute path, for mounts and log lines. */
   path(...parts: string[]): string;
-  /** The content of a regular file of at most `maxBytes`; never blocks on a FIFO or device. */
+  /** The content of a regular file of at most `maxBytes`; follows symlinks, never blocks on a FIFO or device. */
   read(path: string, maxBytes: number): Promise<string>;
   /**
    * The last bytes of a regular file, at most `maxBytes`; invalid UTF-8 becomes U+FFFD. `withoutLinks` rejects any
@@ -78,14 +82,14 @@ export interface Files {
   readBeneath(folder: string, path: string, maxBytes: number): Promise<Uint8Array>;
   /**
    * Creates or overwrites a file in place, and sets its mode regardless of the umask. Readers may see a part of it, and
-   * a power cut may lose it. Never follows a symlink.
+   * a power cut may lose it. Does not follow a symlink in place of the file, but those in place of its parents.
    */
   makeFile(path: string, mode: number, content?: string): Promise<void>;
   /** Replaces a file atomically: readers see the old or the new content, also after a power cut. */
   write(path: string, content: string, mode: number): Promise<void>;
   /** Follows symlinks; undefined if nothing exists there, or the link is dangling. */
   stat(path: string): Promise<FileStat | undefined>;
-  /** The entries sorted by name; undefined if the folder does not exist. */
+  /** The entries sorted by name, of a symlink those of its target; undefined if the folder does not exist. */
   list(path: string): Promise<readonly FileEntry[] | undefined>;
   /**
    * Creates a folder with its parents; mode and group (by default this process's) are set on the last one only,

@@ -45,7 +45,7 @@ export async function removeTree(path: string): Promise<void> {
     await removeFolder(parent, toBytes(basename(path)), mountId, async (top) => {
       const walk: Walk = { top, mountId, movedToTop: [] };
       await emptyFolder(top, walk, 0);
-      // Raised subtrees are in the top folder now; emptying one may raise more.
+      // Subtrees that were nested too deep are in the top folder now; emptying one may move more there.
       for (let name = walk.movedToTop.pop(); name !== undefined; name = walk.movedToTop.pop())
         await removeFolder(top, name, mountId, (folder) => emptyFolder(folder, walk, 1));
     });

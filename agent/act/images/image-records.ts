@@ -31,7 +31,7 @@ export interface ImageRecords {
    */
   recordOf(image: string, imageRef: string): Promise<RecordedImage>;
   /**
-   * Records the intent before a pull. Rejects with `FilesError` (an unrecorded pull must not start), and as `of` does.
+   * Records the intent before a pull. Rejects with `FilesError` (an unrecorded pull must not start), and as `recordOf` does.
    */
   recordIntent(image: string): Promise<void>;
   /** Never rejects: without a record the next pod only has to prove its access again. */

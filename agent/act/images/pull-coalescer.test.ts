@@ -4,8 +4,8 @@ import { createPullCoalescer } from "./pull-coalescer.ts";
 import { createPullQueue, type PullQueueOptions } from "./pull-queue.ts";
 
 /**
- * Pods that request images. `calls` are the runtime's pulls in order, each with its end; `reported` lists the result of
- * each pod.
+ * Pods that request images. `calls` are the runtime's pulls in order, each with its end; `results` lists what each
+ * pod got.
  */
 function createFixture(settings: Partial<PullQueueOptions> = {}) {
   const queue = createPullQueue({ clock: new FakeClock(), parallel: undefined, qps: 0, burst: 0, ...settings });
@@ -38,11 +38,11 @@ function createFixture(settings: Partial<PullQueueOptions> = {}) {
     return results.splice(0);
   }
   const images = () => calls.map(({ image }) => image);
-  return { ask: request, calls, images, update: newResults };
+  return { request, calls, images, newResults };
 }
 
 test("many pods of one image share one pull and its reference", async () => {
-  const { ask: request, calls, images, update: newResults } = createFixture();
+  const { request, calls, images, newResults } = createFixture();
   for (const pod of ["a", "b"]) request(pod, "app:1");
   expect(await newResults()).toEqual(["a is served", "b is served"]);
   request("c", "app:1");
@@ -52,7 +52,7 @@ test("many pods of one image share one pull and its reference", async () => {
 });
 
 test("a failed pull fails for all waiting pods, and the next request starts a new pull", async () => {
-  const { ask: request, calls, images, update: newResults } = createFixture();
+  const { request, calls, images, newResults } = createFixture();
   for (const pod of ["a", "b"]) request(pod, "app:1");
   await newResults();
   calls[0]?.reject(new Error("no such image"));
@@ -63,7 +63,7 @@ test("a failed pull fails for all waiting pods, and the next request starts a ne
 });
 
 test("requests for a fresh image share a pull that starts later", async () => {
-  const { ask: request, calls, images, update: newResults } = createFixture();
+  const { request, calls, images, newResults } = createFixture();
   request("a", "app:1", true);
   await newResults();
   for (const pod of ["b", "c"]) request(pod, "app:1", true);
@@ -76,7 +76,7 @@ test("requests for a fresh image share a pull that starts later", async () => {
 });
 
 test("a pod with other credentials gets its own pull, whatever the result of the first", async () => {
-  const { ask: request, calls, images, update: newResults } = createFixture();
+  const { request, calls, images, newResults } = createFixture();
   request("a", "app:1", false, "a login");
   request("b", "app:1");
   await newResults();
@@ -87,7 +87,7 @@ test("a pod with other credentials gets its own pull, whatever the result of the
 });
 
 test("pulls of different images are not shared, and queue if pulls are serialized", async () => {
-  const { ask: request, calls, images, update: newResults } = createFixture({ parallel: 1 });
+  const { request, calls, images, newResults } = createFixture({ parallel: 1 });
   request("a", "app:1");
   for (const pod of ["b", "c"]) request(pod, "app:2", true);
   expect(await newResults()).toEqual(["a is served"]);
@@ -97,7 +97,7 @@ test("pulls of different images are not shared, and queue if pulls are serialize
 });
 
 test("an aborted request affects no other, and the last one aborts the pull", async () => {
-  const { ask: request, calls, images, update: newResults } = createFixture();
+  const { request, calls, images, newResults } = createFixture();
   const [a, b] = [request("a", "app:1"), request("b", "app:1")];
   await newResults();
   a.abort(new Error("not wanted"));
@@ -112,7 +112,7 @@ test("an aborted request affects no other, and the last one aborts the pull", as
 });
 
 test("a request aborted before its pull starts ends at once without a runtime call", async () => {
-  const { ask: request, calls, images, update: newResults } = createFixture({ parallel: 1 });
+  const { request, calls, images, newResults } = createFixture({ parallel: 1 });
   request("a", "app:1", true);
   await newResults();
   const [same, other] = [request("b", "app:1", true), request("c", "app:2")];
@@ -124,7 +124,7 @@ test("a request aborted before its pull starts ends at once without a runtime ca
 });
 
 test("a request that arrives while the last pull is being aborted gets a new pull after it", async () => {
-  const { ask: request, images, update: newResults } = createFixture();
+  const { request, images, newResults } = createFixture();
   const a = request("a", "app:1");
   await newResults();
   a.abort(new Error("not wanted"));

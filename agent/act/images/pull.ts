@@ -42,8 +42,8 @@ const FIRST_SANDBOX = { attempt: 0, crashes: 0 };
 
 /**
  * Pulls an image for a pod. Tries each matching credential until one works; without any, pulls anonymously. Pods with
- * the same credentials share one pull. Resolves with the image's reference; rejects with `CriError` or
- * `TranslateError`.
+ * the same credentials share one pull. Resolves with the image's reference. Rejects with `CriError`, `TranslateError`,
+ * `PullRateError`, `FilesError` if the intent cannot be recorded, or the signal's reason.
  */
 export async function pullImage(deps: PullDeps, input: PullInput, signal: AbortSignal): Promise<string> {
   const { runtime, pulls, machine, loginFiles, providers, facts, records } = deps;

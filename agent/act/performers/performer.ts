@@ -33,7 +33,7 @@ export interface Performer<A extends { readonly kind: string }> {
   readonly teardown?: "normal" | "urgent";
   /** What it removes may be all that shows how the pod ended: the API server has to have the final status before. */
   readonly needsSavedStatus?: true;
-  /** The container whose end wakes the pod by the end of this call, so that its exit event need not. */
+  /** The container that this call stops. The end of the call wakes the pod, so the exit event does not have to. */
   stopping?(action: A): ContainerId | undefined;
   /** The images that have to be inspected again after the call. */
   changedImages?(action: A, hasSucceeded: boolean): ChangedImages;

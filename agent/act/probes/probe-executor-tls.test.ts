@@ -225,7 +225,7 @@ const continuationFrame = frame(
 /** A PUSH_PROMISE for `GET https:///`. */
 const pushPromise = frame(5, 4, 1, Buffer.from([0, 0, 0, 2, 0x82, 0x87, 0x84]));
 
-/** An HTTP/2 server that calls `treat` with the raw socket once a request has arrived. */
+/** An HTTP/2 server that calls `serveSocket` with the raw socket once a request has arrived. */
 async function serveFrames(serveSocket: (socket: TLSSocket) => void) {
   const open = new Set<TLSSocket>();
   const server = createServer({ ...serverCert, ALPNProtocols: ["h2"] }, (socket) => {

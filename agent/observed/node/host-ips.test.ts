@@ -57,7 +57,7 @@ for (const [sentence, configured, resolved, chosen] of names)
     expect(chooseHostIPs(configured, "node", local, resolved)).toEqual([chosen]);
   });
 
-/** The node's addresses on a network that the test changes; `reported` counts the calls of `onArrival`. */
+/** The node's addresses on a network that the test changes; `arrivals` counts the calls of `onArrival`. */
 function start(...addresses: readonly string[]) {
   return startWith({}, ...addresses);
 }

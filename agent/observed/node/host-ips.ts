@@ -58,7 +58,7 @@ export interface HostIPsOptions {
 /**
  * Returns a function that returns the node's current addresses, until the signal aborts.
  *
- * - A call reads the addresses again if the last read is more than a minute old. With `changed`, they are also read within ten
+ * - A call reads the addresses again if the last read is more than a minute old. With `onChange`, they are also read within ten
  *   seconds of a change that the kernel reports. Nothing runs in between.
  * - An address that disappears, for instance when a cable is pulled, is kept until another one replaces it.
  * - While there is no address, as at boot before the network is up, every call reads, and the kernel reports the first address.

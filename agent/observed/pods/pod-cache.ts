@@ -40,7 +40,7 @@ export interface PodCache {
   relist(): Promise<void>;
   /**
    * The connection is lost, or there was none: changes are missed from now on, so observations fail until the next
-   * relist. They fail with the reason `why`, or with the previous reason if `why` is undefined.
+   * relist. They fail with the reason of `outage`, or with the previous reason if `outage` is undefined.
    */
   markDisconnected(outage?: RuntimeOutage): void;
   /**

@@ -24,7 +24,7 @@ const sandboxOf = (uid: string) =>
 const containerOf = (uid: string) =>
   ContainerConfig.fromPartial({ metadata: { name: "a" }, image: { image: "busybox:1" }, labels: labelsOf(uid) });
 
-/** Watches a runtime with the pod `web`. `audits` counts the relists, `completed` the calls of `complete`. */
+/** Watches a runtime with the pod `web`. `audits` counts the relists, `completed` the calls of `onListed`. */
 async function createFixture(
   source: RuntimeEventSource = "cri-events",
   prepare: (runtime: FakeRuntime) => void = () => {},

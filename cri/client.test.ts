@@ -91,7 +91,7 @@ async function startServer(
 
 describe("deadlines", () => {
   /** The deadline that the server receives, as an instant of the machine's clock. */
-  const sentRequests = (at: number[], bytes: Buffer): UnaryResponder => {
+  const recordDeadline = (at: number[], bytes: Buffer): UnaryResponder => {
     return (call, answer) => {
       const deadline = call.getDeadline();
       at.push(Number(deadline));
@@ -123,7 +123,7 @@ describe("deadlines", () => {
   for (const [name, path, act, expected] of rows)
     test(name, async () => {
       const at: number[] = [];
-      const runtime = await startServer({ [path]: sentRequests(at, Buffer.alloc(0)) });
+      const runtime = await startServer({ [path]: recordDeadline(at, Buffer.alloc(0)) });
       const before = Date.now();
       await act(runtime);
       const [deadline = 0] = at;
@@ -161,13 +161,13 @@ describe("a container with a leftover task of a cancelled start", () => {
   const tasks = "/containerd.services.tasks.v1.Tasks/Delete";
 
   test("is removed after containerd's task service has deleted the task", async () => {
-    const sentRequests: string[] = [];
+    const recordDeadline: string[] = [];
     let isLeft = true;
     const { removeContainer } = await startServer({
       [runtimePath("RemoveContainer")]: (call, answer) =>
         isLeft ? refused(call, answer) : answer(null, Buffer.alloc(0)),
       [tasks](call, answer) {
-        sentRequests.push(
+        recordDeadline.push(
           `${String(call.metadata.get("containerd-namespace"))} ${bytesOf(DeleteTaskRequest, { containerId: "c" }).equals(call.request)}`,
         );
         isLeft = false;
@@ -175,7 +175,7 @@ describe("a container with a leftover task of a cancelled start", () => {
       },
     });
     await removeContainer("c" as ContainerId);
-    expect(sentRequests).toEqual(["k8s.io true"]);
+    expect(recordDeadline).toEqual(["k8s.io true"]);
   });
 
   test("keeps the runtime's error if there is no such service, or it fails, too", async () => {
@@ -310,12 +310,16 @@ test("stopping and removing something absent succeeds", async () => {
 test("a stream sends the metadata of its method", async () => {
   const socketPath = join(folder, "cri.sock");
   const namespaces: string[] = [];
-  const server = await startCriServer(socketPath, {}, {
-    "/test.v1.Test/Watch": (call) => {
-      namespaces.push(String(call.metadata.get("containerd-namespace")));
-      call.end();
+  const server = await startCriServer(
+    socketPath,
+    {},
+    {
+      "/test.v1.Test/Watch": (call) => {
+        namespaces.push(String(call.metadata.get("containerd-namespace")));
+        call.end();
+      },
     },
-  });
+  );
   cleanUps.push(() => server.kill());
   const channel = createChannel({ socketPath, clock: createClock(), log: new FakeLog() });
   cleanUps.push(() => channel.close());

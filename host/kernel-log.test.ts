@@ -100,11 +100,7 @@ test("thousands of messages at once are all reported, in order", async () => {
 
 test("the first message is reported at once, and later ones after a pause of a second", async () => {
   const more = "6,2,1,-;two\n6,3,1,-;three\n";
-  const {
-    clock,
-    reported: messages,
-    hearing: reading,
-  } = await startReading(streamOf(["6,1,1,-;one\n", more, "6,4,1,-;four\n"]));
+  const { clock, messages, reading } = await startReading(streamOf(["6,1,1,-;one\n", more, "6,4,1,-;four\n"]));
   await clock.advance(999);
   expect(messages).toEqual(["one"]);
   await clock.advance(1);
@@ -117,7 +113,7 @@ test("the first message is reported at once, and later ones after a pause of a s
 
 test("after a large chunk there is no pause", async () => {
   const much = Array.from({ length: 300 }, (_, index) => `6,${index},1,-;message ${index}\n`).join("");
-  const { clock, reported: messages } = await startReading(streamOf([much, much, "6,1,1,-;last\n"]));
+  const { clock, messages } = await startReading(streamOf([much, much, "6,1,1,-;last\n"]));
   await clock.advance(0);
   expect(messages).toHaveLength(601);
 });
@@ -167,12 +163,12 @@ async function startReading(...streams: readonly ReadableStream<Uint8Array>[]) {
     clock,
     ended.signal,
   );
-  return { clock, reported: messages, hearing: reading };
+  return { clock, messages, reading };
 }
 
 test("lost messages are reported, and after a pause the reading continues", async () => {
   const broken = streamOf(["6,1,1,-;one\n6,2,1,-;a message whose end is lo"], { code: "EPIPE" });
-  const { clock, reported: messages, hearing: reading } = await startReading(broken, streamOf(["6,9,1,-;after\n"]));
+  const { clock, messages, reading } = await startReading(broken, streamOf(["6,9,1,-;after\n"]));
   await clock.advance(1_999);
   expect(messages).toEqual(["one", "(lost)"]);
   await clock.advance(1_001);
@@ -181,11 +177,10 @@ test("lost messages are reported, and after a pause the reading continues", asyn
 });
 
 test("the signal ends a pause", async () => {
-  const {
-    clock,
-    reported: messages,
-    hearing: reading,
-  } = await startReading(streamOf([], { code: "EPIPE" }), streamOf(["6,9,1,-;after\n"]));
+  const { clock, messages, reading } = await startReading(
+    streamOf([], { code: "EPIPE" }),
+    streamOf(["6,9,1,-;after\n"]),
+  );
   await clock.advance(10);
   ended.abort();
   await reading;
@@ -194,16 +189,12 @@ test("the signal ends a pause", async () => {
 });
 
 test("any other error is passed on", async () => {
-  const { hearing: reading } = await startReading(streamOf([], { code: "EIO" }));
+  const { reading } = await startReading(streamOf([], { code: "EIO" }));
   expect(await reading.catch((error: unknown) => error)).toMatchObject({ code: "EIO" });
 });
 
 test("an endless line is dropped", async () => {
-  const {
-    clock,
-    reported: messages,
-    hearing: reading,
-  } = await startReading(
+  const { clock, messages, reading } = await startReading(
     streamOf([`6,1,1,-;${"x".repeat(70_000)}`, "xx\n6,2,1,-;", `${"y".repeat(60_000)}\n6,3,1,-;last\n`]),
   );
   await clock.advance(10_000);

@@ -12,7 +12,7 @@ function startSlowProcess() {
   const child = Bun.spawn([process.execPath, "-e", program], { stdout: "pipe" });
   const reader = child.stdout.getReader();
   const output = async () => new TextDecoder().decode((await reader.read()).value);
-  return { child, said: output };
+  return { child, output };
 }
 
 const rows: readonly [first: NodeJS.Signals, second: NodeJS.Signals, exitCode: number][] = [
@@ -22,7 +22,7 @@ const rows: readonly [first: NodeJS.Signals, second: NodeJS.Signals, exitCode: n
 ];
 for (const [first, second, exitCode] of rows)
   test(`${first} is reported once, and ${second} after it ends the process at once with ${exitCode}`, async () => {
-    const { child, said: output } = startSlowProcess();
+    const { child, output } = startSlowProcess();
     expect(await output()).toBe("ready\n");
     child.kill(first);
     expect(await output()).toBe(`${first}\n`);

@@ -19,11 +19,11 @@ function createFixture() {
     ends.shift()?.(error);
     for (let rest = 0; rest < 10; rest++) await Promise.resolve();
   };
-  return { ask: requestSync, end, started: started, done };
+  return { requestSync, end, started, done };
 }
 
 test("calls during a running sync share the next one, which starts when that has ended", async () => {
-  const { ask: requestSync, end, started, done } = createFixture();
+  const { requestSync, end, started, done } = createFixture();
   for (const caller of ["a", "b", "c"]) void requestSync(caller, "/f");
   expect(started).toEqual(["/f"]);
   await end();
@@ -35,7 +35,7 @@ test("calls during a running sync share the next one, which starts when that has
 });
 
 test("a call during the second sync waits for a third", async () => {
-  const { ask: requestSync, end, started, done } = createFixture();
+  const { requestSync, end, started, done } = createFixture();
   void requestSync("a", "/f");
   void requestSync("b", "/f");
   await end();
@@ -48,14 +48,14 @@ test("a call during the second sync waits for a third", async () => {
 });
 
 test("syncs of different folders do not wait for each other", () => {
-  const { ask: requestSync, started } = createFixture();
+  const { requestSync, started } = createFixture();
   void requestSync("a", "/f");
   void requestSync("b", "/g");
   expect(started).toEqual(["/f", "/g"]);
 });
 
 test("an error is reported to the callers of that sync only, and the next sync runs anyway", async () => {
-  const { ask: requestSync, end, done } = createFixture();
+  const { requestSync, end, done } = createFixture();
   void requestSync("a", "/f");
   void requestSync("b", "/f");
   await end(new Error("disk full"));
@@ -65,7 +65,7 @@ test("an error is reported to the callers of that sync only, and the next sync r
 });
 
 test("a call after the last sync starts a new one", async () => {
-  const { ask: requestSync, end, started, done } = createFixture();
+  const { requestSync, end, started, done } = createFixture();
   void requestSync("a", "/f");
   await end();
   void requestSync("b", "/f");

@@ -86,10 +86,10 @@ function nodeOf(changes: Partial<CredentialProvider> = {}) {
     runs,
     program,
     accounts,
-    loginsFor: getCredentials,
+    getCredentials,
     accountFor,
     loginsOf,
-    asked: requestedImages,
+    requestedImages,
   };
 }
 
@@ -106,11 +106,11 @@ test("a plugin runs with its path, its arguments and both environments, and read
 });
 
 test("a plugin runs only for matching images, by their full repository names", async () => {
-  const { loginsOf, asked } = nodeOf();
+  const { loginsOf, requestedImages } = nodeOf();
   expect(await loginsOf("a.b.example/app")).toEqual([]);
   expect(await loginsOf("r.example:5000/app")).toEqual([]);
   await loginsOf("busybox:1");
-  expect(asked()).toEqual(["docker.io/library/busybox"]);
+  expect(requestedImages()).toEqual(["docker.io/library/busybox"]);
 });
 
 const scopes: readonly [scope: string, askedAgain: readonly string[]][] = [
@@ -120,12 +120,12 @@ const scopes: readonly [scope: string, askedAgain: readonly string[]][] = [
 ];
 for (const [cacheKeyType, askedAgain] of scopes)
   test(`a response with cacheKeyType ${cacheKeyType} is reused for that scope only`, async () => {
-    const { program, loginsOf, asked } = nodeOf();
+    const { program, loginsOf, requestedImages } = nodeOf();
     program.answer = async () => answer({ cacheKeyType });
     await loginsOf("r.example/app:1");
-    asked();
+    requestedImages();
     for (const image of ["r.example/app:2", "r.example/other:1", "q.example/app:1"]) await loginsOf(image);
-    expect(asked()).toEqual([...askedAgain]);
+    expect(requestedImages()).toEqual([...askedAgain]);
   });
 
 const durations: readonly [
@@ -142,31 +142,31 @@ const durations: readonly [
 ];
 for (const [sentence, cacheDuration, defaultCacheDurationMs, keptMs] of durations)
   test(`a response is cached ${sentence}`, async () => {
-    const { clock, program, loginsOf, asked } = nodeOf({ defaultCacheDurationMs });
+    const { clock, program, loginsOf, requestedImages } = nodeOf({ defaultCacheDurationMs });
     program.answer = async () => answer({ ...(cacheDuration !== undefined && { cacheDuration }) });
     await loginsOf("r.example/app");
     if (keptMs >= 0) {
       await clock.advance(keptMs);
       await loginsOf("r.example/app");
-      expect(asked()).toHaveLength(1);
+      expect(requestedImages()).toHaveLength(1);
       await clock.advance(1);
-    } else asked();
+    } else requestedImages();
     await loginsOf("r.example/app");
-    expect(asked()).toHaveLength(1);
+    expect(requestedImages()).toHaveLength(1);
   });
 
 test("a response without credentials is cached too", async () => {
-  const { program, loginsOf, asked } = nodeOf();
+  const { program, loginsOf, requestedImages } = nodeOf();
   program.answer = async () => answer({ auth: null });
   expect([await loginsOf("r.example/app"), await loginsOf("r.example/app")]).toEqual([[], []]);
-  expect(asked()).toHaveLength(1);
+  expect(requestedImages()).toHaveLength(1);
 });
 
 test("concurrent requests for one image share one plugin run", async () => {
-  const { loginsOf, asked } = nodeOf();
+  const { loginsOf, requestedImages } = nodeOf();
   const all = await Promise.all(["a", "b", "c"].map((name) => loginsOf("r.example/app", pod(name))));
   expect(all).toEqual([["r.example u:p"], ["r.example u:p"], ["r.example u:p"]]);
-  expect(asked()).toHaveLength(1);
+  expect(requestedImages()).toHaveLength(1);
 });
 
 test("an aborted request does not abort the run that others wait for", async () => {
@@ -256,8 +256,8 @@ for (const [sentence, fail, says] of failures)
   });
 
 test("a plugin with tokenAttributes receives the pod's account, and its credentials belong to that account", async () => {
-  const { runs, loginsFor } = nodeOf({ tokenAttributes: attributes });
-  const logins = await loginsFor(pod("web", "robot"), "r.example/app", new AbortController().signal);
+  const { runs, getCredentials } = nodeOf({ tokenAttributes: attributes });
+  const logins = await getCredentials(pod("web", "robot"), "r.example/app", new AbortController().signal);
   expect(runs[0]?.request).toMatchObject({
     serviceAccountToken: "token of web",
     serviceAccountAnnotations: { role: "r" },
@@ -270,30 +270,34 @@ test("a response is cached per account or per token, as cacheType says", async (
     ["ServiceAccount", 1],
     ["Token", 2],
   ] as const) {
-    const { loginsOf, asked } = nodeOf({ tokenAttributes: { ...attributes, cacheType } });
+    const { loginsOf, requestedImages } = nodeOf({ tokenAttributes: { ...attributes, cacheType } });
     for (const name of ["a", "b", "a"]) await loginsOf("r.example/app", pod(name, "robot"));
-    expect({ cacheType, runs: asked().length }).toEqual({ cacheType, runs: times });
+    expect({ cacheType, runs: requestedImages().length }).toEqual({ cacheType, runs: times });
   }
 });
 
 test("service accounts do not share a cached response", async () => {
-  const { loginsOf, asked } = nodeOf({ tokenAttributes: attributes });
+  const { loginsOf, requestedImages } = nodeOf({ tokenAttributes: attributes });
   for (const account of ["robot", "other"]) await loginsOf("r.example/app", pod("web", account));
-  expect(asked()).toHaveLength(2);
+  expect(requestedImages()).toHaveLength(2);
 });
 
 test("a plugin runs for a pod without an account only if requireServiceAccount is false", async () => {
   const strict = nodeOf({ tokenAttributes: attributes });
-  expect([await strict.loginsOf("r.example/app"), strict.asked()]).toEqual([[], []]);
+  expect([await strict.loginsOf("r.example/app"), strict.requestedImages()]).toEqual([[], []]);
   const { loginsOf, runs } = nodeOf({ tokenAttributes: { ...attributes, requireServiceAccount: false } });
   expect(await loginsOf("r.example/app")).toEqual(["r.example u:p"]);
   expect(Object.keys(runs[0]?.request ?? {})).toEqual(["kind", "apiVersion", "image"]);
 });
 
 test("a plugin does not run for an account that lacks a required annotation, and nothing is logged", async () => {
-  const { accounts, log, loginsOf, asked, accountFor } = nodeOf({ tokenAttributes: attributes });
+  const { accounts, log, loginsOf, requestedImages, accountFor } = nodeOf({ tokenAttributes: attributes });
   Object.assign(accounts, { accountOf: async () => undefined });
-  expect([await loginsOf("r.example/app", pod("web", "robot")), asked(), log.takeLines()]).toEqual([[], [], []]);
+  expect([await loginsOf("r.example/app", pod("web", "robot")), requestedImages(), log.takeLines()]).toEqual([
+    [],
+    [],
+    [],
+  ]);
   expect(await accountFor(pod("web", "robot"), "r.example/app")).toBeUndefined();
 });
 
@@ -319,12 +323,12 @@ test("the token itself is rejected as a password unless cacheType is Token", asy
 });
 
 test("the cache is bounded", async () => {
-  const { loginsOf, asked } = nodeOf();
+  const { loginsOf, requestedImages } = nodeOf();
   for (let n = 0; n <= 1_000; n++) await loginsOf(`r.example/app-${n}`);
-  asked();
+  requestedImages();
   await loginsOf("r.example/app-1");
   await loginsOf("r.example/app-0");
-  expect(asked()).toEqual(["r.example/app-0"]);
+  expect(requestedImages()).toEqual(["r.example/app-0"]);
 });
 
 test("a failure is logged again after a success, and not if only its message differs", async () => {

@@ -4,7 +4,7 @@ import { createPullQueue, type PullQueueOptions, PullRateError } from "./pull-qu
 
 const never = new AbortController().signal;
 
-/** A queue whose pulls end on demand; `journal` lists the started pulls in order. */
+/** A queue whose pulls end on demand; `started` lists the started pulls in order. */
 function createFixture(settings: Partial<PullQueueOptions>) {
   const clock = new FakeClock();
   const queue = createPullQueue({ clock, parallel: undefined, qps: 0, burst: 0, ...settings });
@@ -21,11 +21,11 @@ function createFixture(settings: Partial<PullQueueOptions>) {
     ends.get(image)?.(`${image} is here`);
     await settlePromises();
   };
-  return { clock, pull, journal: started, end };
+  return { clock, pull, started, end };
 }
 
 test("with one slot, pulls run in the order of arrival", async () => {
-  const { pull, journal: started, end } = createFixture({ parallel: 1 });
+  const { pull, started, end } = createFixture({ parallel: 1 });
   const pulls = ["a", "b", "c"].map((image) => pull(image));
   await settlePromises();
   expect(started).toEqual(["a"]);
@@ -37,7 +37,7 @@ test("with one slot, pulls run in the order of arrival", async () => {
 });
 
 test("a burst passes, then pulls are rejected until the token bucket refills", async () => {
-  const { clock, pull, journal: started } = createFixture({ qps: 5, burst: 3 });
+  const { clock, pull, started } = createFixture({ qps: 5, burst: 3 });
   const pulls = ["a", "b", "c"].map((image) => pull(image));
   const refused = pull("d");
   await expect(refused).rejects.toBeInstanceOf(PullRateError);
@@ -52,7 +52,7 @@ test("a burst passes, then pulls are rejected until the token bucket refills", a
 });
 
 test("a pull takes its token only when it gets its slot", async () => {
-  const { clock, pull, journal: started, end } = createFixture({ parallel: 1, qps: 5, burst: 2 });
+  const { clock, pull, started, end } = createFixture({ parallel: 1, qps: 5, burst: 2 });
   const pulls = ["a", "b", "c", "d"].map((image) => pull(image));
   await settlePromises();
   for (const image of ["a", "b", "c", "d"]) {
@@ -71,7 +71,7 @@ test("the token bucket never holds more than its burst, however long it was idle
 });
 
 test("a clock that is set back removes no tokens", async () => {
-  const { clock, pull, journal: started } = createFixture({ qps: 5, burst: 2 });
+  const { clock, pull, started } = createFixture({ qps: 5, burst: 2 });
   clock.stepWallClock(-3_600_000);
   for (const image of ["a", "b"]) void pull(image);
   await expect(pull("c")).rejects.toThrow("pull QPS exceeded");

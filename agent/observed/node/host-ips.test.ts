@@ -85,7 +85,7 @@ function startWith(more: Pick<HostIPsOptions, "onChange" | "resolve">, ...addres
   const abort = new AbortController();
   const onArrival = () => void network.arrivals++;
   const hostIPs = watchHostIPs({ configured: [], nodeName: "node", net, clock, onArrival, ...more }, abort.signal);
-  return { network, clock, ending: abort, hostIPs };
+  return { network, clock, abort, hostIPs };
 }
 
 test("a known address is read again on a call after more than a minute, without a kernel watch", async () => {
@@ -129,7 +129,7 @@ test("a call that finds the first address before the kernel reports it reports i
 });
 
 test("a single kernel watch waits for the first address, until the signal aborts", () => {
-  const { network, ending: abort, hostIPs } = start();
+  const { network, abort, hostIPs } = start();
   for (let i = 0; i < 3; i++) hostIPs();
   expect(network.watchers.size).toBe(1);
   abort.abort();
@@ -138,7 +138,7 @@ test("a single kernel watch waits for the first address, until the signal aborts
 
 test("a changed address is reported once, a second after the kernel's first message", async () => {
   let received = 0;
-  const { network, clock, ending: abort, hostIPs } = startWith({ onChange: () => void received++ }, "192.0.2.1");
+  const { network, clock, abort, hostIPs } = startWith({ onChange: () => void received++ }, "192.0.2.1");
   network.addresses = ["192.0.2.2"];
   for (let i = 0; i < 100; i++) network.change();
   await clock.advance(999);
@@ -151,7 +151,7 @@ test("a changed address is reported once, a second after the kernel's first mess
 
 test("reads the addresses a second after a netlink message, ignores further ones for ten seconds, then reads again", async () => {
   let received = 0;
-  const { network, clock, ending: abort, hostIPs } = startWith({ onChange: () => void received++ }, "192.0.2.1");
+  const { network, clock, abort, hostIPs } = startWith({ onChange: () => void received++ }, "192.0.2.1");
   network.change();
   await clock.advance(1_000);
   expect([network.reads, network.watchers.size]).toEqual([2, 0]);

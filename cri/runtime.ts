@@ -55,18 +55,21 @@ export type RuntimeEvent =
   | { readonly kind: "connected"; readonly source: RuntimeEventSource }
   /** Once per outage, also when the first connection attempt fails. */
   | { readonly kind: "disconnected"; readonly error: CriError; readonly socket: string }
-  | {
-      readonly kind: "container";
-      readonly change: ContainerChange;
-      /** A sandbox's id where `isSandbox`, and possibly where that is undefined. */
-      readonly containerId: string;
-      readonly podUid?: PodUid;
-      readonly podSandboxId?: SandboxId;
-      /** Undefined if the source does not report it. */
-      readonly isSandbox: boolean | undefined;
-      /** The exit of a stopped container, if the source reports it: the CRI status may show it some 10 ms later. */
-      readonly exit?: EventExit;
-    };
+  | RuntimeContainerEvent;
+
+/** A sandbox or container has changed. */
+export interface RuntimeContainerEvent {
+  readonly kind: "container";
+  readonly change: ContainerChange;
+  /** A sandbox's id where `isSandbox`, and possibly where that is undefined. */
+  readonly containerId: string;
+  readonly podUid?: PodUid;
+  readonly podSandboxId?: SandboxId;
+  /** Undefined if the source does not report it. */
+  readonly isSandbox: boolean | undefined;
+  /** The exit of a stopped container, if the source reports it: the CRI status may show it some 10 ms later. */
+  readonly exit?: EventExit;
+}
 
 /** A container's exit from an event, with the fields of its CRI status. */
 export interface EventExit {

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { join } from "node:path";
-import { addressesOf, createNet, type DefaultInterfaces, defaultInterfaces, resolveName } from "./net.ts";
+import { createNet, type DefaultInterfaces, defaultInterfaces, globalAddressesOf, resolveName } from "./net.ts";
 
 const v4 = (address: string) => ({ address, family: "IPv4", internal: false });
 const v6 = (address: string) => ({ address, family: "IPv6", internal: false });
@@ -11,7 +11,7 @@ const lo = [
 
 const rows: readonly [
   sentence: string,
-  interfaces: Parameters<typeof addressesOf>[0],
+  interfaces: Parameters<typeof globalAddressesOf>[0],
   defaults: DefaultInterfaces,
   found: readonly string[],
 ][] = [
@@ -56,7 +56,7 @@ const rows: readonly [
 ];
 for (const [sentence, interfaces, defaults, found] of rows)
   test(sentence, () => {
-    expect(addressesOf(interfaces, defaults)).toEqual(found);
+    expect(globalAddressesOf(interfaces, defaults)).toEqual(found);
   });
 
 const header = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT";

@@ -20,7 +20,7 @@ export interface Net {
 export function createNet(routesFolder = "/proc/net"): Net {
   const routes = (name: string) => readIfPresent(join(routesFolder, name));
   return {
-    addresses: () => addressesOf(networkInterfaces(), defaultInterfaces(routes("route"), routes("ipv6_route"))),
+    addresses: () => globalAddressesOf(networkInterfaces(), defaultInterfaces(routes("route"), routes("ipv6_route"))),
     watch: (onChanged, signal) => void watchAddresses(onChanged, signal),
   };
 }
@@ -51,7 +51,7 @@ export interface DefaultInterfaces {
  * Picks the addresses by which a pod or a peer can reach this node: first those on the interface of their family's
  * default route, then others of these interfaces, then the rest; in each group IPv4 before IPv6.
  */
-export function addressesOf(interfaces: Interfaces, defaults: DefaultInterfaces): readonly string[] {
+export function globalAddressesOf(interfaces: Interfaces, defaults: DefaultInterfaces): readonly string[] {
   return Object.entries(interfaces)
     .flatMap(([name, addresses = []]) => addresses.map((address) => ({ ...address, name })))
     .filter(({ internal, address }) => !internal && !/^(fe80:|169\.254\.)/i.test(address))

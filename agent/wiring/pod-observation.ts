@@ -2,7 +2,7 @@ import type { PodUid } from "../../proto/ids.ts";
 import type { SyncPorts } from "../loop/ports.ts";
 import { createObservedImages, type ObservedImages } from "../observed/images.ts";
 import { createPodCache, type PodCache } from "../observed/pods/pod-cache.ts";
-import { createPodDirs } from "../observed/pods/pod-dirs.ts";
+import { createPodDirReader } from "../observed/pods/pod-dirs.ts";
 import { createTerminationMessages } from "../observed/pods/termination-message.ts";
 import type { Prober } from "../observed/probes/prober.ts";
 import type { AgentOptions } from "./agent.ts";
@@ -12,7 +12,7 @@ import { createPodProber, type ProbeReceivers } from "./probes.ts";
 /** What the container runtime and the files show of each pod. */
 export function createPodObservation({ runtime, clock, log, disk }: AgentOptions, wake: (uid: PodUid) => void) {
   const images = createObservedImages({ runtime, clock });
-  const podDirs = createPodDirs(disk.root, disk.logs);
+  const podDirs = createPodDirReader(disk.root, disk.logs);
   const terminationMessages = createTerminationMessages(disk.root, disk.logs);
   return { images, podCache: createPodCache({ runtime, images, podDirs, terminationMessages, clock, log, wake }) };
 }

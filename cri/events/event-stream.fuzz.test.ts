@@ -2,14 +2,15 @@ import { expect, test } from "bun:test";
 import fc from "fast-check";
 import { ContainerEventResponse, type ContainerEventType } from "../../proto/cri/gen/api.ts";
 import { ContainerDelete, Envelope, TaskDelete, TaskExit, TaskStart } from "../../proto/cri/gen/containerd-events.ts";
-import { type ContainerChangeEvent, readContainerdEvent, readCriEvent } from "./event-stream.ts";
+import type { RuntimeContainerEvent } from "../runtime.ts";
+import { readContainerdEvent, readCriEvent } from "./event-stream.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);
 const longMs = 1_800_000;
 
 const changes = ["created", "started", "stopped", "deleted", "unknown"];
 
-function expectChange(event: ContainerChangeEvent | undefined): void {
+function expectChange(event: RuntimeContainerEvent | undefined): void {
   if (event === undefined) return;
   expect(event.kind).toBe("container");
   expect(changes).toContain(event.change);

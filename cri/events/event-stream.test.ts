@@ -10,7 +10,8 @@ import {
 } from "../../proto/cri/gen/containerd-events.ts";
 import type { PodUid, SandboxId } from "../../proto/ids.ts";
 import { readGoldenStream } from "../../test/upstream/golden-cri.ts";
-import { type ContainerChangeEvent, eventStreamsOf, readContainerdEvent, readCriEvent } from "./event-stream.ts";
+import type { RuntimeContainerEvent } from "../runtime.ts";
+import { eventStreamsOf, readContainerdEvent, readCriEvent } from "./event-stream.ts";
 
 describe("the first event source", () => {
   for (const [runtimeName, runtimeVersion, sources] of [
@@ -28,7 +29,7 @@ describe("the first event source", () => {
 describe("CRI events", () => {
   const pod = { id: "s", metadata: { uid: "u", name: "web", namespace: "default" } };
   const named = { podUid: "u" as PodUid, podSandboxId: "s" as SandboxId };
-  const rows: readonly [string, Parameters<typeof ContainerEventResponse.fromPartial>[0], ContainerChangeEvent][] = [
+  const rows: readonly [string, Parameters<typeof ContainerEventResponse.fromPartial>[0], RuntimeContainerEvent][] = [
     [
       "a container was created",
       { containerId: "c", containerEventType: 0, podSandboxStatus: pod },
@@ -59,7 +60,7 @@ describe("CRI events", () => {
 describe("containerd's own events", () => {
   const envelope = (typeUrl: string, payload: { finish(): Uint8Array }) =>
     Envelope.fromPartial({ namespace: "k8s.io", event: { typeUrl, value: payload.finish() } });
-  const changeEvent = (change: ContainerChangeEvent["change"]): ContainerChangeEvent => ({
+  const changeEvent = (change: RuntimeContainerEvent["change"]): RuntimeContainerEvent => ({
     kind: "container",
     change,
     containerId: "c",
@@ -70,7 +71,7 @@ describe("containerd's own events", () => {
   const exitFields = { exit: { exitCode: 3, finishedAt: 1_700_000_000_000_000_005n } };
   const timeless = TaskExit.encode(TaskExit.fromPartial({ containerId: "c", id: "c", exitStatus: 3 }));
   const deletion = (id: string) => TaskDelete.encode(TaskDelete.fromPartial({ containerId: "c", id }));
-  const rows: readonly [string, Envelope, ContainerChangeEvent | undefined][] = [
+  const rows: readonly [string, Envelope, RuntimeContainerEvent | undefined][] = [
     [
       "a created container is skipped: its start is reported",
       envelope("containerd.events.ContainerCreate", ContainerCreate.encode({ id: "c", image: "i" })),
@@ -113,12 +114,12 @@ describe("containerd's own events", () => {
   ];
   for (const [name, event, expected] of rows)
     test(name, () => {
-      expect(readContainerdEvent(event)).toEqual(expected as ContainerChangeEvent);
+      expect(readContainerdEvent(event)).toEqual(expected as RuntimeContainerEvent);
     });
 });
 
 /** The changes of each recorded sandbox and container, the sandbox first. */
-function lifecyclesOf(events: readonly (ContainerChangeEvent | undefined)[]): readonly string[] {
+function lifecyclesOf(events: readonly (RuntimeContainerEvent | undefined)[]): readonly string[] {
   const lifecycles = Map.groupBy(
     events.filter((event) => event !== undefined),
     ({ containerId }) => containerId,

@@ -16,20 +16,18 @@ import type { PodUid, SandboxId } from "../../proto/ids.ts";
 import type { Channel } from "../channel.ts";
 import type { CriError } from "../error.ts";
 import { type RpcMethod, rpcMethod, runtimeMethod } from "../rpc-method.ts";
-import type { ContainerChange, EventExit, RuntimeEvent, RuntimeEventSource } from "../runtime.ts";
-
-export type ContainerChangeEvent = Extract<RuntimeEvent, { kind: "container" }>;
+import type { ContainerChange, EventExit, RuntimeContainerEvent, RuntimeEventSource } from "../runtime.ts";
 
 /** One kind of event stream for container changes. */
 export interface EventStream {
   readonly source: RuntimeEventSource;
   /** Resolves with the reason when the stream has ended; UNIMPLEMENTED if the runtime does not offer it. */
-  run(channel: Channel, onEvent: (event: ContainerChangeEvent) => void, signal: AbortSignal): Promise<CriError>;
+  run(channel: Channel, onEvent: (event: RuntimeContainerEvent) => void, signal: AbortSignal): Promise<CriError>;
 }
 
 /** A decoded message; `event` is undefined if it is not about a container, such as the exit of an exec. */
 interface DecodedEvent {
-  readonly event: ContainerChangeEvent | undefined;
+  readonly event: RuntimeContainerEvent | undefined;
 }
 
 // The event is read during decoding, so that a malformed message ends the stream with INTERNAL at any depth.
@@ -88,7 +86,7 @@ const changesByType: Readonly<Record<number, ContainerChange>> = {
  * Converts a CRI event. If the sandbox is gone already, the event has no pod status, and only the container's id is
  * known.
  */
-export function readCriEvent(event: ContainerEventResponse): ContainerChangeEvent {
+export function readCriEvent(event: ContainerEventResponse): RuntimeContainerEvent {
   const { containerId, containerEventType, podSandboxStatus: sandbox } = event;
   const change = changesByType[containerEventType] ?? "unknown";
   if (sandbox === undefined) return { kind: "container", change, containerId, isSandbox: undefined };
@@ -105,9 +103,9 @@ export function readCriEvent(event: ContainerEventResponse): ContainerChangeEven
 }
 
 /** Converts an event of containerd. Undefined if it is not about a container itself, such as the exit of an exec. */
-export function readContainerdEvent({ event }: Envelope): ContainerChangeEvent | undefined {
+export function readContainerdEvent({ event }: Envelope): RuntimeContainerEvent | undefined {
   const bytes = event?.value ?? new Uint8Array();
-  const changed = (change: ContainerChange, containerId: string, exit?: EventExit): ContainerChangeEvent => ({
+  const changed = (change: ContainerChange, containerId: string, exit?: EventExit): RuntimeContainerEvent => ({
     kind: "container",
     change,
     containerId,

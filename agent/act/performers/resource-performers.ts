@@ -5,7 +5,7 @@ import type { PodResource, ResourceKind } from "../../decide/pod/resources.ts";
 import { podLogDir } from "../../translate/log-path.ts";
 import { logFolderOf } from "../logs/log-folder.ts";
 import { allocateIds } from "../user-namespaces.ts";
-import { createPodDirs, removeEmptyDir, removePodDirs, setUpVolume } from "../volumes/pod-volumes.ts";
+import { makePodDirs, removeEmptyDir, removePodDirs, setUpVolume } from "../volumes/pod-volumes.ts";
 import { type ActDeps, type ActInput, type Performers, podOf, refuseUnsupported } from "./performer.ts";
 
 /** How one kind of a pod's resources is made and removed, each with one outside call. Both are idempotent. */
@@ -21,7 +21,7 @@ const resourcePerformers = {
     async make({ disk }, input) {
       // Checked first: a pod with an unsupported volume gets no directories.
       refuseUnsupported("FailedMount", unsupportedInVolumes(podOf(input)));
-      await createPodDirs(disk, podOf(input));
+      await makePodDirs(disk, podOf(input));
     },
     async remove({ disk, mountsBelow, userNamespaces }, input) {
       await removePodDirs(disk, mountsBelow, input.uid);

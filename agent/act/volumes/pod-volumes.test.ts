@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createFiles } from "../../../host/fs/files.ts";
 import type { Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
-import { createPodDirs, type NodeDirs, removeEmptyDir, removePodDirs, setUpVolume } from "./pod-volumes.ts";
+import { makePodDirs, type NodeDirs, removeEmptyDir, removePodDirs, setUpVolume } from "./pod-volumes.ts";
 
 let folder: string;
 let disk: NodeDirs;
@@ -40,7 +40,7 @@ const hostPath = (path: string, type?: string): Volume => ({
 });
 /** Makes the pod's directories and its volumes, in their order. */
 async function prepareVolumes(dirs: NodeDirs, pod: Pod): Promise<void> {
-  await createPodDirs(dirs, pod);
+  await makePodDirs(dirs, pod);
   for (const { name } of pod.spec.volumes ?? []) await setUpVolume(dirs, pod, name);
 }
 const modeOf = async (path: string) => (await stat(join(folder, path))).mode & 0o7777;

@@ -14,7 +14,7 @@ export interface NodeDirs {
 }
 
 /** Creates the pod's directories. Idempotent. Throws `FilesError` or `TranslateError`. */
-export async function createPodDirs(dirs: NodeDirs, pod: Pod): Promise<void> {
+export async function makePodDirs(dirs: NodeDirs, pod: Pod): Promise<void> {
   const folder = podDir(pod.metadata.uid ?? "");
   await dirs.root.makeFolder("pods", 0o750);
   for (const each of ["", "/volumes", "/plugins"]) await dirs.root.makeFolder(folder + each, 0o750);

@@ -1,7 +1,5 @@
-import type { RuntimeEvent } from "../../../cri/runtime.ts";
+import type { RuntimeContainerEvent } from "../../../cri/runtime.ts";
 import type { ObservedContainer, ObservedSandbox } from "../../decide/pod/observed.ts";
-
-export type RuntimeContainerEvent = Extract<RuntimeEvent, { kind: "container" }>;
 
 /**
  * Whether an event reports more than is already known. States only go forward (created, running, exited, removed), so

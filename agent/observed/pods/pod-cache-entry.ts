@@ -1,9 +1,9 @@
-import type { EventExit } from "../../../cri/runtime.ts";
+import type { EventExit, RuntimeContainerEvent } from "../../../cri/runtime.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import { SIGKILL_EXIT_CODE } from "../../decide/container/oom-reason.ts";
 import type { ObservedContainer, ObservedPod, ObservedSandbox } from "../../decide/pod/observed.ts";
 import type { PodResource } from "../../decide/pod/resources.ts";
-import { hasStopped, isNewChange, type RuntimeContainerEvent } from "./cri-events.ts";
+import { hasStopped, isNewChange } from "./cri-events.ts";
 
 export type CriId = SandboxId | ContainerId;
 

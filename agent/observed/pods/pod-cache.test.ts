@@ -14,7 +14,7 @@ import type { MutationEffect } from "../../decide/pod/mutation-effect.ts";
 import type { ObservedContainer } from "../../decide/pod/observed.ts";
 import { createObservedImages } from "../images.ts";
 import { createPodCache } from "./pod-cache.ts";
-import { createPodDirs } from "./pod-dirs.ts";
+import { createPodDirReader } from "./pod-dirs.ts";
 import { createTerminationMessages } from "./termination-message.ts";
 
 const uid = "u-web" as PodUid;
@@ -57,7 +57,7 @@ async function createFixture() {
   const pods = createPodCache({
     runtime,
     images: createObservedImages({ runtime, clock }),
-    podDirs: createPodDirs(disk.at("/root"), disk.at("/logs")),
+    podDirs: createPodDirReader(disk.at("/root"), disk.at("/logs")),
     terminationMessages: createTerminationMessages(disk.at("/root"), disk.at("/logs")),
     clock,
     log,

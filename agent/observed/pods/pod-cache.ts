@@ -1,4 +1,5 @@
 import { CriError } from "../../../cri/error.ts";
+import type { RuntimeContainerEvent } from "../../../cri/runtime.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { Container, PodSandbox } from "../../../proto/cri/gen/api.ts";
@@ -10,7 +11,6 @@ import type { MutationEffect } from "../../decide/pod/mutation-effect.ts";
 import type { ImagePresence, ObservedPod } from "../../decide/pod/observed.ts";
 import { withResource } from "../../decide/pod/resources.ts";
 import type { ObservedImages } from "../images.ts";
-import type { RuntimeContainerEvent } from "./cri-events.ts";
 import { recheckForOomReason, recheckUnconfirmedExits } from "./exit-rechecks.ts";
 import { type Owner, ownerOf } from "./from-cri.ts";
 import {
@@ -23,9 +23,9 @@ import {
   type PodCacheEntry,
   toObservedPod,
 } from "./pod-cache-entry.ts";
-import type { PodDirs } from "./pod-dirs.ts";
-import { listOf } from "./relist-log.ts";
+import type { PodDirReader } from "./pod-dirs.ts";
 import { applyLists, type RefreshDeps, refreshEntry } from "./refresh.ts";
+import { listOf } from "./relist-log.ts";
 
 /**
  * The cache of the node's pods, with marks for what is out of date. An observation reads only that: an idle pod costs
@@ -67,7 +67,7 @@ export interface RuntimeOutage {
 
 export interface PodCacheOptions extends RefreshDeps {
   readonly images: ObservedImages;
-  readonly podDirs: PodDirs;
+  readonly podDirs: PodDirReader;
   readonly clock: Clock;
   readonly log: Log;
   readonly wake: (uid: PodUid) => void;
@@ -165,11 +165,11 @@ async function observe(cache: PodCacheState, uid: PodUid, desired: DesiredPod | 
 /**
  * Reads the pod's directories. Repeated if one of our calls (a hook in the background) has changed the pod meanwhile.
  */
-async function readDirs(files: PodDirs, entry: PodCacheEntry): Promise<void> {
+async function readDirs(podDirs: PodDirReader, entry: PodCacheEntry): Promise<void> {
   const { mutations } = entry;
   entry.areFilesStale = false;
   try {
-    Object.assign(entry, await files.read(entry));
+    Object.assign(entry, await podDirs.read(entry));
     if (entry.mutations !== mutations) entry.areFilesStale = true;
   } catch (error) {
     entry.areFilesStale = true;

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import type { PodUid } from "../../../proto/ids.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
 import type { PodResource } from "../../decide/pod/resources.ts";
-import { createPodDirs } from "./pod-dirs.ts";
+import { createPodDirReader } from "./pod-dirs.ts";
 
 const pod = { uid: "u" as PodUid, namespace: "shop", name: "web" };
 
@@ -12,7 +12,7 @@ async function look(...files: readonly string[]) {
     await disk.at("/").makeFolder(path.slice(0, path.lastIndexOf("/")), 0o755);
     if (!path.endsWith("/")) await disk.at("/").write(path, "", 0o600);
   }
-  return createPodDirs(disk.at("/root"), disk.at("/logs")).read(pod);
+  return createPodDirReader(disk.at("/root"), disk.at("/logs")).read(pod);
 }
 
 const rows: readonly [
@@ -58,7 +58,7 @@ const uids = ["0123456789abcdef0123456789abcdef", "f81d4fae-7dec-11d0-a765-00a0c
 
 test("every directory below pods/ with a valid uid is a pod; without pods/ there is none", async () => {
   const disk = new FakeDisk(() => 0);
-  const files = createPodDirs(disk.at("/root"), disk.at("/logs"));
+  const files = createPodDirReader(disk.at("/root"), disk.at("/logs"));
   expect(await files.list()).toEqual([]);
   for (const name of [...uids, "lost+found", "old", ".u-12345678", "a folder"])
     await disk.at("/root").makeFolder(`pods/${name}`, 0o755);
@@ -68,7 +68,7 @@ test("every directory below pods/ with a valid uid is a pod; without pods/ there
 
 test("every valid pod log directory is a pod with a name, listed once", async () => {
   const disk = new FakeDisk(() => 0);
-  const files = createPodDirs(disk.at("/root"), disk.at("/logs"));
+  const files = createPodDirReader(disk.at("/root"), disk.at("/logs"));
   const [hash, uuid, own] = uids;
   for (const name of [
     `shop_web_${hash}`,

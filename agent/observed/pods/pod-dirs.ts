@@ -14,7 +14,7 @@ export interface PodDirContents {
 }
 
 /** Reads the directories of pods below the root directory and the log directory. */
-export interface PodDirs {
+export interface PodDirReader {
   read(pod: Owner): Promise<PodDirContents>;
   /**
    * The pods that have a directory below `pods/` or a log directory; anything else there is not ours to remove. Only
@@ -27,7 +27,7 @@ export interface PodDirs {
 const EMPTY_DIRS = "volumes/kubernetes.io~empty-dir";
 
 /** `root` is the agent's root directory, `logs` its `podLogsDir`. */
-export function createPodDirs(root: Files, logs: Files): PodDirs {
+export function createPodDirReader(root: Files, logs: Files): PodDirReader {
   return {
     async read({ uid, namespace, name }) {
       const [podDir, containers] = await Promise.all([

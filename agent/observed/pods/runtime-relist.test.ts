@@ -10,7 +10,7 @@ import { FakeLog } from "../../../test/fakes/log.ts";
 import { FakeRuntime } from "../../../test/fakes/runtime.ts";
 import { createObservedImages } from "../images.ts";
 import { createPodCache } from "./pod-cache.ts";
-import { createPodDirs } from "./pod-dirs.ts";
+import { createPodDirReader } from "./pod-dirs.ts";
 import { watchRuntime } from "./runtime-relist.ts";
 import { createTerminationMessages } from "./termination-message.ts";
 
@@ -36,7 +36,7 @@ async function createFixture(
   const disk = new FakeDisk(clock.now);
   runtime.addImage("busybox:1");
   const images = createObservedImages({ runtime, clock });
-  const podDirs = createPodDirs(disk.at("/root"), disk.at("/logs"));
+  const podDirs = createPodDirReader(disk.at("/root"), disk.at("/logs"));
   const terminationMessages = createTerminationMessages(disk.at("/root"), disk.at("/logs"));
   const pods = createPodCache({
     runtime,

@@ -1,10 +1,9 @@
-import type { Runtime } from "../../../cri/runtime.ts";
+import type { Runtime, RuntimeContainerEvent } from "../../../cri/runtime.ts";
 import { onAbort } from "../../../host/async/abort.ts";
 import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { ObservedImages } from "../images.ts";
-import type { RuntimeContainerEvent } from "./cri-events.ts";
 import type { PodCache } from "./pod-cache.ts";
 import { createRelistLog } from "./relist-log.ts";
 import { createRuntimeConnectionLog } from "./runtime-connection-log.ts";

@@ -31,14 +31,14 @@ export function createActPort(
   const { runtime, clock, disk, mountsBelow, facts, dockerConfigs, idPool } = options;
   const pulls = createPullCoalescer(createPullQueue({ clock, ...options.pulls }));
   const userNamespaces = createUserNamespaces(disk.root, idPool);
-  const settings = {
+  const deps = {
     runtime,
     clock,
     disk,
     mountsBelow,
     facts,
     pulls,
-    loginFiles: dockerConfigs,
+    dockerConfigFiles: dockerConfigs,
     providers,
     records,
     userNamespaces,
@@ -46,7 +46,7 @@ export function createActPort(
   const teardowns = createSemaphore({ permits: options.startSlots, stuckAfter: { clock, ms: STUCK_AFTER_MS } });
   const perform = (input: ActInput, action: Action, signal: AbortSignal) => {
     const performer = performerOf(action);
-    const work = () => performer.perform(settings, input, action, signal);
+    const work = () => performer.perform(deps, input, action, signal);
     if (performer.teardown === undefined) return work();
     return teardowns.run(work, signal, () => performer.teardown === "urgent");
   };

@@ -6,13 +6,13 @@ import type { RegistryCredentials } from "../../translate/docker-config-format.t
 /** The cached responses of one credential provider plugin. In memory only. */
 export interface CredentialCache {
   /**
-   * Undefined on a miss; a response without credentials is cached too. `holder` names the account or token that a
-   * response holds for.
+   * Undefined on a miss; a response without credentials is cached too. `serviceAccountCacheKey` names the account or
+   * token that a response holds for.
    */
-  find(image: string, holder: string): RegistryCredentials | undefined;
+  find(image: string, serviceAccountCacheKey: string): RegistryCredentials | undefined;
   put(
     image: string,
-    holder: string,
+    serviceAccountCacheKey: string,
     scope: CredentialProviderResponse["cacheKeyType"],
     credentials: RegistryCredentials,
     lifetimeMs: number,
@@ -25,19 +25,23 @@ const MAX_ENTRIES = 1_000;
 export function createCredentialCache(clock: Pick<Clock, "now">): CredentialCache {
   const cached = createTtlCache<RegistryCredentials>({ maxEntries: MAX_ENTRIES, clock });
   return {
-    find(image, holder) {
+    find(image, serviceAccountCacheKey) {
       return (["Image", "Registry", "Global"] as const)
-        .map((scope) => cached.get(keyOf(image, holder, scope)))
+        .map((scope) => cached.get(keyOf(image, serviceAccountCacheKey, scope)))
         .find((credentials) => credentials !== undefined);
     },
-    put(image, holder, scope, credentials, lifetimeMs) {
+    put(image, serviceAccountCacheKey, scope, credentials, lifetimeMs) {
       // An earlier response stays valid for its own time.
-      if (lifetimeMs > 0) cached.set(keyOf(image, holder, scope), credentials, lifetimeMs);
+      if (lifetimeMs > 0) cached.set(keyOf(image, serviceAccountCacheKey, scope), credentials, lifetimeMs);
     },
   };
 }
 
-function keyOf(image: string, holder: string, scope: CredentialProviderResponse["cacheKeyType"]): string {
+function keyOf(
+  image: string,
+  serviceAccountCacheKey: string,
+  scope: CredentialProviderResponse["cacheKeyType"],
+): string {
   const subject = { Image: image, Registry: image.split("/")[0], Global: "" }[scope];
-  return JSON.stringify([scope, subject, holder]);
+  return JSON.stringify([scope, subject, serviceAccountCacheKey]);
 }

@@ -84,9 +84,7 @@ export function createCredentialProviders(options: CredentialProvidersOptions): 
   return {
     async getCredentials(pod, image, signal) {
       const repository = repositoryOf(image);
-      const found = Promise.all(
-        matching(repository).map(({ loginsFor: getCredentials }) => getCredentials(pod, repository)),
-      );
+      const found = Promise.all(matching(repository).map(({ getCredentials }) => getCredentials(pod, repository)));
       // The plugins run on after an abort, because other pulls may wait for the same run.
       return (await orAborted(found, signal)).flat();
     },
@@ -126,11 +124,12 @@ function createProvider(options: CredentialProvidersOptions, provider: Credentia
     const account = await accountFor(pod);
     if (account === undefined) return [];
     const token = await tokenFor(pod, account);
-    const holder = holderOf(account, token, tokenAttributes?.cacheType);
-    const known = cache.find(image, holder);
+    const serviceAccountCacheKey = serviceAccountCacheKeyOf(account, token, tokenAttributes?.cacheType);
+    const known = cache.find(image, serviceAccountCacheKey);
     if (known !== undefined) return known;
-    const key = JSON.stringify([image, holder, token && hashOf(token)]);
-    const running = inFlight.get(key) ?? runPlugin(provider, { ...options, cache }, { image, account, token, holder });
+    const key = JSON.stringify([image, serviceAccountCacheKey, token && hashOf(token)]);
+    const request = { image, account, token, serviceAccountCacheKey };
+    const running = inFlight.get(key) ?? runPlugin(provider, { ...options, cache }, request);
     inFlight.set(key, running);
     const credentials = await running.finally(() => inFlight.delete(key));
     loggedCodes.clear();
@@ -151,7 +150,7 @@ function createProvider(options: CredentialProvidersOptions, provider: Credentia
   return {
     matches: (repository: string) => matchImages.some((pattern) => coversRepository(repository, pattern)),
     accountFor,
-    loginsFor: (pod: Pod, image: string) =>
+    getCredentials: (pod: Pod, image: string) =>
       fetchCredentials(pod, image).catch((error: unknown) => logFailure(image, error)),
   };
 }
@@ -161,7 +160,7 @@ function ownerOf({ uid, namespace, name }: ProviderAccount): CredentialOwner {
 }
 
 /** The part of the cache key that names the account or token; `""`: the response holds for all pods. */
-function holderOf(
+function serviceAccountCacheKeyOf(
   account: ProviderAccount | "none",
   token: string | undefined,
   cacheType: "ServiceAccount" | "Token" | undefined,
@@ -179,7 +178,7 @@ interface PluginRequest {
   readonly image: string;
   readonly account: ProviderAccount | "none";
   readonly token: string | undefined;
-  readonly holder: string;
+  readonly serviceAccountCacheKey: string;
 }
 
 async function runPlugin(
@@ -190,7 +189,7 @@ async function runPlugin(
     environment,
     cache,
   }: Pick<CredentialProvidersOptions, "binDir" | "exec" | "environment"> & { readonly cache: CredentialCache },
-  { image, account, token, holder }: PluginRequest,
+  { image, account, token, serviceAccountCacheKey }: PluginRequest,
 ): Promise<RegistryCredentials> {
   const { name, apiVersion, args, env } = provider;
   const annotations =
@@ -215,7 +214,7 @@ async function runPlugin(
   const credentials = Object.entries(response.auth).map(
     ([location, credential]): readonly [string, RegistryCredential] => [location, { ...credential, ...owner }],
   );
-  cache.put(image, holder, response.cacheKeyType, credentials, lifetimeOf(response, provider));
+  cache.put(image, serviceAccountCacheKey, response.cacheKeyType, credentials, lifetimeOf(response, provider));
   return credentials;
 }
 

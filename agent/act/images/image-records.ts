@@ -10,7 +10,7 @@ import {
 } from "../../../proto/kubelet/image-records.ts";
 import { formatTime } from "../../../proto/kubernetes/time.ts";
 import { type RecordedImage, withAddedCredentials } from "../../decide/admission/image-verification.ts";
-import { createPullIntents, type ImageBeforePull, INTENT_FOLDER, type PullIntents } from "./pull-intents.ts";
+import { createPullIntents, type ImageState, INTENT_FOLDER, type PullIntents } from "./pull-intents.ts";
 import {
   createPulledRecords,
   MAX_RECORD_BYTES,
@@ -77,7 +77,7 @@ export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
   // Two pulls that end together must not overwrite each other's record.
   const serially = createSerialQueue();
   const leftoverIntents = createLeftoverIntents(options, { intents, records, add });
-  const whenSettled = () => leftoverIntents.prepared(serially);
+  const whenSettled = () => leftoverIntents.ensureSettled(serially);
   const abandonedPulls = createAbandonedPulls(options, { intents, add, readImage, serially });
   const prune = createPruner(options, { records, serially });
 
@@ -88,7 +88,7 @@ export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
   }
 
   /** The state of an image in the runtime; undefined if the runtime does not respond. */
-  async function readImage(image: string): Promise<ImageBeforePull | undefined> {
+  async function readImage(image: string): Promise<ImageState | undefined> {
     try {
       return { ref: await refOf(image) };
     } catch (error) {
@@ -131,7 +131,7 @@ export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
       orLogPulled(image, () =>
         intents.end(image, async () => {
           await add(image, imageRef, by);
-          abandonedPulls.trust(image);
+          abandonedPulls.markVerified(image);
         }),
       ),
     async recordFailed(image, isRejected) {
@@ -169,7 +169,7 @@ interface AbandonedPullsDeps {
   readonly intents: PullIntents;
   readonly add: (image: string, imageRef: string, by: undefined) => Promise<void>;
   /** The state of an image in the runtime; undefined if the runtime does not respond. */
-  readonly readImage: (image: string) => Promise<ImageBeforePull | undefined>;
+  readonly readImage: (image: string) => Promise<ImageState | undefined>;
   readonly serially: (work: () => Promise<void>) => Promise<void>;
 }
 
@@ -184,7 +184,7 @@ function createAbandonedPulls(
   /** By image: when its latest such pull was aborted. The runtime may still complete it. */
   const abortedAt = new Map<string, number>();
 
-  async function recordIfChanged(image: string, before: ImageBeforePull, { ref }: ImageBeforePull): Promise<void> {
+  async function recordIfChanged(image: string, before: ImageState, { ref }: ImageState): Promise<void> {
     if (ref !== undefined && ref !== before.ref) await add(image, ref, undefined);
     markVerified(image);
   }
@@ -207,8 +207,8 @@ function createAbandonedPulls(
   }
 
   return {
-    trust: markVerified,
-    async ended(image: string, after: ImageBeforePull | undefined): Promise<void> {
+    markVerified,
+    async ended(image: string, after: ImageState | undefined): Promise<void> {
       const before = intents.before(image);
       // An absent image may still arrive: the runtime learns of the cancellation only now.
       if (before !== undefined && after?.ref !== undefined) return await recordIfChanged(image, before, after);
@@ -279,7 +279,7 @@ function createLeftoverIntents(
   return {
     isKnown: () => isKnown,
     /** Resolves once the leftover intents are settled. Rejects with `CriError` while the runtime is unreachable. */
-    prepared(serially: (work: () => Promise<void>) => Promise<void>): Promise<void> {
+    ensureSettled(serially: (work: () => Promise<void>) => Promise<void>): Promise<void> {
       const again = () => {
         ready = undefined;
       };

@@ -3,8 +3,8 @@ import { encodePullIntent } from "../../../proto/kubelet/image-records.ts";
 import { imageOf } from "../../decide/container/image.ts";
 import { fileNameOf, writeRecord } from "./pulled-records.ts";
 
-/** The state of an image in the runtime before its pull. */
-export interface ImageBeforePull {
+/** The state of an image in the runtime, before or after a pull. */
+export interface ImageState {
   /** Undefined: the image was absent. */
   readonly ref: string | undefined;
 }
@@ -14,10 +14,9 @@ export interface PullIntents {
   /** Whether such a pull may have pulled this image; false for the image that was there before the pull. */
   has(image: string, imageRef: string): boolean;
   isUnderWay(image: string): boolean;
-  areAnyUnderWay(): boolean;
   /** The image's state before the first pull that the file covers; undefined if unknown. */
-  before(image: string): ImageBeforePull | undefined;
-  begin(image: string, before: ImageBeforePull | undefined): Promise<void>;
+  before(image: string): ImageState | undefined;
+  begin(image: string, before: ImageState | undefined): Promise<void>;
   /**
    * One pull of the image has ended; `recordResult` records how. The last one removes the file, unless the image is
    * unverified, which it also is if its result cannot be recorded.
@@ -33,7 +32,7 @@ export interface PullIntents {
 interface Intent {
   /** How many pulls of the image this agent runs. */
   readonly pulls: number;
-  readonly before: ImageBeforePull | undefined;
+  readonly before: ImageState | undefined;
   readonly isUnverified: boolean;
 }
 
@@ -69,7 +68,6 @@ export function createPullIntents(root: Pick<Files, "write" | "remove" | "makeFo
       return intent !== undefined && intent.before?.ref !== imageRef;
     },
     isUnderWay: (image) => (intents.get(image)?.pulls ?? 0) > 0,
-    areAnyUnderWay: () => [...intents.values()].some(({ pulls }) => pulls > 0),
     before: (image) => intents.get(image)?.before,
     async begin(image, before) {
       const known = intents.get(image);

@@ -22,7 +22,7 @@ export interface PullDeps {
   readonly runtime: Pick<Runtime, "pullImage">;
   readonly pulls: PullCoalescer;
   readonly machine: Pick<Files, "read">;
-  readonly loginFiles: DockerConfigFiles;
+  readonly dockerConfigFiles: DockerConfigFiles;
   /** Undefined where the node has none. */
   readonly providers: Pick<CredentialProviders, "getCredentials"> | undefined;
   readonly facts: () => NodeFacts;
@@ -46,12 +46,12 @@ const FIRST_SANDBOX = { attempt: 0, crashes: 0 };
  * `PullRateError`, `FilesError` if the intent cannot be recorded, or the signal's reason.
  */
 export async function pullImage(deps: PullDeps, input: PullInput, signal: AbortSignal): Promise<string> {
-  const { runtime, pulls, machine, loginFiles, providers, facts, records } = deps;
+  const { runtime, pulls, machine, dockerConfigFiles, providers, facts, records } = deps;
   const { pod, observed, image, onStarted } = input;
   const node = facts();
   const [sandbox = FIRST_SANDBOX] = observed.sandboxes;
   const config = sandboxConfig(pod, sandbox, node);
-  const nodeCredentials = await readDockerConfigs(machine, loginFiles);
+  const nodeCredentials = await readDockerConfigs(machine, dockerConfigFiles);
   const pluginCredentials = (await providers?.getCredentials(pod, image, signal)) ?? [];
   const credentials = credentialsFor(pod, image, node.cluster?.referencedObjects, nodeCredentials, pluginCredentials);
   const requireFresh = allContainers(pod.spec).some(

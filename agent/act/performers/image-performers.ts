@@ -4,8 +4,13 @@ import { type Performers, podOf } from "./performer.ts";
 
 export const imagePerformers: Performers<ImageAction> = {
   pullImage: {
-    async perform({ runtime, pulls, disk: { machine }, loginFiles, providers, records, facts }, input, action, signal) {
-      const deps = { runtime, pulls, machine, loginFiles, providers, records, facts };
+    async perform(
+      { runtime, pulls, disk: { machine }, dockerConfigFiles, providers, records, facts },
+      input,
+      action,
+      signal,
+    ) {
+      const deps = { runtime, pulls, machine, dockerConfigFiles, providers, records, facts };
       return { imageRef: await pullImage(deps, { ...input, ...action, pod: podOf(input) }, signal) };
     },
     effect: () => ({ kind: "nothing" }),

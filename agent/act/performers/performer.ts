@@ -67,7 +67,7 @@ export interface ActDeps {
   readonly disk: NodeDirs;
   readonly mountsBelow: (path: string) => Promise<readonly string[]>;
   readonly pulls: PullCoalescer;
-  readonly loginFiles: DockerConfigFiles;
+  readonly dockerConfigFiles: DockerConfigFiles;
   /** The image credential provider plugins; undefined where the node has none. */
   readonly providers: CredentialProviders | undefined;
   /**

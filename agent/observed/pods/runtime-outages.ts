@@ -6,19 +6,19 @@ import type { PodCache } from "./pod-cache.ts";
  * since another runtime may have replaced it. Both are known before the first pod is observed.
  */
 export function withRuntimeOutages(
-  observed: PodCache,
+  pods: PodCache,
   runtimeStatus: Pick<RuntimeStatusReader, "ensureRead" | "markDisconnected">,
   onOutage: (outage: string) => void,
 ): PodCache {
   return {
-    ...observed,
+    ...pods,
     async relist() {
       await runtimeStatus.ensureRead();
-      await observed.relist();
+      await pods.relist();
     },
     markDisconnected(outage) {
       runtimeStatus.markDisconnected();
-      observed.markDisconnected(outage);
+      pods.markDisconnected(outage);
       if (outage === undefined) return;
       const { verb, message } = outage.error;
       // Which call failed first does not matter to users.

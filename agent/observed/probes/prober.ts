@@ -81,7 +81,7 @@ interface ProbedContainer {
   readonly schedules: Map<ProbeKind, ProbeSchedule>;
   readonly startedAt: number;
   /** The instance was running before this agent started, and an earlier agent has reported it. */
-  readonly wasRunningBefore: boolean;
+  readonly wasProbedBefore: boolean;
   readonly abort: AbortController;
   target: Omit<ProbeTarget, "kind" | "probe">;
 }
@@ -196,8 +196,8 @@ function updatePod(prober: ProberState, observed: ObservedPod, desired: DesiredP
     const [podIP] = addressesOf(pod, observed, prober.hostIPs());
     const target = { uid, pod, container, id, podIP };
     const reported = previousStatusOfInstance(previousStatus, id);
-    const wasRunningBefore = reported !== undefined && startedAt < prober.agentStartedAt;
-    const probed = before?.get(id) ?? newProbedContainer(target, startedAt, wasRunningBefore);
+    const wasProbedBefore = reported !== undefined && startedAt < prober.agentStartedAt;
+    const probed = before?.get(id) ?? newProbedContainer(target, startedAt, wasProbedBefore);
     updateProbes(probed, target, reported);
     now.set(id, probed);
     scheduleFirst(prober, probed);
@@ -212,9 +212,9 @@ function updatePod(prober: ProberState, observed: ObservedPod, desired: DesiredP
 function newProbedContainer(
   target: ProbedContainer["target"],
   startedAt: number,
-  wasRunningBefore: boolean,
+  wasProbedBefore: boolean,
 ): ProbedContainer {
-  return { target, schedules: new Map(), startedAt, wasRunningBefore, abort: new AbortController() };
+  return { target, schedules: new Map(), startedAt, wasProbedBefore, abort: new AbortController() };
 }
 
 /** Adds and removes probes: a changed manifest may do so while the container runs. */
@@ -241,7 +241,7 @@ function scheduleFirst(prober: ProberState, probed: ProbedContainer): void {
     const probe = probeOf(probed.target.container, kind);
     if (probe === undefined || schedule.isRunning || schedule.dueAt !== undefined || !isProbeActive(kind, states))
       continue;
-    const { startedAt, wasRunningBefore: wasProbedBefore } = probed;
+    const { startedAt, wasProbedBefore } = probed;
     schedule.dueAt = firstProbeAt(probe, { startedAt, now: clock.now(), wasProbedBefore, random: random() });
   }
   for (const { dueAt } of probed.schedules.values()) setTimerBy(prober, dueAt);
@@ -276,7 +276,7 @@ function adjustToClock(prober: ProberState, now: number): void {
   const backMs = prober.latestTime - now;
   prober.latestTime = now;
   if (backMs <= 0) return;
-  for (const asked of allSchedules(prober)) if (asked.dueAt !== undefined) asked.dueAt -= backMs;
+  for (const schedule of allSchedules(prober)) if (schedule.dueAt !== undefined) schedule.dueAt -= backMs;
   setTimerToNext(prober);
 }
 

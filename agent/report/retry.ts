@@ -2,7 +2,7 @@ import { type BackoffOptions, backoffMs } from "../../host/async/backoff.ts";
 import { messageOf } from "../../host/error-message.ts";
 import { isLoggedElsewhere, KubeError } from "../../kube/error.ts";
 
-const RETRY_BACKOFF: BackoffOptions = { firstMs: 100, maxMs: 7_000 };
+const RETRY_BACKOFF: BackoffOptions = { initialMs: 100, maxMs: 7_000 };
 /** The longest accepted Retry-After: without heartbeats for longer, the node controller marks the node unreachable. */
 const MAX_RETRY_AFTER_MS = 20_000;
 

@@ -8,7 +8,7 @@ import type { Clock } from "../../host/clock.ts";
 import { isClockSynchronized } from "../../host/clock-sync.ts";
 import { createExec } from "../../host/exec.ts";
 import { type FileKind, type FileSystemSpace, type Files, FilesError } from "../../host/fs/files.ts";
-import { findListeners, type Listener } from "../../host/listener.ts";
+import { findListeningSockets, type ListeningSocket } from "../../host/listening-sockets.ts";
 import type { Log } from "../../host/log.ts";
 import { type Machine, readMachine } from "../../host/machine.ts";
 import { type Availability, memoryAvailabilityOf } from "../../host/proc.ts";
@@ -68,7 +68,7 @@ export interface Facts {
   readonly configFile: { readonly path: string; readonly mode: number } | undefined;
   /** Whether the kubelet's usual configuration file exists. */
   readonly hasUsualConfig: boolean;
-  readonly listeners: readonly Listener[];
+  readonly listeners: readonly ListeningSocket[];
   /** The agent that answers below the root directory. */
   readonly agent: { readonly node: string; readonly pid: number | undefined } | undefined;
   readonly nameservers: readonly string[];
@@ -169,7 +169,7 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
       return path === undefined || mode === undefined ? undefined : { path, mode };
     },
     hasUsualConfig: async () => (await files.stat(usualConfig)) !== undefined,
-    listeners: () => findListeners([kubelet.port, kubelet.healthzPort].filter((port) => port > 0)),
+    listeners: () => findListeningSockets([kubelet.port, kubelet.healthzPort].filter((port) => port > 0)),
     agent: () => readAgent(files, config.rootDir),
     nameservers: async () =>
       config.resolvConf === undefined ? [] : nameserversOf(await files.read(config.resolvConf, MAX_FILE_BYTES)),

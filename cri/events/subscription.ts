@@ -1,4 +1,4 @@
-import { createBackoff } from "../../host/async/backoff.ts";
+import { createBackoffCounter } from "../../host/async/backoff.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
 import type { VersionResponse } from "../../proto/cri/gen/api.ts";
@@ -8,7 +8,7 @@ import type { CriCallOptions, RuntimeEventListener } from "../runtime.ts";
 import { type EventStream, eventStreamsOf } from "./event-stream.ts";
 import { waitForSocket } from "./wait-for-socket.ts";
 
-const RECONNECT_BACKOFF = { firstMs: 100, maxMs: 1_000 } as const;
+const RECONNECT_BACKOFF = { initialMs: 100, maxMs: 1_000 } as const;
 /** A stream that was open for so long resets the back-off. */
 const RESET_BACKOFF_AFTER_MS = 10_000;
 const ANSWER_TIMEOUT_MS = 10_000;
@@ -33,7 +33,7 @@ export async function subscribeToEvents(
 ): Promise<void> {
   const { channel, clock, log, random } = deps;
   const socket = channel.socketPath;
-  const backoff = createBackoff({ ...RECONNECT_BACKOFF, jitter: { from: 0.75, to: 1.25, random } });
+  const backoff = createBackoffCounter({ ...RECONNECT_BACKOFF, jitter: { from: 0.75, to: 1.25, random } });
   let isAway = false;
   while (!signal.aborted) {
     let connectedAt: number | undefined;

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
-import { backoffMs, createBackoff } from "./backoff.ts";
+import { backoffMs, createBackoffCounter } from "./backoff.ts";
 
-const plain = { firstMs: 100, maxMs: 5_000 };
+const plain = { initialMs: 100, maxMs: 5_000 };
 
 test("a delay doubles with each failure up to the maximum, and is 0 without a failure", () => {
   expect([0, 1, 2, 3, 7, 1_000].map((failures) => backoffMs(plain, failures))).toEqual([
@@ -20,7 +20,7 @@ test("jitter multiplies each delay, the longest too, by a factor from one bound 
 });
 
 test("a reset starts the delays from the first one", () => {
-  const backoff = createBackoff(plain);
+  const backoff = createBackoffCounter(plain);
   expect([backoff.next(), backoff.next()]).toEqual([100, 200]);
   backoff.reset();
   expect(backoff.next()).toBe(100);

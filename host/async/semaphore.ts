@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import { createWaitingLine } from "./waiting-line.ts";
+import { createWaitQueue } from "./wait-queue.ts";
 
 export interface SemaphoreOptions {
   /** How many may hold a permit at once; undefined is no limit. */
@@ -24,7 +24,7 @@ const never = () => false;
 
 /** No timer runs while no permit is held. */
 export function createSemaphore({ permits, maxUrgentInARow, stuckAfter }: SemaphoreOptions): Semaphore {
-  const line = createWaitingLine(maxUrgentInARow);
+  const queue = createWaitQueue(maxUrgentInARow);
   let free = permits ?? Number.POSITIVE_INFINITY;
 
   function hold(): () => void {
@@ -32,7 +32,7 @@ export function createSemaphore({ permits, maxUrgentInARow, stuckAfter }: Semaph
     let cancel = () => {};
     const release = () => {
       cancel();
-      if (isHeld && !line.admitNext()) free += 1;
+      if (isHeld && !queue.admitNext()) free += 1;
       isHeld = false;
     };
     if (stuckAfter !== undefined) cancel = stuckAfter.clock.wakeAt(stuckAfter.clock.now() + stuckAfter.ms, release);
@@ -42,7 +42,7 @@ export function createSemaphore({ permits, maxUrgentInARow, stuckAfter }: Semaph
   async function acquire(signal: AbortSignal, isUrgent = never): Promise<() => void> {
     signal.throwIfAborted();
     if (free > 0) free -= 1;
-    else await line.wait(signal, isUrgent);
+    else await queue.wait(signal, isUrgent);
     return hold();
   }
 

@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import { createWaitingLine } from "./waiting-line.ts";
+import { createWaitQueue } from "./wait-queue.ts";
 
 export interface TokenBucketOptions {
   /** Tokens per second. */
@@ -25,7 +25,7 @@ const never = () => false;
 
 /** A bucket that starts full. A clock that is set back adds nothing. */
 export function createTokenBucket({ qps, burst, clock, maxUrgentInARow }: TokenBucketOptions): TokenBucket {
-  const line = createWaitingLine(maxUrgentInARow);
+  const queue = createWaitQueue(maxUrgentInARow);
   /** Below zero: the tokens that waiting callers are going to take. */
   let tokens = burst;
   let filledAt = clock.now();
@@ -41,7 +41,7 @@ export function createTokenBucket({ qps, burst, clock, maxUrgentInARow }: TokenB
   function addTimer(): void {
     const cancel = clock.wakeAt(clock.now() + (-tokens / qps) * 1000, () => {
       timers.delete(cancel);
-      line.admitNext();
+      queue.admitNext();
     });
     timers.add(cancel);
   }
@@ -67,7 +67,7 @@ export function createTokenBucket({ qps, burst, clock, maxUrgentInARow }: TokenB
       tokens -= 1;
       if (tokens >= 0) return;
       addTimer();
-      await line.wait(signal, isUrgent, dropLastTimer);
+      await queue.wait(signal, isUrgent, dropLastTimer);
     },
   };
 }

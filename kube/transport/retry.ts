@@ -38,7 +38,7 @@ export function retryDelayMs({ method, error, attempts }: FailedRequest, random:
 
 /** From 100 ms up to `maxMs`, less a random part of up to one half. */
 export function backoffOptions(maxMs: number, random: () => number): BackoffOptions {
-  return { firstMs: INITIAL_DELAY_MS, maxMs, jitter: { from: 1, to: 0.5, random } };
+  return { initialMs: INITIAL_DELAY_MS, maxMs, jitter: { from: 1, to: 0.5, random } };
 }
 
 function isRetryable(method: string, error: KubeError): boolean {

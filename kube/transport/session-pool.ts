@@ -1,5 +1,5 @@
 import { orAborted } from "../../host/async/abort.ts";
-import { createBackoff } from "../../host/async/backoff.ts";
+import { createBackoffCounter } from "../../host/async/backoff.ts";
 import { createLogOnce } from "../../host/async/log-once.ts";
 import { type Clock, type Instant, sleep } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
@@ -186,7 +186,7 @@ function createHealth({ server, clock, log }: Pick<SessionPoolOptions, "server" 
 
 /** The pause before the next connection attempt; it grows with each failure in a row. */
 function createReconnectDelay(clock: Clock, random: () => number) {
-  const backoff = createBackoff(backoffOptions(MAX_PAUSE_MS, random));
+  const backoff = createBackoffCounter(backoffOptions(MAX_PAUSE_MS, random));
   let startedAt = 0;
   let lengthMs = 0;
   return {

@@ -1,4 +1,4 @@
-import { createBackoff } from "../../host/async/backoff.ts";
+import { createBackoffCounter } from "../../host/async/backoff.ts";
 import { createLogOnce } from "../../host/async/log-once.ts";
 import { type Clock, sleep } from "../../host/clock.ts";
 import type { Log } from "../../host/log.ts";
@@ -151,9 +151,13 @@ export async function runReflector<T extends KubeObject>(
  */
 function createRetryDelay({ clock, random, recovery }: ReflectorDeps) {
   const jitter = { from: 0.5, to: 1, random };
-  const unreachable = createBackoff({ firstMs: INITIAL_BACKOFF_MS, maxMs: MAX_UNREACHABLE_BACKOFF_MS, jitter });
-  const serverError = createBackoff({ firstMs: INITIAL_BACKOFF_MS, maxMs: MAX_BACKOFF_MS, jitter });
-  const forbidden = createBackoff({ firstMs: INITIAL_FORBIDDEN_BACKOFF_MS, maxMs: MAX_BACKOFF_MS, jitter });
+  const unreachable = createBackoffCounter({
+    initialMs: INITIAL_BACKOFF_MS,
+    maxMs: MAX_UNREACHABLE_BACKOFF_MS,
+    jitter,
+  });
+  const serverError = createBackoffCounter({ initialMs: INITIAL_BACKOFF_MS, maxMs: MAX_BACKOFF_MS, jitter });
+  const forbidden = createBackoffCounter({ initialMs: INITIAL_FORBIDDEN_BACKOFF_MS, maxMs: MAX_BACKOFF_MS, jitter });
   const backoffFor = (code: KubeError["code"] | undefined) => {
     if (code === "FORBIDDEN") return forbidden;
     return code === "UNREACHABLE" || code === "TIMEOUT" ? unreachable : serverError;

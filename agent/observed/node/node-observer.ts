@@ -29,7 +29,7 @@ export interface NodeObserverOptions extends Omit<SignalReaderOptions, "runtime"
   /** The observed node has changed. */
   readonly onChange: () => void;
   /** Receives each measurement of the eviction signals. */
-  readonly onMeasured: (supplies: SignalObservations) => void;
+  readonly onMeasured: (observations: SignalObservations) => void;
 }
 
 /** Observes the node: its runtime, images, addresses and eviction signals. */
@@ -55,7 +55,7 @@ const MEASURE_TIMEOUT_MS = 1_000;
  * A runtime that is not ready is read again after a tenth of a second, then with growing delays up to the kubelet's
  * period.
  */
-const NOT_READY_BACKOFF: BackoffOptions = { firstMs: 100, maxMs: 5_000 };
+const NOT_READY_BACKOFF: BackoffOptions = { initialMs: 100, maxMs: 5_000 };
 /** The shortest time between two lists of images, as with the kubelet. */
 const MIN_IMAGE_LIST_INTERVAL_MS = 30_000;
 

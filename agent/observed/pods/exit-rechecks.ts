@@ -12,7 +12,7 @@ export interface RecheckDeps {
   readonly wake: (uid: PodUid) => void;
 }
 
-const RECHECK_BACKOFF: BackoffOptions = { firstMs: 5, maxMs: 1_000 };
+const RECHECK_BACKOFF: BackoffOptions = { initialMs: 5, maxMs: 1_000 };
 const MAX_RECHECKS = 48;
 
 /**
@@ -23,10 +23,7 @@ const MAX_RECHECKS = 48;
  * container running after 41 s, the status is right and the event was wrong. Giving up earlier would cost more: no
  * other event arrives, and an exited container would count as running.
  */
-export function recheckUnconfirmedExits(
-  { clock, entries, wake }: RecheckDeps,
-  entry: PodCacheEntry,
-): boolean {
+export function recheckUnconfirmedExits({ clock, entries, wake }: RecheckDeps, entry: PodCacheEntry): boolean {
   const { unconfirmedStops, eventExits } = entry;
   for (const id of eventExits.keys()) unconfirmedStops.add(id);
   for (const id of unconfirmedStops) if (!isExitUnconfirmed(entry, id)) unconfirmedStops.delete(id);

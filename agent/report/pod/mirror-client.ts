@@ -37,7 +37,7 @@ const CREATE_FAILED: MirrorFailure = { logMessage: "cannot create a mirror pod",
 /** A lagging API server may report a mirror that exists as NOT_FOUND for a moment. */
 const DELETE_FAILED: MirrorFailure = { logMessage: "cannot delete a mirror pod", transientCode: "NOT_FOUND" };
 
-const REJECTION_BACKOFF: BackoffOptions = { firstMs: 1_000, maxMs: 60_000 };
+const REJECTION_BACKOFF: BackoffOptions = { initialMs: 1_000, maxMs: 60_000 };
 
 /**
  * `kubectl delete` waits until the name is gone: an older kubectl would never see a mirror vanish that returns at once.

@@ -62,7 +62,7 @@ const EMPTY_PATCH: StatusPatch = { status: {} };
 const REJECTED_RETRY_MS = 300_000;
 /** This many repetitions are sent without delay; after that another writer evidently keeps overwriting the status. */
 const REPEATS_WITHOUT_DELAY = 3;
-const REPEAT_BACKOFF: BackoffOptions = { firstMs: 1_000, maxMs: 60_000 };
+const REPEAT_BACKOFF: BackoffOptions = { initialMs: 1_000, maxMs: 60_000 };
 /**
  * How long minor changes wait to be merged with the next status: one request instead of two for most pod starts and
  * ends.

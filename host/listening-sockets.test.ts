@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { createServer } from "node:net";
-import { findListeners, listeningSockets } from "./listener.ts";
+import { findListeningSockets, parseListeningSockets } from "./listening-sockets.ts";
 
 test("the tables of proc(5) list listening sockets among others", () => {
   const table = [
@@ -9,7 +9,7 @@ test("the tables of proc(5) list listening sockets among others", () => {
     "   1: 0100007F:280A 0100007F:C350 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0 20 4 30 10 -1",
     "",
   ];
-  expect(listeningSockets(table.join("\n"))).toEqual([{ port: 10248, inode: "4711" }]);
+  expect(parseListeningSockets(table.join("\n"))).toEqual([{ port: 10248, inode: "4711" }]);
 });
 
 test.each(["127.0.0.1", "::1"])("the listener on a port of %s has its process", async (host) => {
@@ -17,7 +17,9 @@ test.each(["127.0.0.1", "::1"])("the listener on a port of %s has its process", 
   await new Promise<void>((resolve) => server.listen(0, host, resolve));
   const address = server.address();
   const port = typeof address === "object" && address !== null ? address.port : 0;
-  expect(await findListeners([port, 1])).toEqual([{ port, pid: process.pid, program: expect.stringMatching(/./) }]);
+  expect(await findListeningSockets([port, 1])).toEqual([
+    { port, pid: process.pid, program: expect.stringMatching(/./) },
+  ]);
   await new Promise((resolve) => server.close(resolve));
-  expect(await findListeners([port])).toEqual([]);
+  expect(await findListeningSockets([port])).toEqual([]);
 });

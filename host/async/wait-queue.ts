@@ -1,7 +1,7 @@
 import { onAbort } from "./abort.ts";
 
 /** Callers that wait for a permit or a token. */
-export interface WaitingLine {
+export interface WaitQueue {
   /** Resolves when `admitNext` picks this caller; rejects with the signal's reason, after `onLeave`, when that aborts first. */
   wait(signal: AbortSignal, isUrgent: () => boolean, onLeave?: () => void): Promise<void>;
   /** Admits the caller whose turn it is; false if none waits. */
@@ -17,7 +17,7 @@ interface Waiter {
  * First come, first served, but for callers that are urgent at the moment of admission: they go first. After `maxUrgentInARow` of them the
  * caller that has waited longest goes, so that urgent callers starve no other.
  */
-export function createWaitingLine(maxUrgentInARow = Number.POSITIVE_INFINITY): WaitingLine {
+export function createWaitQueue(maxUrgentInARow = Number.POSITIVE_INFINITY): WaitQueue {
   const waiters = new Set<Waiter>();
   let urgentInARow = 0;
 

@@ -2,7 +2,7 @@ import { readdir, readFile, readlink } from "node:fs/promises";
 import { join } from "node:path/posix";
 
 /** The process behind a listening TCP socket; without `pid` and `program` if this user may not see it. */
-export interface Listener {
+export interface ListeningSocket {
   readonly port: number;
   readonly pid?: number;
   /** The name in `/proc/<pid>/comm`. */
@@ -13,9 +13,12 @@ export interface Listener {
 const LISTENS = "0A";
 
 /** Finds out who listens on these TCP ports, of any address; ports without a listener are left out. */
-export async function findListeners(ports: readonly number[], proc = "/proc"): Promise<readonly Listener[]> {
+export async function findListeningSockets(
+  ports: readonly number[],
+  proc = "/proc",
+): Promise<readonly ListeningSocket[]> {
   const tables = await Promise.all(["net/tcp", "net/tcp6"].map((name) => readOrEmpty(join(proc, name))));
-  const sockets = tables.flatMap(listeningSockets).filter(({ port }) => ports.includes(port));
+  const sockets = tables.flatMap(parseListeningSockets).filter(({ port }) => ports.includes(port));
   if (sockets.length === 0) return [];
   const owners = await findOwners(new Set(sockets.map(({ inode }) => inode)), proc);
   const byPort = new Map(sockets.map(({ port, inode }) => [port, { port, ...owners.get(inode) }]));
@@ -23,7 +26,7 @@ export async function findListeners(ports: readonly number[], proc = "/proc"): P
 }
 
 /** Parses a table of proc(5): the local address is `hex address:hex port`, the tenth column is the inode. */
-export function listeningSockets(table: string): readonly { readonly port: number; readonly inode: string }[] {
+export function parseListeningSockets(table: string): readonly { readonly port: number; readonly inode: string }[] {
   return table.split("\n").flatMap((line) => {
     const columns = line.trim().split(/\s+/);
     const [, local = "", , state] = columns;
@@ -33,7 +36,7 @@ export function listeningSockets(table: string): readonly { readonly port: numbe
   });
 }
 
-type Owner = Required<Pick<Listener, "pid" | "program">>;
+type Owner = Required<Pick<ListeningSocket, "pid" | "program">>;
 
 /** Looks through the open files of every process that this user may see. */
 async function findOwners(inodes: ReadonlySet<string>, proc: string): Promise<ReadonlyMap<string, Owner>> {

@@ -1,12 +1,10 @@
+import { formatLogDir } from "../../proto/kubelet/pod-dirs.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { pathPart } from "./volumes/paths.ts";
 
-/**
- * The log directory of a pod below `podLogsDir`: `<namespace>_<name>_<uid>`, which `kubectl logs` and log collectors
- * expect.
- */
+/** The log directory of a pod, relative to `podLogsDir`. */
 export function podLogDir({ metadata: { namespace = "default", name = "", uid = "" } }: Pick<Pod, "metadata">): string {
-  return pathPart(`${namespace}_${name}_${uid}`, "namespace, name and uid");
+  return pathPart(formatLogDir({ namespace, name, uid }), "namespace, name and uid");
 }
 
 /** The log file of one container instance, relative to the pod's log directory. */

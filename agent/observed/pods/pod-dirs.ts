@@ -1,5 +1,13 @@
 import type { Files } from "../../../host/fs/files.ts";
 import type { PodUid } from "../../../proto/ids.ts";
+import {
+  formatLogDir,
+  PODS_DIR,
+  parseInstanceMark,
+  parseLogDir,
+  USER_NAMESPACE_FILE,
+  volumePluginDirs,
+} from "../../../proto/kubelet/pod-dirs.ts";
 import { attemptOfLog } from "../../decide/container/log-file-name.ts";
 import { instanceKey } from "../../decide/pod/observed.ts";
 import type { PodResource } from "../../decide/pod/resources.ts";
@@ -23,35 +31,31 @@ export interface PodDirReader {
   list(): Promise<readonly Owner[]>;
 }
 
-/** The layout is the kubelet's (see translate/volumes.ts). */
-const EMPTY_DIRS = "volumes/kubernetes.io~empty-dir";
-
 /** `root` is the agent's root directory, `logs` its `podLogsDir`. */
 export function createPodDirReader(root: Files, logs: Files): PodDirReader {
   return {
-    async read({ uid, namespace, name }) {
-      const [podDir, containers] = await Promise.all([
-        root.stat(`pods/${uid}`),
-        logs.list(`${namespace}_${name}_${uid}`),
-      ]);
+    async read(pod) {
+      const podDir = `${PODS_DIR}/${pod.uid}`;
+      const logDir = formatLogDir(pod);
+      const [found, containers] = await Promise.all([root.stat(podDir), logs.list(logDir)]);
       const attempts = await Promise.all(
         (containers ?? [])
           .filter(({ kind }) => kind === "directory")
-          .map(async (each) => [each.name, await newestLog(logs, `${namespace}_${name}_${uid}/${each.name}`)] as const),
+          .map(async (each) => [each.name, await newestLog(logs, `${logDir}/${each.name}`)] as const),
       );
       return {
         resources: [
-          ...(podDir === undefined ? [] : await readResources(root, `pods/${uid}`)),
+          ...(found === undefined ? [] : await readResources(root, podDir)),
           ...(containers === undefined ? [] : [{ of: "logDir" } as const]),
         ],
-        ...(podDir === undefined ? emptyMarks() : await readMarks(root, `pods/${uid}/containers`)),
+        ...(found === undefined ? emptyMarks() : await readMarks(root, `${podDir}/containers`)),
         loggedAttempts: new Map(
           attempts.flatMap(([container, n]) => (n === undefined ? [] : [[container, n] as const])),
         ),
       };
     },
     async list() {
-      const [podDirs, logDirs] = await Promise.all([directoriesOf(root, "pods"), directoriesOf(logs, ".")]);
+      const [podDirs, logDirs] = await Promise.all([directoriesOf(root, PODS_DIR), directoriesOf(logs, ".")]);
       const logged = logDirs.flatMap(ownerOfLogs);
       const known = new Set<string>(logged.map(({ uid }) => uid));
       const withoutName = podDirs.filter((name) => isUidLike(name) && !known.has(name));
@@ -60,13 +64,16 @@ export function createPodDirReader(root: Files, logs: Files): PodDirReader {
   };
 }
 
-/** The resources of a pod that has a directory: the ids of its user namespace, and each emptyDir. */
+/** The resources of a pod that has a directory: the ids of its user namespace, and each volume with a directory. */
 async function readResources(root: Files, podDir: string): Promise<readonly PodResource[]> {
-  const [ids, emptyDirs] = await Promise.all([root.stat(`${podDir}/userns`), root.list(`${podDir}/${EMPTY_DIRS}`)]);
+  const [ids, ...volumes] = await Promise.all([
+    root.stat(`${podDir}/${USER_NAMESPACE_FILE}`),
+    ...Object.values(volumePluginDirs).map((pluginDir) => root.list(`${podDir}/volumes/${pluginDir}`)),
+  ]);
   return [
     { of: "podDirs" },
     ...(ids === undefined ? [] : [{ of: "userIds" } as const]),
-    ...(emptyDirs ?? []).map(({ name }) => ({ of: "volume", name }) as const),
+    ...volumes.flatMap((found) => found ?? []).map(({ name }) => ({ of: "volume", name }) as const),
   ];
 }
 
@@ -79,10 +86,11 @@ async function readMarks(root: Files, folder: string): Promise<ReturnType<typeof
   const { pendingPostStartHooks, removedAttempts } = marks;
   for (const name of await directoriesOf(root, folder))
     for (const { name: file } of (await root.list(`${folder}/${name}`)) ?? []) {
-      const [, kind, digits = ""] = /^(post-start|cleared)-([0-9a-f]{8})$/.exec(file) ?? [];
-      const attempt = Number.parseInt(digits, 16);
-      if (kind === "post-start") pendingPostStartHooks.add(instanceKey({ name, attempt }));
-      if (kind === "cleared") removedAttempts.set(name, Math.max(attempt, removedAttempts.get(name) ?? -1));
+      const found = parseInstanceMark(file);
+      if (found === undefined) continue;
+      const { mark, attempt } = found;
+      if (mark === "post-start") pendingPostStartHooks.add(instanceKey({ name, attempt }));
+      else removedAttempts.set(name, Math.max(attempt, removedAttempts.get(name) ?? -1));
     }
   return marks;
 }
@@ -93,10 +101,9 @@ async function directoriesOf(files: Files, path: string): Promise<readonly strin
   return ((await files.list(path)) ?? []).filter(({ kind }) => kind === "directory").map(({ name }) => name);
 }
 
-/** `<namespace>_<name>_<uid>`; namespaces and names have no underscore. */
 function ownerOfLogs(folder: string): readonly Owner[] {
-  const [, namespace = "", name = "", uid = ""] = /^([a-z0-9-]+)_([a-z0-9.-]+)_(.+)$/.exec(folder) ?? [];
-  return isUidLike(uid) ? [{ uid: uid as PodUid, namespace, name }] : [];
+  const owner = parseLogDir(folder);
+  return owner !== undefined && isUidLike(owner.uid) ? [{ ...owner, uid: owner.uid as PodUid }] : [];
 }
 
 /**

@@ -1,4 +1,5 @@
 import { type IDMapping, NamespaceMode, UserNamespace } from "../../../proto/cri/gen/api.ts";
+import { USER_NAMESPACE_FILE } from "../../../proto/kubelet/pod-dirs.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { TranslateError } from "../translate-error.ts";
 import { podDir } from "../volumes/paths.ts";
@@ -16,7 +17,7 @@ export function usesUserNamespace({ spec }: Pick<Pod, "spec">): boolean {
 
 /** The kubelet's file that records the id range of a pod, relative to the root directory. */
 export function userNamespaceFile(uid: string): string {
-  return `${podDir(uid)}/userns`;
+  return `${podDir(uid)}/${USER_NAMESPACE_FILE}`;
 }
 
 /** Serialises an id range as the kubelet does. */

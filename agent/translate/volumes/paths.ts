@@ -1,10 +1,11 @@
+import { formatInstanceMark, PODS_DIR, volumeDirOf, volumePluginDirs } from "../../../proto/kubelet/pod-dirs.ts";
 import type { Container, Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { TranslateError } from "../translate-error.ts";
 
 /** The pod's directory, relative to the root directory. It holds everything of the pod except its logs. */
 export function podDir(uid: string): string {
-  return `pods/${pathPart(uid, "metadata.uid")}`;
+  return `${PODS_DIR}/${pathPart(uid, "metadata.uid")}`;
 }
 
 /**
@@ -22,9 +23,14 @@ export function isPathPart(text: string): boolean {
   return text !== "" && text !== "." && text !== ".." && !/[/\0]/.test(text);
 }
 
-/** The directory of one emptyDir, relative to the root directory; the kubelet's layout. */
+/** The directory of one volume, relative to the root directory. `pluginDir` is that of the volume's source. */
+export function volumeDir(uid: string, pluginDir: string, volume: string): string {
+  return `${podDir(uid)}/${volumeDirOf(pluginDir, pathPart(volume, "the name of a volume"))}`;
+}
+
+/** The directory of one emptyDir, relative to the root directory. */
 export function emptyDirPath(uid: string, volume: string): string {
-  return `${podDir(uid)}/volumes/kubernetes.io~empty-dir/${pathPart(volume, "the name of a volume")}`;
+  return volumeDir(uid, volumePluginDirs.emptyDir, volume);
 }
 
 /** The host path of a volume; undefined for unsupported kinds, whose pods admission rejects. */
@@ -53,12 +59,12 @@ export function terminationLogFile(uid: string, container: string, attempt: numb
 
 /** Marks an instance whose `postStart` hook has not succeeded yet; relative to the root directory. */
 export function postStartMark(uid: string, container: string, attempt: number): string {
-  return `${containerDir(uid, container)}/post-start-${attempt.toString(16).padStart(8, "0")}`;
+  return `${containerDir(uid, container)}/${formatInstanceMark("post-start", attempt)}`;
 }
 
 /** Marks an instance that was removed by RestartAllContainers; relative to the root directory. */
 export function removedForRestartMark(uid: string, container: string, attempt: number): string {
-  return `${containerDir(uid, container)}/cleared-${attempt.toString(16).padStart(8, "0")}`;
+  return `${containerDir(uid, container)}/${formatInstanceMark("cleared", attempt)}`;
 }
 
 /** The path of the termination-message file in the container; undefined when the container disables it. */

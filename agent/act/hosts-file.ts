@@ -1,7 +1,7 @@
 import type { Container, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { hostsContent, hostsFile, hostsPathFor } from "../translate/network/hosts.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
-import type { NodeDirs } from "./volumes/pod-volumes.ts";
+import type { NodeDirs } from "./volumes/pod-dirs.ts";
 
 const MAX_HOSTS_BYTES = 1024 * 1024;
 

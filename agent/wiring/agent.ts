@@ -8,7 +8,7 @@ import { toFailure } from "../act/failure-reasons.ts";
 import type { CreateCredentialProviders } from "../act/images/credential-providers.ts";
 import type { DockerConfigFiles } from "../act/images/docker-config.ts";
 import { createLogSymlinks } from "../act/logs/log-symlinks.ts";
-import type { NodeDirs } from "../act/volumes/pod-volumes.ts";
+import type { NodeDirs } from "../act/volumes/pod-dirs.ts";
 import type { AdmissionNode } from "../decide/admission/admission-node.ts";
 import type { ImageVerificationSettings } from "../decide/admission/image-verification.ts";
 import type { PodSettings } from "../decide/settings.ts";

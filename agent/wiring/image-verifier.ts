@@ -4,7 +4,7 @@ import type { Log } from "../../host/log.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { CreateCredentialProviders, CredentialProviders } from "../act/images/credential-providers.ts";
 import { createImageRecords, type ImageRecords } from "../act/images/image-records.ts";
-import type { NodeDirs } from "../act/volumes/pod-volumes.ts";
+import type { NodeDirs } from "../act/volumes/pod-dirs.ts";
 import {
   credentialsToRecord,
   type ImageVerificationSettings,

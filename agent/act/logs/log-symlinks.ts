@@ -4,7 +4,7 @@ import type { Files } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log.ts";
 import type { ObservedContainer, ObservedPod } from "../../decide/pod/observed.ts";
 import { containerLogPath, logSymlinkName, podLogDir } from "../../translate/log-path.ts";
-import type { NodeDirs } from "../volumes/pod-volumes.ts";
+import type { NodeDirs } from "../volumes/pod-dirs.ts";
 
 /**
  * The symlinks by which log collectors find container logs:

@@ -18,7 +18,7 @@ import { rejectLogSymlinks, removeInstanceLogs } from "../logs/container-logs.ts
 import { logFolderOf } from "../logs/log-folder.ts";
 import { createTerminationLog, removeTerminationLog } from "../termination-log.ts";
 import { allocateIds } from "../user-namespaces.ts";
-import type { NodeDirs } from "../volumes/pod-volumes.ts";
+import type { NodeDirs } from "../volumes/pod-dirs.ts";
 import { type ActDeps, type ActInput, type Performers, podOf, refuseUnsupported } from "./performer.ts";
 
 export const containerPerformers: Performers<ContainerAction> = {

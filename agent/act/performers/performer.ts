@@ -12,7 +12,7 @@ import type { DockerConfigFiles } from "../images/docker-config.ts";
 import type { ImageRecords } from "../images/image-records.ts";
 import type { PullCoalescer } from "../images/pull-coalescer.ts";
 import type { UserNamespaces } from "../user-namespaces.ts";
-import type { NodeDirs } from "../volumes/pod-volumes.ts";
+import type { NodeDirs } from "../volumes/pod-dirs.ts";
 
 /**
  * How one kind of action is performed. Policy stays in `decide/`: a performer knows only how, not whether. An optional

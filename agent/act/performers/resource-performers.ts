@@ -5,7 +5,8 @@ import type { PodResource, ResourceKind } from "../../decide/pod/resources.ts";
 import { podLogDir } from "../../translate/log-path.ts";
 import { logFolderOf } from "../logs/log-folder.ts";
 import { allocateIds } from "../user-namespaces.ts";
-import { makePodDirs, removeEmptyDir, removePodDirs, setUpVolume } from "../volumes/pod-volumes.ts";
+import { makePodDirs, removePodDirs } from "../volumes/pod-dirs.ts";
+import { isVolumeOnNode, removeVolume, setUpVolume } from "../volumes/volume-plugins.ts";
 import { type ActDeps, type ActInput, type Performers, podOf, refuseUnsupported } from "./performer.ts";
 
 /** How one kind of a pod's resources is made and removed, each with one outside call. Both are idempotent. */
@@ -46,9 +47,8 @@ const resourcePerformers = {
   },
   volume: {
     make: ({ disk }, input, { name }) => setUpVolume(disk, podOf(input), name),
-    remove: ({ disk, mountsBelow }, { uid }, { name }) => removeEmptyDir(disk, mountsBelow, { uid, name }),
-    isPresentWhenMade: (pod, { name }) =>
-      pod?.spec.volumes?.some((volume) => volume.name === name && volume.emptyDir !== undefined) === true,
+    remove: ({ disk, mountsBelow }, { uid }, { name }) => removeVolume(disk, mountsBelow, { uid, name }),
+    isPresentWhenMade: (pod, { name }) => pod !== undefined && isVolumeOnNode(pod, name),
   },
 } satisfies { readonly [K in ResourceKind]: ResourcePerformer<Extract<PodResource, { readonly of: K }>> };
 

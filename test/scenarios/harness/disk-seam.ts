@@ -1,5 +1,5 @@
 import { join } from "node:path/posix";
-import type { NodeDirs } from "../../../agent/act/volumes/pod-volumes.ts";
+import type { NodeDirs } from "../../../agent/act/volumes/pod-dirs.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import { filesVerbs } from "../../../host/fs/files-verbs.ts";
 import type { FakeDisk } from "../../fakes/files.ts";

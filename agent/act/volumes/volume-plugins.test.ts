@@ -6,7 +6,8 @@ import { join } from "node:path";
 import { createFiles } from "../../../host/fs/files.ts";
 import type { Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
-import { makePodDirs, type NodeDirs, removeEmptyDir, removePodDirs, setUpVolume } from "./pod-volumes.ts";
+import { makePodDirs, type NodeDirs, removePodDirs } from "./pod-dirs.ts";
+import { removeVolume, setUpVolume } from "./volume-plugins.ts";
 
 let folder: string;
 let disk: NodeDirs;
@@ -160,7 +161,7 @@ test("removePodDirs removes all files of the pod and nothing below a hostPath", 
   expect(await disk.machine.stat(join(folder, "host/file"))).toBeDefined();
 });
 
-test("removeEmptyDir removes the emptyDir and keeps the other volumes", async () => {
+test("removeVolume removes an emptyDir and keeps the other volumes", async () => {
   const none = async () => [];
   await prepareVolumes(
     disk,
@@ -169,13 +170,13 @@ test("removeEmptyDir removes the emptyDir and keeps the other volumes", async ()
   await writeFile(join(folder, "root/pods/u-8/volumes/kubernetes.io~empty-dir/cache/file"), "x");
   await symlink(join(folder, "host"), join(folder, "root/pods/u-8/volumes/kubernetes.io~empty-dir/cache/link"));
   const emptyDir = { uid: "u-8", name: "cache" };
-  const mounted = removeEmptyDir(disk, async (path) => [`${path}/nfs`], emptyDir);
+  const mounted = removeVolume(disk, async (path) => [`${path}/nfs`], emptyDir);
   await expect(mounted).rejects.toMatchObject({
     code: "EBUSY",
     message: expect.stringContaining("cache/nfs is still mounted"),
   });
   expect(await disk.root.stat("pods/u-8/volumes/kubernetes.io~empty-dir/cache/file")).toBeDefined();
-  for (let time = 0; time < 2; time++) await removeEmptyDir(disk, none, emptyDir);
+  for (let time = 0; time < 2; time++) await removeVolume(disk, none, emptyDir);
   const left = await disk.root.list("pods/u-8/volumes/kubernetes.io~empty-dir");
   expect(left?.map(({ name }) => name)).toEqual(["other"]);
   expect(await disk.machine.stat(join(folder, "host/file"))).toBeDefined();

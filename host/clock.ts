@@ -48,3 +48,10 @@ export function sleep(clock: Clock, ms: number, signal?: AbortSignal): Promise<v
     });
   });
 }
+
+/** As `sleep`, but resolves when the signal aborts. */
+export async function sleepUnlessAborted(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(clock, ms, signal).catch(() => {
+    // It rejects only when the signal has aborted.
+  });
+}

@@ -2,7 +2,7 @@ import { FFIType } from "bun:ffi";
 import { closeSync, constants, openSync } from "node:fs";
 import { isatty } from "node:tty";
 import { onAbort } from "./async/abort.ts";
-import { type Clock, sleep } from "./clock.ts";
+import { type Clock, sleepUnlessAborted } from "./clock.ts";
 import { FilesError, toFilesError } from "./fs/files.ts";
 import { GLIBC_MISSING, openLibc } from "./libc.ts";
 
@@ -86,15 +86,9 @@ export async function readStreams(
       const isLoss = error instanceof Error && "code" in error && error.code === "EPIPE";
       if (!isLoss) throw error;
       listener.onLoss();
-      await pause(clock, signal);
+      await sleepUnlessAborted(clock, PAUSE_MS, signal);
     }
   }
-}
-
-async function pause(clock: Clock, signal: AbortSignal): Promise<void> {
-  await sleep(clock, PAUSE_MS, signal).catch(() => {
-    // The signal has aborted: the caller's loop ends.
-  });
 }
 
 /** The longest incomplete line that is kept. Kernel messages are shorter, so a longer one is not a message. */
@@ -120,7 +114,7 @@ async function readStream(
         if (message !== undefined && !signal.aborted) onMessage(message);
       }
       // Without a pending read Bun does not poll the descriptor.
-      if (value !== undefined && value.length < LARGE_CHUNK_BYTES) await pause(clock, signal);
+      if (value !== undefined && value.length < LARGE_CHUNK_BYTES) await sleepUnlessAborted(clock, PAUSE_MS, signal);
     }
   } finally {
     remove();

@@ -16,6 +16,9 @@ import { amountsOf, linuxResources, podAmounts } from "./resources/linux-resourc
 import { sandboxSecurityContext } from "./security/security-context.ts";
 import type { IdRange } from "./security/user-namespace.ts";
 
+/** What a sandbox config needs of a pod that has no sandbox yet. */
+export const FIRST_SANDBOX = { attempt: 0, crashes: 0 };
+
 /** Builds the PodSandboxConfig of RunPodSandbox. Every CreateContainer in that sandbox carries the same message. */
 export function sandboxConfig(
   pod: Pod,

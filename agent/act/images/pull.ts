@@ -11,7 +11,7 @@ import type { ObservedPod } from "../../decide/pod/observed.ts";
 import type { RegistryCredential } from "../../translate/docker-config-format.ts";
 import type { NodeFacts } from "../../translate/node-facts.ts";
 import { credentialsFor } from "../../translate/registry-credentials.ts";
-import { sandboxConfig } from "../../translate/sandbox-config.ts";
+import { FIRST_SANDBOX, sandboxConfig } from "../../translate/sandbox-config.ts";
 import { credentialHash } from "./credential-hash.ts";
 import type { CredentialProviders } from "./credential-providers.ts";
 import { type DockerConfigFiles, readDockerConfigs } from "./docker-config.ts";
@@ -37,8 +37,6 @@ export interface PullInput {
   /** Called when the pull leaves the queue. */
   readonly onStarted: () => void;
 }
-
-const FIRST_SANDBOX = { attempt: 0, crashes: 0 };
 
 /**
  * Pulls an image for a pod. Tries each matching credential until one works; without any, pulls anonymously. Pods with

@@ -8,7 +8,7 @@ import { imageOf } from "../../decide/container/image.ts";
 import { instanceKey, newestInstanceOf, type ObservedContainer } from "../../decide/pod/observed.ts";
 import { qosClassOf } from "../../decide/status/qos.ts";
 import { containerConfig } from "../../translate/container-config.ts";
-import { sandboxConfig } from "../../translate/sandbox-config.ts";
+import { FIRST_SANDBOX, sandboxConfig } from "../../translate/sandbox-config.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
 import { containerDir, isPathPart, postStartMark, removedForRestartMark } from "../../translate/volumes/paths.ts";
 import { readEnvFiles } from "../env-files.ts";
@@ -90,8 +90,6 @@ async function createContainer(
   const podSandboxConfig = sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node, ids);
   return await runtime.createContainer(sandboxId, config, podSandboxConfig, { signal });
 }
-
-const FIRST_SANDBOX = { attempt: 0, crashes: 0 };
 
 /** A container right after CreateContainer has returned: it is what we asked for, and has not started. */
 function createdContainer(

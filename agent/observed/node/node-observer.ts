@@ -1,7 +1,7 @@
 import type { Runtime } from "../../../cri/runtime.ts";
 import { type AutoResetEvent, createAutoResetEvent } from "../../../host/async/auto-reset-event.ts";
 import { type BackoffOptions, backoffMs } from "../../../host/async/backoff.ts";
-import type { Clock } from "../../../host/clock.ts";
+import { type Clock, sleepUnlessAborted } from "../../../host/clock.ts";
 import type { Image } from "../../../proto/cri/gen/api.ts";
 import type {
   NodeImage,
@@ -105,7 +105,7 @@ export function createNodeObserver(options: NodeObserverOptions): NodeObserver {
         images = listed;
         onChange();
       }
-      await waitMs(clock, MIN_IMAGE_LIST_INTERVAL_MS, signal);
+      await sleepUnlessAborted(clock, MIN_IMAGE_LIST_INTERVAL_MS, signal);
       await wakeUps.images.wait(Number.POSITIVE_INFINITY, signal);
     }
   }
@@ -127,11 +127,6 @@ export function createNodeObserver(options: NodeObserverOptions): NodeObserver {
     run: async (signal) => void (await Promise.all([watchRuntimeAndSignals(signal), watchImages(signal)])),
     invalidateImages: () => wakeUps.images.set(),
   };
-}
-
-/** A delay that no wake-up can shorten. */
-async function waitMs(clock: Clock, ms: number, signal: AbortSignal): Promise<void> {
-  await createAutoResetEvent(clock).wait(clock.now() + ms, signal);
 }
 
 /** Lists the images. Returns undefined and schedules a retry if the runtime cannot list them. */

@@ -3,21 +3,14 @@ import { createFailureLog } from "../../../host/async/failure-log.ts";
 import { createSerialQueue } from "../../../host/async/serial-queue.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { FilesError } from "../../../host/fs/files.ts";
-import {
-  decodePullIntent,
-  type ImagePullCredentials,
-  type ImagePullSecret,
-} from "../../../proto/kubelet/image-records.ts";
+import type { ImagePullCredentials, ImagePullSecret } from "../../../proto/kubelet/image-records.ts";
 import { formatTime } from "../../../proto/kubernetes/time.ts";
 import { type RecordedImage, withAddedCredentials } from "../../decide/admission/image-verification.ts";
-import { createPullIntents, type ImageState, INTENT_FOLDER, type PullIntents } from "./pull-intents.ts";
-import {
-  createPulledRecords,
-  MAX_RECORD_BYTES,
-  type PulledRecords,
-  type PulledRecordsOptions,
-  recordNames,
-} from "./pulled-records.ts";
+import { createAbandonedPulls } from "./abandoned-pulls.ts";
+import { createLeftoverIntents } from "./leftover-intents.ts";
+import { createPullIntents, type ImageState } from "./pull-intents.ts";
+import { createPulledRecords, type PulledRecordsOptions } from "./pulled-records.ts";
+import { createRecordPruner } from "./record-pruner.ts";
 
 /**
  * The image pull records (KEP-2535): which images this node pulled, and with which credentials. A pull first writes an
@@ -59,14 +52,6 @@ export interface ImageRecordsOptions extends PulledRecordsOptions {
 }
 
 /**
- * Every reconnection to the runtime causes an audit. Shorter than the regular audit period, so that each regular audit
- * prunes.
- */
-const PRUNE_PERIOD_MS = 60_000;
-/** By then the runtime has cancelled an aborted pull or has finished it. */
-const PULL_SETTLED_AFTER_MS = 60_000;
-
-/**
  * Keeps the records below `root`, the kubelet's root directory. The first call settles the intents that an earlier
  * agent left there.
  */
@@ -79,7 +64,7 @@ export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
   const leftoverIntents = createLeftoverIntents(options, { intents, records, add });
   const whenSettled = () => leftoverIntents.ensureSettled(serially);
   const abandonedPulls = createAbandonedPulls(options, { intents, add, readImage, serially });
-  const prune = createPruner(options, { records, serially });
+  const prune = createRecordPruner(options, { records, serially });
 
   async function add(image: string, imageRef: string, by: ImagePullCredentials | undefined): Promise<void> {
     const lastUpdatedTime = formatTime(clock.now());
@@ -163,152 +148,4 @@ export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
 /** Compares codes, because messages contain file names and there are many files. */
 function reasonOf(error: unknown): string {
   return error instanceof FilesError || error instanceof CriError ? error.code : String(error);
-}
-
-interface AbandonedPullsDeps {
-  readonly intents: PullIntents;
-  readonly add: (image: string, imageRef: string, by: undefined) => Promise<void>;
-  /** The state of an image in the runtime; undefined if the runtime does not respond. */
-  readonly readImage: (image: string) => Promise<ImageState | undefined>;
-  readonly serially: (work: () => Promise<void>) => Promise<void>;
-}
-
-/**
- * Pulls whose result is unknown. If the image has changed since, they may have pulled it, so every pod must prove its
- * access to it.
- */
-function createAbandonedPulls(
-  { clock }: Pick<ImageRecordsOptions, "clock">,
-  { intents, add, readImage, serially }: AbandonedPullsDeps,
-) {
-  /** By image: when its latest such pull was aborted. The runtime may still complete it. */
-  const abortedAt = new Map<string, number>();
-
-  async function recordIfChanged(image: string, before: ImageState, { ref }: ImageState): Promise<void> {
-    if (ref !== undefined && ref !== before.ref) await add(image, ref, undefined);
-    markVerified(image);
-  }
-
-  function markVerified(image: string): void {
-    intents.markVerified(image);
-    abortedAt.delete(image);
-  }
-
-  async function settleOne(image: string, at: number): Promise<void> {
-    const after = await readImage(image);
-    await serially(async () => {
-      const before = intents.before(image);
-      // Another pull of the image is under way; its end settles both.
-      if (abortedAt.get(image) !== at || intents.isUnderWay(image)) return;
-      if (before === undefined || after === undefined) return;
-      await recordIfChanged(image, before, after);
-      await intents.forget(image);
-    });
-  }
-
-  return {
-    markVerified,
-    async ended(image: string, after: ImageState | undefined): Promise<void> {
-      const before = intents.before(image);
-      // An absent image may still arrive: the runtime learns of the cancellation only now.
-      if (before !== undefined && after?.ref !== undefined) return await recordIfChanged(image, before, after);
-      intents.markUnverified(image);
-      if (before !== undefined) abortedAt.set(image, clock.now());
-    },
-    async settle(): Promise<void> {
-      for (const [image, at] of [...abortedAt])
-        if (Math.abs(clock.now() - at) >= PULL_SETTLED_AFTER_MS) await settleOne(image, at);
-    },
-  };
-}
-
-interface LeftoverIntentsDeps {
-  readonly intents: PullIntents;
-  readonly records: Pick<PulledRecords, "list">;
-  /** Records an image that was pulled with unknown credentials. */
-  readonly add: (image: string, imageRef: string, by: undefined) => Promise<void>;
-}
-
-/** The intents that an earlier agent left. A failure to list them is logged once, and each call tries again. */
-function createLeftoverIntents(
-  { root, refOf, log }: ImageRecordsOptions,
-  { intents, records, add }: LeftoverIntentsDeps,
-) {
-  let ready: Promise<void> | undefined;
-  let isKnown = false;
-  // One line for each outage, whatever its reasons.
-  let isLogged = false;
-
-  /** Settles the leftover intents: their images that are on the node were pulled with unknown credentials. */
-  async function settleAll(): Promise<void> {
-    for (const name of await list())
-      await settle(`${INTENT_FOLDER}/${name}`).catch((error: unknown) => {
-        const isOfImage = error instanceof CriError && error.code !== "UNAVAILABLE";
-        if (!isOfImage && !(error instanceof FilesError)) throw error;
-        log.warn({ file: `${INTENT_FOLDER}/${name}`, err: error }, "cannot recover an interrupted image pull record");
-      });
-  }
-
-  /** Empty if the intents cannot be listed. */
-  async function list(): Promise<readonly string[]> {
-    try {
-      await records.list();
-      const names = await recordNames(root, INTENT_FOLDER);
-      [isKnown, isLogged] = [true, false];
-      return names;
-    } catch (error) {
-      if (!(error instanceof FilesError)) throw error;
-      const what = "cannot list the image records; until this works, every pod must prove its access to every image";
-      if (!isLogged) log.warn({ err: error }, what);
-      isLogged = true;
-      return [];
-    }
-  }
-
-  async function settle(file: string): Promise<void> {
-    const image = decodePullIntent(await root.read(file, MAX_RECORD_BYTES));
-    if (image === undefined) return log.warn({ file }, "this file is not an image pull intent; leaving it alone");
-    if (intents.isUnderWay(image)) return;
-    intents.markUnverified(image);
-    const imageRef = await refOf(image);
-    if (imageRef === undefined) return;
-    await add(image, imageRef, undefined);
-    await intents.forget(image);
-  }
-
-  return {
-    isKnown: () => isKnown,
-    /** Resolves once the leftover intents are settled. Rejects with `CriError` while the runtime is unreachable. */
-    ensureSettled(serially: (work: () => Promise<void>) => Promise<void>): Promise<void> {
-      const again = () => {
-        ready = undefined;
-      };
-      ready ??= serially(settleAll).then(
-        () => (isKnown ? undefined : again()),
-        (error: unknown) => {
-          again();
-          throw error;
-        },
-      );
-      return ready;
-    },
-  };
-}
-
-interface PrunerDeps {
-  readonly records: Pick<PulledRecords, "snapshot" | "removeUnused">;
-  readonly serially: (work: () => Promise<void>) => Promise<void>;
-}
-
-/** Removes the records of images that are gone, at most once a minute. Rejects with `CriError` or `FilesError`. */
-function createPruner({ refs, clock }: ImageRecordsOptions, { records, serially }: PrunerDeps): () => Promise<void> {
-  let prunedAt = Number.NEGATIVE_INFINITY;
-  return async () => {
-    const snapshot = records.snapshot();
-    if (snapshot.size === 0 || Math.abs(clock.now() - prunedAt) < PRUNE_PERIOD_MS) return;
-    const presentRefs = await refs();
-    prunedAt = clock.now();
-    // A node always has the sandbox image: a runtime that lists no image has not loaded its store yet.
-    if (presentRefs.length > 0) await serially(() => records.removeUnused(snapshot, presentRefs));
-  };
 }

@@ -73,7 +73,7 @@ export function watchHostIPs(options: HostIPsOptions, signal: AbortSignal): () =
   // No TTL cache: the addresses outlive their reading, since one that disappears stays until another replaces it.
   let readAt = clock.now();
   let current = read();
-  if (onChange !== undefined) watchChanges();
+  if (onChange !== undefined) watchChanges(net, clock, refreshUnlessAborted, signal);
   if (resolve !== undefined) void resolveAndRefresh(resolve);
 
   function read(): readonly string[] {
@@ -103,21 +103,6 @@ export function watchHostIPs(options: HostIPsOptions, signal: AbortSignal): () =
     if (!signal.aborted) refresh();
   }
 
-  function watchChanges(): void {
-    const watching = new AbortController();
-    const onKernelChange = () => {
-      if (watching.signal.aborted) return;
-      watching.abort();
-      clock.wakeAt(clock.now() + SETTLE_MS, refreshUnlessAborted);
-      clock.wakeAt(clock.now() + IGNORE_CHANGES_MS, () => {
-        if (!signal.aborted) watchChanges();
-        // Read what changed while messages were ignored.
-        refreshUnlessAborted();
-      });
-    };
-    net.watch(onKernelChange, AbortSignal.any([signal, watching.signal]));
-  }
-
   function refreshUnlessAborted(): void {
     if (signal.aborted) return;
     if (resolve === undefined) refresh();
@@ -129,4 +114,20 @@ export function watchHostIPs(options: HostIPsOptions, signal: AbortSignal): () =
     if (current.length === 0 || Math.abs(clock.now() - readAt) > CACHE_TTL_MS) refresh();
     return current;
   };
+}
+
+/** Calls `onChanged` soon after the kernel has reported a change, until the signal aborts; a timer may still call it then. */
+function watchChanges(net: Net, clock: Clock, onChanged: () => void, signal: AbortSignal): void {
+  const watching = new AbortController();
+  const onKernelChange = () => {
+    if (watching.signal.aborted) return;
+    watching.abort();
+    clock.wakeAt(clock.now() + SETTLE_MS, onChanged);
+    clock.wakeAt(clock.now() + IGNORE_CHANGES_MS, () => {
+      if (!signal.aborted) watchChanges(net, clock, onChanged, signal);
+      // Read what changed while messages were ignored.
+      onChanged();
+    });
+  };
+  net.watch(onKernelChange, AbortSignal.any([signal, watching.signal]));
 }

@@ -97,17 +97,10 @@ export function createNodeObserver(options: NodeObserverOptions): NodeObserver {
     }
   }
 
-  async function watchImages(signal: AbortSignal): Promise<void> {
-    if (!isInCluster) return;
-    while (!signal.aborted) {
-      const listed = await listImages(options, wakeUps.images);
-      if (listed !== undefined && JSON.stringify(listed) !== JSON.stringify(images)) {
-        images = listed;
-        onChange();
-      }
-      await sleepUnlessAborted(clock, MIN_IMAGE_LIST_INTERVAL_MS, signal);
-      await wakeUps.images.wait(Number.POSITIVE_INFINITY, signal);
-    }
+  function onImages(listed: readonly NodeImage[]): void {
+    if (JSON.stringify(listed) === JSON.stringify(images)) return;
+    images = listed;
+    onChange();
   }
 
   return {
@@ -124,9 +117,29 @@ export function createNodeObserver(options: NodeObserverOptions): NodeObserver {
       const refreshed = isInCluster ? runtimeStatus.refresh(deadlineMs) : undefined;
       await Promise.all([refreshed, measure(Math.min(deadlineMs, MEASURE_TIMEOUT_MS))]);
     },
-    run: async (signal) => void (await Promise.all([watchRuntimeAndSignals(signal), watchImages(signal)])),
+    async run(signal) {
+      await Promise.all([
+        watchRuntimeAndSignals(signal),
+        isInCluster ? watchImages(options, wakeUps.images, onImages, signal) : undefined,
+      ]);
+    },
     invalidateImages: () => wakeUps.images.set(),
   };
+}
+
+/** Lists the images after each change of them, but not too often. */
+async function watchImages(
+  options: NodeObserverOptions,
+  wakeUp: AutoResetEvent,
+  onListed: (images: readonly NodeImage[]) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    const listed = await listImages(options, wakeUp);
+    if (listed !== undefined) onListed(listed);
+    await sleepUnlessAborted(options.clock, MIN_IMAGE_LIST_INTERVAL_MS, signal);
+    await wakeUp.wait(Number.POSITIVE_INFINITY, signal);
+  }
 }
 
 /** Lists the images. Returns undefined and schedules a retry if the runtime cannot list them. */

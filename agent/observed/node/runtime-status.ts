@@ -3,7 +3,9 @@ import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
 import type { StatusResponse } from "../../../proto/cri/gen/api.ts";
 import { type ObservedRuntime, unknownRuntime } from "../../decide/node/observed-node.ts";
-import { featuresOf, type RuntimeFeatures } from "../runtime-features.ts";
+
+/** The features that the runtime and its handlers report. */
+type RuntimeFeatures = Pick<ObservedRuntime, "handlers" | "supplementalGroupsPolicy">;
 
 export interface RuntimeStatusReaderOptions {
   readonly runtime: Pick<Runtime, "version" | "status">;
@@ -102,6 +104,20 @@ function toObservedRuntime(
     ...featuresOf(response),
     readyAt: isReady ? now : readyBefore,
     isReady,
+  };
+}
+
+/**
+ * A handler feature that is missing in the status is not supported; a missing `supplementalGroupsPolicy` is unknown.
+ */
+function featuresOf({ runtimeHandlers, features }: StatusResponse): RuntimeFeatures {
+  return {
+    handlers: runtimeHandlers.map(({ name, features: own }) => ({
+      name,
+      recursiveReadOnlyMounts: own?.recursiveReadOnlyMounts ?? false,
+      userNamespaces: own?.userNamespaces ?? false,
+    })),
+    supplementalGroupsPolicy: features?.supplementalGroupsPolicy,
   };
 }
 

@@ -1,17 +1,6 @@
 import { FFIType, read } from "bun:ffi";
-import {
-  closeSync,
-  constants,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  readFileSync,
-  realpathSync,
-  rmSync,
-  writeSync,
-} from "node:fs";
+import { closeSync, constants, fstatSync, ftruncateSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { constants as ofSystem } from "node:os";
-import { basename, dirname, join } from "node:path/posix";
 import { FilesError, toFilesError } from "./fs/files.ts";
 import { GLIBC_MISSING, openLibc } from "./libc.ts";
 
@@ -104,15 +93,4 @@ export function flock(descriptor: number): string | undefined {
 function errnoName(errno: number): string {
   if (errno === ofSystem.errno.EWOULDBLOCK) return "EWOULDBLOCK";
   return Object.entries(ofSystem.errno).find(([, number]) => number === errno)?.[0] ?? `errno ${errno}`;
-}
-
-/** The real path, also if the last parts of it do not exist yet. */
-export function realPathWithMissingTail(path: string): string {
-  try {
-    return realpathSync(path);
-  } catch (error) {
-    if (path === "/") throw error;
-    // A part that cannot be resolved stays unchanged, a symlink loop too.
-    return join(realPathWithMissingTail(dirname(path)), basename(path));
-  }
 }

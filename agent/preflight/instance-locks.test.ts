@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createFiles } from "../../host/fs/files.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
-import { lockRuntime } from "./instance-locks.ts";
+import { lockRuntime, realPathWithMissingTail } from "./instance-locks.ts";
 
 let folder: string;
 beforeEach(async () => {
@@ -57,4 +57,19 @@ test("an agent that cannot lock its runtime warns and continues", async () => {
   const { log, release } = await lock("/a", "a.sock");
   expect(log.takeLines()).toEqual(["warn: cannot lock the container runtime; a second agent would not be detected"]);
   release();
+});
+
+test("the real path is the same through symlinks, whether it exists or not", async () => {
+  await mkdir(join(folder, "run"));
+  await symlink("run", join(folder, "var"));
+  const real = join(await realpath(folder), "run/containerd/containerd.sock");
+  const ways = [
+    "run/containerd/containerd.sock",
+    "var/containerd/containerd.sock",
+    "var/../var/containerd/containerd.sock",
+  ];
+  for (const way of ways) expect(realPathWithMissingTail(join(folder, way))).toBe(real);
+  await mkdir(join(folder, "run/containerd"));
+  await writeFile(real, "");
+  for (const way of ways) expect(realPathWithMissingTail(join(folder, way))).toBe(real);
 });

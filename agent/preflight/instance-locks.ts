@@ -1,6 +1,8 @@
+import { realpathSync } from "node:fs";
+import { basename, dirname, join } from "node:path/posix";
 import { socketPathOf } from "../../cri/endpoint.ts";
 import { createFiles, type Files, FilesError } from "../../host/fs/files.ts";
-import { type LockResult, realPathWithMissingTail, takeLock } from "../../host/lock.ts";
+import { type LockResult, takeLock } from "../../host/lock.ts";
 import type { Log } from "../../host/log.ts";
 import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";
 import type { Config } from "../config/config.ts";
@@ -66,4 +68,15 @@ export async function lockRuntime(target: LockTarget, machine: Files, log: Log):
   throw new StartError(
     `another agent (${lock.holder}) uses the container runtime at ${socket}: stop it, or start this one with its own runtime (two agents on one runtime would remove each other's pods)`,
   );
+}
+
+/** The real path, also if the last parts of it do not exist yet. */
+export function realPathWithMissingTail(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    if (path === "/") throw error;
+    // A part that cannot be resolved stays unchanged, a symlink loop too.
+    return join(realPathWithMissingTail(dirname(path)), basename(path));
+  }
 }

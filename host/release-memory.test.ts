@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { releaseProgramPages, unchangedMappings } from "./release-program-pages.ts";
+import { releaseProgramPages, unchangedMappings } from "./release-memory.ts";
 
 const smaps = (...parts: readonly (readonly [head: string, anonymousKb: number])[]) =>
   parts

@@ -113,7 +113,7 @@ async function runWithLocks(
     dockerConfigs: dockerConfigFiles(config.rootDir, workingDir(), process.env["HOME"]),
     createCredentialProviders: await loadCredentialProviderPlugins(config, pluginDeps),
     imageVerification: config.imageVerification,
-    startSlots: Math.max(2, 2 * proc.cpuCount()),
+    startSlots: Math.max(2, 2 * proc.availableParallelism()),
     random: Math.random,
     onIdle: createReleaseMemory(),
   });

@@ -47,9 +47,8 @@ test("the environment is the given one, and nothing is inherited", async () => {
   }
 });
 
-test("it runs in the root directory, or in the given one", async () => {
+test("it runs in the root directory", async () => {
   expect((await exec.run(["/bin/pwd"], runOptions)).stdout).toBe("/\n");
-  expect((await exec.run(["/bin/pwd"], { ...runOptions, cwd: "/proc" })).stdout).toBe("/proc\n");
 });
 
 async function failureOf(run: Promise<unknown>): Promise<ExecError> {

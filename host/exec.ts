@@ -22,7 +22,6 @@ export interface ExecOptions {
   readonly stdin?: string | Uint8Array;
   /** The program's complete environment: nothing is inherited. */
   readonly env?: Readonly<Record<string, string>>;
-  readonly cwd?: string;
   readonly timeoutMs: number;
   readonly signal?: AbortSignal;
   /** The limit for stdout and for stderr; a program that prints more is killed and counts as failed. */
@@ -47,11 +46,11 @@ const DEFAULT_MAX_OUTPUT_BYTES = 1 << 20;
  */
 export function createExec(): Exec {
   return {
-    async run(argv, { stdin, env = {}, cwd = "/", timeoutMs, signal, maxOutputBytes = DEFAULT_MAX_OUTPUT_BYTES }) {
+    async run(argv, { stdin, env = {}, timeoutMs, signal, maxOutputBytes = DEFAULT_MAX_OUTPUT_BYTES }) {
       const { execa } = await import("execa");
       const [program, ...args] = argv;
       const child = execa(program, args, {
-        cwd,
+        cwd: "/",
         env,
         extendEnv: false,
         detached: true,

@@ -17,24 +17,13 @@ for (const [key, bytes] of rows)
     expect(meminfoBytes(meminfo, key)).toBe(bytes);
   });
 
-test("this machine and this process have plausible values", () => {
+test("this machine has plausible values", () => {
   const proc = createProc();
-  expect(proc.memoryTotalBytes()).toBeGreaterThan(2 ** 26);
-  expect(proc.processMemoryBytes()).toBeWithin(2 ** 20, proc.memoryTotalBytes());
-  expect(proc.cpuCount()).toBeGreaterThanOrEqual(1);
+  expect(proc.availableParallelism()).toBeGreaterThanOrEqual(1);
   expect(proc.hostname()).not.toBe("");
-  expect(proc.memoryAvailability()?.available).toBeWithin(2 ** 20, proc.memoryTotalBytes());
+  expect(proc.memoryAvailability()?.capacity).toBeGreaterThan(2 ** 26);
+  expect(proc.memoryAvailability()?.available).toBeWithin(2 ** 20, proc.memoryAvailability()?.capacity ?? 0);
   expect(proc.taskAvailability()?.available).toBeWithin(1, (proc.taskAvailability()?.capacity ?? 0) + 1);
-});
-
-test("CPU time is in milliseconds and grows with work", () => {
-  const proc = createProc();
-  const before = proc.processCpuMs();
-  const start = performance.now();
-  while (performance.now() - start < 20);
-  const used = proc.processCpuMs() - before;
-  expect(used).toBeGreaterThan(0);
-  expect(used).toBeLessThan(5000);
 });
 
 test("the thermal_throttle folders are listed in the order of the CPUs", async () => {

@@ -2,22 +2,17 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { availableParallelism, hostname } from "node:os";
 import { join } from "node:path/posix";
 
-/** Figures of this machine and of this process, read on each call. */
+/** Figures of this machine, read on each call. */
 export interface Proc {
-  /** `MemTotal`, in bytes. */
-  memoryTotalBytes(): number;
   /** Memory for the eviction signal `memory.available`. Undefined if the kernel does not report it. */
   memoryAvailability(): Availability | undefined;
   /** Threads for the eviction signal `pid.available`. Undefined if the kernel does not report it. */
   taskAvailability(): Availability | undefined;
-  cpuCount(): number;
+  /** The CPUs that this process may use, by its CPU affinity. */
+  availableParallelism(): number;
   /** The existing `thermal_throttle` folders, in the order of the CPUs. */
   thermalThrottlePaths(): readonly string[];
   hostname(): string;
-  /** CPU time used by this process, in milliseconds. */
-  processCpuMs(): number;
-  /** `VmRSS` of this process, in bytes. */
-  processMemoryBytes(): number;
 }
 
 /** The capacity of a resource, and how much of it is available. */
@@ -28,21 +23,15 @@ export interface Availability {
 
 export function createProc(): Proc {
   return {
-    memoryTotalBytes: () => meminfoBytes(readFileSync("/proc/meminfo", "utf8"), "MemTotal"),
     memoryAvailability: () => memoryAvailabilityOf(readOrEmpty("/proc/meminfo")),
     taskAvailability: () =>
       taskAvailabilityOf(
         readOrEmpty("/proc/loadavg"),
         ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"].map((path) => readOrEmpty(path)),
       ),
-    cpuCount: () => availableParallelism(),
+    availableParallelism: () => availableParallelism(),
     thermalThrottlePaths: () => thermalThrottlePathsIn("/sys/devices/system/cpu"),
     hostname: () => hostname(),
-    processCpuMs: () => {
-      const { user, system } = process.cpuUsage();
-      return (user + system) / 1000;
-    },
-    processMemoryBytes: () => meminfoBytes(readFileSync("/proc/self/status", "utf8"), "VmRSS"),
   };
 }
 

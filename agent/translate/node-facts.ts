@@ -26,7 +26,6 @@ export interface NodeFacts extends PodConfig {
   readonly memoryCapacityBytes: number;
   /** What pods may use of each resource; CPU in milli-CPUs. */
   readonly allocatable: ReadonlyMap<string, bigint>;
-  readonly cpuCount: number;
   readonly swapCapacityBytes: number;
   /** The huge page sizes of the kernel, in bytes. */
   readonly hugePageSizes: readonly number[];

@@ -10,7 +10,7 @@ import { parseResolvConf } from "../translate/network/resolv-conf.ts";
 import type { NodeFacts, PodConfig, ResolvConf } from "../translate/node-facts.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 
-type Capacity = Pick<NodeFacts, "memoryCapacityBytes" | "cpuCount" | "thermalThrottlePaths">;
+type Capacity = Pick<NodeFacts, "memoryCapacityBytes" | "thermalThrottlePaths">;
 
 type KernelFeatures = Pick<NodeFacts, "swapCapacityBytes" | "hugePageSizes" | "hasCgroupV2" | "limitsSwap">;
 
@@ -26,9 +26,8 @@ export async function readCapacity(
     .space(".")
     .catch(toStartError("cannot read the size of the root directory's file system", ROOT_DIR_HINT));
   return {
-    memoryCapacityBytes: proc.memoryTotalBytes(),
+    memoryCapacityBytes: machine.memoryBytes,
     storageCapacityBytes: totalBytes,
-    cpuCount: proc.cpuCount(),
     thermalThrottlePaths: proc.thermalThrottlePaths(),
     ...kernelFeaturesOf(machine),
   };

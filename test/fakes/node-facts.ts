@@ -10,7 +10,6 @@ export const nodeFacts: NodeFacts = {
     ["memory", 2n ** 33n],
     ["ephemeral-storage", 2n ** 36n],
   ]),
-  cpuCount: 2,
   swapCapacityBytes: 2 ** 31,
   hugePageSizes: [2 ** 21, 2 ** 30],
   hasCgroupV2: true,

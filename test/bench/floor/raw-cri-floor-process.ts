@@ -126,14 +126,14 @@ async function messagesFor(name: string): Promise<Messages> {
 function createNodeFacts(folder: string): NodeFacts {
   const { agentRoot, podLogs } = bedPaths(folder);
   const proc = createProc();
+  const machine = readMachine();
   return {
     nodeName,
     hostIPs: [],
-    memoryCapacityBytes: proc.memoryTotalBytes(),
+    memoryCapacityBytes: machine.memoryBytes,
     allocatable: new Map(),
-    cpuCount: proc.cpuCount(),
     thermalThrottlePaths: proc.thermalThrottlePaths(),
-    ...kernelFeaturesOf(readMachine()),
+    ...kernelFeaturesOf(machine),
     rootDir: agentRoot,
     podLogsDir: podLogs,
     clusterDNS: [],

@@ -9,7 +9,7 @@ const failureOf = (work: Promise<unknown>) =>
     (error: unknown) => error,
   );
 
-test("bun's error messages are the reason of a failed build", async () => {
+test("the error of a failed build quotes bun's messages", async () => {
   const failure = await failureOf(execa(process.execPath, ["build", "/nowhere.ts"]));
   expect(failure).toBeInstanceOf(ExecaError);
   expect(describeBuildError(failure)).toContain("/nowhere.ts");

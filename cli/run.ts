@@ -36,7 +36,7 @@ export async function run(argv: readonly string[], version: VersionTexts): Promi
     for (const file of skippedFiles) log.debug({ file }, "not a drop-in, skipped");
     const stopping = new AbortController();
     onTermination((signal) => {
-      log.info({ signal }, "stopping");
+      log.info({ signal }, "stopping; the pods keep running");
       stopping.abort();
     });
     await runAgent(config, log, stopping.signal);

@@ -137,7 +137,9 @@ test("a rule that fails is logged and does not end the loop", async () => {
       };
     },
   ]);
-  expect(log.takeLines()).toEqual(["error: the decision about the node failed; it is repeated with the next change"]);
+  expect(log.takeLines()).toEqual([
+    "error: a bug: the pressure of the node cannot be decided; the last one stays, and the next change of the node or of a pod decides again",
+  ]);
   isBroken = false;
   await setPods(web);
   expect(calls).toEqual(["0 ms end u: R"]);

@@ -64,7 +64,10 @@ export function createNodeLoop({ clock, log, settings, rules, observed, onStatus
     try {
       return decide(ports);
     } catch (error) {
-      log.error({ err: error }, "the decision about the node failed; it is repeated with the next change");
+      log.error(
+        { err: error },
+        "a bug: the pressure of the node cannot be decided; the last one stays, and the next change of the node or of a pod decides again",
+      );
       return Number.POSITIVE_INFINITY;
     }
   }

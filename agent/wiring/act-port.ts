@@ -7,7 +7,7 @@ import { createUserNamespaces } from "../act/user-namespaces.ts";
 import type { Action } from "../decide/pod/action.ts";
 import type { SyncPorts } from "../loop/ports.ts";
 import { STUCK_AFTER_MS } from "../loop/start-limiter.ts";
-import type { ObservedImages } from "../observed/images.ts";
+import type { ObservedImages } from "../observed/image-presence.ts";
 import type { PodCache } from "../observed/pods/pod-cache.ts";
 import type { AgentOptions } from "./agent.ts";
 import type { ClusterSync } from "./cluster.ts";

@@ -22,12 +22,12 @@ import { createPodReports, type PodReports } from "../report/local/pod-reports.t
 import type { NodeFacts } from "../translate/node-facts.ts";
 import type { IdPool } from "../translate/security/user-namespace-ids.ts";
 import { createActPort } from "./act-port.ts";
+import { createRun } from "./agent-run.ts";
 import type { ClusterAccess, ClusterSync, PodEventSource } from "./cluster.ts";
 import { createDesired } from "./desired-pods.ts";
 import { createImageVerifier } from "./image-verifier.ts";
 import { createLoopRequests } from "./loop-requests.ts";
 import { createObservePort, createPodObservation, createProbes, imageSizeReader } from "./pod-observation.ts";
-import { createRun } from "./run-agent.ts";
 import { createSyncSubscribers } from "./sync-subscribers.ts";
 
 /** The adapters and settings of an agent. */

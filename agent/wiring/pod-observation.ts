@@ -1,6 +1,6 @@
 import type { PodUid } from "../../proto/ids.ts";
 import type { SyncPorts } from "../loop/ports.ts";
-import { createObservedImages, type ObservedImages } from "../observed/images.ts";
+import { createObservedImages, type ObservedImages } from "../observed/image-presence.ts";
 import { createPodCache, type PodCache } from "../observed/pods/pod-cache.ts";
 import { createPodDirReader } from "../observed/pods/pod-dirs.ts";
 import { createTerminationMessages } from "../observed/pods/termination-message.ts";

@@ -18,7 +18,7 @@ test("wakes that come while the work runs lead to one more run", async () => {
   expect(runs).toBe(2);
 });
 
-test("a caller that wakes the worker is not re-entered, and a wake from within the work is not lost", async () => {
+test("wake returns before the work starts, and a wake during the work leads to one more run", async () => {
   const steps: string[] = [];
   const worker = createCoalescingWorker(async () => {
     steps.push("work");

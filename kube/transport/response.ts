@@ -16,7 +16,7 @@ export interface JsonResponse extends ResponseSink {
   value(): unknown;
 }
 
-/** `verb` names the request in errors, e.g. `GET /api/v1/nodes/a`. */
+/** Each error message begins with `verb`, which names the request: `GET /api/v1/nodes/a`. */
 export function createJsonResponse(verb: string): JsonResponse {
   const chunks: Buffer[] = [];
   let length = 0;

@@ -247,7 +247,7 @@ export function objectsContract(fixture: KubeFixture): void {
       expect(patched.spec.unschedulable).toBeUndefined();
     });
 
-    test("replaces the taints with those of a patch", async () => {
+    test("a strategic patch of the taints replaces the whole list", async () => {
       const { metadata } = await kube.create(nodes, aNode());
       for (const key of ["a", "b"]) {
         const taints = [{ key, effect: "NoSchedule" }];

@@ -159,7 +159,7 @@ const untilDeleted = "the event repeats until the pod is deleted, so its count d
 
 const timingDependent: readonly KnownDifference[] = [
   {
-    // A kubelet run may show the second back-off when it is over, with the duration of the next one.
+    // When the second back-off (20s) is over, the kubelet's message names the next one (40s); a run may be read then.
     pod: crashing,
     field: /^later \w+Statuses\[\w+\]\.state\.waiting\.message$/,
     kubelet: [/^back-off 40s restarting failed container=/, undefined],

@@ -114,9 +114,9 @@ export class FakeRuntime implements Runtime {
   readonly registry = new Map<string, CriError | undefined>();
   /** The images that need credentials, with the accepted `user:password`. */
   readonly privateImages = new Map<string, string>();
-  /** The annotations of each pull. */
+  /** The annotations of the ImageSpec of each PullImage call, oldest first. */
   readonly pullAnnotations: Readonly<Record<string, string>>[] = [];
-  /** The credentials of each pull, `user:password`. */
+  /** The credentials of each PullImage call, `user:password`, oldest first. */
   readonly pullCredentials: (string | undefined)[] = [];
   /** By container name or by image; the name takes precedence. */
   readonly programs = new Map<string, Program>();

@@ -67,11 +67,11 @@ for (const [kind, server, buildProbe] of kinds)
       },
     },
     (log) => {
-      const lines = filterLines(log, /: (create container|start|stop)|returned/).replaceAll(/^\d+s web: /gm, "");
+      const lines = filterLines(log, /: (create container|start|stop)|now returns/).replaceAll(/^\d+s web: /gm, "");
       expect(lines.split("\n")).toEqual([
         "create container proxy (attempt 0): it has not run yet",
         "start container proxy (attempt 0)",
-        "the startup probe of container proxy returned success",
+        "the startup probe of container proxy now returns success",
         "create container a (attempt 0): it has not run yet",
         "start container a (attempt 0)",
       ]);

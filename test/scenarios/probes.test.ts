@@ -33,9 +33,9 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running: a running
-      20s web: the readiness probe of container a returned success
+      20s web: the readiness probe of container a now returns success
       20s report web Running, ready: a running
-      50s web: the readiness probe of container a returned failure
+      50s web: the readiness probe of container a now returns failure
       50s report web Running: a running"
     `);
   },
@@ -62,14 +62,14 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
-      10s web: the liveness probe of container a returned failure
+      10s web: the liveness probe of container a now returns failure
       13s web: stop container a within 3s: Container a failed liveness probe, will be restarted
       13s report web Running: a terminated Error 137
       13s web: create container a (attempt 1): it exited with code 137
       13s report web Running: a waiting ContainerCreating (restarts: 1)
       13s web: start container a (attempt 1)
       13s report web Running, ready: a running (restarts: 1)
-      23s web: the liveness probe of container a returned failure
+      23s web: the liveness probe of container a now returns failure
       26s web: stop container a within 3s: Container a failed liveness probe, will be restarted
       26s report web Running: a waiting CrashLoopBackOff (restarts: 1)
       26s web: remove container a: a newer instance has ended too
@@ -108,8 +108,8 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running: a running
-      35s web: the startup probe of container a returned success
-      35s web: the readiness probe of container a returned success
+      35s web: the startup probe of container a now returns success
+      35s web: the readiness probe of container a now returns success
       35s report web Running, ready: a running"
     `);
   },
@@ -131,7 +131,7 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running: a running
-      10s web: the startup probe of container a returned failure
+      10s web: the startup probe of container a now returns failure
       10s web: stop container a within 30s: Container a failed startup probe
       10s report web Failed, terminating: a terminated Error 143
       10s web: stop sandbox: all its containers are done
@@ -163,7 +163,7 @@ scenario(
       0s web: create container proxy (attempt 0): it has not run yet
       0s web: start container proxy (attempt 0)
       0s report web Pending: init proxy running, a waiting PodInitializing
-      20s web: the startup probe of container proxy returned success
+      20s web: the startup probe of container proxy now returns success
       20s web: create container a (attempt 0): it has not run yet
       20s web: start container a (attempt 0)
       20s report web Running, ready: init proxy running, a running"

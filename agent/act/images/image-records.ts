@@ -9,8 +9,8 @@ import { type RecordedImage, withAddedCredentials } from "../../decide/admission
 import { createAbandonedPulls } from "./abandoned-pulls.ts";
 import { createLeftoverIntents } from "./leftover-intents.ts";
 import { createPullIntents, type ImageState } from "./pull-intents.ts";
+import { createRecordPruner } from "./pull-record-pruner.ts";
 import { createPulledRecords, type PulledRecordsOptions } from "./pulled-records.ts";
-import { createRecordPruner } from "./record-pruner.ts";
 
 /**
  * The image pull records (KEP-2535): which images this node pulled, and with which credentials. A pull first writes an

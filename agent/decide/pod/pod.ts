@@ -1,5 +1,5 @@
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { planContainers, planImagePulls, removeEmptySandboxes } from "../container/containers.ts";
+import { planContainers, planImagePulls, removeEmptySandboxes } from "../container/container-plan.ts";
 import { startableContainers, startableEphemeralContainers } from "../container/initialization.ts";
 import { withMissingContainers, withReportedExits } from "../container/missing-containers.ts";
 import { withOomReasons } from "../container/oom-reason.ts";
@@ -15,16 +15,10 @@ import { activeDeadlineOf, outcomeOf } from "./outcome.ts";
 import { type BlockedReason, createPlanBuilder, type PlanBuilder } from "./plan.ts";
 import { waitingForNetwork, waitingForRuntimeClass, waitingForServices } from "./prerequisites.ts";
 import { resourcesToMake } from "./resources.ts";
-import {
-  haveContainersStopped,
-  orphanTermination,
-  type Stage,
-  stageOf,
-  terminationCauseOf,
-  terminationStageOf,
-} from "./stage.ts";
+import { haveContainersStopped, type Stage, stageOf, terminationStageOf } from "./stage.ts";
 import { planStops } from "./stop.ts";
-import { planTermination } from "./termination.ts";
+import { orphanTermination, terminationCauseOf } from "./termination-cause.ts";
+import { planTermination } from "./termination-plan.ts";
 
 /** What to do and to report now, what to remember, and when to decide again if nothing happens before. */
 export interface Decision {

@@ -4,14 +4,8 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { DesiredPodView, Termination } from "./desired.ts";
 import { emptyMemory, type PodMemory, type PodOutcome } from "./memory.ts";
 import { emptyObservedPod, type ObservedContainer, type ObservedPod, type ObservedSandbox } from "./observed.ts";
-import {
-  haveContainersStopped,
-  orphanTermination,
-  type Stage,
-  stageOf,
-  type TerminationCause,
-  terminationCauseOf,
-} from "./stage.ts";
+import { haveContainersStopped, type Stage, stageOf } from "./stage.ts";
+import { orphanTermination, type TerminationCause, terminationCauseOf } from "./termination-cause.ts";
 
 const uid = "u" as PodUid;
 const pod: Pod = { metadata: { uid, name: "web" }, spec: { containers: [], terminationGracePeriodSeconds: 30 } };

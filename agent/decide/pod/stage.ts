@@ -1,8 +1,7 @@
-import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { type DesiredPodView, graceEndsAt, gracePeriodOf, type Termination } from "./desired.ts";
 import { type PodMemory, type PodOutcome, unstoppedSandboxes } from "./memory.ts";
 import { mayBeRunning, type ObservedPod, type ObservedSandbox } from "./observed.ts";
 import { type PodResource, resourcesToRemove } from "./resources.ts";
+import type { Completed, Removed, TerminationCause } from "./termination-cause.ts";
 
 /**
  * The stage of a pod's life, each with the data that belongs to it:
@@ -51,17 +50,6 @@ export type TerminationStage = Exclude<Stage, { readonly kind: "syncing" }>;
 /** The part of the stage that status reporting depends on. */
 export type StageKind = Stage["kind"];
 
-/** Why and how a pod ends. */
-export type TerminationCause = Completed | Removed;
-
-type Completed = Termination & { readonly kind: "ended"; readonly pod: Pod; readonly outcome: PodOutcome };
-
-type Removed =
-  /** It may have completed before. */
-  | (Termination & { readonly kind: "removed"; readonly pod: Pod; readonly outcome: PodOutcome | undefined })
-  /** Found on the node without a source: its spec, and with it its sidecars and hooks, is unknown. */
-  | (Termination & { readonly kind: "orphaned" });
-
 /** The stage of a pod, from the cause of its termination, if there is one, and from what is left of it on the node. */
 export function stageOf(cause: TerminationCause | undefined, observed: ObservedPod, memory: PodMemory): Stage {
   return cause === undefined ? { kind: "syncing" } : terminationStageOf(cause, observed, memory);
@@ -93,39 +81,6 @@ export function sandboxesToStop(
 ): readonly ObservedSandbox[] {
   const unstopped = unstoppedSandboxes(observed, memory);
   return kind === "ended" ? unstopped : unstopped.filter(({ ready }) => ready);
-}
-
-/**
- * Why the pod has to end, if it has to. A completed pod may be removed as well, and the node itself may end both; the
- * grace period then ends at the earliest of these times.
- */
-export function terminationCauseOf(
-  { pod, termination, terminationRequest }: DesiredPodView,
-  outcome: PodOutcome | undefined,
-): TerminationCause | undefined {
-  const completion = outcome && { requestedAt: outcome.at, gracePeriodSeconds: gracePeriodOf(pod) };
-  const all: readonly (GracePeriod | undefined)[] = [termination, completion, terminationRequest];
-  if (termination !== undefined)
-    return { ...earliest(all, termination), kind: "removed", why: termination.why, pod, outcome };
-  if (outcome === undefined || completion === undefined) return undefined;
-  const why = outcome.message ?? outcome.why ?? "all its containers are done";
-  return { ...earliest(all, completion), kind: "ended", why, pod, outcome };
-}
-
-type GracePeriod = Pick<Termination, "requestedAt" | "gracePeriodSeconds">;
-
-/** The grace period that ends first. */
-function earliest(all: readonly (GracePeriod | undefined)[], first: GracePeriod): GracePeriod {
-  const { requestedAt, gracePeriodSeconds } = all.reduce<GracePeriod>(
-    (earlier, each) => (each !== undefined && graceEndsAt(each) < graceEndsAt(earlier) ? each : earlier),
-    first,
-  );
-  return { requestedAt, gracePeriodSeconds };
-}
-
-/** A pod without a source gets the kubelet's grace period of one second. */
-export function orphanTermination(orphanedAt: number): TerminationCause {
-  return { kind: "orphaned", requestedAt: orphanedAt, gracePeriodSeconds: 1, why: "no source asks for this pod" };
 }
 
 /** The outcome of a pod that has completed. */

@@ -153,7 +153,7 @@ test("a pod that cannot be decoded is ignored, and its last valid version stays"
     "[all]",
     "all: web",
   ]);
-  const left = "ignoring a pod from the API server that cannot be decoded: spec.containers: Required value";
+  const left = "a pod from the API server cannot be decoded and does not run: spec.containers: Required value";
   expect(fixture.log.takeLines()).toEqual([`warn: ${left}`, `warn: ${left}`]);
 });
 

@@ -123,7 +123,7 @@ function createUnreadablePods(log: Log, listener: Pick<ApiPodListener, "onUnread
       problems.set(uid, problem);
       const isNamed = [uid, name, namespace].every((each) => typeof each === "string" && each !== "");
       const podName = isNamed ? fullNameOf(pod) : name;
-      log.warn({ pod: podName, uid }, `ignoring a pod from the API server that cannot be decoded: ${problem}`);
+      log.warn({ pod: podName, uid }, `a pod from the API server cannot be decoded and does not run: ${problem}`);
       if (isNamed) listener.onUnreadable(pod, problem);
     },
     forget: ({ metadata }: Pod) => problems.delete(metadata.uid),

@@ -18,9 +18,9 @@ export interface PathWatchOptions {
 
 /**
  * Watches a path that may be a directory, a file or missing: the directory itself, and the nearest existing directory
- * above the path, so that appearing, disappearing and replaced files are reported, too. The directories to watch change
- * with that, so the caller calls the returned function before each read; it rejects if a directory cannot be read or
- * watched. The signal ends it.
+ * above the path, so that appearing, disappearing and replaced files are reported, too. Returns a function that moves
+ * the watches to the directories that matter now: call it before each read of the path. It rejects if a directory
+ * cannot be read or watched. When the signal aborts, all watches end.
  */
 export function createPathWatch(options: PathWatchOptions, signal: AbortSignal): () => Promise<void> {
   const { files, path } = options;

@@ -4,7 +4,7 @@ import type { ContainerId, PodUid } from "../../../proto/ids.ts";
 import { mayBecomeOomKilled } from "../../decide/container/oom-reason.ts";
 import { discardEventExits, isExitUnconfirmed, markStale, type PodCacheEntry } from "./pod-cache-entry.ts";
 
-/** Reads an exited container again when the runtime may complete its status later, without another event. */
+/** What reads an exited container again if the runtime may complete its status later, without another event. */
 export interface RecheckDeps {
   readonly clock: Clock;
   /** The cached pods. */

@@ -3,7 +3,7 @@ import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import { SIGKILL_EXIT_CODE } from "../../decide/container/oom-reason.ts";
 import type { ObservedContainer, ObservedPod, ObservedSandbox } from "../../decide/pod/observed.ts";
 import type { PodResource } from "../../decide/pod/resources.ts";
-import { hasStopped, isNewChange } from "./cri-events.ts";
+import { hasStopped, isNewChange } from "./event-is-new.ts";
 
 export type CriId = SandboxId | ContainerId;
 

@@ -12,7 +12,7 @@ import { FakeRuntime } from "../../../test/fakes/runtime.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import type { MutationEffect } from "../../decide/pod/mutation-effect.ts";
 import type { ObservedContainer } from "../../decide/pod/observed.ts";
-import { createObservedImages } from "../images.ts";
+import { createObservedImages } from "../image-presence.ts";
 import { createPodCache } from "./pod-cache.ts";
 import { createPodDirReader } from "./pod-dirs.ts";
 import { createTerminationMessages } from "./termination-message.ts";

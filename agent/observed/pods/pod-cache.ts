@@ -10,7 +10,7 @@ import type { DesiredPod } from "../../decide/pod/desired.ts";
 import type { MutationEffect } from "../../decide/pod/mutation-effect.ts";
 import type { ImagePresence, ObservedPod } from "../../decide/pod/observed.ts";
 import { withResource } from "../../decide/pod/resources.ts";
-import type { ObservedImages } from "../images.ts";
+import type { ObservedImages } from "../image-presence.ts";
 import { recheckForOomReason, recheckUnconfirmedExits } from "./exit-rechecks.ts";
 import { type Owner, ownerOf } from "./from-cri.ts";
 import {

@@ -355,7 +355,7 @@ function applyOutcome(
   if (isSameHealth(before, healthOfStates(statesOf(probed)))) return;
   // Do not log the probe's output, which only the event contains: it may hold secrets of the container.
   const fields = { pod: fullNameOf(pod), container: container.name };
-  log.info(fields, `the ${kind} probe of container ${container.name} returned ${outcome.result}`);
+  log.info(fields, `the ${kind} probe of container ${container.name} now returns ${outcome.result}`);
   wake(uid);
 }
 

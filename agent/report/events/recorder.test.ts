@@ -112,7 +112,7 @@ test("an endless outage drops the oldest events and logs their number", async ()
   await recorder.settled();
   const objectNames = (await all()).map(({ involvedObject }) => involvedObject.name);
   expect([objectNames.length, objectNames.includes("p1499"), objectNames.includes("p0")]).toEqual([1000, true, false]);
-  expect(log.takeLines()).toEqual(["warn: dropped events that the API server did not accept in time: 500"]);
+  expect(log.takeLines()).toEqual(["warn: events dropped because too many waited for the API server: 500"]);
   record("later");
   await recorder.settled();
   expect(log.takeLines()).toEqual([]);
@@ -225,5 +225,5 @@ test("a stopped recorder sends nothing and leaves no timer", async () => {
   record("n");
   await clock.advance(60_000);
   expect([...requests(), clock.pendingTimers]).toEqual([0]);
-  expect(log.takeLines()).toEqual(["warn: dropped events that the API server did not accept in time: 1"]);
+  expect(log.takeLines()).toEqual(["warn: events dropped because the agent stops: 1"]);
 });

@@ -70,7 +70,7 @@ export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorde
         await waitForRetry(Math.max(...retryable.map(({ error }) => retryAfterMs(failures, error))));
       } else if (isAnyAccepted) failures = 0;
     }
-    logDropped();
+    logDropped("too many waited for the API server");
   }
 
   async function waitForRetry(ms: number): Promise<void> {
@@ -80,9 +80,9 @@ export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorde
     });
   }
 
-  function logDropped(): void {
+  function logDropped(why: string): void {
     const events = queue.dropped();
-    if (events > 0) log.warn({}, `dropped events that the API server did not accept in time: ${events}`);
+    if (events > 0) log.warn({}, `events dropped because ${why}: ${events}`);
   }
 
   return {
@@ -101,7 +101,7 @@ export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorde
     stop() {
       stopping.abort();
       queue.clear();
-      logDropped();
+      logDropped("the agent stops");
     },
   };
 }

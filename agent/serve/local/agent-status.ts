@@ -56,7 +56,7 @@ export interface AgentStatusInput {
   readonly report: LocalNodeReport;
   readonly cluster: ClusterStatus | undefined;
   readonly pods: readonly Pick<PodSummary, "phase" | "reason" | "message" | "status">[];
-  /** The pulls of all pods. */
+  /** The image pulls in progress, of all pods; `since` is in milliseconds since the epoch. */
   readonly pulls?: readonly { readonly image: string; readonly since: number }[];
 }
 

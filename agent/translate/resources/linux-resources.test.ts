@@ -137,7 +137,7 @@ function podOf(...all: readonly ResourceRequirements[]): Pod {
   return { metadata: {}, spec: { containers: all.map((resources, index) => ({ name: `c${index}`, resources })) } };
 }
 
-test("a pod's request is the larger of all containers together and each init container beside the sidecars before it", () => {
+test("a pod's request is the larger of: app containers and sidecars together; each init container and the sidecars before it", () => {
   const cpu = (name: string, amount: string, more: Partial<Container> = {}): Container => ({
     name,
     resources: { requests: { cpu: amount }, limits: { memory: amount } },

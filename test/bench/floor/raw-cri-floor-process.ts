@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { containerHash } from "../../../agent/decide/container/container-hash.ts";
 import { qosClassOf } from "../../../agent/decide/status/qos.ts";
 import { readPodManifest } from "../../../agent/desired/static/manifest.ts";
-import { createObservedImages } from "../../../agent/observed/images.ts";
+import { createObservedImages } from "../../../agent/observed/image-presence.ts";
 import { containerConfig } from "../../../agent/translate/container-config.ts";
 import { podLogDir } from "../../../agent/translate/log-path.ts";
 import type { NodeFacts } from "../../../agent/translate/node-facts.ts";

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import type { ContainerChange } from "../../../cri/runtime.ts";
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
 import type { ObservedContainer, ObservedSandbox } from "../../decide/pod/observed.ts";
-import { hasStopped, isNewChange } from "./cri-events.ts";
+import { hasStopped, isNewChange } from "./event-is-new.ts";
 
 const identity = {
   id: "c" as ContainerId,

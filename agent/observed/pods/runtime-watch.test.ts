@@ -8,10 +8,10 @@ import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import { FakeRuntime } from "../../../test/fakes/runtime.ts";
-import { createObservedImages } from "../images.ts";
+import { createObservedImages } from "../image-presence.ts";
 import { createPodCache } from "./pod-cache.ts";
 import { createPodDirReader } from "./pod-dirs.ts";
-import { watchRuntime } from "./runtime-relist.ts";
+import { watchRuntime } from "./runtime-watch.ts";
 import { createTerminationMessages } from "./termination-message.ts";
 
 const labelsOf = (uid: string) => ({

@@ -3,7 +3,7 @@ import { onAbort } from "../../../host/async/abort.ts";
 import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log.ts";
-import type { ObservedImages } from "../images.ts";
+import type { ObservedImages } from "../image-presence.ts";
 import type { PodCache } from "./pod-cache.ts";
 import { createRelistLog } from "./relist-log.ts";
 import { createRuntimeConnectionLog } from "./runtime-connection-log.ts";

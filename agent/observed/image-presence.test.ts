@@ -3,7 +3,7 @@ import { CriError } from "../../cri/error.ts";
 import { Image } from "../../proto/cri/gen/api.ts";
 import { FakeClock, settlePromises } from "../../test/fakes/clock.ts";
 import { FakeRuntime } from "../../test/fakes/runtime.ts";
-import { createObservedImages } from "./images.ts";
+import { createObservedImages } from "./image-presence.ts";
 
 function createFixture() {
   const clock = new FakeClock();

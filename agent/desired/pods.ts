@@ -204,7 +204,7 @@ async function requestTermination(
   const requested = pod && withTerminationRequest(pod, request, clock.now());
   if (requested === undefined) return;
   pods.put(requested);
-  // The next agent must know the request before the loop acts on it.
+  // The loop may act on the request already; the checkpoint is for the next agent.
   await save(requested);
   cancelOutdated(uid);
 }

@@ -29,7 +29,10 @@ interface ObservationDeps {
   readonly probes: Prober;
 }
 
-/** Reads a pod, which images it may use, and the health of its containers. Changes nothing. */
+/**
+ * Reads a pod, which images it may use, and the health of its containers. Changes nothing on the node; it may wait up to
+ * a second for the API server to return the pod's service account.
+ */
 export function createObservePort({ podCache, imageVerifier, probes }: ObservationDeps): SyncPorts["observe"] {
   return async (uid, desired) => {
     const observed = await podCache.observe(uid, desired);

@@ -54,12 +54,7 @@ export interface CheckedSettings {
 export type Judge = (facts: MachineFacts, settings: CheckedSettings) => readonly Finding[];
 
 export const ok = (check: Check, what: string): Finding => ({ check, state: "ok", what });
-export const warning = (check: Check, what: string, cure?: string): Finding => ({
-  check,
-  state: "warning",
-  what,
-  ...(cure !== undefined && { cure }),
-});
+export const warning = (check: Check, what: string, cure: string): Finding => ({ check, state: "warning", what, cure });
 export const problem = (check: Check, what: string, cure: string): Finding => ({ check, state: "problem", what, cure });
 
 /**

@@ -340,7 +340,11 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   ],
 
   ["memory", {}, "ok: 3.0 GiB of 4.0 GiB available"],
-  ["memory", { facts: { memory: undefined } }, "warning: the kernel does not say how much memory is available"],
+  [
+    "memory",
+    { facts: { memory: undefined } },
+    "warning: the kernel does not say how much memory is available → mount /proc, and use Linux 3.14 or later",
+  ],
   [
     "memory",
     { facts: { memory: { capacity: gibibyte, available: 64 * 2 ** 20 } } },

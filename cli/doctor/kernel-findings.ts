@@ -135,7 +135,14 @@ const EXPOSED = warning(
 
 export const judgeMemory: Judge = (facts, { config }) =>
   judged(facts, "memory", { check: "memory", subject: "/proc/meminfo" }, (supply) => {
-    if (supply === undefined) return [warning("memory", "the kernel does not say how much memory is available")];
+    if (supply === undefined)
+      return [
+        warning(
+          "memory",
+          "the kernel does not say how much memory is available",
+          "mount /proc, and use Linux 3.14 or later",
+        ),
+      ];
     const found = `${sizeText(supply.available)} of ${sizeText(supply.capacity)} available`;
     const limit = thresholdBytes(config.node.evictionHard["memory.available"], supply.capacity);
     if (supply.available >= limit) return [ok("memory", found)];

@@ -103,6 +103,16 @@ test("a missing kubeconfig has no API server", async () => {
   expect(await readApiServerEndpoint(createFiles("/"), path)).toBeUndefined();
 });
 
+test("a kubeconfig that berth run refuses is refused, without a quotation", async () => {
+  await expect(factsOf({ "auth-provider": "hunter2" })).rejects.toThrow(
+    `${path} sets auth-provider for its user, which berth run refuses`,
+  );
+  await writeFile(path, JSON.stringify({ contexts: [{ name: "mine", context: { user: "node" } }], users: [] }));
+  await expect(readKubeconfigFacts(createFiles("/"), path)).rejects.toThrow(
+    `${path} has no context of the name that current-context gives`,
+  );
+});
+
 test("a missing kubeconfig has no mode", async () => {
   expect(await readKubeconfigFacts(createFiles("/"), path)).toEqual({ path, mode: undefined, secretFiles: [] });
 });

@@ -37,11 +37,19 @@ interface Kubeconfig {
   readonly "current-context"?: unknown;
 }
 
-/** Rejects if the file exists and cannot be read or parsed; the message quotes nothing of it. */
+/** What berth run refuses in the user, and in the cluster, of the current context. */
+const REFUSED = { user: ["auth-provider", "username", "password", "as"], cluster: ["proxy-url"] } as const;
+
+/**
+ * Rejects if the file exists and cannot be read or parsed, or if berth run would refuse it; the message quotes nothing
+ * of it.
+ */
 export async function readKubeconfigFacts(files: Pick<Files, "read" | "stat">, path: string): Promise<KubeconfigFacts> {
   const mode = (await files.stat(path))?.mode;
   if (mode === undefined) return { path, mode, secretFiles: [] };
-  const user = currentUser(parse(await files.read(path, MAX_FILE_BYTES), path));
+  const kubeconfig = parse(await files.read(path, MAX_FILE_BYTES), path);
+  checkAccepted(kubeconfig, path);
+  const user = currentUser(kubeconfig);
   const fileAt = (key: string) => (typeof user[key] === "string" ? resolve(dirname(path), user[key]) : undefined);
   const named = [fileAt("client-key"), fileAt("tokenFile")].filter((file) => file !== undefined);
   const secretFiles = await Promise.all(
@@ -70,8 +78,7 @@ export async function readApiServerEndpoint(
 ): Promise<ApiServerEndpoint | undefined> {
   if ((await files.stat(path)) === undefined) return undefined;
   const kubeconfig = parse(await files.read(path, MAX_FILE_BYTES), path);
-  const context = currentContext(kubeconfig);
-  const cluster = listOrEmpty(kubeconfig.clusters).find(({ name }) => name === context?.cluster)?.cluster ?? {};
+  const cluster = currentCluster(kubeconfig);
   const textAt = (key: string) => (typeof cluster[key] === "string" ? cluster[key] : undefined);
   const server = textAt("server") ?? "";
   if (!/^https:/.test(server) || !URL.canParse(server))
@@ -98,6 +105,22 @@ function parse(text: string, path: string): Kubeconfig {
     // The message of a YamlError may quote the line.
     throw new FilesError("EINVAL", path, `${error.problems[0]?.where ?? path} is not YAML`);
   }
+}
+
+/** Throws `FilesError` for what berth run refuses, as far as the doctor knows it. */
+function checkAccepted(kubeconfig: Kubeconfig, path: string): void {
+  if (currentContext(kubeconfig) === undefined)
+    throw new FilesError("EINVAL", path, `${path} has no context of the name that current-context gives`);
+  const parts = { user: currentUser(kubeconfig), cluster: currentCluster(kubeconfig) };
+  for (const part of ["user", "cluster"] as const)
+    for (const key of REFUSED[part])
+      if (parts[part][key] !== undefined)
+        throw new FilesError("EINVAL", path, `${path} sets ${key} for its ${part}, which berth run refuses`);
+}
+
+function currentCluster(kubeconfig: Kubeconfig): Readonly<Record<string, unknown>> {
+  const context = currentContext(kubeconfig);
+  return listOrEmpty(kubeconfig.clusters).find(({ name }) => name === context?.cluster)?.cluster ?? {};
 }
 
 function currentUser(kubeconfig: Kubeconfig): Readonly<Record<string, unknown>> {

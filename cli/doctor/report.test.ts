@@ -20,7 +20,7 @@ const report: DoctorReport = {
     ok("user", "root"),
     problem("container-runtime", "/run/containerd/containerd.sock does not exist", "install containerd and start it"),
     warning("swap", "on (/dev/zram0)\u001b[31m", "swapoff -a"),
-    warning("memory", "unknown"),
+    warning("memory", "unknown", "find out"),
   ],
 };
 
@@ -41,6 +41,7 @@ PROBLEM  container runtime  /run/containerd/containerd.sock does not
 warning  swap               on (/dev/zram0)\\u001b[31m
                             cure: swapoff -a
 warning  memory             unknown
+                            cure: find out
 ok       user               root
 
 1 problem, 2 warnings: the agent cannot run pods here yet. Cure the problems, then run berth doctor again.

@@ -100,12 +100,12 @@ export const judgeCgroupDriver: Judge = (facts, { kubelet: { cgroupDriver } }) =
 
 const NETWORK = { check: "network", subject: "the network configuration" } as const;
 
-/** The runtime's own word on its network, and whether every program of its CNI configuration is installed. */
+/** What the runtime reports of its network, and whether every program of its CNI configuration is installed. */
 export const judgeNetwork: Judge = (facts) => {
   const answer = "value" in facts.runtime ? facts.runtime.value : undefined;
   const ready = answer?.isReachable === true ? networkOf(answer.facts) : undefined;
   return judged(facts, "cni", NETWORK, (cni) => {
-    // Without the runtime's word the folders are only the usual ones, and the network may be elsewhere.
+    // Without the runtime's report the folders are only the usual ones, and the network may be elsewhere.
     if (answer !== undefined && isForbidden(answer))
       return judgeCni(cni, undefined).map((finding) => ({
         ...finding,
@@ -128,7 +128,7 @@ const networkOf = ({ conditions }: RuntimeFacts) => conditions.find(({ type }) =
 const GET_PLUGINS =
   "install the CNI plugins there (github.com/containernetworking/plugins), or point the runtime's bin_dir to them (Debian's package containernetworking-plugins: /usr/lib/cni)";
 
-/** `isReady` is the runtime's word; a runtime that is ready may read its network from elsewhere. */
+/** `isReady` is what the runtime reports; a runtime that is ready may read its network from elsewhere. */
 function judgeCni(cni: CniFacts, isReady: boolean | undefined): readonly Finding[] {
   const { file, confDir, binDirs, problem: why, plugins, missingPlugins } = cni;
   if (file === undefined) {

@@ -57,6 +57,9 @@ test("isFresh replaces the folder by the examples and puts the user's files asid
   expect([names, isKept, before]).toEqual([["crash.yaml", "web.yaml"], false, `${folder}.before`]);
   expect(await own("web.yaml")).toBe("web");
   expect(await readFile(join(`${folder}.before`, "more.yaml"), "utf8")).toBe("more");
+  await writeFile(join(folder, "web.yaml"), "mine again");
+  expect((await prepareManifests(folder, examples, true)).before).toBe(`${folder}.before-2`);
+  expect(await readFile(join(`${folder}.before`, "more.yaml"), "utf8")).toBe("more");
   // These are still equal to the examples, so nothing is put aside.
   expect((await prepareManifests(folder, examples, true)).before).toBeUndefined();
 });

@@ -35,10 +35,17 @@ async function putAside(folder: string, examples: string): Promise<string | unde
     await rm(folder, { recursive: true, force: true });
     return undefined;
   }
-  const aside = `${folder}.before`;
-  await rm(aside, { recursive: true, force: true });
+  const aside = await firstFreePath(`${folder}.before`);
   await rename(folder, aside);
   return aside;
+}
+
+/** The path itself, or else with the first number from 2 on that no file has. */
+async function firstFreePath(path: string): Promise<string> {
+  for (let number = 1; ; number++) {
+    const candidate = number === 1 ? path : `${path}-${number}`;
+    if ((await listManifests(candidate)) === undefined) return candidate;
+  }
 }
 
 async function unchangedFiles(

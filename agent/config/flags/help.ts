@@ -4,7 +4,7 @@ import type { Flag, FlagGroup } from "./flag.ts";
 const introduction = `Runs the pods of one Kubernetes node.
 
 Flags override the drop-ins of --config-dir, which override the file of --config, which overrides the defaults.
-Settings marked with * are accepted but have no effect yet.
+Settings marked with * are accepted, but have no effect yet, or only a part of it.
 `;
 
 /** The text of `--help`: every flag in its group, with its description and its default. */
@@ -26,7 +26,8 @@ function formatName({ name, shorthand, type }: Flag): string {
 
 function describe(flag: Flag): string {
   const field = flag.field === undefined ? undefined : fieldAt(flag.field);
-  const isImplemented = flag.implemented && (field?.implemented ?? true);
+  const isImplemented =
+    flag.implemented && (field?.implemented ?? true) && !(field !== undefined && "implementedValues" in field);
   const defaultValue = field === undefined ? flag.default : field.default;
   const shown =
     defaultValue === undefined || defaultValue === false || defaultValue === "false"

@@ -217,6 +217,26 @@ test("a new agent derives since when the pod is ready from what it observes", ()
   `);
 });
 
+test("the conditions name containers in the order of the spec, and the statuses are sorted by name", () => {
+  const [first, ...rest] = desired.pod.spec.containers;
+  const pod = {
+    ...desired.pod,
+    spec: { ...desired.pod.spec, containers: [{ ...first!, name: "z" }, first!, ...rest] },
+  };
+  const { status } = decidePod(
+    { ...desired, pod },
+    emptyObservedPod(uid, "shop", "web"),
+    emptyMemory,
+    settings,
+    at("10:00:01"),
+  );
+  const names = status.containerStatuses?.map(({ name }) => name) ?? [];
+  expect(names).toEqual(names.toSorted());
+  expect(status.conditions?.find(({ type }) => type === "Ready")?.message).toBe(
+    `containers with unready status: [${pod.spec.containers.map(({ name }) => name).join(" ")}]`,
+  );
+});
+
 test("conditions change their transition time only with their status", () => {
   const first = decide(observed, emptyMemory, at("11:00:00"));
   const down: ObservedPod = { ...observed, containers: observed.containers.filter(({ id }) => id !== "a1") };
@@ -350,7 +370,7 @@ test("a pod that is deleted before all of it has run is Failed and still shows w
   const { status } = decidePod(ofApi, started, emptyMemory, settings, at("11:00:01"));
   expect(status.phase).toBe("Failed");
   expect(conditions(status)).toContain(
-    "Ready False since 10:04:59 ContainersNotReady: containers with unready status: [a b]",
+    "Ready False since 10:04:59 ContainersNotReady: containers with unready status: [b a]",
   );
   expect(conditions(status)).toContain("PodReadyToStartContainers False since 10:00:00");
 });

@@ -23,12 +23,13 @@ export function podStatus(input: StatusInput): {
   if (isRejected && haveContainersStopped(stage)) return rejectedStatus(input);
   const statusesOf = (containers: readonly Container[] = []) =>
     isRejected ? [] : containers.map((container) => containerStatus(input, container));
-  const statuses = statusesOf(pod.spec.containers).toSorted(byName);
+  const appStatuses = statusesOf(pod.spec.containers);
+  const statuses = appStatuses.toSorted(byName);
   const initStatuses = statusesOf(pod.spec.initContainers);
   const ephemeralStatuses = statusesOf(pod.spec.ephemeralContainers).toSorted(byName);
   const phase = podPhase(input, statuses);
   const isRemovedBeforeRun = wasRemovedBeforeRun(input, statuses);
-  const containers = { init: initStatuses, app: statuses };
+  const containers = { init: initStatuses, app: appStatuses };
   const { conditions, conditionMemory } = podConditions(input, phase, containers, isRemovedBeforeRun);
   const { hostIPs } = settings;
   const podIPs = addressesOf(pod, observed, hostIPs);

@@ -760,6 +760,14 @@ const rows: readonly Row[] = [
       "terminating, Running, Error: stop container one, its preStop hook first, within 30s: its manifest is gone",
   },
   {
+    name: "a pod that ends by itself has a grace period of at least one second, so its hook runs",
+    desired: desired(pod({ terminationGracePeriodSeconds: 0 }, [{ name: "a", lifecycle: drain }])),
+    observed: observedWith([sandbox()], [running()]),
+    memory: { ...prepared, outcome: { phase: "Failed", reason: "DeadlineExceeded", at: now } },
+    expected:
+      "terminating, Running, running: stop container a, its preStop hook first, within 2s: all its containers are done",
+  },
+  {
     name: "a grace period of zero skips the hook",
     desired: desired(drained, ending(0)),
     observed: observedWith([sandbox()], [running(), running("one")]),

@@ -2,6 +2,9 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { type DesiredPodView, graceEndsAt, gracePeriodOf, type Termination } from "./desired.ts";
 import type { PodOutcome } from "./memory.ts";
 
+/** The kubelet's minimum for a pod that ends without a deletion: calculateEffectiveGracePeriod. */
+const MIN_GRACE_SECONDS = 1;
+
 /** Why and when a pod ends: its grace period counts from `requestedAt`. */
 export type TerminationCause = Completed | Removed;
 
@@ -21,7 +24,10 @@ export function terminationCauseOf(
   { pod, termination, terminationRequest }: DesiredPodView,
   outcome: PodOutcome | undefined,
 ): TerminationCause | undefined {
-  const completion = outcome && { requestedAt: outcome.at, gracePeriodSeconds: gracePeriodOf(pod) };
+  const completion = outcome && {
+    requestedAt: outcome.at,
+    gracePeriodSeconds: Math.max(MIN_GRACE_SECONDS, gracePeriodOf(pod)),
+  };
   const all: readonly (GracePeriod | undefined)[] = [termination, completion, terminationRequest];
   if (termination !== undefined)
     return { ...earliest(all, termination), kind: "removed", why: termination.why, pod, outcome };

@@ -449,7 +449,7 @@ describe("warnings about unimplemented settings:", () => {
       "a version to report is reported, and the agent starts",
       ["--version=v1.36.3-edge"],
       "",
-      ['--version "v1.36.3-edge" is known but not implemented yet: no version is reported yet'],
+      ['--version "v1.36.3-edge" is known but not implemented yet: the node reports the version that Berth implements'],
     ],
     [
       "a secret is not shown",

@@ -97,7 +97,9 @@ function clusterProblems({ kubeconfig, inCluster }: FlagOnlySettings): readonly 
 /** With `--version=v1.36.3-edge` the agent starts, and should report that version. */
 function versionWarnings(version: string): readonly string[] {
   const isNamed = version.startsWith("v");
-  return isNamed ? [`--version "${version}" is known but not implemented yet: no version is reported yet`] : [];
+  return isNamed
+    ? [`--version "${version}" is known but not implemented yet: the node reports the version that Berth implements`]
+    : [];
 }
 
 interface ConfigFilesResult {

@@ -110,6 +110,12 @@ export function gracePeriodOf({ spec }: Pod): number {
   return spec.terminationGracePeriodSeconds ?? 30;
 }
 
+/** The kubelet's minimum for each end but a deletion by force. */
+export const MIN_GRACE_SECONDS = 1;
+
+/** The grace period of a pod that ends without a request of its own, in seconds: calculateEffectiveGracePeriod. */
+export const effectiveGracePeriodOf = (pod: Pod): number => Math.max(MIN_GRACE_SECONDS, gracePeriodOf(pod));
+
 /** `namespace/name`, as users name the pod: unique among the pods of a node at one time, not over time. */
 export function fullNameOf({ metadata: { namespace = "default", name = "" } }: Pod): string {
   return `${namespace}/${name}`;

@@ -1,9 +1,12 @@
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { type DesiredPodView, graceEndsAt, gracePeriodOf, type Termination } from "./desired.ts";
+import {
+  type DesiredPodView,
+  effectiveGracePeriodOf,
+  graceEndsAt,
+  MIN_GRACE_SECONDS,
+  type Termination,
+} from "./desired.ts";
 import type { PodOutcome } from "./memory.ts";
-
-/** The kubelet's minimum for a pod that ends without a deletion: calculateEffectiveGracePeriod. */
-const MIN_GRACE_SECONDS = 1;
 
 /** Why and when a pod ends: its grace period counts from `requestedAt`. */
 export type TerminationCause = Completed | Removed;
@@ -24,10 +27,7 @@ export function terminationCauseOf(
   { pod, termination, terminationRequest }: DesiredPodView,
   outcome: PodOutcome | undefined,
 ): TerminationCause | undefined {
-  const completion = outcome && {
-    requestedAt: outcome.at,
-    gracePeriodSeconds: Math.max(MIN_GRACE_SECONDS, gracePeriodOf(pod)),
-  };
+  const completion = outcome && { requestedAt: outcome.at, gracePeriodSeconds: effectiveGracePeriodOf(pod) };
   const all: readonly (GracePeriod | undefined)[] = [termination, completion, terminationRequest];
   if (termination !== undefined)
     return { ...earliest(all, termination), kind: "removed", why: termination.why, pod, outcome };
@@ -49,5 +49,10 @@ function earliest(all: readonly (GracePeriod | undefined)[], first: GracePeriod)
 
 /** A pod without a source gets the kubelet's grace period of one second. */
 export function orphanTermination(orphanedAt: number): TerminationCause {
-  return { kind: "orphaned", requestedAt: orphanedAt, gracePeriodSeconds: 1, why: "no source asks for this pod" };
+  return {
+    kind: "orphaned",
+    requestedAt: orphanedAt,
+    gracePeriodSeconds: MIN_GRACE_SECONDS,
+    why: "no source asks for this pod",
+  };
 }

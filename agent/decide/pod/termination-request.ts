@@ -1,8 +1,11 @@
 import { previousStatusOf } from "../status/previous-status.ts";
-import { type DatedTerminationRequest, type DesiredPod, graceEndsAt, type TerminationRequest } from "./desired.ts";
-
-/** The kubelet's minimum, also for an immediate eviction. */
-const MIN_REQUEST_GRACE_SECONDS = 1;
+import {
+  type DatedTerminationRequest,
+  type DesiredPod,
+  graceEndsAt,
+  MIN_GRACE_SECONDS,
+  type TerminationRequest,
+} from "./desired.ts";
 
 /**
  * The pod with the node's request to end it; undefined if the request changes nothing, because the pod has ended
@@ -16,7 +19,7 @@ export function withTerminationRequest(
 ): DesiredPod | undefined {
   if (hasEnded(desired)) return undefined;
   const { terminationRequest: first } = desired;
-  const gracePeriodSeconds = Math.max(MIN_REQUEST_GRACE_SECONDS, request.gracePeriodSeconds);
+  const gracePeriodSeconds = Math.max(MIN_GRACE_SECONDS, request.gracePeriodSeconds);
   if (first === undefined)
     return { ...desired, terminationRequest: { ...request, requestedAt: now, gracePeriodSeconds } };
   const shorter = graceUntil(first, graceEndsAt({ requestedAt: now, gracePeriodSeconds }));
@@ -31,5 +34,5 @@ function hasEnded({ pod, hasReleasedResources, termination }: DesiredPod): boole
 
 /** The grace period that counts from the first request and ends at `endsAt`. */
 function graceUntil({ requestedAt }: DatedTerminationRequest, endsAt: number): number {
-  return Math.max(MIN_REQUEST_GRACE_SECONDS, Math.ceil((endsAt - requestedAt) / 1000));
+  return Math.max(MIN_GRACE_SECONDS, Math.ceil((endsAt - requestedAt) / 1000));
 }

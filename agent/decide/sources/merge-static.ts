@@ -1,4 +1,5 @@
 import type { PodUid } from "../../../proto/ids.ts";
+import { isObject } from "../../../proto/is-object.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { StaticPodSource } from "../../../proto/kubernetes/static-pod.ts";
 import { formatNanoTime } from "../../../proto/kubernetes/time.ts";
@@ -7,8 +8,8 @@ import {
   type DesiredPod,
   type DesiredPodView,
   type DesiredSource,
+  effectiveGracePeriodOf,
   fullNameOf,
-  gracePeriodOf,
   type SourceKind,
 } from "../pod/desired.ts";
 
@@ -65,7 +66,7 @@ export function mergeManifests(
     .filter(({ uid }) => !manifestsByUid.has(uid))
     .map((desired): DesiredPod => {
       const why = names.has(fullNameOf(desired.pod)) ? "its manifest has changed" : "its manifest is gone";
-      const gracePeriodSeconds = Math.max(1, gracePeriodOf(desired.pod));
+      const gracePeriodSeconds = effectiveGracePeriodOf(desired.pod);
       return { ...desired, termination: { requestedAt: now, gracePeriodSeconds, why } };
     });
   return { added, changed, terminating };
@@ -152,13 +153,9 @@ function isSamePod(a: Pod, b: Pod): boolean {
 
 /** Equal as JSON. The order of keys does not count: a checkpoint of another release may have another one. */
 export function isJsonEqual(a: unknown, b: unknown): boolean {
-  return a === b || JSON.stringify(a) === JSON.stringify(b) || areEntriesEqual(a, b);
-}
-
-function areEntriesEqual(a: unknown, b: unknown): boolean {
-  if (Array.isArray(a) !== Array.isArray(b) || !isObjectLike(a) || !isObjectLike(b)) return false;
+  if (a === b) return true;
+  if (Array.isArray(a) && Array.isArray(b))
+    return a.length === b.length && a.every((item, index) => isJsonEqual(item, b[index]));
+  if (!isObject(a) || !isObject(b)) return false;
   return [...new Set([...Object.keys(a), ...Object.keys(b)])].every((key) => isJsonEqual(a[key], b[key]));
 }
-
-const isObjectLike = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null;

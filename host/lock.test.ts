@@ -23,7 +23,7 @@ async function startHolder(self: string) {
   `;
   const child = Bun.spawn([process.execPath, "-e", program], { stdout: "pipe" });
   const { value } = await child.stdout.getReader().read();
-  return { child, said: new TextDecoder().decode(value).trim() };
+  return { child, output: new TextDecoder().decode(value).trim() };
 }
 
 test("a second process gets the holder's description, and the lock after its release", () => {
@@ -48,15 +48,15 @@ test("a held lock is distinguished from other errors", () => {
 });
 
 test("another process gets the holder's description, and its lock is released when it is killed", async () => {
-  const { child, said } = await startHolder("pid 7");
-  expect(said).toBe("held");
+  const { child, output } = await startHolder("pid 7");
+  expect(output).toBe("held");
   expect(takeLock(path, "me")).toEqual({ held: false, holder: "pid 7" });
   child.kill("SIGKILL");
   await child.exited;
   const ownLock = takeLock(path, "me");
   expect(ownLock.held).toBe(true);
   const second = await startHolder("pid 8");
-  expect(second.said).toBe("me");
+  expect(second.output).toBe("me");
   second.child.kill("SIGKILL");
   if (ownLock.held) ownLock.release();
 });

@@ -39,7 +39,7 @@ function createFixture({
       reported.push(`${clock.elapsedMs} ms ${seen.isReady ? "ready" : "not ready"}: ${conditions}; images ${names}`);
     },
   });
-  const asked = () => {
+  const takeCalls = () => {
     const calls = runtime.calls.splice(0).map((call) => call.trim());
     return Object.fromEntries(
       Map.groupBy(calls, (call) => call)
@@ -48,11 +48,11 @@ function createFixture({
     );
   };
   const silent = () => new CriError("UNAVAILABLE", "status", "the runtime is down");
-  return { clock, runtime, stop, reported, measured, left, observer, asked, silent };
+  return { clock, runtime, stop, reported, measured, left, observer, takeCalls, silent };
 }
 
 test("a healthy runtime is read every ten seconds, and an unchanged status is not reported", async () => {
-  const { clock, runtime, stop, reported, observer, asked } = createFixture();
+  const { clock, runtime, stop, reported, observer, takeCalls } = createFixture();
   runtime.addImage("a:1");
   const ended = observer.run(stop.signal);
   await clock.advance(65_000);
@@ -60,7 +60,7 @@ test("a healthy runtime is read every ten seconds, and an unchanged status is no
     "0 ms ready: RuntimeReady,NetworkReady; images unknown",
     "0 ms ready: RuntimeReady,NetworkReady; images a:1",
   ]);
-  expect(asked()).toEqual({ status: 7, version: 1, listImages: 1, imageFsInfo: 1 });
+  expect(takeCalls()).toEqual({ status: 7, version: 1, listImages: 1, imageFsInfo: 1 });
   expect(observer.now().runtime).toMatchObject({ name: "fake", version: "1.0.0", readyAt: FakeClock.start + 60_000 });
   stop.abort();
   await ended;
@@ -68,14 +68,14 @@ test("a healthy runtime is read every ten seconds, and an unchanged status is no
 });
 
 test("a runtime that is not ready is read again with growing delays", async () => {
-  const { clock, runtime, stop, reported, observer, asked } = createFixture();
+  const { clock, runtime, stop, reported, observer, takeCalls } = createFixture();
   runtime.conditions = { RuntimeReady: true, NetworkReady: false };
   const ended = observer.run(stop.signal);
   await clock.advance(1_600);
   // After 0.1, 0.3, 0.7 and 1.5 s.
-  expect(asked()).toMatchObject({ status: 5 });
+  expect(takeCalls()).toMatchObject({ status: 5 });
   await clock.advance(60_000);
-  expect(asked()["status"]).toBeWithin(12, 15);
+  expect(takeCalls()["status"]).toBeWithin(12, 15);
   runtime.conditions = { RuntimeReady: true, NetworkReady: true };
   await clock.advance(5_000);
   expect(reported.map((line) => line.replace(/^\d+ ms /, "").replace(/; .*/, ""))).toEqual([
@@ -88,10 +88,10 @@ test("a runtime that is not ready is read again with growing delays", async () =
 });
 
 test("a runtime that does not respond keeps its last status except for its readiness, and its version is read again afterwards", async () => {
-  const { clock, runtime, stop, reported, observer, asked, silent } = createFixture();
+  const { clock, runtime, stop, reported, observer, takeCalls, silent } = createFixture();
   const ended = observer.run(stop.signal);
   await settlePromises();
-  asked();
+  takeCalls();
   runtime.failures = { status: [silent(), silent()] };
   observer.runtimeStatus.markDisconnected();
   await settlePromises();
@@ -102,14 +102,14 @@ test("a runtime that does not respond keeps its last status except for its readi
     conditions: [{ type: "RuntimeReady", status: true }, { type: "NetworkReady" }],
   });
   await clock.advance(400);
-  expect(asked()).toEqual({ status: 3, version: 3 });
+  expect(takeCalls()).toEqual({ status: 3, version: 3 });
   expect(reported.map((line) => line.replace(/:.*/, "")).slice(-2)).toEqual(["0 ms not ready", "300 ms ready"]);
   stop.abort();
   await ended;
 });
 
 test("images are listed on demand, at most twice a minute", async () => {
-  const { clock, runtime, stop, reported, observer, asked } = createFixture();
+  const { clock, runtime, stop, reported, observer, takeCalls } = createFixture();
   const ended = observer.run(stop.signal);
   await settlePromises();
   reported.length = 0;
@@ -120,7 +120,7 @@ test("images are listed on demand, at most twice a minute", async () => {
   await clock.advance(1_000);
   expect(reported).toEqual(["30000 ms ready: RuntimeReady,NetworkReady; images a:1"]);
   await clock.advance(300_000);
-  expect(asked()["listImages"]).toBe(2);
+  expect(takeCalls()["listImages"]).toBe(2);
   runtime.failures = { listImages: [new CriError("UNAVAILABLE", "listImages", "away")] };
   runtime.addImage("b:1");
   observer.invalidateImages();
@@ -157,7 +157,7 @@ test("observe resolves even if the runtime does not respond", async () => {
 });
 
 test("the signals with a threshold are measured every ten seconds, and failing ones are left out", async () => {
-  const { clock, runtime, stop, measured, left, observer, asked, silent } = createFixture();
+  const { clock, runtime, stop, measured, left, observer, takeCalls, silent } = createFixture();
   runtime.failures = { imageFsInfo: [silent()], status: Array.from({ length: 9 }, silent) };
   await observer.observe();
   const memory = { capacity: 8 * 2 ** 30, available: 6 * 2 ** 30 };
@@ -174,7 +174,7 @@ test("the signals with a threshold are measured every ten seconds, and failing o
   await clock.advance(20_000);
   expect(measured.at(-1)).toEqual({ "memory.available": memory });
   // Another runtime may use another file system for its images.
-  expect(asked()).toMatchObject({ imageFsInfo: 3 });
+  expect(takeCalls()).toMatchObject({ imageFsInfo: 3 });
   stop.abort();
   await ended;
 });
@@ -183,7 +183,7 @@ test("the signals with a threshold are measured every ten seconds, and failing o
 const namesOf = (found: SignalObservations) => Object.keys(found).filter((name) => found[name] !== undefined);
 
 test("a file system that hangs blocks neither the runtime nor other signals, and is not called again", async () => {
-  const { clock, stop, measured, left, observer, asked } = createFixture();
+  const { clock, stop, measured, left, observer, takeCalls } = createFixture();
   const hanging = Promise.withResolvers<void>();
   let times = 0;
   left.before = async (path) => {
@@ -196,12 +196,12 @@ test("a file system that hangs blocks neither the runtime nor other signals, and
   await looked;
   const answering = ["memory.available", "imagefs.available", "imagefs.inodesFree"];
   expect(measured.map(namesOf)).toEqual([answering]);
-  asked();
+  takeCalls();
   const ended = observer.run(stop.signal);
   await clock.advance(9_000);
-  asked();
+  takeCalls();
   await clock.advance(50_000);
-  expect([asked(), times]).toEqual([{ status: 5 }, 1]);
+  expect([takeCalls(), times]).toEqual([{ status: 5 }, 1]);
   expect(measured.slice(1).map(namesOf)).toEqual(Array(measured.length - 1).fill(answering));
   expect(measured.length).toBeGreaterThan(5);
   hanging.resolve();
@@ -225,7 +225,7 @@ test("a slow file system is measured, too", async () => {
 });
 
 test("without a cluster only the signals are measured, every ten seconds", async () => {
-  const { clock, stop, measured, observer, asked } = createFixture({ isInCluster: false });
+  const { clock, stop, measured, observer, takeCalls } = createFixture({ isInCluster: false });
   await observer.observe(1_000);
   const ended = observer.run(stop.signal);
   await clock.advance(35_000);
@@ -238,18 +238,18 @@ test("without a cluster only the signals are measured, every ten seconds", async
       "imagefs.inodesFree",
     ]),
   );
-  expect(asked()).toEqual({ imageFsInfo: 1 });
+  expect(takeCalls()).toEqual({ imageFsInfo: 1 });
   stop.abort();
   await ended;
   expect(clock.pendingTimers).toBe(0);
 });
 
 test("without a cluster and without a threshold nothing is measured and no timer runs", async () => {
-  const { clock, stop, measured, observer, asked } = createFixture({ isInCluster: false, signals: [] });
+  const { clock, stop, measured, observer, takeCalls } = createFixture({ isInCluster: false, signals: [] });
   await observer.observe(1_000);
   const ended = observer.run(stop.signal);
   await clock.advance(60_000);
-  expect([measured, asked(), clock.pendingTimers]).toEqual([[], {}, 0]);
+  expect([measured, takeCalls(), clock.pendingTimers]).toEqual([[], {}, 0]);
   stop.abort();
   await ended;
 });

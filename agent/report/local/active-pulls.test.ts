@@ -22,7 +22,7 @@ function createFixture() {
     pulls.onActionFinished({ uid, pod: "shop/web", action: pull(image), startedAt: 0, endedAt: clock.now(), result });
   const shown = () =>
     pulls.of(uid).map(({ image, since, attempt }) => `${image} #${attempt} since ${(since - began) / 1000}s`);
-  return { clock, reported: slowPulls, pulls, begins, finished, shown };
+  return { clock, slowPulls, pulls, begins, finished, shown };
 }
 const failed = { ok: false, reason: "ErrImagePull", message: "no", isOutage: false } as const;
 
@@ -51,22 +51,22 @@ test("a failed pull counts its attempts until one succeeds", () => {
 });
 
 test("a slow pull is reported at growing intervals until it ends", async () => {
-  const { clock, reported, begins, finished } = createFixture();
+  const { clock, slowPulls, begins, finished } = createFixture();
   begins("app:1");
   await clock.advance(59_999);
-  expect(reported).toEqual([]);
+  expect(slowPulls).toEqual([]);
   await clock.advance(3 * 3_600_000);
-  expect(reported).toEqual(["1m", "5m", "15m", "60m", "120m", "180m"].map((time) => `app:1 #1 ${time}`));
+  expect(slowPulls).toEqual(["1m", "5m", "15m", "60m", "120m", "180m"].map((time) => `app:1 #1 ${time}`));
   finished("app:1", "cancelled");
-  reported.length = 0;
+  slowPulls.length = 0;
   await clock.advance(24 * 3_600_000);
-  expect(reported).toEqual([]);
+  expect(slowPulls).toEqual([]);
 });
 
 test("the pulls of a removed pod are not reported", async () => {
-  const { clock, reported, pulls, begins, shown } = createFixture();
+  const { clock, slowPulls, pulls, begins, shown } = createFixture();
   begins("app:1");
   pulls.onPodRemoved(uid);
   await clock.advance(3_600_000);
-  expect([reported, shown()]).toEqual([[], []]);
+  expect([slowPulls, shown()]).toEqual([[], []]);
 });

@@ -1,4 +1,6 @@
+import { settledWithin } from "../../host/async/settled-within.ts";
 import type { Clock } from "../../host/clock.ts";
+import { messageOf } from "../../host/error-message.ts";
 
 /** A fact of the machine, or why it could not be read. */
 export type Reading<T> = { readonly value: T } | { readonly problem: string };
@@ -19,16 +21,10 @@ export async function readAll<Facts>(
 }
 
 async function readWithin<T>(read: () => Promise<T>, clock: Clock, limitMs: number): Promise<Reading<T>> {
-  const late = Promise.withResolvers<Reading<T>>();
-  const cancel = clock.wakeAt(clock.now() + limitMs, () =>
-    late.resolve({ problem: `no answer within ${limitMs / 1000} s` }),
+  const reading = Promise.try(read).then(
+    (value) => ({ value }),
+    (error: unknown) => ({ problem: messageOf(error) }),
   );
-  const answer = async (): Promise<Reading<T>> => {
-    try {
-      return { value: await read() };
-    } catch (error) {
-      return { problem: error instanceof Error ? error.message : String(error) };
-    }
-  };
-  return await Promise.race([answer(), late.promise]).finally(cancel);
+  const isRead = await settledWithin(reading, limitMs, clock);
+  return isRead ? await reading : { problem: `no answer within ${limitMs / 1000} s` };
 }

@@ -6,7 +6,7 @@ import { createExec } from "../host/exec.ts";
 import { createFiles, type Files } from "../host/fs/files.ts";
 import { createMounts } from "../host/fs/mounts.ts";
 import { createKernelLog } from "../host/kernel-log.ts";
-import type { Log } from "../host/log.ts";
+import type { Log } from "../host/log/log.ts";
 import { type Machine, readMachine } from "../host/machine.ts";
 import { createNet, resolveName } from "../host/net.ts";
 import { createProc } from "../host/proc.ts";
@@ -33,7 +33,7 @@ import { summarizeAgent } from "./serve/local/agent-status.ts";
 import { type LocalServer, serveLocal } from "./serve/local/local-server.ts";
 import { summarizePod } from "./serve/local/pod-list.ts";
 import { type Agent, type AgentOptions, createAgent, type PodSource } from "./wiring/agent.ts";
-import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster-node.ts";
+import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster/cluster-node.ts";
 import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plugins.ts";
 import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
 import { createNodeFacts, readCapacity } from "./wiring/node-facts.ts";
@@ -189,7 +189,7 @@ async function createClusterNodeIfConfigured(
   const { clusterConfigSource } = config;
   if (clusterConfigSource === undefined) return undefined;
   // Loaded lazily to save memory on standalone nodes.
-  const { createClusterNode } = await import("./wiring/cluster-node.ts");
+  const { createClusterNode } = await import("./wiring/cluster/cluster-node.ts");
   return await createClusterNode({ ...parts, config, clusterConfigSource, random: Math.random });
 }
 

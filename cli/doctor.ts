@@ -6,7 +6,7 @@ import { loadConfig } from "../agent/config/load.ts";
 import { ConfigError, describeProblem } from "../agent/config/problem.ts";
 import { type Clock, createClock } from "../host/clock.ts";
 import { createFiles } from "../host/fs/files.ts";
-import { createLog } from "../host/log.ts";
+import { createLog } from "../host/log/log.ts";
 import { createProc } from "../host/proc.ts";
 import type { CheckedSettings } from "./doctor/finding.ts";
 import { findingsOf } from "./doctor/findings.ts";

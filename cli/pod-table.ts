@@ -1,6 +1,6 @@
 import { basename } from "node:path/posix";
 import type { PodListing, PodSummary } from "../agent/serve/local/pod-list.ts";
-import { escapeControlChars } from "../host/escape-control.ts";
+import { escapeControlChars } from "../host/log/escape-control.ts";
 import { ageOf } from "./age.ts";
 
 const HEADER = ["NAMESPACE", "POD", "READY", "STATE", "RESTARTS", "IP", "AGE", "START (ms)"];

@@ -3,7 +3,7 @@ import { ConfigError, describeProblem } from "../agent/config/problem.ts";
 import { runAgent } from "../agent/main.ts";
 import { StartError } from "../agent/preflight/start-error.ts";
 import { createFiles } from "../host/fs/files.ts";
-import { createLog, stderrLines } from "../host/log.ts";
+import { createLog, stderrLines } from "../host/log/log.ts";
 import { createProc } from "../host/proc.ts";
 import { onTermination } from "../host/signals.ts";
 

@@ -1,5 +1,5 @@
 import type { AgentStatus, ClusterStatus, ConnectionStatus, PeriodicTask } from "../agent/serve/local/agent-status.ts";
-import { escapeControlChars } from "../host/escape-control.ts";
+import { escapeControlChars } from "../host/log/escape-control.ts";
 import { ageOf } from "./age.ts";
 
 type Row = readonly [name: string, text: string];

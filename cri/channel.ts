@@ -10,7 +10,7 @@ import {
 } from "@grpc/grpc-js";
 import { onAbort } from "../host/async/abort.ts";
 import type { Clock } from "../host/clock.ts";
-import type { Log } from "../host/log.ts";
+import type { Log } from "../host/log/log.ts";
 import { grpcStatusCodes } from "../proto/grpc-status-codes.ts";
 import { CriError } from "./error.ts";
 import { type CallRecord, createCallMetrics, type MethodMetrics } from "./metrics.ts";

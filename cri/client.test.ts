@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { status as grpcStatus } from "@grpc/grpc-js";
 import { createClock } from "../host/clock.ts";
-import type { Log } from "../host/log.ts";
+import type { Log } from "../host/log/log.ts";
 import {
   AuthConfig,
   ContainerConfig,

@@ -1,5 +1,5 @@
 import type { Clock } from "../host/clock.ts";
-import type { Log } from "../host/log.ts";
+import type { Log } from "../host/log/log.ts";
 import { type Channel, createChannel } from "./channel.ts";
 import { type Containers, createContainers } from "./containers.ts";
 import { socketPathOf } from "./endpoint.ts";

@@ -1,6 +1,6 @@
 import type { VerbsOf } from "../host/adapter-verbs.ts";
 import type { Clock } from "../host/clock.ts";
-import type { Log } from "../host/log.ts";
+import type { Log } from "../host/log/log.ts";
 import type { TokenRequest } from "../proto/kubernetes/gen/types.ts";
 import { KubeError } from "./error.ts";
 import { DEFAULT_DEADLINE_MS, type RequestOptions } from "./request-options.ts";

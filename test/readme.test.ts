@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { join } from "node:path";
 import { readPodManifest } from "../agent/desired/static/manifest.ts";
 import { watchStaticPath } from "../agent/desired/static/static-files.ts";
-import { createLog } from "../host/log.ts";
+import { createLog } from "../host/log/log.ts";
 import { FakeClock } from "./fakes/clock.ts";
 import { FakeDisk } from "./fakes/files.ts";
 import { readmeManifest, readReadme } from "./readme-manifest.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { admitPod, byCreationTime } from "../decide/admission/admission.ts";

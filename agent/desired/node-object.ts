@@ -1,11 +1,11 @@
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { KubeClient } from "../../kube/client.ts";
 import type { KubeError } from "../../kube/error.ts";
 import { nodes } from "../../kube/resource.ts";
 import { decodeLenient } from "../../proto/kubernetes/decode/lenient-decode.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
-import { isCertainlyLater } from "../../proto/kubernetes/resource-version.ts";
 import { describeFieldError } from "../../proto/kubernetes/validation/field-error.ts";
+import { isCertainlyLater } from "../../proto/kubernetes/values/resource-version.ts";
 import { createOutageLog } from "./outage-log.ts";
 
 export interface NodeObjectOptions {

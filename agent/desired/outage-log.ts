@@ -1,5 +1,5 @@
 import { createLogOnChange } from "../../host/async/log-once.ts";
-import type { Log, LogFields } from "../../host/log.ts";
+import type { Log, LogFields } from "../../host/log/log.ts";
 
 /** Logs a recurring error when it first occurs, when its message changes, and when it is over. */
 export interface OutageLog {

@@ -1,5 +1,5 @@
 import { type Files, FilesError } from "../../host/fs/files.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { DesiredPod } from "../decide/pod/desired.ts";
 import { decodePodRecord, encodePodRecord, PodRecordError } from "./pod-checkpoint-codec.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { RejectedManifest } from "../decide/node/local-node-report.ts";
@@ -10,9 +10,9 @@ import {
   type SourceKind,
   type TerminationRequest,
 } from "../decide/pod/desired.ts";
-import { withTerminationRequest } from "../decide/pod/termination-request.ts";
 import type { ApiPodUpdate } from "../decide/sources/merge-api.ts";
 import { type ManifestPod, withPredecessor } from "../decide/sources/merge-static.ts";
+import { withTerminationRequest } from "../decide/termination/termination-request.ts";
 import { type AdmissionDeps, type AdmissionQueue, createAdmissionQueue } from "./admission-queue.ts";
 import { type ApiPodSource, createApiPodSource } from "./api/api-source.ts";
 import type { PodCheckpoints } from "./pod-checkpoints.ts";

@@ -1,6 +1,6 @@
 import { createAutoResetEvent } from "../../host/async/auto-reset-event.ts";
 import type { Clock } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import { decideNode, emptyNodeMemory, type NodePressureStatus, type NodeRule } from "../decide/node/node.ts";
 import type { NodeObservation, NodePressure } from "../decide/node/observed-node.ts";

@@ -1,4 +1,4 @@
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { Machine } from "../../host/machine.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import type { Config } from "../config/config.ts";

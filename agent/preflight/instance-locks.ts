@@ -3,7 +3,7 @@ import { basename, dirname, join } from "node:path/posix";
 import { socketPathOf } from "../../cri/endpoint.ts";
 import { createFiles, type Files, FilesError } from "../../host/fs/files.ts";
 import { type LockResult, takeLock } from "../../host/lock.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";
 import type { Config } from "../config/config.ts";
 import { LOCAL_SOCKET } from "../config/local-socket.ts";

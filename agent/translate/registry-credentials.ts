@@ -1,7 +1,7 @@
 import { decodeBase64 } from "../../proto/base64.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { parseImageReference } from "../../proto/kubernetes/image-reference.ts";
 import { pullSecretReferences, type ReferencedObjects, referenceKey } from "../../proto/kubernetes/references.ts";
+import { parseImageReference } from "../../proto/kubernetes/values/image-reference.ts";
 import { fromUtf8 } from "../../proto/utf8.ts";
 import {
   type CredentialOwner,

@@ -1,7 +1,7 @@
 import { type LinuxContainerResources, PodSandboxConfig, Protocol } from "../../proto/cri/gen/api.ts";
 import { sidecarsOf } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { normalizeSysctl } from "../../proto/kubernetes/sysctl.ts";
+import { normalizeSysctl } from "../../proto/kubernetes/values/sysctl.ts";
 import {
   crashesAnnotation,
   podNameLabel,

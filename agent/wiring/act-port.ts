@@ -10,7 +10,7 @@ import { STUCK_AFTER_MS } from "../loop/start-limiter.ts";
 import type { ObservedImages } from "../observed/image-presence.ts";
 import type { PodCache } from "../observed/pods/pod-cache.ts";
 import type { AgentOptions } from "./agent.ts";
-import type { ClusterSync } from "./cluster.ts";
+import type { ClusterSync } from "./cluster/cluster.ts";
 import type { ImageVerifier } from "./image-verifier.ts";
 
 interface ActPortDeps extends Pick<ImageVerifier, "records" | "providers"> {

@@ -8,7 +8,7 @@ import { watchRuntime } from "../observed/pods/runtime-watch.ts";
 import type { Prober } from "../observed/probes/prober.ts";
 import type { NodeSummary } from "../report/local/node-summary.ts";
 import type { Agent, AgentOptions } from "./agent.ts";
-import type { ClusterSync } from "./cluster.ts";
+import type { ClusterSync } from "./cluster/cluster.ts";
 import type { ImageVerifier } from "./image-verifier.ts";
 
 interface RunDeps {

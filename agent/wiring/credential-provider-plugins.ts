@@ -1,6 +1,6 @@
 import type { Clock } from "../../host/clock.ts";
 import type { Exec } from "../../host/exec.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { CreateCredentialProviders } from "../act/images/credential-providers.ts";
 import type { Config } from "../config/config.ts";
 

@@ -6,7 +6,7 @@ import { createDesiredPods } from "../desired/pods.ts";
 import type { PodCache } from "../observed/pods/pod-cache.ts";
 import type { NodeSummary } from "../report/local/node-summary.ts";
 import type { AgentOptions } from "./agent.ts";
-import type { DuplicateNameSource } from "./cluster.ts";
+import type { DuplicateNameSource } from "./cluster/cluster.ts";
 import type { LoopRequests } from "./loop-requests.ts";
 
 interface DesiredPodsDeps {

@@ -1,6 +1,6 @@
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import type { CreateCredentialProviders, CredentialProviders } from "../act/images/credential-providers.ts";
 import { createImageRecords, type ImageRecords } from "../act/images/image-records.ts";
@@ -17,7 +17,7 @@ import {
 import type { DesiredPod } from "../decide/pod/desired.ts";
 import type { ImagePresence, ObservedPod } from "../decide/pod/observed.ts";
 import type { ServiceAccounts } from "../desired/objects/service-accounts.ts";
-import type { ClusterSync } from "./cluster.ts";
+import type { ClusterSync } from "./cluster/cluster.ts";
 import { createServiceAccountReader, serviceAccountTokensOf } from "./image-service-accounts.ts";
 import { secretCredentialsOf } from "./secret-credentials.ts";
 

@@ -9,7 +9,7 @@ import { credentialHash } from "../act/images/credential-hash.ts";
 import type { PodCredentials } from "../decide/admission/image-verification.ts";
 import { pullSecretCredentialsFor } from "../translate/registry-credentials.ts";
 import { TranslateError } from "../translate/translate-error.ts";
-import type { ClusterObjects } from "./cluster-objects.ts";
+import type { ClusterObjects } from "./cluster/cluster-objects.ts";
 
 /** The pod's pull Secrets as credentials for an image, and those that cannot be read now. */
 export function secretCredentialsOf(

@@ -1,7 +1,7 @@
 import { CriError, formatRpcError } from "../../cri/error.ts";
 import { createKeyedLogOnChange } from "../../host/async/log-once.ts";
 import { messageOf } from "../../host/error-message.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { PodEvent } from "../decide/events/pod-event.ts";
 import { syncFailedEvent } from "../decide/events/pod-events.ts";

@@ -1,5 +1,5 @@
 import type { IdleTimer } from "../../host/async/idle-timer.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { LogSymlinks } from "../act/logs/log-symlinks.ts";
 import { fullNameOf } from "../decide/pod/desired.ts";
 import { isUnobservedStatus } from "../decide/status/status.ts";
@@ -8,7 +8,7 @@ import type { SyncSubscriber } from "../loop/sync-subscriber.ts";
 import type { PodCache } from "../observed/pods/pod-cache.ts";
 import type { Prober } from "../observed/probes/prober.ts";
 import type { PodReports } from "../report/local/pod-reports.ts";
-import type { ClusterSync } from "./cluster.ts";
+import type { ClusterSync } from "./cluster/cluster.ts";
 import type { ImageVerifier } from "./image-verifier.ts";
 import { createSyncErrorLog } from "./sync-error-log.ts";
 

@@ -1,6 +1,6 @@
 import { cgroupV1Remedies } from "../../agent/preflight/cgroup-version.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
-import { parseQuantity, QuantityError, toNumber } from "../../proto/kubernetes/quantity.ts";
+import { parseQuantity, QuantityError, toNumber } from "../../proto/kubernetes/values/quantity.ts";
 import { type CheckedSettings, type Finding, type Judge, judged, ok, problem, warning } from "./finding.ts";
 import { sizeText } from "./size.ts";
 

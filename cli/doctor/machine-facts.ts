@@ -9,7 +9,7 @@ import { isClockSynchronized } from "../../host/clock-sync.ts";
 import { createExec } from "../../host/exec.ts";
 import { type FileKind, type FileSystemSpace, type Files, FilesError } from "../../host/fs/files.ts";
 import { findListeningSockets, type ListeningSocket } from "../../host/listening-sockets.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import { type Machine, readMachine } from "../../host/machine.ts";
 import { type Availability, memoryAvailabilityOf } from "../../host/proc.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";

@@ -1,4 +1,4 @@
-import { escapeControlChars } from "../../host/escape-control.ts";
+import { escapeControlChars } from "../../host/log/escape-control.ts";
 import type { Finding } from "./finding.ts";
 import { hasProblem } from "./findings.ts";
 import type { MachineFacts } from "./machine-facts.ts";

@@ -2,7 +2,7 @@ import type { Config } from "../../agent/config/config.ts";
 import { createRuntime } from "../../cri/client.ts";
 import { CriError } from "../../cri/error.ts";
 import type { Clock } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import { CgroupDriver } from "../../proto/cri/gen/api.ts";
 
 /** What a container runtime says of itself. */

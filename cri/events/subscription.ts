@@ -1,6 +1,6 @@
 import { createBackoffCounter } from "../../host/async/backoff.ts";
 import type { Clock } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { VersionResponse } from "../../proto/cri/gen/api.ts";
 import type { Channel } from "../channel.ts";
 import { CriError } from "../error.ts";

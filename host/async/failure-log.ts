@@ -1,4 +1,4 @@
-import type { Log, LogFields } from "../log.ts";
+import type { Log, LogFields } from "../log/log.ts";
 import { createLogOnce } from "./log-once.ts";
 
 /** Logs the failures of an operation that is retried: each reason once as a warning, then at debug level, until it succeeds. */

@@ -1,6 +1,6 @@
 import type { Clock } from "../../host/clock.ts";
 import { type Files, FilesError } from "../../host/fs/files.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import { KubeError } from "../error.ts";
 import { type ClientCertificate, readCertificatePair } from "./pem.ts";
 import { createReloadingFile } from "./reloading-file.ts";

@@ -3,7 +3,7 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createExec, type Exec, ExecError } from "../../host/exec.ts";
-import { formatTime } from "../../proto/kubernetes/time.ts";
+import { formatTime } from "../../proto/kubernetes/values/time.ts";
 import { FakeClock, settlePromises } from "../../test/fakes/clock.ts";
 import { createCertificateAuthority } from "../../test/upstream/pki.ts";
 import { KubeError } from "../error.ts";

@@ -1,6 +1,6 @@
 import type { Clock, Instant } from "../../host/clock.ts";
 import { type Exec, ExecError } from "../../host/exec.ts";
-import { parseTime, TimeError } from "../../proto/kubernetes/time.ts";
+import { parseTime, TimeError } from "../../proto/kubernetes/values/time.ts";
 import { KubeError } from "../error.ts";
 import { type Credentials, checkToken, type Identity } from "./credentials.ts";
 import { readCertificatePair } from "./pem.ts";

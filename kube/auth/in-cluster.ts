@@ -1,7 +1,7 @@
 import { isIPv6 } from "node:net";
 import type { Clock } from "../../host/clock.ts";
 import type { Files } from "../../host/fs/files.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import { KubeError } from "../error.ts";
 import type { ClusterEndpoint, ClusterEndpointSource } from "./cluster-endpoint.ts";
 import { createCredentials, readTextSource } from "./credentials.ts";

@@ -2,7 +2,7 @@ import { dirname, resolve } from "node:path/posix";
 import type { Clock } from "../../host/clock.ts";
 import type { Exec } from "../../host/exec.ts";
 import { type Files, FilesError } from "../../host/fs/files.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import { YamlError } from "../../proto/yaml/error.ts";
 import { parseYaml } from "../../proto/yaml/parse.ts";
 import type { MapNode } from "../../proto/yaml/value-node.ts";

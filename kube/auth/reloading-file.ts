@@ -1,7 +1,7 @@
 import { createLogOnChange } from "../../host/async/log-once.ts";
 import type { Clock, Instant } from "../../host/clock.ts";
 import { type Files, FilesError } from "../../host/fs/files.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import { KubeError } from "../error.ts";
 
 /** A value read from files that other programs may replace at any time, such as a rotated client certificate. */

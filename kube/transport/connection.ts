@@ -1,5 +1,5 @@
 import type { Clock } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { ClusterEndpointSource } from "../auth/cluster-endpoint.ts";
 import { KubeError } from "../error.ts";
 import { withDeadline } from "./deadline.ts";

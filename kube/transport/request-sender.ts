@@ -1,7 +1,7 @@
 import type { OutgoingHttpHeaders } from "node:http2";
 import { orAborted } from "../../host/async/abort.ts";
 import type { Clock, Instant } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import type { ClusterEndpointSource } from "../auth/cluster-endpoint.ts";
 import type { Identity } from "../auth/credentials.ts";
 import { isAccessFailure, KubeError } from "../error.ts";

@@ -2,7 +2,7 @@ import { orAborted } from "../../host/async/abort.ts";
 import { createBackoffCounter } from "../../host/async/backoff.ts";
 import { createLogOnce } from "../../host/async/log-once.ts";
 import { type Clock, type Instant, sleep } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import { isSameEndpoint } from "../auth/cluster-endpoint.ts";
 import { KubeError } from "../error.ts";
 import { backoffOptions } from "./retry.ts";

@@ -1,8 +1,8 @@
 import { createBackoffCounter } from "../../host/async/backoff.ts";
 import { createLogOnce } from "../../host/async/log-once.ts";
 import { type Clock, sleep } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
-import { isCertainlyLater } from "../../proto/kubernetes/resource-version.ts";
+import type { Log } from "../../host/log/log.ts";
+import { isCertainlyLater } from "../../proto/kubernetes/values/resource-version.ts";
 import { KubeError, type KubeErrorCode } from "../error.ts";
 import type { KubeObject, Resource, Selector } from "../resource.ts";
 import type { KubeConnection } from "../transport/connection.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import type { Container, PodSpec, ResourceRequirements } from "./gen/types.ts";
 import { podLimits, podRequests } from "./pod-resources.ts";
-import { formatQuantity } from "./quantity.ts";
 import type { ResourceQuantities } from "./resource-list.ts";
+import { formatQuantity } from "./values/quantity.ts";
 
 let count = 0;
 const container = (resources: ResourceRequirements, more: Partial<Container> = {}): Container => ({

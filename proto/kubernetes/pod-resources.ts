@@ -1,7 +1,7 @@
 import { isSidecar, nonEphemeralContainers, sidecarsOf } from "./containers.ts";
 import type { Container, PodSpec, ResourceRequirements } from "./gen/types.ts";
-import { addQuantities, compareQuantities, type ParsedQuantity } from "./quantity.ts";
 import { isPodLevelResource, parseResourceList, type ResourceQuantities } from "./resource-list.ts";
+import { addQuantities, compareQuantities, type ParsedQuantity } from "./values/quantity.ts";
 
 /*
  * The resources of a whole pod. Its init containers run one after the other, each beside the sidecars before it; then

@@ -1,5 +1,5 @@
 import type { Quantity as QuantityText } from "./gen/types.ts";
-import { type ParsedQuantity, parseQuantity, QuantityError, toScaled } from "./quantity.ts";
+import { type ParsedQuantity, parseQuantity, QuantityError, toScaled } from "./values/quantity.ts";
 
 /** Quantities by the name of the resource, as the API has them: `{ cpu: "500m" }`. */
 export type ResourceList = Readonly<Record<string, QuantityText>>;

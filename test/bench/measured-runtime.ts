@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { createRuntime } from "../../cri/client.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import { createClock } from "../../host/clock.ts";
-import { createLog } from "../../host/log.ts";
+import { createLog } from "../../host/log/log.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import { podNameLabel } from "../../proto/kubernetes/well-known-names.ts";
 import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";

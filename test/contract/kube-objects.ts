@@ -11,7 +11,7 @@ import {
   serviceAccounts,
 } from "../../kube/resource.ts";
 import type { ConfigMap, Event, Lease, Node, ServiceAccount, TokenRequest } from "../../proto/kubernetes/gen/types.ts";
-import { parseTime } from "../../proto/kubernetes/time.ts";
+import { parseTime } from "../../proto/kubernetes/values/time.ts";
 import { errorCodeOf, type KubeFixture, namespace } from "./kube-fixture.ts";
 
 /** The contract of creating, reading, changing, listing and deleting objects. */

@@ -8,7 +8,7 @@ import type { RuntimeEvent } from "../../cri/runtime.ts";
 import { createStats } from "../../cri/stats.ts";
 import { createStreaming } from "../../cri/streaming.ts";
 import { createClock } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
+import type { Log } from "../../host/log/log.ts";
 import { ContainerConfig, ContainerState, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
 import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";

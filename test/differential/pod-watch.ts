@@ -1,7 +1,7 @@
 import type { KubeClient } from "../../kube/client.ts";
 import { events, type KubeObject, pods, type Resource } from "../../kube/resource.ts";
 import type { Event, Pod } from "../../proto/kubernetes/gen/types.ts";
-import type { Side } from "./three-node-bed.ts";
+import type { Side } from "./differential-bed.ts";
 
 /** The pods and events of one namespace, as the API server reports them. */
 export interface PodWatch {

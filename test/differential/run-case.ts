@@ -5,8 +5,8 @@ import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { barePod } from "../e2e/cluster/api-objects.ts";
 import { NODE_NAME, NUMERIC_USER_IMAGE, type PodCase, PRIVATE_REGISTRY, REGISTRY } from "./cases/pod-case.ts";
 import { MISSED_SUFFIX, type Rows, type Snapshot, toRows } from "./comparison-rows.ts";
+import { type DifferentialBed, putManifest, type Side } from "./differential-bed.ts";
 import type { PodWatch } from "./pod-watch.ts";
-import { type DifferentialBed, putManifest, type Side } from "./three-node-bed.ts";
 
 const SETTLE_TIMEOUT_MS = 90_000;
 const SIGNAL_HANDLER_SETUP_MS = 2_000;

@@ -5,7 +5,7 @@ import type { KubeObject, Selector } from "../../kube/resource.ts";
 import type { KubeList } from "../../kube/watch/list.ts";
 import { defaultPod } from "../../proto/kubernetes/defaults/pod.ts";
 import type { ObjectMeta, Pod } from "../../proto/kubernetes/gen/types.ts";
-import { formatTime, parseTime } from "../../proto/kubernetes/time.ts";
+import { formatTime, parseTime } from "../../proto/kubernetes/values/time.ts";
 import { matchesTarget, type RequestTarget } from "./kube-request-target.ts";
 
 /** Identifies one object: resource, namespace and name. */

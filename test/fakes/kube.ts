@@ -8,7 +8,7 @@ import { createFlowControl, type FlowControl, type RateLimits } from "../../kube
 import type { KubeList } from "../../kube/watch/list.ts";
 import type { ReflectorListener } from "../../kube/watch/reflector.ts";
 import type { TokenRequest } from "../../proto/kubernetes/gen/types.ts";
-import { formatTime } from "../../proto/kubernetes/time.ts";
+import { formatTime } from "../../proto/kubernetes/values/time.ts";
 import { type Deletion, FakeObjects, type ObjectKey, type StoredObject, statusError } from "./kube-objects.ts";
 import { applyMergePatch, isJsonObject, type JsonObject, strategicMerge } from "./kube-patch.ts";
 import { formatTarget, parseTarget, type RequestTarget } from "./kube-request-target.ts";

@@ -1,4 +1,4 @@
-import type { Log, LogFields } from "../../host/log.ts";
+import type { Log, LogFields } from "../../host/log/log.ts";
 
 export type LogLevel = "debug" | "info" | "warn" | "error";
 

@@ -7,7 +7,7 @@ import type { DesiredPods } from "../../agent/desired/pods.ts";
 import { createEventRecorder } from "../../agent/report/events/recorder.ts";
 import type { PodReport } from "../../agent/report/local/pod-reports.ts";
 import { type Agent, createAgent } from "../../agent/wiring/agent.ts";
-import { createClusterAccess } from "../../agent/wiring/cluster.ts";
+import { createClusterAccess } from "../../agent/wiring/cluster/cluster.ts";
 import type { Clock } from "../../host/clock.ts";
 import { events, pods } from "../../kube/resource.ts";
 import type { ContainerId } from "../../proto/ids.ts";

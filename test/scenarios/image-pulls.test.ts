@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
 import { Image } from "../../proto/cri/gen/api.ts";
-import { formatTime } from "../../proto/kubernetes/time.ts";
+import { formatTime } from "../../proto/kubernetes/values/time.ts";
 import { type AgentHarness, createHarness, makePod } from "./harness.ts";
 import { filterLines, scenario } from "./scenario.ts";
 

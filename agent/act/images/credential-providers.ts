@@ -4,7 +4,7 @@ import { orAborted } from "../../../host/async/abort.ts";
 import { createLogOnChange } from "../../../host/async/log-once.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { type Exec, ExecError } from "../../../host/exec.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import {
   type CredentialProvider,
   type CredentialProviderResponse,
@@ -13,8 +13,8 @@ import {
   type ProviderAccount,
   type TokenAttributes,
 } from "../../../proto/kubelet/credential-provider.ts";
-import { DurationError, parseDurationMs } from "../../../proto/kubernetes/duration.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { DurationError, parseDurationMs } from "../../../proto/kubernetes/values/duration.ts";
 import type { CredentialOwner, RegistryCredential, RegistryCredentials } from "../../translate/docker-config-format.ts";
 import { coversRepository, repositoryOf } from "../../translate/registry-credentials.ts";
 import { type CredentialCache, createCredentialCache } from "./credential-cache.ts";

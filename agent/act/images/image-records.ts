@@ -4,7 +4,7 @@ import { createSerialQueue } from "../../../host/async/serial-queue.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { FilesError } from "../../../host/fs/files.ts";
 import type { ImagePullCredentials, ImagePullSecret } from "../../../proto/kubelet/image-records.ts";
-import { formatTime } from "../../../proto/kubernetes/time.ts";
+import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import { type RecordedImage, withAddedCredentials } from "../../decide/admission/image-verification.ts";
 import { createAbandonedPulls } from "./abandoned-pulls.ts";
 import { createLeftoverIntents } from "./leftover-intents.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { type Files, FilesError } from "../../../host/fs/files.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import { createLruMap } from "../../../host/lru-map.ts";
 import {
   decodePulledRecord,

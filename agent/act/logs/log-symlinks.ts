@@ -1,7 +1,7 @@
 import { dirname } from "node:path/posix";
 import { createSerialQueue } from "../../../host/async/serial-queue.ts";
 import type { Files } from "../../../host/fs/files.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { ObservedContainer, ObservedPod } from "../../decide/pod/observed.ts";
 import { containerLogPath, logSymlinkName, podLogDir } from "../../translate/log-path.ts";
 import type { NodeDirs } from "../volumes/pod-dirs.ts";

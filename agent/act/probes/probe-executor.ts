@@ -4,7 +4,7 @@ import { DialError, type DialOptions } from "../../../probe-net/dial-error.ts";
 import { type HttpResponse, httpGet } from "../../../probe-net/http.ts";
 import { createTryTcpConnect, dialTcp } from "../../../probe-net/tcp-connect.ts";
 import type { ContainerId } from "../../../proto/ids.ts";
-import { formatElapsed } from "../../../proto/kubernetes/duration.ts";
+import { formatElapsed } from "../../../proto/kubernetes/values/duration.ts";
 import { kubernetesVersion } from "../../../proto/kubernetes/version.ts";
 import type { ProbeOutcome } from "../../decide/container/probe.ts";
 import type { ProbeRequest } from "../../translate/probe-request.ts";

@@ -1,4 +1,4 @@
-import { parseTime, TimeError } from "../../../proto/kubernetes/time.ts";
+import { parseTime, TimeError } from "../../../proto/kubernetes/values/time.ts";
 import { nearestName } from "../../../proto/nearest-name.ts";
 import {
   DEFAULT_ORIGIN,

@@ -1,4 +1,4 @@
-import { DurationError, parseDurationMs } from "../../../proto/kubernetes/duration.ts";
+import { DurationError, parseDurationMs } from "../../../proto/kubernetes/values/duration.ts";
 
 /** Parses a Go duration (`1m30s`) to milliseconds; undefined for any other text. */
 export function parseDuration(text: string): number | undefined {

@@ -1,8 +1,8 @@
 import { isIP } from "node:net";
 import { normalize } from "node:path/posix";
-import { parseQuantity, QuantityError } from "../../../proto/kubernetes/quantity.ts";
-import { parseSysctlPattern } from "../../../proto/kubernetes/sysctl.ts";
 import { checkLabelValue, checkQualifiedName } from "../../../proto/kubernetes/validation/names.ts";
+import { parseQuantity, QuantityError } from "../../../proto/kubernetes/values/quantity.ts";
+import { parseSysctlPattern } from "../../../proto/kubernetes/values/sysctl.ts";
 import { fitsSocketPath } from "../../../proto/socket-path.ts";
 import { parseDuration } from "./duration.ts";
 

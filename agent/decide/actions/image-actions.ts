@@ -1,4 +1,4 @@
-import { formatElapsed } from "../../../proto/kubernetes/duration.ts";
+import { formatElapsed } from "../../../proto/kubernetes/values/duration.ts";
 import { containerOfImage, PULL_REASONS } from "../container/image.ts";
 import { normal, type PodEvent, warning } from "../events/pod-event.ts";
 import type { PodMemory, Pull } from "../pod/memory.ts";

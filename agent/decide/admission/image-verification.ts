@@ -5,7 +5,7 @@ import type {
   ImagePullSecret,
   ImagePullServiceAccount,
 } from "../../../proto/kubelet/image-records.ts";
-import { parseImageReference } from "../../../proto/kubernetes/image-reference.ts";
+import { parseImageReference } from "../../../proto/kubernetes/values/image-reference.ts";
 import type { DesiredPod } from "../pod/desired.ts";
 import type { ImagePresence, ObservedPod } from "../pod/observed.ts";
 

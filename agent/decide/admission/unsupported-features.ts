@@ -1,7 +1,7 @@
 import { nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { isHugePages } from "../../../proto/kubernetes/resource-list.ts";
-import { normalizeSysctl, parseSysctlPattern } from "../../../proto/kubernetes/sysctl.ts";
+import { normalizeSysctl, parseSysctlPattern } from "../../../proto/kubernetes/values/sysctl.ts";
 import type { Rejection } from "../pod/desired.ts";
 
 /** Where a pod comes from and runs, as far as support for its features depends on it. */

@@ -16,9 +16,9 @@ import {
 } from "../pod/observed.ts";
 import type { PlanBuilder } from "../pod/plan.ts";
 import { isWaitingForEnvironment, isWaitingForPullSecrets } from "../pod/prerequisites.ts";
-import { planStop } from "../pod/stop.ts";
 import type { PodSettings } from "../settings.ts";
 import { podIPsOf } from "../status/pod-ips.ts";
+import { planStop } from "../termination/stop.ts";
 import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { startableContainers, startableEphemeralContainers } from "./initialization.ts";

@@ -1,6 +1,6 @@
 import { allContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { parseImageReference } from "../../../proto/kubernetes/image-reference.ts";
+import { parseImageReference } from "../../../proto/kubernetes/values/image-reference.ts";
 import type { FailureRecord, PodMemory } from "../pod/memory.ts";
 import type { ObservedPod } from "../pod/observed.ts";
 

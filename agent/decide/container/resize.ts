@@ -1,8 +1,8 @@
 import type { ContainerId } from "../../../proto/ids.ts";
 import { nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, Pod, PodCondition, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { compareQuantities, parseQuantity } from "../../../proto/kubernetes/quantity.ts";
 import type { ResourceList } from "../../../proto/kubernetes/resource-list.ts";
+import { compareQuantities, parseQuantity } from "../../../proto/kubernetes/values/quantity.ts";
 import { newestInstanceOf, type ObservedPod } from "../pod/observed.ts";
 import { type PreviousStatus, previousStatusOfInstance } from "../status/previous-status.ts";
 

@@ -4,7 +4,7 @@ import { dueAfter } from "../pod/backoff.ts";
 import type { PodMemory } from "../pod/memory.ts";
 import { mayBeRunning, newestInstanceOf, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
 import type { PlanBuilder } from "../pod/plan.ts";
-import { planStop } from "../pod/stop.ts";
+import { planStop } from "../termination/stop.ts";
 import { isInferredExit } from "./missing-containers.ts";
 import { restartsAllContainers } from "./restart.ts";
 

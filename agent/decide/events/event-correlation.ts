@@ -1,5 +1,5 @@
 import type { Event } from "../../../proto/kubernetes/gen/types.ts";
-import { formatTime } from "../../../proto/kubernetes/time.ts";
+import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 
 /*
  * Limits repeated events, as client-go's EventCorrelator does:

@@ -1,6 +1,6 @@
 import { allContainerStatuses, containerNamed, statusNamed } from "../../../proto/kubernetes/containers.ts";
-import { formatElapsed } from "../../../proto/kubernetes/duration.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
+import { formatElapsed } from "../../../proto/kubernetes/values/duration.ts";
 import type { EventInput } from "../actions/action-record.ts";
 import { containerOfImage } from "../container/image.ts";
 import type { ProbeKind, ProbeOutcome } from "../container/probe.ts";

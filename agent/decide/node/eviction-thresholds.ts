@@ -1,5 +1,10 @@
 import type { Quantity as QuantityText } from "../../../proto/kubernetes/gen/types.ts";
-import { type ParsedQuantity, parseQuantity, QuantityError, toNumber } from "../../../proto/kubernetes/quantity.ts";
+import {
+  type ParsedQuantity,
+  parseQuantity,
+  QuantityError,
+  toNumber,
+} from "../../../proto/kubernetes/values/quantity.ts";
 
 const ZERO: ParsedQuantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
 

@@ -1,5 +1,5 @@
 import type { Lease, OwnerReference } from "../../../proto/kubernetes/gen/types.ts";
-import { formatMicroTime, parseTime, TimeError } from "../../../proto/kubernetes/time.ts";
+import { formatMicroTime, parseTime, TimeError } from "../../../proto/kubernetes/values/time.ts";
 import type { NodeSettings } from "./node-settings.ts";
 
 /** The namespace of the leases of all nodes. */

@@ -1,6 +1,6 @@
 import type { NodeCondition } from "../../../proto/kubernetes/gen/types.ts";
 import type { ResourceList } from "../../../proto/kubernetes/resource-list.ts";
-import { formatTime } from "../../../proto/kubernetes/time.ts";
+import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import type { NodePressure, ObservedNode, ObservedRuntime } from "./observed-node.ts";
 

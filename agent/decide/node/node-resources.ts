@@ -1,18 +1,18 @@
 import type { NodeStatus, Quantity } from "../../../proto/kubernetes/gen/types.ts";
 import {
+  HUGE_PAGES_PREFIX,
+  isHugePages,
+  isNativeResource,
+  type ResourceList,
+} from "../../../proto/kubernetes/resource-list.ts";
+import {
   addQuantities,
   compareQuantities,
   formatQuantity,
   type ParsedQuantity,
   parseQuantity,
   subtractQuantities,
-} from "../../../proto/kubernetes/quantity.ts";
-import {
-  HUGE_PAGES_PREFIX,
-  isHugePages,
-  isNativeResource,
-  type ResourceList,
-} from "../../../proto/kubernetes/resource-list.ts";
+} from "../../../proto/kubernetes/values/quantity.ts";
 import { readQuantity, thresholdAmount } from "./eviction-thresholds.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import type { ObservedMachine } from "./observed-node.ts";

@@ -1,4 +1,4 @@
-import { parseQuantity, toNumber } from "../../../proto/kubernetes/quantity.ts";
+import { parseQuantity, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
 import { thresholdAmount } from "./eviction-thresholds.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import { type NodePressure, noPressure, type SignalObservation, type SignalObservations } from "./observed-node.ts";

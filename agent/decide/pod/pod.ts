@@ -7,6 +7,9 @@ import { cannotReplaceSandbox, type SandboxNeed, sandboxNeed } from "../containe
 import type { PodSettings } from "../settings.ts";
 import { previousStatusOf } from "../status/previous-status.ts";
 import { podStatus, unobservedStatus } from "../status/status.ts";
+import { planStops } from "../termination/stop.ts";
+import { orphanTermination, terminationCauseOf } from "../termination/termination-cause.ts";
+import { planTermination } from "../termination/termination-plan.ts";
 import type { Action } from "./action.ts";
 import { type DesiredPodView, gracePeriodOf } from "./desired.ts";
 import { memoryOfRevision, type PodMemory, unstoppedSandboxes, withoutRemoved } from "./memory.ts";
@@ -16,9 +19,6 @@ import { type BlockedReason, createPlanBuilder, type PlanBuilder } from "./plan.
 import { waitingForNetwork, waitingForRuntimeClass, waitingForServices } from "./prerequisites.ts";
 import { resourcesToMake } from "./resources.ts";
 import { haveContainersStopped, type Stage, stageOf, terminationStageOf } from "./stage.ts";
-import { planStops } from "./stop.ts";
-import { orphanTermination, terminationCauseOf } from "./termination-cause.ts";
-import { planTermination } from "./termination-plan.ts";
 
 /** What to do and to report now, what to remember, and when to decide again if nothing happens before. */
 export interface Decision {

@@ -1,11 +1,11 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { orphanTermination, type TerminationCause, terminationCauseOf } from "../termination/termination-cause.ts";
 import type { DesiredPodView, Termination } from "./desired.ts";
 import { emptyMemory, type PodMemory, type PodOutcome } from "./memory.ts";
 import { emptyObservedPod, type ObservedContainer, type ObservedPod, type ObservedSandbox } from "./observed.ts";
 import { haveContainersStopped, type Stage, stageOf } from "./stage.ts";
-import { orphanTermination, type TerminationCause, terminationCauseOf } from "./termination-cause.ts";
 
 const uid = "u" as PodUid;
 const pod: Pod = { metadata: { uid, name: "web" }, spec: { containers: [], terminationGracePeriodSeconds: 30 } };

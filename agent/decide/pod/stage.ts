@@ -1,7 +1,7 @@
+import type { Completed, Removed, TerminationCause } from "../termination/termination-cause.ts";
 import { type PodMemory, type PodOutcome, unstoppedSandboxes } from "./memory.ts";
 import { mayBeRunning, type ObservedPod, type ObservedSandbox } from "./observed.ts";
 import { type PodResource, resourcesToRemove } from "./resources.ts";
-import type { Completed, Removed, TerminationCause } from "./termination-cause.ts";
 
 /**
  * The stage of a pod's life, each with the data that belongs to it:

@@ -1,4 +1,4 @@
-import { isCertainlyLater, isNumber } from "../../../proto/kubernetes/resource-version.ts";
+import { isCertainlyLater, isNumber } from "../../../proto/kubernetes/values/resource-version.ts";
 
 /**
  * Whether `version` is a newer state of an object than `than`. A resourceVersion that is not a number (of a server

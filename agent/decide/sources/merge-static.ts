@@ -2,7 +2,7 @@ import type { PodUid } from "../../../proto/ids.ts";
 import { isObject } from "../../../proto/is-object.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { StaticPodSource } from "../../../proto/kubernetes/static-pod.ts";
-import { formatNanoTime } from "../../../proto/kubernetes/time.ts";
+import { formatNanoTime } from "../../../proto/kubernetes/values/time.ts";
 import { seenAnnotation, sourceAnnotation } from "../../../proto/kubernetes/well-known-names.ts";
 import {
   type DesiredPod,

@@ -1,6 +1,6 @@
 import { isInitContainer, sidecarsOf } from "../../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, PodCondition, PodPhase } from "../../../proto/kubernetes/gen/types.ts";
-import { formatTime } from "../../../proto/kubernetes/time.ts";
+import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import { containersAwaitingResize, resizeMessage } from "../container/resize.ts";
 import { isRestartingAll, mayRestartAll } from "../container/restart-all.ts";
 import { sandboxNeed } from "../container/sandbox.ts";

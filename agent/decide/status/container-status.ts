@@ -1,5 +1,4 @@
 import { allContainers, isEphemeral, isRunToCompletion, isSidecar } from "../../../proto/kubernetes/containers.ts";
-import { formatElapsed } from "../../../proto/kubernetes/duration.ts";
 import type {
   Container,
   ContainerState,
@@ -8,8 +7,9 @@ import type {
   Pod,
   VolumeMountStatus,
 } from "../../../proto/kubernetes/gen/types.ts";
-import { describeInvalidReference } from "../../../proto/kubernetes/image-reference.ts";
-import { formatTime } from "../../../proto/kubernetes/time.ts";
+import { formatElapsed } from "../../../proto/kubernetes/values/duration.ts";
+import { describeInvalidReference } from "../../../proto/kubernetes/values/image-reference.ts";
+import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import { truncateUtf8 } from "../../../proto/utf8.ts";
 import { isOutdated } from "../container/container-hash.ts";
 import { imageNeed, imageOf, pullFailureMessage } from "../container/image.ts";

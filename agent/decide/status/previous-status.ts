@@ -1,7 +1,7 @@
 import type { ContainerId } from "../../../proto/ids.ts";
 import { allContainerStatuses } from "../../../proto/kubernetes/containers.ts";
 import type { ConditionStatus, ContainerStatus, Pod, Time } from "../../../proto/kubernetes/gen/types.ts";
-import { parseTime } from "../../../proto/kubernetes/time.ts";
+import { parseTime } from "../../../proto/kubernetes/values/time.ts";
 import { isTerminal } from "../sources/api-pod.ts";
 
 /**

@@ -1,5 +1,5 @@
 import type { Container, Pod, PodQOSClass, ResourceRequirements } from "../../../proto/kubernetes/gen/types.ts";
-import { compareQuantities, type ParsedQuantity, parseQuantity } from "../../../proto/kubernetes/quantity.ts";
+import { compareQuantities, type ParsedQuantity, parseQuantity } from "../../../proto/kubernetes/values/quantity.ts";
 
 const COUNTED = ["cpu", "memory"] as const;
 

@@ -1,6 +1,6 @@
 import { allContainerStatuses, containerNamed } from "../../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, Pod, PodCondition, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { formatTime } from "../../../proto/kubernetes/time.ts";
+import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import { shouldRestart } from "../container/restart.ts";
 import { isTerminal } from "../sources/api-pod.ts";
 

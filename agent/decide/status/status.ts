@@ -1,5 +1,5 @@
 import type { Container, ContainerStatus, PodPhase, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { formatTime } from "../../../proto/kubernetes/time.ts";
+import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import { isInitialized } from "../container/initialization.ts";
 import { isRemovedForRestart } from "../container/removed-for-restart.ts";
 import { type DesiredPodView, startTimeOf } from "../pod/desired.ts";

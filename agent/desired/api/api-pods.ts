@@ -1,4 +1,4 @@
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { isLoggedBySessionPool, type KubeError } from "../../../kube/error.ts";
 import { pods } from "../../../kube/resource.ts";

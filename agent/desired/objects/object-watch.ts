@@ -1,5 +1,5 @@
 import type { Clock } from "../../../host/clock.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { isLoggedBySessionPool, type KubeError } from "../../../kube/error.ts";
 import { configMaps, type Resource, secrets } from "../../../kube/resource.ts";

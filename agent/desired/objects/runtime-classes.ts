@@ -1,5 +1,5 @@
 import { onAbort } from "../../../host/async/abort.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { runtimeClasses } from "../../../kube/resource.ts";
 import type { RuntimeClass } from "../../../proto/kubernetes/gen/types.ts";

@@ -5,7 +5,7 @@ import { KubeError } from "../../../kube/error.ts";
 import { serviceAccounts } from "../../../kube/resource.ts";
 import type { ProviderAccount, TokenAttributes } from "../../../proto/kubelet/credential-provider.ts";
 import type { Pod, ServiceAccount, TokenRequest } from "../../../proto/kubernetes/gen/types.ts";
-import { parseTime } from "../../../proto/kubernetes/time.ts";
+import { parseTime } from "../../../proto/kubernetes/values/time.ts";
 
 /**
  * Reads the service accounts of this node's pods, and requests tokens for them, on demand. Both reject with

@@ -1,7 +1,7 @@
 import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import { messageOf } from "../../../host/error-message.ts";
 import type { Files } from "../../../host/fs/files.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { services } from "../../../kube/resource.ts";
 import type { Service, ServicePort } from "../../../proto/kubernetes/gen/types.ts";

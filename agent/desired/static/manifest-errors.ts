@@ -1,4 +1,4 @@
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { StaticPodSource } from "../../../proto/kubernetes/static-pod.ts";
 import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
 import { fullNameOf } from "../../decide/pod/desired.ts";

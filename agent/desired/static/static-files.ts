@@ -3,7 +3,7 @@ import { createAutoResetEvent } from "../../../host/async/auto-reset-event.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { messageOf } from "../../../host/error-message.ts";
 import { type FileStat, type Files, FilesError } from "../../../host/fs/files.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
 import { fullNameOf } from "../../decide/pod/desired.ts";

@@ -1,6 +1,6 @@
 import { type Clock, sleep } from "../../../host/clock.ts";
 import { messageOf } from "../../../host/error-message.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
 import { podsWithDuplicateName } from "../../decide/sources/manifest-conflicts.ts";

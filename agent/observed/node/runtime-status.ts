@@ -1,6 +1,6 @@
 import type { Runtime } from "../../../cri/runtime.ts";
 import type { Clock } from "../../../host/clock.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { StatusResponse } from "../../../proto/cri/gen/api.ts";
 import { type ObservedRuntime, unknownRuntime } from "../../decide/node/observed-node.ts";
 

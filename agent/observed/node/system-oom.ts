@@ -1,5 +1,5 @@
 import type { KernelLog } from "../../../host/kernel-log.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import { type OomReport, parseOomLine, systemOomEvent } from "../../decide/events/system-oom.ts";
 import type { NodeEvent } from "../../decide/node/node-report.ts";
 

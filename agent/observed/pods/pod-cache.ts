@@ -1,7 +1,7 @@
 import { CriError } from "../../../cri/error.ts";
 import type { RuntimeContainerEvent } from "../../../cri/runtime.ts";
 import type { Clock } from "../../../host/clock.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { Container, PodSandbox } from "../../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid } from "../../../proto/ids.ts";
 import { allContainers } from "../../../proto/kubernetes/containers.ts";

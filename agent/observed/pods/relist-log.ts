@@ -1,6 +1,6 @@
 import type { Clock } from "../../../host/clock.ts";
 import { FilesError } from "../../../host/fs/files.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 
 /** Logs whether the relists of the runtime and of the pod directories succeed. */
 export interface RelistLog {

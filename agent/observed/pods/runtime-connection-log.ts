@@ -1,7 +1,7 @@
 import type { RuntimeEvent, RuntimeEventSource } from "../../../cri/runtime.ts";
 import { createLogOnce } from "../../../host/async/log-once.ts";
 import type { Clock } from "../../../host/clock.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 
 /** Logs the state of the connection to the container runtime. */
 export interface RuntimeConnectionLog {

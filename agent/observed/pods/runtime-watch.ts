@@ -2,7 +2,7 @@ import type { Runtime, RuntimeContainerEvent } from "../../../cri/runtime.ts";
 import { onAbort } from "../../../host/async/abort.ts";
 import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import type { Clock } from "../../../host/clock.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { ObservedImages } from "../image-presence.ts";
 import type { PodCache } from "./pod-cache.ts";
 import { createRelistLog } from "./relist-log.ts";

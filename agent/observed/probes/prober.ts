@@ -1,5 +1,5 @@
 import type { Clock } from "../../../host/clock.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { ContainerId, PodUid } from "../../../proto/ids.ts";
 import { allContainers, isRunToCompletion } from "../../../proto/kubernetes/containers.ts";
 import type { Container, ContainerStatus, Pod, Probe } from "../../../proto/kubernetes/gen/types.ts";

@@ -1,7 +1,7 @@
 import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import { createLogOnce } from "../../../host/async/log-once.ts";
 import { type Clock, sleep } from "../../../host/clock.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { hasCode, isOutage, isServerUnavailable, KubeError } from "../../../kube/error.ts";
 import type { RequestOptions } from "../../../kube/request-options.ts";

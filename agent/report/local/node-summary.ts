@@ -1,6 +1,6 @@
 import { createEventSource } from "../../../host/async/event-source.ts";
 import type { Clock } from "../../../host/clock.ts";
-import { formatTime } from "../../../proto/kubernetes/time.ts";
+import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import type { LocalNodeReport, RejectedManifest } from "../../decide/node/local-node-report.ts";
 
 /** The node part of `berth status`: rejected manifests and the state of the container runtime. */

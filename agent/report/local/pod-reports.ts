@@ -1,10 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
 import { createEventSource } from "../../../host/async/event-source.ts";
 import type { Clock } from "../../../host/clock.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { PodUid } from "../../../proto/ids.ts";
-import { formatElapsed } from "../../../proto/kubernetes/duration.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
+import { formatElapsed } from "../../../proto/kubernetes/values/duration.ts";
 import { createKeyMap, type KeyMap } from "../../decide/actions/key-map.ts";
 import type { ProbeFailure } from "../../decide/container/probe.ts";
 import type { PodEvent } from "../../decide/events/pod-event.ts";

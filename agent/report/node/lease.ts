@@ -1,7 +1,7 @@
 import { createAutoResetEvent } from "../../../host/async/auto-reset-event.ts";
 import { createFailureLog } from "../../../host/async/failure-log.ts";
 import type { Clock, Instant } from "../../../host/clock.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { hasCode } from "../../../kube/error.ts";
 import type { RequestOptions } from "../../../kube/request-options.ts";

@@ -2,7 +2,7 @@ import { onAbort } from "../../../host/async/abort.ts";
 import { type BackoffOptions, backoffMs } from "../../../host/async/backoff.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { messageOf } from "../../../host/error-message.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { hasCode, isOutage, isServerUnavailable, type KubeErrorCode } from "../../../kube/error.ts";
 import { pods } from "../../../kube/resource.ts";

@@ -1,7 +1,7 @@
 import { createKeyedCoalescingWorker, type KeyedCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { messageOf } from "../../../host/error-message.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import { hasCode, isOutage, KubeError } from "../../../kube/error.ts";
 import { pods } from "../../../kube/resource.ts";

@@ -1,4 +1,4 @@
-import { formatTime } from "../../../proto/kubernetes/time.ts";
+import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import type { LocalNodeReport, RuntimeState } from "../../decide/node/local-node-report.ts";
 import type { PodSummary } from "./pod-list.ts";
 

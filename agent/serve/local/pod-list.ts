@@ -1,6 +1,6 @@
 import { sidecarsOf } from "../../../proto/kubernetes/containers.ts";
 import type { ContainerStateTerminated, ContainerStatus, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { formatTime } from "../../../proto/kubernetes/time.ts";
+import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import type { ProbeFailure } from "../../decide/container/probe.ts";
 import type { LocalNodeReport } from "../../decide/node/local-node-report.ts";
 import type { BlockedReason } from "../../decide/pod/plan.ts";

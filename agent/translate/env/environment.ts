@@ -1,6 +1,6 @@
 import { containerNamed } from "../../../proto/kubernetes/containers.ts";
 import type { Container, EnvVar, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { parseQuantity, toScaled } from "../../../proto/kubernetes/quantity.ts";
+import { parseQuantity, toScaled } from "../../../proto/kubernetes/values/quantity.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { configError } from "../translate-error.ts";
 import { type EnvFiles, fileKeyValue } from "./file-key-ref.ts";

@@ -1,8 +1,8 @@
 import type { HugepageLimit, LinuxContainerResources } from "../../../proto/cri/gen/api.ts";
 import type { Container, Pod, PodQOSClass } from "../../../proto/kubernetes/gen/types.ts";
 import { isCritical } from "../../../proto/kubernetes/priority.ts";
-import { parseQuantity, toNumber } from "../../../proto/kubernetes/quantity.ts";
 import { HUGE_PAGES_PREFIX, isHugePages } from "../../../proto/kubernetes/resource-list.ts";
+import { parseQuantity, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { amountsOf, int64, linuxResources, oomScoreAdj } from "./linux-resources.ts";
 

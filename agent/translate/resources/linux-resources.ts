@@ -3,8 +3,8 @@ import { isSidecar } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod, PodQOSClass, ResourceRequirements } from "../../../proto/kubernetes/gen/types.ts";
 import { podLimits, podRequests } from "../../../proto/kubernetes/pod-resources.ts";
 import { isNodeCritical } from "../../../proto/kubernetes/priority.ts";
-import { parseQuantity, toMilli, toNumber } from "../../../proto/kubernetes/quantity.ts";
 import { toAmounts } from "../../../proto/kubernetes/resource-list.ts";
+import { parseQuantity, toMilli, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
 import type { NodeFacts } from "../node-facts.ts";
 
 /*

@@ -1,8 +1,8 @@
 import { isObject } from "../../is-object.ts";
 import { truncateText } from "../../truncate-text.ts";
 import { shapes } from "../gen/shapes.ts";
-import { parseQuantity, QuantityError } from "../quantity.ts";
 import { type FieldError, invalid, wrongType } from "../validation/field-error.ts";
+import { parseQuantity, QuantityError } from "../values/quantity.ts";
 
 /** What a decoding rejects beyond lists that are no lists and objects that are no objects. */
 export interface DecodeMode {

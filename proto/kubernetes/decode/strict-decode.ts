@@ -3,8 +3,8 @@ import { nearestName } from "../../nearest-name.ts";
 import { truncateText } from "../../truncate-text.ts";
 import { enums } from "../gen/shapes.ts";
 import type { Pod } from "../gen/types.ts";
-import { parseTime, TimeError } from "../time.ts";
 import { type FieldError, invalid, required, unknownField, unsupported, wrongType } from "../validation/field-error.ts";
+import { parseTime, TimeError } from "../values/time.ts";
 import {
   checkQuantity,
   type DecodeMode,

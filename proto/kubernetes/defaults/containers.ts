@@ -10,7 +10,7 @@ import type {
   Probe,
   PullPolicy,
 } from "../gen/types.ts";
-import { parseImageReference } from "../image-reference.ts";
+import { parseImageReference } from "../values/image-reference.ts";
 import { defaultFieldRef, defaultResourceFieldRef } from "./references.ts";
 import { defaultContainerResources } from "./resources.ts";
 

@@ -1,5 +1,5 @@
 import type { ObjectFieldSelector, ResourceFieldSelector } from "../gen/types.ts";
-import { formatQuantity, parseQuantity } from "../quantity.ts";
+import { formatQuantity, parseQuantity } from "../values/quantity.ts";
 
 /** Rule: SetDefaults_ObjectFieldSelector. */
 export function defaultFieldRef(selector: ObjectFieldSelector): ObjectFieldSelector {

@@ -1,7 +1,7 @@
 import type { PodSpec, ResourceRequirements } from "../gen/types.ts";
 import { podLimits, podRequests } from "../pod-resources.ts";
-import { formatQuantity, parseQuantity, toScaled } from "../quantity.ts";
 import { isHugePages, isPodLevelResource, type ResourceList, type ResourceQuantities } from "../resource-list.ts";
+import { formatQuantity, parseQuantity, toScaled } from "../values/quantity.ts";
 
 const milli = -3;
 

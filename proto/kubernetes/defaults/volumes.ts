@@ -5,7 +5,7 @@ import type {
   Volume,
   VolumeProjection,
 } from "../gen/types.ts";
-import { formatQuantity, parseQuantity } from "../quantity.ts";
+import { formatQuantity, parseQuantity } from "../values/quantity.ts";
 import { defaultImagePullPolicy } from "./containers.ts";
 import { defaultFieldRef, defaultResourceFieldRef } from "./references.ts";
 import { defaultResourceList } from "./resources.ts";

@@ -6,7 +6,7 @@ import type {
   ResourceFieldSelector,
   Volume,
 } from "../gen/types.ts";
-import { compareQuantities, formatQuantity, parseQuantity } from "../quantity.ts";
+import { compareQuantities, formatQuantity, parseQuantity } from "../values/quantity.ts";
 import { errorIf, type FieldErrors, forEach } from "./checks.ts";
 import { invalid, notFound, required, unsupported } from "./field-error.ts";
 import {

@@ -1,6 +1,6 @@
 import type { ResourceRequirements } from "../gen/types.ts";
-import { compareQuantities, formatQuantity, type ParsedQuantity, parseQuantity, toScaled } from "../quantity.ts";
 import { HUGE_PAGES_PREFIX, isHugePages, isNativeResource } from "../resource-list.ts";
+import { compareQuantities, formatQuantity, type ParsedQuantity, parseQuantity, toScaled } from "../values/quantity.ts";
 import { errorIf, type FieldErrors } from "./checks.ts";
 import { type FieldError, forbidden, invalid, required, unsupported } from "./field-error.ts";
 import { checkQualifiedName } from "./names.ts";

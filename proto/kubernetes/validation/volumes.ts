@@ -1,5 +1,5 @@
 import type { DownwardAPIVolumeFile, KeyToPath, Pod, Volume, VolumeProjection } from "../gen/types.ts";
-import { compareQuantities, parseQuantity } from "../quantity.ts";
+import { compareQuantities, parseQuantity } from "../values/quantity.ts";
 import { checkAtMostOne, checkRange, checkUnique, errorIf, type FieldErrors, forEach } from "./checks.ts";
 import { validateFieldRef, validateResourceFieldRef } from "./environment.ts";
 import { type FieldError, forbidden, invalid, required, unsupported } from "./field-error.ts";

@@ -4,7 +4,7 @@ import { createPodStatusReporter } from "../../../agent/report/pod/status-report
 import { createClock } from "../../../host/clock.ts";
 import { createExec } from "../../../host/exec.ts";
 import { createFiles } from "../../../host/fs/files.ts";
-import { createLog } from "../../../host/log.ts";
+import { createLog } from "../../../host/log/log.ts";
 import { readKubeconfig } from "../../../kube/auth/kubeconfig.ts";
 import { createKubeClient } from "../../../kube/client.ts";
 import { pods } from "../../../kube/resource.ts";

@@ -11,10 +11,10 @@ import {
   withoutUnrepeated,
 } from "../../differential/compare.ts";
 import { emptyViewParts, missedSnapshots, type Rows } from "../../differential/comparison-rows.ts";
+import { type DifferentialBed, type Side, startDifferentialBed } from "../../differential/differential-bed.ts";
 import { knownDifferences } from "../../differential/known-differences.ts";
 import { watchPods } from "../../differential/pod-watch.ts";
 import { runCase } from "../../differential/run-case.ts";
-import { type DifferentialBed, type Side, startDifferentialBed } from "../../differential/three-node-bed.ts";
 import { skipWithoutPrograms } from "../../upstream/programs.ts";
 
 /** The first run outside of `npm test` builds the programs. */

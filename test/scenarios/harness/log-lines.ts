@@ -1,5 +1,5 @@
 import type { PodReport } from "../../../agent/report/local/pod-reports.ts";
-import type { Log } from "../../../host/log.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { ContainerStatus } from "../../../proto/kubernetes/gen/types.ts";
 
 /** The actions, reports and messages of a scenario as lines, each with its second: `5s report web Running: a running`. */

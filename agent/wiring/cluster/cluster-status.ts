@@ -1,11 +1,11 @@
-import type { Clock, Instant } from "../../host/clock.ts";
-import { messageOf } from "../../host/error-message.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { KubeError } from "../../kube/error.ts";
-import { pods } from "../../kube/resource.ts";
-import type { ConnectionState } from "../../kube/transport/connection.ts";
-import { formatTime } from "../../proto/kubernetes/time.ts";
-import type { ClusterStatus, ConnectionStatus, LastError, PeriodicTask } from "../serve/local/agent-status.ts";
+import type { Clock, Instant } from "../../../host/clock.ts";
+import { messageOf } from "../../../host/error-message.ts";
+import type { KubeClient } from "../../../kube/client.ts";
+import type { KubeError } from "../../../kube/error.ts";
+import { pods } from "../../../kube/resource.ts";
+import type { ConnectionState } from "../../../kube/transport/connection.ts";
+import { formatTime } from "../../../proto/kubernetes/values/time.ts";
+import type { ClusterStatus, ConnectionStatus, LastError, PeriodicTask } from "../../serve/local/agent-status.ts";
 import type { NodeState } from "./node-sync.ts";
 
 /** The health of the watch of this node's pods. */

@@ -1,12 +1,12 @@
-import type { PodUid } from "../../proto/ids.ts";
-import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import type { PodEvent } from "../decide/events/pod-event.ts";
-import { nodeReference } from "../decide/node/node-report.ts";
-import { recordOf } from "../decide/pod/action.ts";
-import type { ActionStarted } from "../decide/pod/action-call.ts";
-import type { EventRecorder } from "../report/events/recorder.ts";
-import { type DnsWarning, dnsWarnings } from "../translate/network/dns.ts";
-import type { NodeFacts } from "../translate/node-facts.ts";
+import type { PodUid } from "../../../proto/ids.ts";
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import type { PodEvent } from "../../decide/events/pod-event.ts";
+import { nodeReference } from "../../decide/node/node-report.ts";
+import { recordOf } from "../../decide/pod/action.ts";
+import type { ActionStarted } from "../../decide/pod/action-call.ts";
+import type { EventRecorder } from "../../report/events/recorder.ts";
+import { type DnsWarning, dnsWarnings } from "../../translate/network/dns.ts";
+import type { NodeFacts } from "../../translate/node-facts.ts";
 
 interface DnsEventsOptions {
   readonly recorder: EventRecorder;

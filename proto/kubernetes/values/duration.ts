@@ -1,4 +1,4 @@
-import { truncateText } from "../truncate-text.ts";
+import { truncateText } from "../../truncate-text.ts";
 
 /** A text is not a duration. */
 export class DurationError extends Error {

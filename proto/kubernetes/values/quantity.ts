@@ -1,5 +1,5 @@
-import { truncateText } from "../truncate-text.ts";
-import type { Quantity as QuantityText } from "./gen/types.ts";
+import { truncateText } from "../../truncate-text.ts";
+import type { Quantity as QuantityText } from "../gen/types.ts";
 
 /** The notation of a quantity, which formatting preserves: `12M`, `12Mi` or `12e6`. */
 export type QuantityFormat = "DecimalSI" | "BinarySI" | "DecimalExponent";

@@ -1,15 +1,15 @@
 import { expect, test } from "bun:test";
-import { CriError } from "../../cri/error.ts";
-import { leases, nodes } from "../../kube/resource.ts";
-import type { Node } from "../../proto/kubernetes/gen/types.ts";
-import { FakeClock, settlePromises } from "../../test/fakes/clock.ts";
-import { FakeKube } from "../../test/fakes/kube.ts";
-import { kubeError, recordRequests } from "../../test/fakes/kube-requests.ts";
-import { FakeLog } from "../../test/fakes/log.ts";
-import { createSignalSource, nodeSettings, observedMachine } from "../../test/fakes/observed-node.ts";
-import { FakeRuntime } from "../../test/fakes/runtime.ts";
-import type { NodeEvent } from "../decide/node/node-report.ts";
-import { createLocalNode } from "./local-node.ts";
+import { CriError } from "../../../cri/error.ts";
+import { leases, nodes } from "../../../kube/resource.ts";
+import type { Node } from "../../../proto/kubernetes/gen/types.ts";
+import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
+import { FakeKube } from "../../../test/fakes/kube.ts";
+import { kubeError, recordRequests } from "../../../test/fakes/kube-requests.ts";
+import { FakeLog } from "../../../test/fakes/log.ts";
+import { createSignalSource, nodeSettings, observedMachine } from "../../../test/fakes/observed-node.ts";
+import { FakeRuntime } from "../../../test/fakes/runtime.ts";
+import type { NodeEvent } from "../../decide/node/node-report.ts";
+import { createLocalNode } from "../local-node.ts";
 import { createNodeSync, nodeSettingsOf } from "./node-sync.ts";
 
 const LEASE = "leases.coordination.k8s.io/kube-node-lease";

@@ -1,4 +1,4 @@
-import type { MicroTime, Time } from "./gen/types.ts";
+import type { MicroTime, Time } from "../gen/types.ts";
 
 /** A text is not an RFC 3339 time. */
 export class TimeError extends Error {

@@ -1,19 +1,19 @@
-import type { Clock } from "../../host/clock.ts";
-import type { Log } from "../../host/log.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import { isOutage, isServerUnavailable } from "../../kube/error.ts";
-import { nodes } from "../../kube/resource.ts";
-import type { Node, NodeAddress } from "../../proto/kubernetes/gen/types.ts";
-import type { Config } from "../config/config.ts";
-import { hostIPsOf, nodeAddresses } from "../decide/node/node-addresses.ts";
-import { networkProblemOf } from "../decide/node/node-conditions.ts";
-import { type NodeEvent, nodeReference } from "../decide/node/node-report.ts";
-import type { NodeSettings } from "../decide/node/node-settings.ts";
-import { createNodeObject, type NodeObject } from "../desired/node-object.ts";
-import { createNodeLease, type LeaseState } from "../report/node/lease.ts";
-import { createNodeStatusReporter, type NodeStatusState } from "../report/node/node-status.ts";
+import type { Clock } from "../../../host/clock.ts";
+import type { Log } from "../../../host/log/log.ts";
+import type { KubeClient } from "../../../kube/client.ts";
+import { isOutage, isServerUnavailable } from "../../../kube/error.ts";
+import { nodes } from "../../../kube/resource.ts";
+import type { Node, NodeAddress } from "../../../proto/kubernetes/gen/types.ts";
+import type { Config } from "../../config/config.ts";
+import { hostIPsOf, nodeAddresses } from "../../decide/node/node-addresses.ts";
+import { networkProblemOf } from "../../decide/node/node-conditions.ts";
+import { type NodeEvent, nodeReference } from "../../decide/node/node-report.ts";
+import type { NodeSettings } from "../../decide/node/node-settings.ts";
+import { createNodeObject, type NodeObject } from "../../desired/node-object.ts";
+import { createNodeLease, type LeaseState } from "../../report/node/lease.ts";
+import { createNodeStatusReporter, type NodeStatusState } from "../../report/node/node-status.ts";
+import type { LocalNode } from "../local-node.ts";
 import type { NodeObjectReader } from "./cluster.ts";
-import type { LocalNode } from "./local-node.ts";
 
 export interface NodeSyncOptions {
   readonly node: Pick<LocalNode, "observed" | "firstDecision" | "subscribe" | "invalidateImages">;

@@ -1,9 +1,9 @@
 import type { SandboxId } from "../../../proto/ids.ts";
-import { failureKeyOf } from "./action.ts";
-import type { PodMemory } from "./memory.ts";
-import { mayBeRunning, type ObservedPod } from "./observed.ts";
-import type { PlanBuilder } from "./plan.ts";
-import { sandboxesToStop, type TerminationStage } from "./stage.ts";
+import { failureKeyOf } from "../pod/action.ts";
+import type { PodMemory } from "../pod/memory.ts";
+import { mayBeRunning, type ObservedPod } from "../pod/observed.ts";
+import type { PlanBuilder } from "../pod/plan.ts";
+import { sandboxesToStop, type TerminationStage } from "../pod/stage.ts";
 import { planStops } from "./stop.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { PodUid } from "../../../proto/ids.ts";
-import type { DesiredPod, TerminationRequest } from "./desired.ts";
+import type { DesiredPod, TerminationRequest } from "../pod/desired.ts";
 import { withTerminationRequest } from "./termination-request.ts";
 
 const web: DesiredPod = {

@@ -1,9 +1,9 @@
 import type { ContainerId } from "../../../proto/ids.ts";
 import { containerNamed, sidecarsOf } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { graceEndsAt, type Termination } from "./desired.ts";
-import type { ObservedContainer } from "./observed.ts";
-import type { PlanBuilder } from "./plan.ts";
+import { graceEndsAt, type Termination } from "../pod/desired.ts";
+import type { ObservedContainer } from "../pod/observed.ts";
+import type { PlanBuilder } from "../pod/plan.ts";
 
 /** The minimum grace period that the kubelet passes to the runtime. */
 export const MIN_STOP_GRACE_SECONDS = 2;

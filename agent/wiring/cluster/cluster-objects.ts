@@ -1,15 +1,15 @@
-import type { Clock } from "../../host/clock.ts";
-import type { Files } from "../../host/fs/files.ts";
-import type { Log } from "../../host/log.ts";
-import type { KubeClient } from "../../kube/client.ts";
-import type { PodUid } from "../../proto/ids.ts";
-import { needsReferencedObjects } from "../decide/pod/desired.ts";
-import type { ClusterSettings } from "../decide/settings.ts";
-import { createRuntimeClasses } from "../desired/objects/runtime-classes.ts";
-import { createReferencedObjectCache } from "../desired/objects/secrets-and-configmaps.ts";
-import { createServices } from "../desired/objects/services.ts";
-import type { DesiredPods } from "../desired/pods.ts";
-import type { ClusterFacts } from "../translate/node-facts.ts";
+import type { Clock } from "../../../host/clock.ts";
+import type { Files } from "../../../host/fs/files.ts";
+import type { Log } from "../../../host/log/log.ts";
+import type { KubeClient } from "../../../kube/client.ts";
+import type { PodUid } from "../../../proto/ids.ts";
+import { needsReferencedObjects } from "../../decide/pod/desired.ts";
+import type { ClusterSettings } from "../../decide/settings.ts";
+import { createRuntimeClasses } from "../../desired/objects/runtime-classes.ts";
+import { createReferencedObjectCache } from "../../desired/objects/secrets-and-configmaps.ts";
+import { createServices } from "../../desired/objects/services.ts";
+import type { DesiredPods } from "../../desired/pods.ts";
+import type { ClusterFacts } from "../../translate/node-facts.ts";
 
 export interface ClusterObjectsOptions {
   readonly kube: Pick<KubeClient, "listAndWatch">;

@@ -5,8 +5,8 @@ import {
   graceEndsAt,
   MIN_GRACE_SECONDS,
   type Termination,
-} from "./desired.ts";
-import type { PodOutcome } from "./memory.ts";
+} from "../pod/desired.ts";
+import type { PodOutcome } from "../pod/memory.ts";
 
 /** Why and when a pod ends: its grace period counts from `requestedAt`. */
 export type TerminationCause = Completed | Removed;

@@ -1,11 +1,11 @@
-import { previousStatusOf } from "../status/previous-status.ts";
 import {
   type DatedTerminationRequest,
   type DesiredPod,
   graceEndsAt,
   MIN_GRACE_SECONDS,
   type TerminationRequest,
-} from "./desired.ts";
+} from "../pod/desired.ts";
+import { previousStatusOf } from "../status/previous-status.ts";
 
 /**
  * The pod with the node's request to end it; undefined if the request changes nothing, because the pod has ended

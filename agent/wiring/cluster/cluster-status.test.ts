@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test";
-import { KubeError } from "../../kube/error.ts";
-import * as resources from "../../kube/resource.ts";
-import { pods } from "../../kube/resource.ts";
-import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { FakeClock, settlePromises } from "../../test/fakes/clock.ts";
-import { FakeKube } from "../../test/fakes/kube.ts";
+import { KubeError } from "../../../kube/error.ts";
+import * as resources from "../../../kube/resource.ts";
+import { pods } from "../../../kube/resource.ts";
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
+import { FakeKube } from "../../../test/fakes/kube.ts";
 import { clusterStatus, withWatchHealth } from "./cluster-status.ts";
 
 const server = new URL("https://10.0.0.1:6443/prefix");

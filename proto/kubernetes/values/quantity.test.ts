@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import golden from "../../test/golden/quantity.json" with { type: "json" };
+import golden from "../../../test/golden/quantity.json" with { type: "json" };
 import {
   addQuantities,
   compareQuantities,

@@ -14,12 +14,14 @@ import {
   symlink,
 } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
+import { messageOf } from "../error-message.ts";
+import { fileErrorText, watchErrorText } from "./file-error-text.ts";
 import { createFolderSync } from "./fsync-dir.ts";
 import { openInRoot } from "./open-in-root.ts";
 import { removeTree, TreeError } from "./remove-tree.ts";
 import { replaceFile } from "./replace-file.ts";
 
-/** A failed file operation. `code` is the kernel's, or ours: `EOUTSIDE`, `ETOOBIG`, `ENOTFILE`, `ESYMLINK`. */
+/** A failed file operation. `code` is the kernel's, or ours: `EOUTSIDE`, `ETOOBIG`, `ENOTFILE`, `ESYMLINK`, `EWATCH`. */
 export class FilesError extends Error {
   override readonly name = "FilesError";
   readonly code: string;
@@ -107,6 +109,7 @@ export interface Files {
   space(path: string): Promise<FileSystemSpace>;
   /**
    * Calls `onChanged` for each change in a folder, and `onGone` once if the folder is removed, until the signal aborts.
+   * Throws `EWATCH` if a limit of inotify is reached.
    */
   watch(path: string, onChanged: OnFileChanged, onGone: () => void, signal: AbortSignal): void;
 }
@@ -341,7 +344,7 @@ function watchFolder(path: string, onChanged: OnFileChanged, onGone: () => void,
       onGone();
     });
   } catch (error) {
-    throw toFilesError(path, error);
+    throw toWatchError(path, error);
   }
 }
 
@@ -353,12 +356,15 @@ async function withFilesError<T>(path: string, work: () => Promise<T>): Promise<
   }
 }
 
+/** The kernel's codes for a path at which nothing exists: no file can have a name of more than 255 bytes. */
+const ABSENT_CODES: readonly string[] = ["ENOENT", "ENOTDIR", "ENAMETOOLONG"];
+
 async function undefinedIfAbsent<T>(path: string, work: () => Promise<T>, absent = "ENOENT"): Promise<T | undefined> {
   try {
     return await work();
   } catch (error) {
     const failure = toFilesError(path, error);
-    if (["ENOENT", "ENOTDIR", absent].includes(failure.code)) return undefined;
+    if ([...ABSENT_CODES, absent].includes(failure.code)) return undefined;
     throw failure;
   }
 }
@@ -367,19 +373,15 @@ async function undefinedIfAbsent<T>(path: string, work: () => Promise<T>, absent
 export function toFilesError(path: string, error: unknown): FilesError {
   if (error instanceof FilesError) return error;
   if (error instanceof TreeError) return new FilesError(error.code, error.path, error.message, { cause: error.cause });
-  const code = error instanceof Error && "code" in error ? String(error.code) : "EUNKNOWN";
-  const messages: Readonly<Record<string, string>> = {
-    ELOOP: "is a loop of symlinks",
-    ESYMLINK: "contains a symlink, which is not followed",
-    EACCES: "cannot be accessed: permission denied",
-    ENOENT: "does not exist",
-    EEXIST: "exists and is not a directory",
-    ENOTDIR: "is below something that is not a directory",
-    ENOSPC: "cannot be written: the disk is full",
-    EROFS: "cannot be written: the file system is read-only",
-    EISDIR: "is a directory, not a regular file",
-    ERR_ENCODING_INVALID_ENCODED_DATA: "is not UTF-8 text",
-  };
-  const text = messages[code] ?? `failed: ${error instanceof Error ? error.message : error}`;
+  const code = codeOf(error);
+  const text = fileErrorText(code, path) ?? `failed: ${messageOf(error)}`;
   return new FilesError(code, path, `${path} ${text}`, { cause: error });
 }
+
+function toWatchError(path: string, error: unknown): FilesError {
+  const text = watchErrorText(codeOf(error));
+  if (text === undefined) return toFilesError(path, error);
+  return new FilesError("EWATCH", path, `${path} ${text}`, { cause: error });
+}
+
+const codeOf = (error: unknown) => (error instanceof Error && "code" in error ? String(error.code) : "EUNKNOWN");

@@ -108,7 +108,8 @@ async function undefinedIfAbsent<T>(work: () => Promise<T>, pathForError: () => 
     return await work();
   } catch (error) {
     const code = error instanceof Error && "code" in error ? String(error.code) : "EUNKNOWN";
-    if (code === "ENOENT") return undefined;
+    // No file can have a name that is too long.
+    if (code === "ENOENT" || code === "ENAMETOOLONG") return undefined;
     throw new TreeError(code, pathForError(), { cause: error });
   }
 }

@@ -53,9 +53,19 @@ export interface CheckedSettings {
 /** Judges one thing; pure. */
 export type Judge = (facts: MachineFacts, settings: CheckedSettings) => readonly Finding[];
 
-export const ok = (check: Check, what: string): Finding => ({ check, state: "ok", what });
-export const warning = (check: Check, what: string, cure: string): Finding => ({ check, state: "warning", what, cure });
-export const problem = (check: Check, what: string, cure: string): Finding => ({ check, state: "problem", what, cure });
+export const okFinding = (check: Check, what: string): Finding => ({ check, state: "ok", what });
+export const warningFinding = (check: Check, what: string, cure: string): Finding => ({
+  check,
+  state: "warning",
+  what,
+  cure,
+});
+export const problemFinding = (check: Check, what: string, cure: string): Finding => ({
+  check,
+  state: "problem",
+  what,
+  cure,
+});
 
 /**
  * Judges a fact that may be unreadable: then the finding says so, and why. `subject` completes the sentence "… cannot

@@ -1,7 +1,15 @@
 import { cgroupV1Remedies } from "../../agent/preflight/cgroup-version.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { parseQuantity, QuantityError, toNumber } from "../../proto/kubernetes/values/quantity.ts";
-import { type CheckedSettings, type Finding, type Judge, judged, ok, problem, warning } from "./finding.ts";
+import {
+  type CheckedSettings,
+  type Finding,
+  type Judge,
+  judged,
+  okFinding,
+  problemFinding,
+  warningFinding,
+} from "./finding.ts";
 import { sizeText } from "./size.ts";
 
 const CGROUP_V2 = "boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line";
@@ -20,13 +28,15 @@ function judgeVersion1(config: CheckedSettings["config"]): readonly Finding[] {
   const remedies = cgroupV1Remedies(config);
   if (remedies.length > 0)
     return [
-      problem(
+      problemFinding(
         "cgroups",
         `${what}, which this configuration requires`,
         `${CGROUP_V2}, or set ${joinWithAnd(remedies)} in the configuration`,
       ),
     ];
-  return [warning("cgroups", `${what}: containers get their limits from the runtime, pods have no cgroup`, CGROUP_V2)];
+  return [
+    warningFinding("cgroups", `${what}: containers get their limits from the runtime, pods have no cgroup`, CGROUP_V2),
+  ];
 }
 
 const REQUIRED_CONTROLLERS = ["cpu", "memory", "pids"];
@@ -36,7 +46,7 @@ function judgeControllers(found: readonly string[], hasCgroupV2: boolean): reado
   const missing = REQUIRED_CONTROLLERS.filter((name) => !found.includes(name));
   if (missing.length > 0)
     return [
-      problem(
+      problemFinding(
         "cgroups",
         `the kernel has the cgroup ${missing.length === 1 ? "controller" : "controllers"} ${joinWithAnd(missing)} off: containers with such limits cannot start`,
         missing.includes("memory")
@@ -46,17 +56,21 @@ function judgeControllers(found: readonly string[], hasCgroupV2: boolean): reado
     ];
   if (!found.includes("cpuset"))
     return [
-      warning("cgroups", "the kernel has the cgroup controller cpuset off", "use a kernel that is built with cpusets"),
+      warningFinding(
+        "cgroups",
+        "the kernel has the cgroup controller cpuset off",
+        "use a kernel that is built with cpusets",
+      ),
     ];
-  return hasCgroupV2 ? [ok("cgroups", `version 2, with ${joinWithAnd(found)}`)] : [];
+  return hasCgroupV2 ? [okFinding("cgroups", `version 2, with ${joinWithAnd(found)}`)] : [];
 }
 
 export const judgeModules: Judge = (facts) => [
   ...judged(facts, "fileSystemTypes", { check: "kernel-modules", subject: "/proc/filesystems" }, (types) =>
     types.includes("overlay")
-      ? [ok("kernel-modules", "overlay is loaded")]
+      ? [okFinding("kernel-modules", "overlay is loaded")]
       : [
-          warning(
+          warningFinding(
             "kernel-modules",
             "overlay is not loaded: runtimes need it for the layers of images",
             load("overlay"),
@@ -65,9 +79,9 @@ export const judgeModules: Judge = (facts) => [
   ),
   ...judged(facts, "sysctls", { check: "kernel-modules", subject: "/proc/sys" }, (sysctls) =>
     sysctls["net.bridge.bridge-nf-call-iptables"] !== undefined
-      ? [ok("kernel-modules", "br_netfilter is loaded")]
+      ? [okFinding("kernel-modules", "br_netfilter is loaded")]
       : [
-          warning(
+          warningFinding(
             "kernel-modules",
             "br_netfilter is not loaded: with a network on a bridge, pods do not reach Services on their own node",
             load("br_netfilter"),
@@ -111,23 +125,27 @@ export const judgeSysctls: Judge = (facts) =>
       ...(wrong.length === 0
         ? []
         : [
-            warning(
+            warningFinding(
               "sysctls",
               `a kubelet would set ${joinWithAnd(differing)}`,
               setting(wrong.map(([name, { value }]) => `${name}=${value}`)),
             ),
           ]),
-      ...off.map(([name, consequence]) => warning("sysctls", `${name} is 0: ${consequence}`, setting([`${name}=1`]))),
+      ...off.map(([name, consequence]) =>
+        warningFinding("sysctls", `${name} is 0: ${consequence}`, setting([`${name}=1`])),
+      ),
       ...(found["net.ipv4.conf.all.route_localnet"] === 1 ? [EXPOSED] : []),
     ];
-    return findings.length > 0 ? findings : [ok("sysctls", "the kernel's settings are those that a kubelet sets")];
+    return findings.length > 0
+      ? findings
+      : [okFinding("sysctls", "the kernel's settings are those that a kubelet sets")];
   });
 
 const setting = (assignments: readonly string[]) =>
   `sysctl -w ${assignments.join(" ")}, and for the next boot the same in /etc/sysctl.d/90-berth.conf, one per line`;
 
 /** CVE-2020-8558. */
-const EXPOSED = warning(
+const EXPOSED = warningFinding(
   "sysctls",
   "net.ipv4.conf.all.route_localnet is 1: neighbours on the network can reach services that listen on 127.0.0.1 only",
   "sysctl -w net.ipv4.conf.all.route_localnet=0, unless something here needs it and drops such packets itself",
@@ -137,7 +155,7 @@ export const judgeMemory: Judge = (facts, { config }) =>
   judged(facts, "memory", { check: "memory", subject: "/proc/meminfo" }, (supply) => {
     if (supply === undefined)
       return [
-        warning(
+        warningFinding(
           "memory",
           "the kernel does not say how much memory is available",
           "mount /proc, and use Linux 3.14 or later",
@@ -145,9 +163,9 @@ export const judgeMemory: Judge = (facts, { config }) =>
       ];
     const found = `${sizeText(supply.available)} of ${sizeText(supply.capacity)} available`;
     const limit = thresholdBytes(config.node.evictionHard["memory.available"], supply.capacity);
-    if (supply.available >= limit) return [ok("memory", found)];
+    if (supply.available >= limit) return [okFinding("memory", found)];
     return [
-      problem(
+      problemFinding(
         "memory",
         `${found}, less than evictionHard allows (${sizeText(limit)}): the node reports MemoryPressure and gets no pods`,
         "end other programs, or lower memory.available of evictionHard in the configuration",
@@ -169,14 +187,14 @@ export function thresholdBytes(text: string | undefined, capacity: number): numb
 
 export const judgeSwap: Judge = (facts, { kubelet, config }) =>
   judged(facts, "swapDevices", { check: "swap", subject: "/proc/swaps" }, (devices) => {
-    if (devices.length === 0) return [ok("swap", "off")];
+    if (devices.length === 0) return [okFinding("swap", "off")];
     const where = `on (${joinWithAnd(devices)})`;
     if (!kubelet.failSwapOn) {
       const behavior = config.swapBehavior === "" ? "NoSwap" : config.swapBehavior;
-      return [ok("swap", `${where}, and failSwapOn is false; pods get it by swapBehavior ${behavior}`)];
+      return [okFinding("swap", `${where}, and failSwapOn is false; pods get it by swapBehavior ${behavior}`)];
     }
     return [
-      warning(
+      warningFinding(
         "swap",
         `${where}, and failSwapOn is true: the kubelet would not start; Berth runs, and memory limits hold less strictly`,
         "swapoff -a and remove the swap from /etc/fstab (on Raspberry Pi OS: systemctl disable --now dphys-swapfile), or set failSwapOn: false",
@@ -194,7 +212,7 @@ export const judgeClock: Judge = (facts) =>
     const time = new Date(nowMs).toISOString().slice(0, 19).replace("T", " ");
     if (nowMs < EARLIEST_MS)
       return [
-        problem(
+        problemFinding(
           "clock",
           `the clock shows ${time} UTC, which is in the past: certificates are not valid yet`,
           SYNC_TIME,
@@ -203,13 +221,13 @@ export const judgeClock: Judge = (facts) =>
     return judged(facts, "isClockSynchronized", { check: "clock", subject: "the kernel's time state" }, (isInSync) =>
       isInSync === false
         ? [
-            warning(
+            warningFinding(
               "clock",
               `${time} UTC; no time service keeps it right: certificates and leases fail when it drifts`,
               SYNC_TIME,
             ),
           ]
-        : [ok("clock", `${time} UTC${isInSync === true ? ", synchronized by a time service" : ""}`)],
+        : [okFinding("clock", `${time} UTC${isInSync === true ? ", synchronized by a time service" : ""}`)],
     );
   });
 
@@ -219,7 +237,7 @@ const HOT_CELSIUS = 80;
 export const judgeTemperature: Judge = (facts) =>
   judged(facts, "inventory", { check: "temperature", subject: "the machine's sensors and disks" }, (inventory) => {
     const { temperatureCelsius: degrees } = inventory;
-    if (degrees === undefined) return [ok("temperature", "this machine shows no sensor")];
-    if (degrees < HOT_CELSIUS) return [ok("temperature", `${degrees} °C`)];
-    return [warning("temperature", `${degrees} °C: the processor slows itself down`, "cool the machine")];
+    if (degrees === undefined) return [okFinding("temperature", "this machine shows no sensor")];
+    if (degrees < HOT_CELSIUS) return [okFinding("temperature", `${degrees} °C`)];
+    return [warningFinding("temperature", `${degrees} °C: the processor slows itself down`, "cool the machine")];
   });

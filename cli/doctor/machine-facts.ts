@@ -19,7 +19,7 @@ import { type CniFacts, readCniFacts, usualCni } from "./cni-facts.ts";
 import { type Inventory, inventoryOf } from "./inventory.ts";
 import { type KubeconfigFacts, readApiServerEndpoint, readKubeconfigFacts } from "./kubeconfig-facts.ts";
 import type { Readers, Readings } from "./reading.ts";
-import { existingRealPath, type FolderMount, mountOf, ownerOf } from "./root-directory-facts.ts";
+import { existingRealPath, type FolderMount, fileOwnerOf, mountOf } from "./root-directory-facts.ts";
 import { type RuntimeAnswer, readRuntimeFacts } from "./runtime-facts.ts";
 
 /** Everything that the checks judge. */
@@ -152,7 +152,7 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
         await readFile(files.path("proc/self/mountinfo"), "utf8"),
         await existingRealPath(files.path(config.rootDir)),
       ),
-    rootDirOwner: () => ownerOf(files.path(config.rootDir)),
+    rootDirOwner: () => fileOwnerOf(files.path(config.rootDir)),
     rootSpace: () => spaceAhead(files, config.rootDir),
     logSpace: () => spaceAhead(files, config.podLogsDir),
     imageSpace: async () => {
@@ -187,7 +187,7 @@ function clusterReaders({
   const path = source?.kind === "kubeconfig" ? source.path : undefined;
   return {
     kubeconfig: async () => (path === undefined ? undefined : await readKubeconfigFacts(files, path)),
-    kubeconfigOwner: async () => (path === undefined ? undefined : await ownerOf(files.path(path))),
+    kubeconfigOwner: async () => (path === undefined ? undefined : await fileOwnerOf(files.path(path))),
     apiServer: async () => {
       const endpoint = path === undefined ? undefined : await readApiServerEndpoint(files, path);
       return endpoint === undefined ? undefined : await readApiServer(endpoint, { clock, requestTimeoutMs });

@@ -1,7 +1,7 @@
 import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";
-import { type Finding, isRoot, type Judge, judged, ok, problem, warning } from "./finding.ts";
+import { type Finding, isRoot, type Judge, judged, okFinding, problemFinding, warningFinding } from "./finding.ts";
 import { thresholdBytes } from "./kernel-findings.ts";
 import type { KubeconfigFacts } from "./kubeconfig-facts.ts";
 import { type MachineFacts, type PlacedSpace, usualConfig } from "./machine-facts.ts";
@@ -9,8 +9,8 @@ import { sizeText } from "./size.ts";
 
 export const judgeUser: Judge = (facts) => [
   isRoot(facts)
-    ? ok("user", "root")
-    : warning(
+    ? okFinding("user", "root")
+    : warningFinding(
         "user",
         "not root: berth doctor cannot read everything, and berth run needs root",
         "run berth doctor as root",
@@ -19,19 +19,19 @@ export const judgeUser: Judge = (facts) => [
 
 export const judgeConfiguration: Judge = (facts, { configPath, problems, warnings }) => [
   ...problems.map((text) =>
-    problem("configuration", text, "correct it; until then the other checks use flags and defaults alone"),
+    problemFinding("configuration", text, "correct it; until then the other checks use flags and defaults alone"),
   ),
   ...warnings.map((text) =>
-    warning("configuration", text, "accept it, or change that setting: berth run starts in either case"),
+    warningFinding("configuration", text, "accept it, or change that setting: berth run starts in either case"),
   ),
   ...(problems.length > 0 ? [] : [whichConfiguration(configPath, facts.hasUsualConfig)]),
 ];
 
 function whichConfiguration(path: string | undefined, hasUsual: { readonly value: boolean } | object): Finding {
-  if (path !== undefined) return ok("configuration", `${path} can be used`);
+  if (path !== undefined) return okFinding("configuration", `${path} can be used`);
   const isOverlooked = "value" in hasUsual && hasUsual.value === true;
-  if (!isOverlooked) return ok("configuration", "no --config: flags and defaults");
-  return warning(
+  if (!isOverlooked) return okFinding("configuration", "no --config: flags and defaults");
+  return warningFinding(
     "configuration",
     `no --config is given, so the defaults were checked; this machine has ${usualConfig}`,
     `to check what an agent with that file would use: berth doctor --config ${usualConfig}`,
@@ -47,7 +47,7 @@ export const judgePodSources: Judge = (facts, { config: { staticPodPath, staticP
   ];
   if (named.length === 0)
     return [
-      warning(
+      warningFinding(
         "pod-sources",
         "no source of pods is configured: the agent would run and start nothing",
         "set --kubeconfig for a node of a cluster, or staticPodPath for pods from files",
@@ -57,13 +57,13 @@ export const judgePodSources: Judge = (facts, { config: { staticPodPath, staticP
   return judged(facts, "manifests", subject, (kind) =>
     staticPodPath !== undefined && kind === undefined
       ? [
-          warning(
+          warningFinding(
             "pod-sources",
             `${staticPodPath} does not exist: no pods come from there`,
             `mkdir -p ${staticPodPath}`,
           ),
         ]
-      : [ok("pod-sources", joinWithAnd(named))],
+      : [okFinding("pod-sources", joinWithAnd(named))],
   );
 };
 
@@ -71,7 +71,7 @@ export const judgeRootDirectory: Judge = (facts, { config: { rootDir } }) => {
   const socket = `${rootDir}/${LOCAL_SOCKET}`;
   if (!fitsSocketPath(socket))
     return [
-      problem(
+      problemFinding(
         "root-directory",
         `${socket} is longer than the ${MAX_SOCKET_PATH_BYTES} bytes that a socket's path may have`,
         "set --root-dir to a shorter path",
@@ -82,13 +82,13 @@ export const judgeRootDirectory: Judge = (facts, { config: { rootDir } }) => {
     if (kind === undefined || kind === "directory") {
       const found = kind === undefined ? `${rootDir} does not exist yet: the agent creates it` : rootDir;
       return judged(facts, "isRootReadOnly", subject, (isReadOnly) => [
-        isReadOnly ? problem("root-directory", ...readOnly(rootDir)) : ok("root-directory", found),
+        isReadOnly ? problemFinding("root-directory", ...readOnly(rootDir)) : okFinding("root-directory", found),
         ...judgeRootOwner(facts, rootDir),
         ...judgeRootMount(facts, rootDir),
       ]);
     }
     return [
-      problem(
+      problemFinding(
         "root-directory",
         `${rootDir} is a ${kind} and not a directory`,
         "remove it, or set --root-dir to another directory",
@@ -105,7 +105,7 @@ function judgeRootOwner(facts: MachineFacts, rootDir: string): readonly Finding[
     owner === ROOT_USER
       ? []
       : [
-          warning(
+          warningFinding(
             "root-directory",
             `${rootDir} belongs to the user with id ${owner}, who can change the agent's records and the volumes of pods`,
             `chown root:root ${rootDir}`,
@@ -121,7 +121,7 @@ function judgeRootMount(facts: MachineFacts, rootDir: string): readonly Finding[
     mount === undefined || mount.isShared
       ? []
       : [
-          warning(
+          warningFinding(
             "root-directory",
             `${rootDir} is on the mount ${mount.mountPoint}, which is not shared: mountPropagation HostToContainer and Bidirectional have no effect`,
             `mount --make-rshared ${mount.mountPoint}, at each boot before the container runtime starts`,
@@ -168,17 +168,21 @@ function judgeSpace(
       : "remove what is not needed (journalctl --vacuum-size=100M, apt-get clean), or use a larger disk";
   if (freeBytes < limit)
     return [
-      problem("disk-space", `${found}, less than evictionHard allows (${sizeText(limit)}): ${consequence}`, cure),
+      problemFinding(
+        "disk-space",
+        `${found}, less than evictionHard allows (${sizeText(limit)}): ${consequence}`,
+        cure,
+      ),
     ];
   if (freeInodes < inodes)
     return [
-      problem(
+      problemFinding(
         "disk-space",
         `${path}: ${freeInodes} of ${totalInodes} inodes free, less than evictionHard allows: ${consequence}`,
         cure,
       ),
     ];
-  return [ok("disk-space", found)];
+  return [okFinding("disk-space", found)];
 }
 
 export const judgeKubeconfig: Judge = (facts, { config: { clusterConfigSource } }) => {
@@ -195,7 +199,7 @@ const NEW_CERTIFICATE =
 function judgeIdentity({ path, mode, secretFiles, certificate }: KubeconfigFacts, nowMs: number): readonly Finding[] {
   if (mode === undefined)
     return [
-      problem(
+      problemFinding(
         "kubeconfig",
         `${path} does not exist`,
         "join the node to its cluster (kubeadm join writes it), or remove --kubeconfig for a node with pods from files",
@@ -203,12 +207,14 @@ function judgeIdentity({ path, mode, secretFiles, certificate }: KubeconfigFacts
     ];
   const absent = secretFiles.filter((file) => file.mode === undefined).map((file) => file.path);
   if (absent.length > 0)
-    return [problem("kubeconfig", `${path} names ${joinWithAnd(absent)}, which does not exist`, NEW_CERTIFICATE)];
-  if (certificate === undefined) return [ok("kubeconfig", path)];
+    return [
+      problemFinding("kubeconfig", `${path} names ${joinWithAnd(absent)}, which does not exist`, NEW_CERTIFICATE),
+    ];
+  if (certificate === undefined) return [okFinding("kubeconfig", path)];
   const { notBeforeMs, notAfterMs } = certificate;
   if (nowMs < notBeforeMs)
     return [
-      problem(
+      problemFinding(
         "kubeconfig",
         `the client certificate of ${path} is valid only from ${dateOf(notBeforeMs)} on, and the clock shows ${dateOf(nowMs)}`,
         "set the clock: timedatectl set-ntp true, or install and start chrony",
@@ -216,9 +222,13 @@ function judgeIdentity({ path, mode, secretFiles, certificate }: KubeconfigFacts
     ];
   if (nowMs > notAfterMs)
     return [
-      problem("kubeconfig", `the client certificate of ${path} expired on ${dateOf(notAfterMs)}`, NEW_CERTIFICATE),
+      problemFinding(
+        "kubeconfig",
+        `the client certificate of ${path} expired on ${dateOf(notAfterMs)}`,
+        NEW_CERTIFICATE,
+      ),
     ];
-  return [ok("kubeconfig", `${path}; its client certificate is valid until ${dateOf(notAfterMs)}`)];
+  return [okFinding("kubeconfig", `${path}; its client certificate is valid until ${dateOf(notAfterMs)}`)];
 }
 
 const dateOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
@@ -236,7 +246,13 @@ export const judgeFileModes: Judge = (facts, { config: { clusterConfigSource } }
         : [found, ...found.secretFiles].flatMap(({ path, mode = 0 }) =>
             (mode & OTHERS_MAY) === 0
               ? []
-              : [warning("file-modes", `${path} holds secrets and has mode ${octal(mode)}`, `chmod 600 ${path}`)],
+              : [
+                  warningFinding(
+                    "file-modes",
+                    `${path} holds secrets and has mode ${octal(mode)}`,
+                    `chmod 600 ${path}`,
+                  ),
+                ],
           ),
     ),
     ...judged(
@@ -247,7 +263,7 @@ export const judgeFileModes: Judge = (facts, { config: { clusterConfigSource } }
         owner === ROOT_USER || kubeconfig === undefined
           ? []
           : [
-              warning(
+              warningFinding(
                 "file-modes",
                 `${kubeconfig} belongs to the user with id ${owner}, who can read and change it`,
                 `chown root:root ${kubeconfig}`,
@@ -258,7 +274,7 @@ export const judgeFileModes: Judge = (facts, { config: { clusterConfigSource } }
       found === undefined || (found.mode & OTHERS_MAY_WRITE) === 0
         ? []
         : [
-            warning(
+            warningFinding(
               "file-modes",
               `${found.path} has mode ${octal(found.mode)}: other users can change the configuration`,
               `chmod go-w ${found.path}`,
@@ -268,7 +284,7 @@ export const judgeFileModes: Judge = (facts, { config: { clusterConfigSource } }
   ];
   const isAnyPresent = [facts.kubeconfig, facts.configFile].some((file) => "value" in file && file.value !== undefined);
   if (wide.length > 0 || !isAnyPresent) return wide;
-  return [ok("file-modes", "other users cannot read the secrets, nor change the configuration")];
+  return [okFinding("file-modes", "other users cannot read the secrets, nor change the configuration")];
 };
 
 const octal = (mode: number) => mode.toString(8).padStart(4, "0");
@@ -282,15 +298,15 @@ export const judgePorts: Judge = (facts, { kubelet: { port, healthzPort } }) =>
     const own = "value" in facts.agent ? facts.agent.value?.pid : undefined;
     const foreign = listeners.filter(({ pid }) => pid === undefined || pid !== own);
     const ports = [port, healthzPort].filter((each) => each > 0).join(" or ");
-    if (foreign.length === 0) return [ok("ports", `no other program listens on ${ports}`)];
+    if (foreign.length === 0) return [okFinding("ports", `no other program listens on ${ports}`)];
     return foreign.map(({ port: used, pid, program = "" }) =>
       KUBELETS.test(program)
-        ? problem(
+        ? problemFinding(
             "ports",
             `${program} (process ${pid}) listens on port ${used}: two agents on one container runtime remove each other's pods`,
             `stop it: systemctl disable --now ${program}`,
           )
-        : warning(
+        : warningFinding(
             "ports",
             `${pid === undefined ? "another program" : `${program} (process ${pid})`} listens on port ${used}, a port of the kubelet`,
             "stop that program or move it to another port; if it contains a kubelet, stop it before berth run",
@@ -301,13 +317,16 @@ export const judgePorts: Judge = (facts, { kubelet: { port, healthzPort } }) =>
 /** A resolver on the node's own loopback does not exist inside a pod: CoreDNS then asks itself (kubeadm#273). */
 export const judgeDns: Judge = (facts, { config: { resolvConf } }) =>
   judged(facts, "nameservers", { check: "dns", subject: resolvConf ?? "resolvConf" }, (servers) => {
-    if (resolvConf === undefined) return [ok("dns", "pods do not inherit the node's resolver (resolvConf is empty)")];
+    if (resolvConf === undefined)
+      return [okFinding("dns", "pods do not inherit the node's resolver (resolvConf is empty)")];
     if (servers.length === 0)
-      return [warning("dns", `${resolvConf} names no nameserver`, "name one there, or set resolvConf to another file")];
+      return [
+        warningFinding("dns", `${resolvConf} names no nameserver`, "name one there, or set resolvConf to another file"),
+      ];
     if (!servers.every((server) => /^(127\.|::1$)/.test(server)))
-      return [ok("dns", `${resolvConf} names ${joinWithAnd(servers)}`)];
+      return [okFinding("dns", `${resolvConf} names ${joinWithAnd(servers)}`)];
     return [
-      warning(
+      warningFinding(
         "dns",
         `${resolvConf} names ${joinWithAnd(servers)} alone, which no pod can reach`,
         "set resolvConf: /run/systemd/resolve/resolv.conf in the configuration (with systemd-resolved), or a file with the real nameservers",
@@ -317,7 +336,7 @@ export const judgeDns: Judge = (facts, { config: { resolvConf } }) =>
 
 export const judgeAgent: Judge = (facts, { config: { rootDir } }) =>
   judged(facts, "agent", { check: "agent", subject: `the agent's socket below ${rootDir}` }, (agent) => [
-    ok(
+    okFinding(
       "agent",
       agent === undefined
         ? `none runs with the root directory ${rootDir}`

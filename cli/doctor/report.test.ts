@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { ok, problem, warning } from "./finding.ts";
+import { okFinding, problemFinding, warningFinding } from "./finding.ts";
 import { type DoctorReport, reportText } from "./report.ts";
 
 const report: DoctorReport = {
@@ -17,10 +17,14 @@ const report: DoctorReport = {
     temperatureCelsius: 48,
   },
   findings: [
-    ok("user", "root"),
-    problem("container-runtime", "/run/containerd/containerd.sock does not exist", "install containerd and start it"),
-    warning("swap", "on (/dev/zram0)\u001b[31m", "swapoff -a"),
-    warning("memory", "unknown", "find out"),
+    okFinding("user", "root"),
+    problemFinding(
+      "container-runtime",
+      "/run/containerd/containerd.sock does not exist",
+      "install containerd and start it",
+    ),
+    warningFinding("swap", "on (/dev/zram0)\u001b[31m", "swapoff -a"),
+    warningFinding("memory", "unknown", "find out"),
   ],
 };
 
@@ -49,7 +53,7 @@ ok       user               root
 });
 
 test("a machine of which nothing could be read is unknown, and without problems the text says so", () => {
-  const text = reportText({ ok: true, machine: {}, findings: [ok("user", "root")] }, Number.POSITIVE_INFINITY);
+  const text = reportText({ ok: true, machine: {}, findings: [okFinding("user", "root")] }, Number.POSITIVE_INFINITY);
   expect(`\n${text}`).toBe(`
 board        unknown
 system       unknown

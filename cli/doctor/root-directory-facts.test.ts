@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, mkdtemp, realpath, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { existingRealPath, mountOf, ownerOf } from "./root-directory-facts.ts";
+import { existingRealPath, fileOwnerOf, mountOf } from "./root-directory-facts.ts";
 
 const mountinfo = `22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 30 22 0:26 / /var rw shared:5 master:1 - tmpfs tmpfs rw
@@ -43,6 +43,6 @@ test("a folder that does not exist yet is where its nearest parent really is", a
 });
 
 test("a folder belongs to the user that made it, and an absent one to no user", async () => {
-  expect(await ownerOf(folder)).toBe(process.geteuid?.());
-  expect(await ownerOf(join(folder, "absent"))).toBeUndefined();
+  expect(await fileOwnerOf(folder)).toBe(process.geteuid?.());
+  expect(await fileOwnerOf(join(folder, "absent"))).toBeUndefined();
 });

@@ -39,7 +39,7 @@ export async function existingRealPath(path: string): Promise<string> {
 }
 
 /** The id of the user that owns a file; undefined if it does not exist. */
-export async function ownerOf(path: string): Promise<number | undefined> {
+export async function fileOwnerOf(path: string): Promise<number | undefined> {
   try {
     return (await stat(path)).uid;
   } catch (error) {

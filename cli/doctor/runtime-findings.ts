@@ -1,6 +1,6 @@
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import type { CniFacts } from "./cni-facts.ts";
-import { type Finding, type Judge, judged, ok, problem, warning } from "./finding.ts";
+import { type Finding, type Judge, judged, okFinding, problemFinding, warningFinding } from "./finding.ts";
 import type { MachineFacts } from "./machine-facts.ts";
 import type { RuntimeAnswer, RuntimeFacts } from "./runtime-facts.ts";
 
@@ -11,18 +11,18 @@ export const judgeRuntime: Judge = (facts, { config: { containerRuntimeEndpoint:
   judged(facts, "runtime", RUNTIME, (answer) => {
     if (isForbidden(answer))
       return [
-        warning(
+        warningFinding(
           "container-runtime",
           `this user may not connect to ${endpoint}, so the runtime was not checked`,
           "run berth doctor as root",
         ),
       ];
-    if (!answer.isReachable) return [problem("container-runtime", ...whyUnreachable(answer, endpoint, facts))];
+    if (!answer.isReachable) return [problemFinding("container-runtime", ...whyUnreachable(answer, endpoint, facts))];
     const { name, version, conditions } = answer.facts;
     const ready = conditions.find(({ type }) => type === "RuntimeReady");
-    if (ready?.status !== false) return [ok("container-runtime", `${name} ${version} answers on ${endpoint}`)];
+    if (ready?.status !== false) return [okFinding("container-runtime", `${name} ${version} answers on ${endpoint}`)];
     return [
-      problem(
+      problemFinding(
         "container-runtime",
         `${name} ${version} answers on ${endpoint} and is not ready: ${wordsOf(ready)}`,
         `read its log (journalctl -u ${unitOf(name)}), and correct what it names`,
@@ -85,10 +85,10 @@ export const judgeCgroupDriver: Judge = (facts, { kubelet: { cgroupDriver } }) =
   const answer = "value" in facts.runtime ? facts.runtime.value : undefined;
   if (answer?.isReachable !== true) return [];
   const { cgroupDriver: driver, name } = answer.facts;
-  if (driver === undefined) return [ok("cgroup-driver", `${name} does not say which it uses`)];
-  if (driver === cgroupDriver) return [ok("cgroup-driver", `${driver}, in ${name} and in the configuration`)];
+  if (driver === undefined) return [okFinding("cgroup-driver", `${name} does not say which it uses`)];
+  if (driver === cgroupDriver) return [okFinding("cgroup-driver", `${driver}, in ${name} and in the configuration`)];
   return [
-    warning(
+    warningFinding(
       "cgroup-driver",
       `${name} uses ${driver}, and cgroupDriver of the configuration is ${cgroupDriver}: with cgroups per pod, containers would not start`,
       driver === "systemd"
@@ -114,7 +114,7 @@ export const judgeNetwork: Judge = (facts) => {
     const found = judgeCni(cni, ready?.status);
     if (ready?.status !== false || found.some(({ state }) => state === "problem")) return found;
     return [
-      problem(
+      problemFinding(
         "network",
         `the container runtime says that its network is not ready: ${wordsOf(ready)}`,
         `correct what it names below ${cni.confDir}, and restart the runtime if it does not notice`,
@@ -132,9 +132,9 @@ const GET_PLUGINS =
 function judgeCni(cni: CniFacts, isReady: boolean | undefined): readonly Finding[] {
   const { file, confDir, binDirs, problem: why, plugins, missingPlugins } = cni;
   if (file === undefined) {
-    if (isReady === true) return [ok("network", "the container runtime says that its network is ready")];
+    if (isReady === true) return [okFinding("network", "the container runtime says that its network is ready")];
     return [
-      problem(
+      problemFinding(
         "network",
         `${confDir} has no network configuration: pods without host network cannot start`,
         `install the network of your cluster (Flannel, Cilium, Calico …), or write a configuration of the bridge plugin there (www.cni.dev/plugins/current/main/bridge)`,
@@ -142,14 +142,14 @@ function judgeCni(cni: CniFacts, isReady: boolean | undefined): readonly Finding
     ];
   }
   if (why !== undefined)
-    return [problem("network", `${file} is not a network configuration: ${why}`, "correct or remove that file")];
+    return [problemFinding("network", `${file} is not a network configuration: ${why}`, "correct or remove that file")];
   if (missingPlugins.length > 0)
     return [
-      problem(
+      problemFinding(
         "network",
         `${file} needs ${joinWithAnd(missingPlugins)}, and ${missingPlugins.length === 1 ? "it is" : "they are"} not in ${joinWithAnd(binDirs)}`,
         GET_PLUGINS,
       ),
     ];
-  return [ok("network", `${file} uses ${joinWithAnd(plugins)}, all in ${joinWithAnd(binDirs)}`)];
+  return [okFinding("network", `${file} uses ${joinWithAnd(plugins)}, all in ${joinWithAnd(binDirs)}`)];
 }

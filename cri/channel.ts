@@ -137,10 +137,15 @@ function call<Request, Response>(
     const rpc = client.makeUnaryRequest(path, encode, decode, request, metadataOf(method), { deadline }, settle);
     const remove = onAbort(signal, () => rpc.cancel());
 
-    /** The runtime knows the deadline, too; if its clock is ahead, it ends the call first, with CANCELLED. */
+    /**
+     * The runtime knows the deadline, too; if its clock is ahead, it ends the call first, with CANCELLED. The text of
+     * grpc-js differs from one call to the next.
+     */
     function withDeadlineCode(error: CriError): CriError {
       const isOurCancellation = signal?.aborted === true || clock.now() < deadline - DEADLINE_SLACK_MS;
-      if (error.code !== "CANCELLED" || isOurCancellation) return error;
+      const isByRuntime = error.code === "CANCELLED" && !isOurCancellation;
+      const isByUs = error.code === "DEADLINE_EXCEEDED" && error.details.startsWith("Deadline exceeded after ");
+      if (!isByRuntime && !isByUs) return error;
       return new CriError("DEADLINE_EXCEEDED", method.name, `no answer within ${deadlineMs} ms`, { cause: error });
     }
     function settle(error: ServiceError | null, response?: Response) {
@@ -195,9 +200,12 @@ function toCriError(method: string, cause: ServiceError): CriError {
   return new CriError(code === "OK" ? "UNKNOWN" : code, method, shortenDetails(cause.details), { cause });
 }
 
-/** Keeps the runtime's own message; shortens grpc-js's message about a refused connection to the kernel's error. */
+/**
+ * Keeps the runtime's own message. Shortens grpc-js's message about a refused connection to the kernel's error, and
+ * removes the time from its message about a socket that does not speak HTTP/2: the same failure has the same text.
+ */
 function shortenDetails(details: string): string {
   const [, kernelError] =
     /^No connection established\. Last error: (?:Error: )?(.*?)\.? Resolution note: /s.exec(details) ?? [];
-  return kernelError ?? details;
+  return (kernelError ?? details).replace(/ \(\d{4}-\d\d-\d\dT[\d:.]+Z\)$/, "");
 }

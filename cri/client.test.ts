@@ -135,7 +135,11 @@ describe("deadlines", () => {
 
   test("a runtime that does not answer is DEADLINE_EXCEEDED", async () => {
     const { version } = await startServer({ [runtimePath("Version")]: () => {} });
-    expect(await failureOf(version({ deadlineMs: 50 }))).toMatchObject({ code: "DEADLINE_EXCEEDED", verb: "Version" });
+    expect(await failureOf(version({ deadlineMs: 50 }))).toMatchObject({
+      code: "DEADLINE_EXCEEDED",
+      verb: "Version",
+      details: "no answer within 50 ms",
+    });
   });
 });
 

@@ -1,11 +1,8 @@
 import {
-  type RuntimeConfig,
   RuntimeConfigRequest,
   RuntimeConfigResponse,
   StatusRequest,
   StatusResponse,
-  UpdateRuntimeConfigRequest,
-  UpdateRuntimeConfigResponse,
   VersionRequest,
   VersionResponse,
 } from "../proto/cri/gen/api.ts";
@@ -18,16 +15,14 @@ const methods = {
   version: runtimeMethod("Version", VersionRequest, VersionResponse),
   status: runtimeMethod("Status", StatusRequest, StatusResponse),
   runtimeConfig: runtimeMethod("RuntimeConfig", RuntimeConfigRequest, RuntimeConfigResponse),
-  updateRuntimeConfig: runtimeMethod("UpdateRuntimeConfig", UpdateRuntimeConfigRequest, UpdateRuntimeConfigResponse),
 };
 
-/** The methods about the runtime itself: Version, Status, RuntimeConfig and UpdateRuntimeConfig. */
+/** The methods about the runtime itself: Version, Status and RuntimeConfig. */
 export interface RuntimeControl extends Pick<Runtime, "version" | "status"> {
   /** With the runtime's own `info`, whose content no standard defines. It may contain credentials: never log it. */
   verboseStatus(options?: CriCallOptions): Promise<StatusResponse>;
   /** Which cgroup driver the runtime uses. UNIMPLEMENTED in containerd before 2.0. */
   runtimeConfig(options?: CriCallOptions): Promise<RuntimeConfigResponse>;
-  updateRuntimeConfig(config: RuntimeConfig, options?: CriCallOptions): Promise<void>;
 }
 
 /** `version` fails with UNIMPLEMENTED if the runtime does not support CRI v1. */
@@ -49,9 +44,6 @@ export function createRuntimeControl({ call }: Channel, requestTimeoutMs: number
     },
     async runtimeConfig(options) {
       return await call(methods.runtimeConfig, {}, { deadlineMs: requestTimeoutMs, ...options });
-    },
-    async updateRuntimeConfig(runtimeConfig, options) {
-      await call(methods.updateRuntimeConfig, { runtimeConfig }, { deadlineMs: requestTimeoutMs, ...options });
     },
   };
 }

@@ -67,7 +67,10 @@ export interface RuntimeContainerEvent {
   readonly podSandboxId?: SandboxId;
   /** Undefined if the source does not report it. */
   readonly isSandbox: boolean | undefined;
-  /** The exit of a stopped container, if the source reports it: the CRI status may show it some 10 ms later. */
+  /**
+   * The exit of a stopped container, if the event carries it: the CRI status may show it some 10 ms later. CRI events do
+   * not carry it, those of containerd do.
+   */
   readonly exit?: EventExit;
 }
 
@@ -137,7 +140,7 @@ export interface Runtime {
 
   /**
    * Reports container events and reconnects by itself, until the signal aborts; then it resolves. Never rejects: a lost
-   * or failed connection is a `disconnected` event.
+   * or failed connection is a `disconnected` event, and so is each change of its reason.
    */
   events(listener: RuntimeEventListener, signal: AbortSignal): Promise<void>;
 }

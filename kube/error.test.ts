@@ -16,6 +16,17 @@ const cases: readonly [status: number, reason: string | undefined, code: string]
   [302, undefined, "SERVER"],
   [500, "InternalError", "SERVER"],
   [503, undefined, "SERVER"],
+  // Answers of a proxy, which name no reason.
+  [401, undefined, "UNAUTHORIZED"],
+  [403, undefined, "FORBIDDEN"],
+  [404, undefined, "SERVER"],
+  [404, "", "SERVER"],
+  [409, undefined, "SERVER"],
+  [410, undefined, "SERVER"],
+  [413, undefined, "SERVER"],
+  [418, undefined, "SERVER"],
+  [422, undefined, "SERVER"],
+  [429, undefined, "TOO_MANY_REQUESTS"],
 ];
 for (const [status, reason, code] of cases)
   test(`${status} ${reason} is ${code}`, () => {

@@ -10,10 +10,12 @@ export type KubeErrorCode =
   | "NOT_FOUND"
   | "CONFLICT"
   | "ALREADY_EXISTS"
+  /** The API server rejects the request: it is invalid, or of a kind that the server does not serve. */
   | "INVALID"
   /** The resourceVersion is too old: relist. */
   | "GONE"
   | "TOO_MANY_REQUESTS"
+  /** The server failed, or something else than the API server answered. */
   | "SERVER"
   /** The answer is not JSON, or is incomplete. */
   | "NOT_JSON"
@@ -152,17 +154,30 @@ export function errorOfStatus(
   });
 }
 
+/** By HTTP status, for answers with a reason: only the API server gives one. */
+const CODES: Readonly<Record<number, KubeErrorCode>> = {
+  404: "NOT_FOUND",
+  409: "CONFLICT",
+  410: "GONE",
+  413: "TOO_LARGE",
+};
+/** By HTTP status, for answers with or without a reason: a proxy means the same by them. */
+const CODES_WITHOUT_REASON: Readonly<Record<number, KubeErrorCode>> = {
+  401: "UNAUTHORIZED",
+  403: "FORBIDDEN",
+  429: "TOO_MANY_REQUESTS",
+};
+
+/**
+ * The API server names a reason in every error that is about the request. A 4xx without one comes from a proxy in
+ * between, or from a server that does not serve this path yet: it says nothing about the object, and may pass.
+ */
 function codeOf(status: number, reason: string | undefined): KubeErrorCode {
-  if (status === 409) return reason === "AlreadyExists" ? "ALREADY_EXISTS" : "CONFLICT";
-  const known: Readonly<Record<number, KubeErrorCode>> = {
-    401: "UNAUTHORIZED",
-    403: "FORBIDDEN",
-    404: "NOT_FOUND",
-    410: "GONE",
-    413: "TOO_LARGE",
-    429: "TOO_MANY_REQUESTS",
-  };
-  return known[status] ?? (status >= 400 && status < 500 ? "INVALID" : "SERVER");
+  const code = CODES_WITHOUT_REASON[status];
+  if (code !== undefined) return code;
+  if (reason === undefined || reason === "" || status < 400 || status >= 500) return "SERVER";
+  if (reason === "AlreadyExists") return "ALREADY_EXISTS";
+  return CODES[status] ?? "INVALID";
 }
 
 const MAX_MESSAGE_CHARS = 2048;

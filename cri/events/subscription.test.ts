@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { status as grpcStatus } from "@grpc/grpc-js";
@@ -69,7 +70,11 @@ function startListening(clock = createClock()): void {
   subscription = runtime.events((event) => received.push(event), listener.signal);
 }
 
-const kinds = () => received.map((event) => (event.kind === "connected" ? event.source : event.kind));
+/** Without the changes of an outage's reason. */
+const kinds = () =>
+  received
+    .map((event) => (event.kind === "connected" ? event.source : event.kind))
+    .filter((kind, index, all) => kind !== "disconnected" || all[index - 1] !== kind);
 const ids = () => received.flatMap((event) => (event.kind === "container" ? [event.containerId] : []));
 /** Waits until the listener is connected to the nth stream. */
 const isConnected = (nth = 1) =>
@@ -134,8 +139,27 @@ test("a runtime that is not running yet is reported once, with its socket, and c
   await pollUntil("two more attempts", 4_000, () => attempts() > 2);
   expect(received).toMatchObject([{ kind: "disconnected", error: { name: "CriError", code: "UNAVAILABLE" }, socket }]);
   await startServer({ [getContainerEvents]: () => {} });
-  await pollUntil("the connection", 3_000, () => received.length > 1);
+  await pollUntil("the connection", 3_000, () => kinds().length > 1);
   expect(kinds()).toEqual(["disconnected", "cri-events"]);
+});
+
+test("a socket that does not speak gRPC is reported once, and again when the reason changes", async () => {
+  await Bun.write(join(folder, "run/.keep"), "");
+  const stranger = createServer((connection) => {
+    connection.on("error", () => {
+      // The client closes the connection at the first bytes.
+    });
+    connection.write("220 mail.example ESMTP\r\n".repeat(10));
+  });
+  await new Promise<void>((listening) => stranger.listen(socket, listening));
+  startListening();
+  await firstFailure();
+  await pollUntil("two more attempts", 4_000, () => attempts() > 2);
+  const reasons = () => received.map((event) => (event.kind === "disconnected" ? event.error.message : event.kind));
+  expect(reasons()).toEqual(["Version: Protocol error"]);
+  stranger.close();
+  await pollUntil("another reason", 4_000, () => received.length > 1);
+  expect(reasons()[1]).toStartWith("Version: connect E");
 });
 
 test("a runtime without events is checked again after an hour, without a disconnect", async () => {
@@ -163,7 +187,7 @@ test("a socket that is created again is noticed at once, however long the back-o
     () => isWaitingForSocket,
   );
   await startServer({ [getContainerEvents]: () => {} });
-  await pollUntil("the connection, long before that", 4_000, () => received.length > 1);
+  await pollUntil("the connection, long before that", 4_000, () => kinds().length > 1);
 });
 
 test("a runtime that dies is reported once, and after the reconnect a relist is requested", async () => {
@@ -171,9 +195,9 @@ test("a runtime that dies is reported once, and after the reconnect a relist is 
   startListening();
   await pollUntil("the connection", 2_000, () => received.length === 1);
   await server?.kill();
-  await pollUntil("the loss", 2_000, () => received.length === 2);
+  await pollUntil("the loss", 2_000, () => kinds().length === 2);
   await startServer({ [getContainerEvents]: () => {} });
-  await pollUntil("the return", 3_000, () => received.length === 3);
+  await pollUntil("the return", 3_000, () => kinds().length === 3);
   expect(kinds()).toEqual(["cri-events", "disconnected", "cri-events"]);
   expect(received[1]).toMatchObject({ kind: "disconnected", error: { name: "CriError", code: "UNAVAILABLE" } });
 });
@@ -206,7 +230,7 @@ test("a runtime that runs but does not answer yet is not connected", async () =>
     ++requests < 3 ? answer({ code: grpcStatus.UNKNOWN, details: "not initialized yet" }) : answerVersion(call, answer),
   );
   startListening();
-  await pollUntil("the connection", 3_000, () => received.length > 1);
+  await pollUntil("the connection", 3_000, () => kinds().length > 1);
   expect(requests).toBeGreaterThanOrEqual(3);
   expect(kinds()).toEqual(["disconnected", "cri-events"]);
 });

@@ -34,13 +34,14 @@ export async function subscribeToEvents(
   const { channel, clock, log, random } = deps;
   const socket = channel.socketPath;
   const backoff = createBackoffCounter({ ...RECONNECT_BACKOFF, jitter: { from: 0.75, to: 1.25, random } });
-  let isAway = false;
+  /** Why the runtime is away; undefined while it is connected, and before the first failure. */
+  let reportedReason: string | undefined;
   while (!signal.aborted) {
     let connectedAt: number | undefined;
     const error = await subscribeOnce(deps, signal, (event) => {
       if (event.kind === "connected") {
         connectedAt = clock.now();
-        isAway = false;
+        reportedReason = undefined;
         log.debug({ socket, source: event.source }, "container runtime connected");
       }
       listener(event);
@@ -49,8 +50,8 @@ export async function subscribeToEvents(
     if (error === undefined) continue;
     if (connectedAt !== undefined && clock.now() - connectedAt >= RESET_BACKOFF_AFTER_MS) backoff.reset();
     log.debug({ socket, err: error }, "no event stream from the container runtime; reconnecting");
-    if (!isAway) listener({ kind: "disconnected", error, socket });
-    isAway = true;
+    if (error.message !== reportedReason) listener({ kind: "disconnected", error, socket });
+    reportedReason = error.message;
     const isSocketNew = await waitForSocket(socket, backoff.next(), clock, signal);
     if (isSocketNew) backoff.reset();
     // grpc-js may wait for a back-off of its own; any other error came from a runtime that is running.

@@ -106,6 +106,42 @@ async function startListingReflector(options: Parameters<typeof startReflector>[
 const queryOf = ({ query = {} }: LinesRequest | KubeRequest) =>
   Object.fromEntries(Object.entries(query).filter(([, value]) => value !== undefined));
 
+describe("events that are sent again:", () => {
+  test("old events change nothing, and the next watch does not resume from them", async () => {
+    const { connection, clock, log, calls, startVersions, stop } = await startSyncedReflector();
+    await connection.lastStream.send(event("ADDED", "db", 11), event("DELETED", "web", 12), event("DELETED", "db", 13));
+    expect(calls()).toEqual(["added db", "deleted web", "deleted db"]);
+    const repeated = [event("ADDED", "web", 3), event("ADDED", "db", 11), event("DELETED", "db", 13), bookmark(12)];
+    await connection.lastStream.send(...repeated, ...repeated);
+    expect(calls()).toEqual([]);
+    expect(log.takeLines()).toEqual([
+      "warn: skipping watch events that the API server has sent before; a proxy may repeat them",
+    ]);
+    await clock.advance(5_000);
+    await connection.lastStream.end();
+    expect(startVersions()).toEqual(["initial", "13"]);
+    await connection.lastStream.open();
+    await connection.lastStream.send(event("ADDED", "db", 11), event("ADDED", "job", 14));
+    expect(calls()).toEqual(["added job"]);
+    await stop();
+  });
+
+  test("an event with the version of the last bookmark is old, and one after a bookmark is not", async () => {
+    const { connection, calls, stop } = await startSyncedReflector();
+    await connection.lastStream.send(bookmark(20), event("ADDED", "db", 20), event("ADDED", "job", 21));
+    expect(calls()).toEqual(["added job"]);
+    await stop();
+  });
+
+  test("versions that are no numbers are not compared", async () => {
+    const { connection, calls, stop } = await startSyncedReflector();
+    const opaque = (name: string) => ({ type: "ADDED", object: pod(name, "v7") });
+    await connection.lastStream.send(opaque("db"), opaque("job"));
+    expect(calls()).toEqual(["added db", "added job"]);
+    await stop();
+  });
+});
+
 describe("snapshot:", () => {
   test("the reflector gets it from a watch with initial events, and reports it when it is complete", async () => {
     const { connection, calls, stop } = await startReflector();
@@ -396,6 +432,61 @@ describe("an expired resourceVersion:", () => {
     expect(connection.requests.length).toBe(3);
     expect(calls()).toEqual(Array(3).fill("replaced at 100: web"));
     expect(connection.streams.filter(({ request }) => request.query?.["sendInitialEvents"]).length).toBe(1);
+    await stop();
+  });
+});
+
+describe("a watch that is ended with 410 again and again:", () => {
+  const ends: readonly (readonly [string, (stream: FakeConnection["lastStream"]) => Promise<void>])[] = [
+    ["an ERROR event", (stream) => stream.send(errorEvent(410, "Expired"))],
+    [
+      "an ERROR event and the end of the stream",
+      async (stream) => {
+        await stream.send(errorEvent(410, "Expired"));
+        await stream.end();
+      },
+    ],
+    [
+      "an ERROR event without a reason",
+      (stream) => stream.send({ type: "ERROR", object: { kind: "Status", code: 410 } }),
+    ],
+    ["a response of a proxy", (stream) => stream.end(new KubeError("SERVER", "gone", { status: 410 }))],
+  ];
+  for (const [how, endWatch] of ends)
+    test(`by ${how} is started again at once, and then within eight seconds`, async () => {
+      const { connection, clock, startVersions, stop } = await startSyncedReflector({ random: 0.999 });
+      const waits: number[] = [];
+      for (let time = 0; time < 12; time++) {
+        await endWatch(connection.lastStream);
+        const watches = startVersions().length;
+        let waitedMs = 0;
+        for (; startVersions().length === watches && connection.openStreams === 0; waitedMs += 100)
+          await clock.advance(100);
+        waits.push(waitedMs);
+        await connection.lastStream.open();
+        await connection.lastStream.send(endOfInitialEvents(20 + time));
+      }
+      expect(waits[0]).toBe(0);
+      expect(Math.max(...waits)).toBe(8_000);
+      expect(new Set(startVersions())).toEqual(new Set(["initial"]));
+      await stop();
+    });
+
+  test("is started again at once when it had got ahead since", async () => {
+    const { connection, clock, startVersions, stop } = await startSyncedReflector();
+    for (let time = 0; time < 5; time++) {
+      await connection.lastStream.send(errorEvent(410, "Expired"));
+      await clock.advance(8_000);
+      await connection.lastStream.open();
+      await connection.lastStream.send(endOfInitialEvents(20 + time));
+    }
+    await connection.lastStream.send(bookmark(50), errorEvent(410, "Expired"));
+    expect(startVersions()).toHaveLength(7);
+    expect(connection.openStreams).toBe(1);
+    await connection.lastStream.open();
+    await connection.lastStream.send(endOfInitialEvents(60), errorEvent(410, "Expired"));
+    await clock.advance(800);
+    expect(connection.openStreams).toBe(1);
     await stop();
   });
 });

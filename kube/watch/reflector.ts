@@ -49,6 +49,12 @@ const INITIAL_BACKOFF_MS = 1_600;
 /** The longest back-off for a server that answers with errors. */
 const MAX_BACKOFF_MS = 30_000;
 /**
+ * The longest back-off after the server has ended a watch, such as by a 410, or after an event that cannot be read. It is
+ * short because no change is seen meanwhile, and because the success of other requests does not show that a watch would
+ * succeed.
+ */
+const MAX_RELIST_BACKOFF_MS = 8_000;
+/**
  * The longest back-off for an unreachable server: attempts put no load on it, and its return should be noticed soon.
  */
 const MAX_UNREACHABLE_BACKOFF_MS = 2_000;
@@ -122,6 +128,13 @@ export async function runReflector<T extends KubeObject>(
       advanceTo(resourceVersion);
       listener.onSynced?.();
     },
+    onRepeated() {
+      if (loggedTypes.shouldLog("repeated"))
+        log.warn(
+          { resource: resource.plural },
+          "skipping watch events that the API server has sent before; a proxy may repeat them",
+        );
+    },
     onUnknownType(type) {
       if (loggedTypes.shouldLog(type))
         log.warn({ resource: resource.plural, type }, "skipping watch events of an unknown type");
@@ -132,6 +145,7 @@ export async function runReflector<T extends KubeObject>(
     const end = await listAndWatchOnce(deps, resource, selector, resumePoint, watchListener, signal);
     if (signal.aborted) return;
     if (end.openMs >= RESET_BACKOFF_AFTER_MS) retryDelay.reset();
+    if (end.hasAdvanced) retryDelay.resetRelist();
     if (end.kind === "no initial events")
       log.info(
         { resource: resource.plural, err: end.error },
@@ -157,15 +171,19 @@ function createRetryDelay({ clock, random, recovery }: ReflectorDeps) {
     jitter,
   });
   const serverError = createBackoffCounter({ initialMs: INITIAL_BACKOFF_MS, maxMs: MAX_BACKOFF_MS, jitter });
+  const relist = createBackoffCounter({ initialMs: INITIAL_BACKOFF_MS, maxMs: MAX_RELIST_BACKOFF_MS, jitter });
   const forbidden = createBackoffCounter({ initialMs: INITIAL_FORBIDDEN_BACKOFF_MS, maxMs: MAX_BACKOFF_MS, jitter });
   const backoffFor = (code: KubeError["code"] | undefined) => {
+    if (code === undefined) return relist;
     if (code === "FORBIDDEN") return forbidden;
     return code === "UNREACHABLE" || code === "TIMEOUT" ? unreachable : serverError;
   };
   return {
     reset(): void {
-      for (const each of [unreachable, serverError, forbidden]) each.reset();
+      for (const each of [unreachable, serverError, relist, forbidden]) each.reset();
     },
+    /** A watch has received events since the last relist: the back-off begins again. */
+    resetRelist: relist.reset,
     async after(end: WatchResult, signal: AbortSignal): Promise<void> {
       const error = end.kind === "failed" ? end.error : undefined;
       const delayMs = backoffFor(error?.code).next();

@@ -30,7 +30,13 @@ const rows: readonly (readonly [unknown, string])[] = [
   [{ type: "ERROR", object: { kind: "Status", code: 410, reason: "Expired" } }, "GONE"],
   [{ type: "ERROR", object: { kind: "Status", code: 429, details: { retryAfterSeconds: "1" } } }, "TOO_MANY_REQUESTS"],
   [{ type: "ERROR", object: { kind: "Status", code: "410", details: "none" } }, "SERVER"],
-  [{ type: "ERROR", object: { kind: "Status", code: 422, details: { causes: [null, {}, { field: 1 }] } } }, "INVALID"],
+  [
+    {
+      type: "ERROR",
+      object: { kind: "Status", code: 422, reason: "Invalid", details: { causes: [null, {}, { field: 1 }] } },
+    },
+    "INVALID",
+  ],
   [{ type: "ERROR", object: { kind: "Pod", code: 410 } }, "SERVER"],
   [{ type: "ERROR", object: "trouble" }, "SERVER"],
   [{ type: "ERROR" }, "SERVER"],

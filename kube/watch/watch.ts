@@ -1,5 +1,6 @@
 import { onAbort } from "../../host/async/abort.ts";
 import type { Clock } from "../../host/clock.ts";
+import { isCertainlyLater, isNumber } from "../../proto/kubernetes/values/resource-version.ts";
 import { KubeError } from "../error.ts";
 import { type KubeObject, pathOf, type Resource, type Selector } from "../resource.ts";
 import type { KubeConnection } from "../transport/connection.ts";
@@ -17,6 +18,8 @@ export interface WatchListener<T extends KubeObject> {
   onChanged(kind: "added" | "modified" | "deleted", object: T, resourceVersion: string): void;
   /** A bookmark: nothing else has changed up to this resourceVersion. */
   onBookmark(resourceVersion: string): void;
+  /** Events were sent again that the server has sent before; they were skipped. */
+  onRepeated(): void;
   /** An event of a type that this release does not know. */
   onUnknownType(type: string): void;
 }
@@ -81,7 +84,7 @@ export async function openWatch<T extends KubeObject>(
     outcome ??= reason;
     controller.abort();
   };
-  const reader = createEventReader(`watch ${path}`, startVersion === undefined, listener, stop);
+  const reader = createEventReader(`watch ${path}`, startVersion, listener, stop);
   const armTimer = (ms: number, reason: WatchOutcome) => {
     cancelTimer();
     cancelTimer = clock.wakeAt(clock.now() + ms, () => stop(reason));
@@ -111,7 +114,8 @@ export async function openWatch<T extends KubeObject>(
   const openMs = openedAt === undefined ? 0 : clock.now() - openedAt;
   if (outcome !== undefined) return { ...(outcome as WatchOutcome), hasAdvanced, openMs };
   if (error !== undefined) {
-    const isUnsupported = startVersion === undefined && openedAt === undefined && error.code === "INVALID";
+    const isRejected = error.code === "INVALID" || error.status === 400 || error.status === 422;
+    const isUnsupported = startVersion === undefined && openedAt === undefined && isRejected;
     return { ...(isUnsupported ? { kind: "no initial events", error } : outcomeOf(error)), hasAdvanced, openMs };
   }
   const isNormalEnd = reader.isComplete() && (hasAdvanced || openMs >= MIN_WATCH_MS);
@@ -136,20 +140,34 @@ function watchQuery(
 
 /**
  * Handles the lines of one watch. Initial events are collected until they are complete: a part of them would be a wrong
- * snapshot.
+ * snapshot. After that each event is later than the one before. A proxy that sends old events again must not bring back
+ * a deleted object, or an earlier state of another one.
  */
 function createEventReader<T extends KubeObject>(
   verb: string,
-  hasInitialEvents: boolean,
+  startVersion: string | undefined,
   listener: WatchListener<T>,
   stop: (reason: WatchOutcome) => void,
 ) {
-  let initial: Map<string, T> | undefined = hasInitialEvents ? new Map() : undefined;
+  let initial: Map<string, T> | undefined = startVersion === undefined ? new Map() : undefined;
+  let latestVersion = startVersion;
   let hasAdvanced = false;
+
+  /** Versions that cannot be compared count as later. */
+  function isRepeated(resourceVersion: string): boolean {
+    const areComparable = isNumber(resourceVersion) && isNumber(latestVersion);
+    if (areComparable && !isCertainlyLater(resourceVersion, latestVersion)) return true;
+    latestVersion = resourceVersion;
+    return false;
+  }
 
   function change(kind: "added" | "modified" | "deleted", object: T, resourceVersion: string): void {
     const { namespace = "", name = "" } = object.metadata;
     if (initial === undefined) {
+      if (isRepeated(resourceVersion)) {
+        listener.onRepeated();
+        return;
+      }
       hasAdvanced = true;
       listener.onChanged(kind, object, resourceVersion);
     } else if (kind === "deleted") initial.delete(`${namespace}/${name}`);
@@ -158,10 +176,15 @@ function createEventReader<T extends KubeObject>(
   function bookmark(resourceVersion: string, endsInitialEvents: boolean): void {
     if (initial === undefined) {
       hasAdvanced = true;
-      listener.onBookmark(resourceVersion);
+      // A bookmark may have the version of the last event.
+      if (!isCertainlyLater(latestVersion, resourceVersion)) {
+        latestVersion = resourceVersion;
+        listener.onBookmark(resourceVersion);
+      }
     } else if (endsInitialEvents) {
       const objects = [...initial.values()];
       initial = undefined;
+      latestVersion = resourceVersion;
       listener.onReplaced(objects, resourceVersion);
     }
   }
@@ -181,7 +204,7 @@ function createEventReader<T extends KubeObject>(
           bookmark(line.resourceVersion, line.endsInitialEvents);
           break;
         case "error":
-          stop(line.error.code === "SERVER" ? { kind: "broken", error: line.error } : outcomeOf(line.error));
+          stop(outcomeOfEvent(line.error));
           break;
         case "unknown":
           listener.onUnknownType(line.type);
@@ -192,9 +215,16 @@ function createEventReader<T extends KubeObject>(
 }
 
 function outcomeOf(error: KubeError): WatchOutcome {
-  if (error.code === "GONE") return { kind: "gone" };
+  // Also without a reason, as from a proxy: a relist is always right.
+  if (error.code === "GONE" || error.status === 410) return { kind: "gone" };
   const isStartRejected = error.code === "NOT_JSON" || error.code === "TOO_LARGE" || error.code === "INVALID";
   return { kind: isStartRejected ? "broken" : "failed", error };
+}
+
+/** The server ends a watch with an ERROR event when it cannot continue from there. */
+function outcomeOfEvent(error: KubeError): WatchOutcome {
+  const outcome = outcomeOf(error);
+  return outcome.kind === "failed" && error.code === "SERVER" ? { kind: "broken", error } : outcome;
 }
 
 const closedError = (path: string, reason: string) => new KubeError("CLOSED", `watch ${path}: ${reason}`);

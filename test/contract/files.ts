@@ -38,6 +38,21 @@ export function filesContract(name: string, make: () => Promise<FilesFixture>): 
       await expect(fixture.files.read("none", 10)).rejects.toMatchObject({ code: "ENOENT" });
     });
 
+    test("nothing exists under a name of more than 255 bytes, and no directory can get such a name", async () => {
+      for (const path of ["ä".repeat(128), `${"x".repeat(256)}/inner`]) {
+        expect(await fixture.files.stat(path)).toBeUndefined();
+        expect(await fixture.files.list(path)).toBeUndefined();
+        expect(await fixture.files.readLink(path)).toBeUndefined();
+        await fixture.files.remove(path);
+        await expect(fixture.files.makeFolder(path, 0o755)).rejects.toMatchObject({
+          code: "ENAMETOOLONG",
+          message: `${fixture.files.path(path)} has a name of more than 255 bytes`,
+        });
+      }
+      await fixture.files.makeFolder("x".repeat(255), 0o755);
+      expect(await fixture.files.stat("x".repeat(255))).toMatchObject({ kind: "directory" });
+    });
+
     test("a write into a missing directory fails and leaves nothing behind", async () => {
       await expect(fixture.files.write("no/such/file", "", 0o600)).rejects.toMatchObject({ code: "ENOENT" });
       expect(await fixture.files.stat("no")).toBeUndefined();

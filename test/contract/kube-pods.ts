@@ -69,6 +69,23 @@ export function podsContract(fixture: KubeFixture): void {
       expect(spec.containers.map(({ name, image }) => `${name} ${image}`)).toEqual(["a a:1", "b b:2"]);
     });
 
+    test("has maps that are merged by key, where null removes a key", async () => {
+      const pod = await createPod();
+      const both = { cpu: "1", memory: "1Gi" };
+      const whole = { allocatedResources: both, resources: { requests: both, limits: both } };
+      expect((await patchStatus(pod, whole)).status).toMatchObject(whole);
+      const resources = { requests: { cpu: "2", memory: null }, limits: null };
+      const { status } = await patchStatus(pod, { allocatedResources: { cpu: "2", memory: null }, resources });
+      expect(status?.allocatedResources).toEqual({ cpu: "2" });
+      expect(status?.resources).toEqual({ requests: { cpu: "2" } });
+    });
+
+    test("drops a map that is sent with a $patch directive if it had no such map", async () => {
+      const pod = await createPod();
+      const { status } = await patchStatus(pod, { allocatedResources: { cpu: "1", $patch: "replace" } });
+      expect(status?.allocatedResources).toBeUndefined();
+    });
+
     const conditions: readonly (readonly [string, object, readonly string[]])[] = [
       [
         "is merged by type",

@@ -1,4 +1,5 @@
-import { containerdContract, containerdUserNamespaceContract } from "./runtime-containerd.ts";
+import { containerdContract, containerdUserNamespaceContract, criEventsContract } from "./runtime-containerd.ts";
 
 containerdContract("2.1");
+criEventsContract("2.1");
 containerdUserNamespaceContract();

@@ -1,15 +1,21 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, statSync } from "node:fs";
-import { chmod, mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { chmod, mkdtemp, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CriRuntime, createRuntime } from "../../cri/client.ts";
-import type { RuntimeEvent } from "../../cri/runtime.ts";
+import { subscribeToEvents } from "../../cri/events/subscription.ts";
+import type { CriCallOptions, RuntimeEvent } from "../../cri/runtime.ts";
 import { createStats } from "../../cri/stats.ts";
 import { createStreaming } from "../../cri/streaming.ts";
 import { createClock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
-import { ContainerConfig, ContainerState, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
+import {
+  ContainerConfig,
+  ContainerState,
+  PodSandboxConfig,
+  UpdateContainerResourcesRequest,
+} from "../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
 import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
 import { busyboxImage, importImages } from "../bed/images/images.ts";
@@ -49,6 +55,38 @@ export function containerdContract(version: ContainerdVersion): void {
   describe(`the client of containerd ${version}`, () => clientTests(version));
 }
 
+/**
+ * The contract of `Runtime` on a containerd whose own event service the client does not know, as that of another
+ * runtime: it takes CRI's events.
+ */
+export function criEventsContract(version: ContainerdVersion): void {
+  const name = `containerd ${version} with CRI's events`;
+  if (!isRoot) {
+    test.skip(`${name}: a container runtime needs root`, () => {});
+    return;
+  }
+  runtimeContract(name, async () => {
+    const fixture = await startFixture(version);
+    const { channel, version: ownVersion } = fixture.runtime;
+    const deps = { channel, clock: createClock(), log: fixture.log, random: Math.random };
+    const versionOfOther = async (options: CriCallOptions) => ({
+      ...(await ownVersion(options)),
+      runtimeName: "other",
+    });
+    const events: CriRuntime["events"] = (listener, signal) =>
+      subscribeToEvents({ ...deps, version: versionOfOther }, listener, signal);
+    return {
+      runtime: { ...fixture.runtime, events },
+      image: busyboxImage,
+      logDir: join(fixture.stateDir, "logs"),
+      hasLoggedReady: async (path) => existsSync(path) && (await readFile(path, "utf8")).includes("ready"),
+      features: { userNamespaces: false, supplementalGroupsPolicy: true },
+      source: "cri-events",
+      end: fixture.end,
+    };
+  });
+}
+
 /** The contract of user namespaces, with a newer runc, since Debian 12's does not support them. */
 export function containerdUserNamespaceContract(): void {
   const name = "containerd 2.1 with a newer runc";
@@ -69,7 +107,7 @@ function clientTests(version: ContainerdVersion): void {
   let container: ContainerId;
   beforeAll(async () => {
     fixture = await startFixture(version);
-    ({ sandbox, container } = await runSleeper(fixture.runtime));
+    ({ sandbox, container } = await runTicker(fixture));
   });
   afterAll(() => fixture.end());
 
@@ -93,10 +131,26 @@ function clientTests(version: ContainerdVersion): void {
     expect(imageFilesystems[0]?.fsId?.mountpoint).toStartWith(fixture.stateDir);
   });
 
-  test("updateRuntimeConfig and reopenContainerLog succeed", async () => {
-    const { reopenContainerLog, updateRuntimeConfig } = fixture.runtime;
-    await updateRuntimeConfig({ networkConfig: { podCidr: "" } });
-    await reopenContainerLog(container);
+  test("reopenContainerLog creates the log file again after it was renamed, and the container writes to it", async () => {
+    const { logPath } = await fixture.runtime.containerStatus(container);
+    await rename(logPath, `${logPath}.old`);
+    await fixture.runtime.reopenContainerLog(container);
+    const sizeBefore = (await stat(`${logPath}.old`)).size;
+    await pollUntil("a line in the new file", 5_000, async () => (await readFile(logPath, "utf8")).includes("tick"));
+    expect((await stat(`${logPath}.old`)).size).toBe(sizeBefore);
+  });
+
+  test("updateContainerResources changes the cgroup of a running container", async () => {
+    const memoryLimitInBytes = 64n * 1024n * 1024n;
+    const request = UpdateContainerResourcesRequest.fromPartial({
+      containerId: container,
+      linux: { memoryLimitInBytes },
+    });
+    await fixture.runtime.updateContainerResources(request);
+    // The file of cgroup v1, and that of v2.
+    const readLimit = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max";
+    const { stdout } = await fixture.runtime.execSync(container, ["sh", "-c", readLimit], 10);
+    expect(new TextDecoder().decode(stdout).trim()).toBe(String(memoryLimitInBytes));
   });
 
   test("runtimeConfig returns the cgroup driver, or is UNIMPLEMENTED in containerd 1.6", async () => {
@@ -133,7 +187,9 @@ function clientTests(version: ContainerdVersion): void {
     const socketAt = performance.now();
     await pollUntil("the connection", 5_000, () => received.at(-1)?.kind === "connected");
     expect(performance.now() - socketAt).toBeLessThan(2_000);
-    expect(received.map(({ kind }) => kind)).toEqual(["connected", "disconnected", "connected"]);
+    // Another reason of the same outage is reported, too.
+    const kinds = received.map(({ kind }) => kind).filter((kind, index, all) => kind !== all[index - 1]);
+    expect(kinds).toEqual(["connected", "disconnected", "connected"]);
     const status = await fixture.runtime.containerStatus(container);
     expect(status).toMatchObject({ state: ContainerState.CONTAINER_RUNNING, startedAt });
     // The client logs at debug level only: the component that watches the runtime logs the outage, once.
@@ -166,7 +222,7 @@ function clientTests(version: ContainerdVersion): void {
     const { Version, ExecSync } = fixture.runtime.metrics();
     expect(Version?.count).toBeGreaterThan(1);
     expect(Version?.errors).toMatchObject({ UNAVAILABLE: expect.any(Number), DEADLINE_EXCEEDED: 1 });
-    expect(ExecSync).toMatchObject({ count: 2, errors: { DEADLINE_EXCEEDED: 1 } });
+    expect(ExecSync).toMatchObject({ count: 3, errors: { DEADLINE_EXCEEDED: 1 } });
     expect(ExecSync?.maxMs).toBeGreaterThanOrEqual(1_000);
     expect(ExecSync?.totalMs).toBeGreaterThanOrEqual(ExecSync!.maxMs);
   });
@@ -176,6 +232,7 @@ interface ContainerdFixture {
   readonly containerd: Containerd;
   readonly runtime: CriRuntime;
   readonly stateDir: string;
+  readonly log: Log;
   readonly logLines: readonly { readonly level: string; readonly message: string }[];
   end(): Promise<void>;
 }
@@ -202,21 +259,24 @@ async function startFixture(version: ContainerdVersion, runc?: string): Promise<
     await containerd.stop();
     await rm(stateDir, { recursive: true });
   };
-  return { containerd, runtime, stateDir, logLines, end };
+  return { containerd, runtime, stateDir, log, logLines, end };
 }
 
-async function runSleeper(runtime: CriRuntime) {
+/** Runs a container that writes `tick` to its log every tenth of a second. */
+async function runTicker({ runtime, stateDir }: ContainerdFixture) {
   const config = PodSandboxConfig.fromPartial({
-    metadata: { name: "sleeper", uid: "s", namespace: "contract" },
+    metadata: { name: "ticker", uid: "t", namespace: "contract" },
+    logDirectory: join(stateDir, "logs", "ticker"),
     linux: {},
   });
   const sandbox = await runtime.runPodSandbox(config, "");
   const container = await runtime.createContainer(
     sandbox,
     ContainerConfig.fromPartial({
-      metadata: { name: "sleeper" },
+      metadata: { name: "ticker" },
       image: { image: busyboxImage },
-      command: ["sleep", "600"],
+      command: ["sh", "-c", "while true; do echo tick; sleep 0.1; done"],
+      logPath: "ticker.log",
       linux: {},
     }),
     config,

@@ -62,6 +62,7 @@ export function strategicMerge(original: JsonObject, patch: JsonObject): JsonObj
     if (value === null) delete merged[key];
     else if (isJsonObject(before) && isJsonObject(value)) merged[key] = strategicMerge(before, value);
     else if (Array.isArray(before) && Array.isArray(value)) merged[key] = mergeList(key, before, value);
+    else if (isDirective(value)) delete merged[key];
     else merged[key] = withoutDirectives(value);
   }
   for (const [directive, value] of Object.entries(patch)) {
@@ -136,11 +137,15 @@ function orderMerged(
 
 const withoutMarker = (patch: JsonObject) => Object.entries(patch).filter(([key]) => key !== "$patch");
 
+/** A map with `$patch` where the object has no map: the server takes it for a directive without content. */
+const isDirective = (value: unknown) => isJsonObject(value) && value["$patch"] !== undefined;
+
 /** A value that is added: without directives, and without nulls, which have nothing to remove. */
 function withoutDirectives(value: unknown): unknown {
-  if (Array.isArray(value))
-    return value.filter((item) => !isJsonObject(item) || item["$patch"] === undefined).map(withoutDirectives);
+  if (Array.isArray(value)) return value.filter((item) => !isDirective(item)).map(withoutDirectives);
   if (!isJsonObject(value)) return value;
-  const plain = Object.entries(value).filter(([key, field]) => !key.startsWith("$") && field !== null);
+  const plain = Object.entries(value).filter(
+    ([key, field]) => !key.startsWith("$") && field !== null && !isDirective(field),
+  );
   return Object.fromEntries(plain.map(([key, field]) => [key, withoutDirectives(field)]));
 }

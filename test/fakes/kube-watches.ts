@@ -47,6 +47,11 @@ export class FakeWatches {
     for (const { mute } of this.#open) mute();
   }
 
+  /** Sends every creation since the start again, as a proxy that replays a part of a recorded answer. */
+  repeatCreations(): void {
+    for (const change of this.#objects.history) if (change.type === "ADDED") this.publish(change);
+  }
+
   compact(): void {
     this.#compactedUpTo = this.#objects.version;
   }

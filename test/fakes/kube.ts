@@ -156,6 +156,11 @@ export class FakeKube implements KubeClient, KubeConnection {
     this.#watches.silence();
   }
 
+  /** The open watches receive the event of every creation since the start again. */
+  repeatCreations(): void {
+    this.#watches.repeatCreations();
+  }
+
   /** The number of open watches. */
   get openWatches(): number {
     return this.#watches.size;

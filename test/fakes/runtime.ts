@@ -291,7 +291,7 @@ export class FakeRuntime implements Runtime {
       if (startError !== undefined) {
         const message = `failed to create containerd task: ${startError}`;
         this.#end(container, { exitCode: 128, reason: "StartError", message });
-        // No event, since no process has ended; but the container is no longer live.
+        // The container never ran, so no exit event is sent; from now on its status is exited.
         this.#record(container, "stopped");
         throw unknownError("startContainer", message);
       }
@@ -516,11 +516,15 @@ export class FakeRuntime implements Runtime {
     };
   }
 
-  /** Kills the runtime process; containers keep running. Calls fail with UNAVAILABLE until `comeBack`. */
-  goDown(): void {
+  /**
+   * Kills the runtime process; containers keep running. Calls fail with UNAVAILABLE until `comeBack`. Again with another
+   * `reason`: the reason of the outage changes.
+   */
+  goDown(reason?: string): void {
     this.#isDown = true;
-    for (const interrupt of this.#interrupts) interrupt(disconnected.error);
-    this.#publish(disconnected);
+    const error = reason === undefined ? disconnected.error : new CriError("UNAVAILABLE", "events", reason);
+    for (const interrupt of this.#interrupts) interrupt(error);
+    this.#publish({ ...disconnected, error });
   }
 
   comeBack(): void {

@@ -1,5 +1,5 @@
 // Measures the agent beside the floor, which is what the runtime's own calls take, and beside the reference kubelet; a table each:
-//   bun test/bench/bench.ts [--quick] [--only floor|kubelet|probes] [--containerd 1.6|2.1] [--write] [--binary PATH]
+//   bun test/bench/bench.ts [--quick] [--only floor|kubelet|probes|starts] [--containerd 1.6|2.1] [--write] [--binary PATH]
 // A missed target is shown and fails nothing: figures depend on the machine.
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -30,14 +30,23 @@ import {
   quickProbeEffort,
 } from "./probes/probe-bench.ts";
 import { probeFigures } from "./probes/probe-figures.ts";
+import {
+  benchStarts,
+  describeStartsEffort,
+  fullStartsEffort,
+  quickStartsEffort,
+  type StartsResult,
+} from "./starts/starts-bench.ts";
+import { startsFigures } from "./starts/starts-figures.ts";
 import { type BenchPart, markdownTable, textTable } from "./table.ts";
 
-const usage = `npm run bench -- [--quick] [--only floor|kubelet|probes] [--containerd 1.6|2.1] [--write] [--binary PATH]
+const usage = `npm run bench -- [--quick] [--only floor|kubelet|probes|starts] [--containerd 1.6|2.1] [--write] [--binary PATH]
 
-  --quick              fewer repetitions: about fourteen minutes instead of fifty-five
+  --quick              fewer repetitions: about twenty minutes instead of sixty-five
   --only floor         only the comparison with raw CRI calls: a third of the time
   --only kubelet       only the comparison with the reference kubelet
   --only probes        only probes, readiness and statuses, compared with the reference kubelet
+  --only starts        only servers that need time, Jobs and init containers, compared with the reference kubelet
   --containerd         the release of the runtime (default 1.6)
   --write              write the figures into docs/benchmarks.md
   --binary PATH        measure this program instead of dist/berth
@@ -47,6 +56,7 @@ const titles: Readonly<Record<BenchPart, string>> = {
   floor: "Compared with raw CRI calls (the floor)",
   kubelet: "Compared with the kubelet",
   probes: "Probes, compared with the kubelet",
+  starts: "Servers that need time, Jobs and init containers, compared with the kubelet",
 };
 
 const repository = join(import.meta.dirname, "..", "..");
@@ -72,10 +82,12 @@ function readOptions(): Options {
   });
   const { quick: isQuick, containerd: version, write: writesDocument, binary, only } = values;
   if (version !== "1.6" && version !== "2.1") throw new Error(`--containerd takes 1.6 or 2.1, found ${version}`);
-  if (only !== undefined && only !== "floor" && only !== "kubelet" && only !== "probes")
-    throw new Error(`--only takes floor, kubelet or probes, found ${only}`);
+  if (only !== undefined && !isPart(only))
+    throw new Error(`--only takes floor, kubelet, probes or starts, found ${only}`);
   return { isQuick, version, writesDocument, binary, only };
 }
+
+const isPart = (text: string): text is BenchPart => Object.hasOwn(titles, text);
 
 async function bench({ isQuick, version, binary: givenBinary, only }: Options): Promise<readonly Result[]> {
   const before = loadNow();
@@ -92,21 +104,27 @@ async function bench({ isQuick, version, binary: givenBinary, only }: Options): 
       results.push({ part, ...partResult, conditions: await readConditions(binary, version, partResult.how, load) });
     };
     const common = { binary, version, folder, interruption };
-    if (only === undefined || only === "floor") {
+    const isAsked = (part: BenchPart) => only === undefined || only === part;
+    if (isAsked("floor")) {
       const effort = isQuick ? quickFloorEffort : fullFloorEffort;
       const measurements = await benchFloor({ ...common, effort });
       await add("floor", { measurements, figures: floorFigures(measurements), how: describeFloorEffort(effort) });
     }
     if (only === "floor" || !(await isKubeletAvailable())) return results;
-    if (only !== "probes") {
+    if (isAsked("kubelet")) {
       const effort = isQuick ? quickClusterEffort : fullClusterEffort;
       const measurements = await benchCluster({ ...common, effort });
       await add("kubelet", { measurements, figures: clusterFigures(measurements), how: describeClusterEffort(effort) });
     }
-    if (only !== "kubelet") {
+    if (isAsked("probes")) {
       const effort = isQuick ? quickProbeEffort : fullProbeEffort;
       const measurements = await benchProbes({ ...common, effort });
       await add("probes", { measurements, figures: probeFigures(measurements), how: describeProbeEffort(effort) });
+    }
+    if (isAsked("starts")) {
+      const effort = isQuick ? quickStartsEffort : fullStartsEffort;
+      const measurements = await benchStarts({ ...common, effort });
+      await add("starts", { measurements, figures: startsFigures(measurements), how: describeStartsEffort(effort) });
     }
     return results;
   } finally {
@@ -134,7 +152,7 @@ function createInterruption(): Promise<never> {
 
 interface PartResult {
   readonly figures: readonly Figure[];
-  readonly measurements: FloorMeasurements | ClusterResult | ProbeResult;
+  readonly measurements: FloorMeasurements | ClusterResult | ProbeResult | StartsResult;
   readonly how: string;
 }
 

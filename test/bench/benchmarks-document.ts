@@ -4,6 +4,7 @@ const titles: Readonly<Record<BenchPart, string>> = {
   floor: "beside the floor",
   kubelet: "beside the kubelet",
   probes: "of probes",
+  starts: "of starts",
 };
 const startMark = (part: BenchPart) => `<!-- figures ${titles[part]}: npm run bench -- --write -->`;
 const END_MARK = "<!-- end of figures -->";

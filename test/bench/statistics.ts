@@ -27,6 +27,10 @@ export const percentileOf = (samples: readonly number[], share: number): Measure
 /** The median of the rounds' values. */
 export const medianOf = (rounds: readonly number[]): Measured => measured(median(rounds), rounds);
 
+/** The mean of all samples. */
+export const meanOf = (samples: readonly number[]): Measured =>
+  measured(samples.reduce((sum, sample) => sum + sample, 0) / samples.length, samples);
+
 function measured(value: number, samples: readonly number[]): Measured {
   return { value, low: Math.min(...samples), high: Math.max(...samples), samples };
 }

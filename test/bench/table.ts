@@ -1,10 +1,8 @@
 import { type Figure, formatValue, isTargetReached } from "./figures.ts";
 import type { Measured } from "./statistics.ts";
 
-/**
- * One of the three tables: compared with the floor, compared with the kubelet, and probes compared with the kubelet.
- */
-export type BenchPart = "floor" | "kubelet" | "probes";
+/** One of the tables: compared with the floor, compared with the kubelet, and two with one matter each of the latter. */
+export type BenchPart = "floor" | "kubelet" | "probes" | "starts";
 
 const kubeletHeader = ["what", "floor", "kubelet", "berth", "against the kubelet", "to reach", ""];
 
@@ -12,6 +10,7 @@ const headers: Readonly<Record<BenchPart, readonly string[]>> = {
   floor: ["what", "floor", "berth", "against the floor", "to reach", ""],
   kubelet: kubeletHeader,
   probes: kubeletHeader,
+  starts: kubeletHeader,
 };
 
 /** The table for a terminal, with the lowest and highest sample after each value that has several samples. */

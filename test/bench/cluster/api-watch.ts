@@ -10,10 +10,19 @@ export interface ApiWatch {
   pod(name: string, milestone: Milestone): Promise<number>;
   /** Resolves with the next time that the node becomes Ready, after it was absent or not Ready. */
   nodeReady(name: string): Promise<number>;
+  /** Resolves when the Job has the condition Complete, as `pod` does. */
+  jobComplete(name: string): Promise<number>;
+}
+
+/** What a watch of Jobs reads of them. */
+interface Job {
+  readonly metadata: { readonly name?: string; readonly resourceVersion?: string };
+  readonly status?: { readonly conditions?: readonly Condition[] };
 }
 
 export const podsPath = "/api/v1/namespaces/default/pods";
 export const nodesPath = "/api/v1/nodes";
+export const jobsPath = "/apis/batch/v1/namespaces/default/jobs";
 
 const TIMEOUT_MS = 120_000;
 
@@ -33,9 +42,14 @@ export async function watchApi(api: ApiClient): Promise<ApiWatch> {
     if (isReady) readyNodes.add(name);
     else readyNodes.delete(name);
   });
+  const jobs = await api.list<Job>(jobsPath);
+  await api.watch<Job>(jobsPath, jobs.resourceVersion, ({ object: { metadata, status }, at }) => {
+    if (hasTrue(status?.conditions, "Complete")) waiters.notify(`job ${metadata.name}`, at);
+  });
   return {
     pod: (name, milestone) => waiters.await(`${name} ${milestone}`),
     nodeReady: (name) => waiters.await(`node ${name}`),
+    jobComplete: (name) => waiters.await(`job ${name}`),
   };
 }
 
@@ -48,7 +62,7 @@ export function milestonesOf({ type, object }: Pick<Change<Pod>, "type" | "objec
   return [hasTrue(conditions, "Ready") ? "ready" : "unready", ...(hasEnded ? ["terminated" as const] : [])];
 }
 
-type Condition = Pick<NodeCondition | PodCondition, "type" | "status">;
+type Condition = { readonly type: string; readonly status: (NodeCondition | PodCondition)["status"] };
 
 const hasTrue = (conditions: readonly Condition[] = [], conditionType: string) =>
   conditions.some(({ type, status }) => type === conditionType && status === "True");

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
 import { findTests, staticSuites, type TestFile, testSuite } from "./suites.ts";
-import { closingLine, outcomeLine } from "./test-summary.ts";
+import { closingLine, failureExcerpts, outcomeLine } from "./test-summary.ts";
 
 /**
  * The timeout of a quick test: ten times the duration of the longest one, because five groups run in parallel on a
@@ -12,8 +12,8 @@ import { closingLine, outcomeLine } from "./test-summary.ts";
 const TEST_TIMEOUT_MS = 30_000;
 
 /**
- * Each parser gets 50 random inputs, and each scenario kills the agent after every seventeenth call: enough to find most
- * new bugs quickly. In CI `npm test` tries a hundred thousand inputs, and kills the agent after each call.
+ * Each parser gets 50 random inputs, and each scenario kills the agent after every 17th call: enough to find most
+ * new bugs quickly. In CI `npm test` tries ten thousand inputs, and kills the agent after each call.
  */
 const QUICK_ENV = { FUZZ_RUNS: "50", DIE_EVERY: "17" };
 
@@ -38,7 +38,7 @@ export async function check(
 }
 
 /**
- * Prints a suite's outcome, and its output if it failed. A test that skips itself prints a line `skipped: <why>`, which
+ * Prints a suite's outcome, and the output of its failed tests. A test that skips itself prints a line `skipped: <why>`, which
  * is shown too. Returns the outcome.
  */
 export async function announce(outcome: Outcome, print: (line: string) => void): Promise<Outcome> {
@@ -48,9 +48,23 @@ export async function announce(outcome: Outcome, print: (line: string) => void):
   for (const reason of lines.filter((line) => line.startsWith("skipped: "))) print(`  ${reason}`);
   if (outcome.failed.length > 0) {
     for (const title of outcome.failed.slice(0, 50)) print(`  failed: ${title}`);
-    print([...lines.slice(0, 300), ...(lines.length > 300 ? ["…"] : []), `(full log: ${outcome.log})`].join("\n"));
+    for (const excerpt of failureExcerpts(lines.join("\n")).slice(0, 20)) print(excerpt);
+    print(`(full log: ${outcome.log})`);
   }
   return outcome;
+}
+
+/**
+ * Prints the failed tests of all suites once more, at the end of a long run: their names, and of each suite the output
+ * of the first three.
+ */
+export async function announceFailures(outcomes: readonly Outcome[], print: (line: string) => void): Promise<void> {
+  for (const { name, failed, log } of outcomes.filter((outcome) => outcome.failed.length > 0)) {
+    print(`\nfailed in ${name}:`);
+    for (const title of failed.slice(0, 50)) print(`  ${title}`);
+    const output = await readFile(log, "utf8").catch(() => "");
+    for (const excerpt of failureExcerpts(output).slice(0, 3)) print(excerpt);
+  }
 }
 
 if (import.meta.main) {
@@ -58,6 +72,7 @@ if (import.meta.main) {
   const started = performance.now();
   const reports = await mkdtemp(join(tmpdir(), "berth-check-"));
   const outcomes = await check(await findTests("."), reports, console.log, QUICK_ENV);
+  await announceFailures(outcomes, console.log);
   console.log(`${closingLine(outcomes)} in ${((performance.now() - started) / 1000).toFixed(1)} s`);
   process.exitCode = outcomes.some((outcome) => outcome.failed.length > 0) ? 1 : 0;
 }

@@ -3,30 +3,28 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { unpackPackages } from "./bed/packages.ts";
 import { resetBeds } from "./bed/reset.ts";
-import { announce, check } from "./check.ts";
+import { announce, announceFailures, check } from "./check.ts";
+import { applySkipPolicy, isWithoutUpstream, requiresAll } from "./skip-policy.ts";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
-import { docsConformanceSuite, findTests, type TestFile, testSuite } from "./suites.ts";
-import { closingLine, seconds, withoutSkips } from "./test-summary.ts";
+import {
+  docsConformanceSuite,
+  findTests,
+  fuzzSuites,
+  runInTwoQueues,
+  type TestFile,
+  testSuite,
+  titleOf,
+} from "./suites.ts";
+import { closingLine, seconds } from "./test-summary.ts";
 import { unavailableReason } from "./upstream/programs.ts";
 
 const minuteMs = 60_000;
 
-/**
- * The parsers under random input, 10⁵ inputs each in CI. The longest come first, so that both queues end at about the
- * same time.
- */
-function fuzzSuites(files: readonly TestFile[]): readonly Suite[] {
-  const runs = process.env["FUZZ_RUNS"] ?? (requiresAll ? "100000" : "2000");
-  const fuzz = files.filter(({ isFuzz }) => isFuzz).toSorted((a, b) => Number(isSlowFuzz(b)) - Number(isSlowFuzz(a)));
-  return fuzz.map((file) => testSuite(`fuzz ${titleOf(file.path)}`, [file], { FUZZ_RUNS: runs }, 20 * minuteMs));
-}
-
-/** Fuzz tests of the whole agent and of the whole configuration take longest. */
-const isSlowFuzz = ({ path }: TestFile) => /^(test\/scenarios|agent\/config)\//.test(path);
-
-/** Builds Kubernetes' own programs, which takes minutes if Go's caches are empty. */
+/** Builds Kubernetes' own programs, which takes minutes if Go's caches are empty. It can be left out on demand. */
 async function upstreamSuite(): Promise<Suite> {
-  const unavailable = await unavailableReason();
+  const unavailable = isWithoutUpstream(process.env)
+    ? "BERTH_WITHOUT_UPSTREAM=1 leaves out what needs Kubernetes' own programs"
+    : await unavailableReason();
   const argv = [process.execPath, "test/upstream/build.ts"];
   // The timeout is long because the build runs beside other suites.
   return { name: "upstream programs", argv, hasReport: false, timeoutMs: 60 * minuteMs, unavailable };
@@ -51,18 +49,6 @@ function machineSuites(files: readonly TestFile[]): Readonly<Record<"before" | "
   };
 }
 
-/** The name of a file's suite: `e2e bed` for `test/e2e/bed.test.ts`. */
-const titleOf = (path: string) =>
-  path
-    .replace(/(\.fuzz)?\.test\.ts$/, "")
-    .replace(/^test\//, "")
-    .replaceAll("/", " ");
-
-/** In CI a skip counts as a failure, so that nothing is left out silently. */
-const requiresAll = process.env["CI"] === "true" || process.env["BERTH_REQUIRE_ALL"] === "1";
-
-const applySkipPolicy = (outcome: Outcome) => (requiresAll ? withoutSkips(outcome) : outcome);
-
 async function runAll(print: (line: string) => void): Promise<readonly Outcome[]> {
   for (const packageSet of ["bookworm", "trixie", "forky"] as const) await unpackPackages(packageSet, print);
   await resetBeds(false, (line) => print(`leftover of an earlier run: ${line}`));
@@ -71,24 +57,18 @@ async function runAll(print: (line: string) => void): Promise<readonly Outcome[]
   const files = await findTests(".");
   const plain = files.filter(({ isFuzz }) => !isFuzz);
   const outcomes: Outcome[] = [];
-  const run = async (suite: Suite) => {
-    const outcome = await announce(applySkipPolicy(await runSuite(suite, reports)), print);
+  const run = async (suite: Suite, needsUpstream = false) => {
+    const outcome = await announce(applySkipPolicy(await runSuite(suite, reports), needsUpstream, process.env), print);
     outcomes.push(outcome);
     return outcome;
   };
-  // Runs in parallel with the suites that do not need it. Without Go or its modules it is skipped, which is not a
-  // failure.
+  // Runs in parallel with the suites that do not need it.
   const upstreamBuild = await upstreamSuite();
-  const isUpstreamAvailable = upstreamBuild.unavailable === undefined;
-  const runUpstream = async (suite: Suite) => {
-    if (isUpstreamAvailable) return await run(suite);
-    const outcome = await announce(await runSuite(suite, reports), print);
-    outcomes.push(outcome);
-    return outcome;
-  };
-  const upstream = runUpstream(upstreamBuild);
-  outcomes.push(...(await check(plain, reports, print)).map(applySkipPolicy));
-  await runInTwoQueues([...fuzzSuites(files), docsConformanceSuite(files)], run);
+  const upstream = run(upstreamBuild, true);
+  const checked = await check(plain, reports, print);
+  outcomes.push(...checked.map((outcome) => applySkipPolicy(outcome, false, process.env)));
+  const fuzz = fuzzSuites(files, requiresAll(process.env) ? 10_000 : 2000);
+  await runInTwoQueues([...fuzz, docsConformanceSuite(files)], (suite) => run(suite));
   // Wait for the build: a compiler beside them would disturb the following suites, which measure time.
   const { failed } = await upstream;
   // Sequential, because these suites share the machine's cores, bridges and iptables, and measure time.
@@ -96,21 +76,14 @@ async function runAll(print: (line: string) => void): Promise<readonly Outcome[]
   for (const suite of before) await run(suite);
   // Without this, each suite would try to build the programs itself.
   const unavailable = failed.length > 0 ? "the upstream programs could not be built" : upstreamBuild.unavailable;
-  for (const suite of after) await runUpstream({ ...suite, unavailable });
+  for (const suite of after) await run({ ...suite, unavailable }, true);
   return outcomes;
-}
-
-async function runInTwoQueues(suites: readonly Suite[], run: (suite: Suite) => Promise<unknown>): Promise<void> {
-  const waiting = [...suites];
-  const queue = async () => {
-    for (let suite = waiting.shift(); suite !== undefined; suite = waiting.shift()) await run(suite);
-  };
-  await Promise.all([queue(), queue()]);
 }
 
 process.chdir(join(import.meta.dirname, ".."));
 const started = performance.now();
 const outcomes = await runAll(console.log);
+await announceFailures(outcomes, console.log);
 console.log(`total time: ${seconds(performance.now() - started)}`);
 console.log(closingLine(outcomes));
 process.exitCode = outcomes.some(({ failed }) => failed.length > 0) ? 1 : 0;

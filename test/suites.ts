@@ -69,6 +69,35 @@ export function testSuite(
 }
 
 /**
+ * The fuzz tests, each with `inputs` random inputs unless FUZZ_RUNS says otherwise. The longest come first, so that both
+ * queues end at about the same time.
+ */
+export function fuzzSuites(files: readonly TestFile[], inputs: number): readonly Suite[] {
+  const runs = process.env["FUZZ_RUNS"] ?? String(inputs);
+  const fuzz = files.filter(({ isFuzz }) => isFuzz).toSorted((a, b) => Number(isSlowFuzz(b)) - Number(isSlowFuzz(a)));
+  return fuzz.map((file) => testSuite(`fuzz ${titleOf(file.path)}`, [file], { FUZZ_RUNS: runs }, 20 * minuteMs));
+}
+
+/** Fuzz tests of the whole agent and of the whole configuration take longest. */
+const isSlowFuzz = ({ path }: TestFile) => /^(test\/scenarios|agent\/config)\//.test(path);
+
+/** The name of a file's suite: `e2e bed` for `test/e2e/bed.test.ts`. */
+export const titleOf = (path: string) =>
+  path
+    .replace(/(\.fuzz)?\.test\.ts$/, "")
+    .replace(/^test\//, "")
+    .replaceAll("/", " ");
+
+/** Runs the suites in their order, two at a time. */
+export async function runInTwoQueues(suites: readonly Suite[], run: (suite: Suite) => Promise<unknown>): Promise<void> {
+  const waiting = [...suites];
+  const queue = async () => {
+    for (let suite = waiting.shift(); suite !== undefined; suite = waiting.shift()) await run(suite);
+  };
+  await Promise.all([queue(), queue()]);
+}
+
+/**
  * The checks that need only the npm packages. Types and unused code keep a cache below `node_modules/.cache` for files
  * that have not changed.
  */

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Outcome } from "./suite.ts";
-import { closingLine, outcomeLine, withoutSkips } from "./test-summary.ts";
+import { closingLine, extendedTestsDocument, failureExcerpts, outcomeLine } from "./test-summary.ts";
 
 const good: Outcome = { name: "unit", durationMs: 1234, passed: 7, failed: [], skipped: [], log: "" };
 const mixed: Outcome = { ...good, name: "e2e", passed: 2, failed: ["a"], skipped: ["b needs go", "c needs go"] };
@@ -13,13 +13,36 @@ test.each<[string, readonly Outcome[], string]>([
   expect(closingLine(outcomes)).toBe(line);
 });
 
-test("withoutSkips turns a skip into a failure", () => {
-  expect(closingLine([withoutSkips(mixed)])).toBe("2 passed, 3 failed");
-  expect(withoutSkips(mixed).failed[1]).toBe("b needs go (skipped, but every test must run here)");
-});
-
 test("the line of a suite shows its verdict, time and counts", () => {
   expect(outcomeLine(good)).toBe("unit                             ok          1.2 s   7 passed");
   expect(outcomeLine(mixed)).toContain("FAILED");
   expect(outcomeLine({ ...good, passed: 0, skipped: ["no root"] })).toContain("skipped  ");
+});
+
+const long = (count: number) => Array.from({ length: count }, (_, index) => `row ${index}`);
+
+test.each<[string, readonly string[], readonly string[]]>([
+  [
+    "the lines between the test before and the failure",
+    ["(pass) a", "error: b", "  at b.ts:1", "(fail) b [1.00ms]", "noise", "(skip) c", "error: d", "(fail) d"],
+    ["error: b\n  at b.ts:1\n(fail) b [1.00ms]", "error: d\n(fail) d"],
+  ],
+  ["the last 40 of many lines", [...long(90), "(fail) b"], [[...long(90).slice(-39), "(fail) b"].join("\n")]],
+  ["the last 40 lines where no test is named", long(90), [long(90).slice(-40).join("\n")]],
+])("the excerpts of a failed suite are %s", (_, output, excerpts) => {
+  expect(failureExcerpts(`${output.join("\n")}\n`)).toEqual(excerpts);
+});
+
+test("the document of the extended tests has a row for each suite", () => {
+  expect(extendedTestsDocument([good, mixed], "0123456789ab", new Date("2026-01-02T03:04:05Z"))).toMatchInlineSnapshot(`
+    "# Extended tests
+
+    The last result of \`npm run test:extended\`: commit 0123456789ab, 2026-01-02.
+
+    | suite | result | duration |
+    |---|---|---|
+    | unit | 7 passed | 0.0 min |
+    | e2e | 2 passed, 1 failed, 2 skipped | 0.0 min |
+    "
+  `);
 });

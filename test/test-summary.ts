@@ -7,6 +7,28 @@ export function outcomeLine({ name, durationMs, passed, failed, skipped }: Outco
   return `${name.padEnd(32)} ${verdict.padEnd(8)} ${seconds(durationMs).padStart(8)}   ${counts}`;
 }
 
+/** At most this many lines of the output of one failed test are shown: the error with its diff and position. */
+const LINES_PER_FAILURE = 40;
+
+/** Matches the line with which bun ends a test. */
+const testEnd = /^\((pass|fail|skip|todo)\) /;
+
+/**
+ * The parts of a suite's output that belong to its failed tests: what stands between the end of the test before and
+ * bun's line `(fail) name`, at most the last 40 lines of it. Without such a line (a program, a file that could not be
+ * loaded, a killed run) the last 40 lines of the output.
+ */
+export function failureExcerpts(output: string): readonly string[] {
+  const lines = output.trimEnd().split("\n");
+  const failures = lines.flatMap((line, index) => (line.startsWith("(fail) ") ? [index] : []));
+  if (failures.length === 0) return [lines.slice(-LINES_PER_FAILURE).join("\n")];
+  return failures.map((end) => {
+    const previous = lines.slice(0, end).findLastIndex((line) => testEnd.test(line));
+    const start = Math.max(previous + 1, end + 1 - LINES_PER_FAILURE);
+    return lines.slice(start, end + 1).join("\n");
+  });
+}
+
 /** The last line of the output, which CI parses. */
 export function closingLine(outcomes: readonly Outcome[]): string {
   const passed = outcomes.reduce((sum, one) => sum + one.passed, 0);
@@ -15,10 +37,22 @@ export function closingLine(outcomes: readonly Outcome[]): string {
   return [`${passed} passed, ${failed.length} failed`, ...count(skipped, "skipped")].join(", ");
 }
 
-/** Turns skips into failures, for runs that must execute everything. */
-export function withoutSkips(outcome: Outcome): Outcome {
-  const failed = outcome.skipped.map((title) => `${title} (skipped, but every test must run here)`);
-  return { ...outcome, failed: [...outcome.failed, ...failed], skipped: [] };
+/** The document with the last result of the extended tests. */
+export function extendedTestsDocument(outcomes: readonly Outcome[], commit: string, now: Date): string {
+  const rows = outcomes.map(({ name, durationMs, passed, failed, skipped }) => {
+    const result = [`${passed} passed`, ...count(failed, "failed"), ...count(skipped, "skipped")].join(", ");
+    return `| ${name} | ${result} | ${(durationMs / 60_000).toFixed(1)} min |`;
+  });
+  return [
+    "# Extended tests",
+    "",
+    `The last result of \`npm run test:extended\`: commit ${commit}, ${now.toISOString().slice(0, 10)}.`,
+    "",
+    "| suite | result | duration |",
+    "|---|---|---|",
+    ...rows,
+    "",
+  ].join("\n");
 }
 
 export const seconds = (durationMs: number) => `${(durationMs / 1000).toFixed(1)} s`;

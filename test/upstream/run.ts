@@ -1,20 +1,30 @@
 import { join } from "node:path";
 import { execa } from "execa";
 import { unpackPackages } from "../bed/packages.ts";
-import { unavailableReason } from "./programs.ts";
+import { ensurePrograms, unavailableReason } from "./programs.ts";
 
-// Runs one suite on a real cluster with live output: `differential` (BERTH_PODS=a,b selects pods) or `chaos`
-// (BERTH_CHAOS=N sets the number of random workloads, BERTH_SEED=N repeats an earlier run).
-const suites: Readonly<Record<string, string>> = { differential: "differential.test.ts", chaos: "chaos.ts" };
-const suite = suites[process.argv[2] ?? ""];
-if (suite === undefined) throw new Error(`name a suite to run: ${Object.keys(suites).join(" or ")}`);
+// Runs one suite on a real cluster with live output: `differential` (BERTH_PODS=a,b selects pods; `record` as the next
+// argument records the kubelet again) or `chaos` (BERTH_CHAOS=N sets the number of random workloads, BERTH_SEED=N
+// repeats an earlier run).
+const differential = ["test", "./test/e2e/cluster/differential.test.ts"];
+const commands: Readonly<Record<string, readonly string[]>> = {
+  differential,
+  "differential record": ["test/differential/record.ts"],
+  chaos: ["test", "./test/e2e/cluster/chaos.ts"],
+};
+const name = process.argv.slice(2).join(" ");
+const command = commands[name];
+if (command === undefined) throw new Error(`name a suite to run: ${Object.keys(commands).join(", ")}`);
 process.chdir(join(import.meta.dirname, "../.."));
 const unavailable = await unavailableReason();
 if (unavailable === undefined) {
   for (const release of ["bookworm", "forky"] as const) await unpackPackages(release, console.log);
-  const { exitCode } = await execa(process.execPath, ["test", `./test/e2e/cluster/${suite}`], {
+  // The suite's own time limit does not include the build, which takes long on a busy machine.
+  await ensurePrograms(undefined, console.log);
+  const { exitCode } = await execa(process.execPath, command, {
     stdio: "inherit",
     reject: false,
+    env: { BERTH_LIVE_KUBELETS: "1" },
   });
   process.exitCode = exitCode ?? 1;
 } else {

@@ -1,11 +1,11 @@
 import { EVENT_ORDER, type Rows } from "./comparison-rows.ts";
 
-/** A field whose value is not the same in all three runs; undefined means that the run lacks the field. */
+/** A field in which Berth differs from a run of the kubelet; undefined means that a run lacks the field. */
 export interface Finding {
   readonly pod: string;
   readonly field: string;
-  /** The two runs of the kubelet. */
-  readonly kubelet: readonly [string | undefined, string | undefined];
+  /** The different values of the kubelet's runs. */
+  readonly kubelet: readonly (string | undefined)[];
   readonly berth: string | undefined;
   /**
    * `noise`: the kubelet's runs differ and Berth equals one of them, the field is listed as timing-dependent, or it
@@ -29,7 +29,7 @@ export interface KnownDifference {
    */
   readonly kubelet?: ExpectedValue | readonly ExpectedValue[];
   readonly berth?: ExpectedValue | readonly ExpectedValue[];
-  /** For numbers: the maximum distance of Berth's value from each kubelet run. */
+  /** For numbers: the maximum distance of Berth's value from the nearest run of the kubelet. */
   readonly within?: number;
   readonly reason: string;
 }
@@ -37,42 +37,76 @@ export interface KnownDifference {
 export interface KnownDifferences {
   /** Deliberate differences of Berth. */
   readonly deliberate: readonly KnownDifference[];
-  /** Fields that depend on timing, on all sides. */
+  /** Fields that depend on timing, on all sides: the kubelet's runs differ in them, or they are counts within a distance. */
   readonly timingDependent: readonly KnownDifference[];
 }
 
-/** The three runs of one pod. */
+/** What several runs of the kubelet show of one pod: the different values of each field; undefined: a run lacks it. */
+export type KubeletRows = ReadonlyMap<string, readonly (string | undefined)[]>;
+
+/** Joins runs of the kubelet. */
+export function joinRuns(runs: readonly Rows[]): KubeletRows {
+  return joinRows(runs.map((rows) => new Map([...rows].map(([field, value]) => [field, [value]]))));
+}
+
+/** Joins what several sets of runs show. */
+export function joinRows(all: readonly KubeletRows[]): KubeletRows {
+  const fields = new Set(all.flatMap((rows) => [...rows.keys()]));
+  const valuesOf = (field: string) => all.flatMap((rows) => rows.get(field) ?? [undefined]);
+  return new Map([...fields].map((field) => [field, [...new Set(valuesOf(field))]]));
+}
+
+/** The runs of one pod. */
 export interface Runs {
   readonly pod: string;
-  readonly kubelet: readonly [Rows, Rows];
+  readonly kubelet: KubeletRows;
   readonly berth: Rows;
 }
 
 type FieldValues = Pick<Finding, "pod" | "field" | "kubelet" | "berth">;
 
 /** The fields that at least one run of a pod has. */
-export function fieldsOf({ kubelet: [first, second], berth }: Runs): ReadonlySet<string> {
-  return new Set([...first.keys(), ...second.keys(), ...berth.keys()]);
+export function fieldsOf({ kubelet, berth }: Runs): ReadonlySet<string> {
+  return new Set([...kubelet.keys(), ...berth.keys()]);
 }
 
-/** All fields in which the runs of a pod differ, classified. */
+/** All fields in which Berth differs from a run of the kubelet, classified. */
 export function compareRuns(runs: Runs, { deliberate, timingDependent }: KnownDifferences): readonly Finding[] {
   const { pod, kubelet, berth } = runs;
-  const [first, second] = kubelet;
   return [...fieldsOf(runs)].flatMap((field): readonly Finding[] => {
-    const [a, b, own] =
-      field === EVENT_ORDER
-        ? commonEventOrders({ kubelet, berth })
-        : [first.get(field), second.get(field), berth.get(field)];
-    if (a === b && b === own) return [];
-    const values = { pod, field, kubelet: [a, b], berth: own } as const;
+    const own = berth.get(field);
+    const shown = kubelet.get(field) ?? [undefined];
+    if (field === EVENT_ORDER) return compareOrders(pod, shown, own);
+    if (shown.every((value) => value === own)) return [];
+    const values = { pod, field, kubelet: shown, berth: own } as const;
+    const isShown = shown.includes(own);
     const deliberateEntry = deliberate.find((each) => matchesEntry(each, values));
-    if (deliberateEntry !== undefined && own !== a && own !== b)
+    if (deliberateEntry !== undefined && !isShown)
       return [{ ...values, kind: "deliberate", reason: deliberateEntry.reason }];
-    const timingEntry = timingDependent.find((each) => matchesEntry(each, values));
+    const timingEntry = timingDependent.find(
+      (each) => matchesEntry(each, values) && (shown.length > 1 || each.within !== undefined),
+    );
     if (timingEntry !== undefined) return [{ ...values, kind: "noise", reason: timingEntry.reason }];
-    return [{ ...values, kind: own === a || own === b ? "noise" : "difference" }];
+    return [{ ...values, kind: isShown ? "noise" : "difference" }];
   });
+}
+
+/**
+ * Compares the order of the events that Berth and a run of the kubelet both have. Each missing event shows up in a row
+ * of its own. Berth's order must be that of at least one run.
+ */
+function compareOrders(pod: string, shown: Finding["kubelet"], own = ""): readonly Finding[] {
+  const lines = own.split("\n");
+  const pairs = shown.map((order = "") => {
+    const others = order.split("\n");
+    const common = (all: readonly string[], among: readonly string[]) => all.filter((line) => among.includes(line));
+    return { kubelet: common(others, lines).join("\n"), berth: common(lines, others).join("\n") };
+  });
+  const differing = pairs.filter(({ kubelet, berth }) => kubelet !== berth);
+  const [first] = differing;
+  if (first === undefined) return [];
+  const kind = differing.length < pairs.length ? "noise" : "difference";
+  return [{ pod, field: EVENT_ORDER, kubelet: pairs.map(({ kubelet }) => kubelet), berth: first.berth, kind }];
 }
 
 /**
@@ -92,13 +126,6 @@ export function withoutUnrepeated(
   );
 }
 
-/** Compares the order of the events that all sides have. Each missing event shows up in a row of its own. */
-function commonEventOrders({ kubelet: [first, second], berth }: Pick<Runs, "kubelet" | "berth">): readonly string[] {
-  const orders = [first, second, berth].map((rows) => (rows.get(EVENT_ORDER) ?? "").split("\n"));
-  const isCommon = (line: string) => orders.every((others) => others.includes(line));
-  return orders.map((lines) => lines.filter(isCommon).join("\n"));
-}
-
 function matchesEntry(entry: KnownDifference, { pod, field, kubelet, berth }: FieldValues): boolean {
   const isNear = (side: string | undefined) => {
     const distance = Math.abs(numberOf(side) - numberOf(berth));
@@ -107,7 +134,8 @@ function matchesEntry(entry: KnownDifference, { pod, field, kubelet, berth }: Fi
   return (
     matches(entry.pod, pod) &&
     matches(entry.field, field) &&
-    kubelet.every((side) => matches(entry.kubelet, side) && isNear(side)) &&
+    kubelet.every((side) => matches(entry.kubelet, side)) &&
+    kubelet.some(isNear) &&
     matches(entry.berth, berth)
   );
 }
@@ -137,23 +165,15 @@ export function findStaleEntries(
   deliberate: readonly KnownDifference[],
   findings: readonly Finding[],
 ): readonly KnownDifference[] {
-  const sides = findings.flatMap((finding) =>
-    finding.kubelet.map((side) => ({ ...finding, kubelet: [side, side] as const })),
-  );
+  const sides = findings.flatMap((finding) => finding.kubelet.map((side) => ({ ...finding, kubelet: [side] })));
   return deliberate.filter((entry) => !sides.some((side) => matchesEntry(entry, side)));
 }
 
 /** Formats findings for a reader: one line for the field and one for each side. */
 export function formatFindings(findings: readonly Finding[]): string {
   return findings
-    .map(({ pod, field, kubelet: [a, b], berth, kind, reason }) => {
-      const kubelet =
-        a === b
-          ? [["kubelet", a] as const]
-          : ([
-              ["kubelet run 1", a],
-              ["kubelet run 2", b],
-            ] as const);
+    .map(({ pod, field, kubelet: shown, berth, kind, reason }) => {
+      const kubelet = [...new Set(shown)].map((value) => ["kubelet", value] as const);
       const sides = [...kubelet, ["berth", berth] as const].map(
         ([label, value]) => `    ${label.padEnd(14)} ${formatValue(value)}`,
       );

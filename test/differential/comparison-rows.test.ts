@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { Event, Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { ContainerStatus, Event, Pod } from "../../proto/kubernetes/gen/types.ts";
 import { EVENT_ORDER, emptyViewParts, missedSnapshots, normalise, toRows } from "./comparison-rows.ts";
 
 const id = "0123456789abcdef".repeat(4);
@@ -12,7 +12,7 @@ const texts: readonly [sentence: string, text: string, expected: string][] = [
     'pulled image "a" in 1.2s (12.5ms including waiting).',
     'pulled image "a" in A WHILE (A WHILE including waiting).',
   ],
-  ["namespaces of the pod", "net:[4026531840]", "OWN"],
+  ["a time that was never set", "1970-01-01T00:00:00Z and 0001-01-01T00:00:00Z", "ZERO TIME and ZERO TIME"],
   ["resources used by other pods", "requested: 5, used: 340, capacity: 2", "requested: 5, used: SOME, capacity: 2"],
   ["digits that are not an id", "0123456789abcdef", "0123456789abcdef"],
 ];
@@ -73,11 +73,79 @@ test("makes a row for each status field, view fact, annotation and event", () =>
     "settled inside main: env A": "1",
     "settled inside main: resolv": "x\ny",
     "settled annotation kubernetes.io/config.source": "file",
+    "settled times": "in order",
     "event Normal Pulled spec.containers{main}: of UID": "×1",
     "event Normal Started spec.containers{main}: of UID": "×2",
     [EVENT_ORDER]:
       "event Normal Pulled spec.containers{main}: of UID\nevent Normal Started spec.containers{main}: of UID",
   });
+});
+
+const [ownStatus] = pod.status?.containerStatuses ?? [];
+const withStatuses = (statuses: readonly Partial<ContainerStatus>[], startTime?: string): Pod => ({
+  ...pod,
+  status: {
+    ...(startTime !== undefined && { startTime }),
+    containerStatuses: statuses.map((each) => ({ ...ownStatus!, state: {}, ...each })),
+  },
+});
+const idOf = (digit: string) => `containerd://${digit.repeat(64)}`;
+
+test("names container ids by the instance of each container, and numbers the namespaces that containers see", () => {
+  const ended = (digit: string, message = "") => ({ terminated: { exitCode: 1, containerID: idOf(digit), message } });
+  const view = (network: number) => `view\nnamespace net net:[${network}]\nnamespace ipc ipc:[7]\n`;
+  const rows = toRows(
+    [
+      {
+        name: "settled",
+        pod: withStatuses([
+          { restartCount: 3, containerID: idOf("b"), lastState: ended("a"), state: ended("b", view(5)) },
+          { name: "other", containerID: idOf("c"), state: ended("a", view(6)) },
+        ]),
+      },
+    ],
+    [],
+    [],
+  );
+  const shown = [...rows].filter(([field]) => /containerID|namespace/.test(field));
+  expect(Object.fromEntries(shown)).toEqual({
+    "settled containerStatuses[main].containerID": "containerd://INSTANCE 3 OF main",
+    "settled containerStatuses[main].lastState.terminated.containerID": "containerd://INSTANCE 2 OF main",
+    "settled containerStatuses[main].state.terminated.containerID": "containerd://INSTANCE 3 OF main",
+    "settled inside main: namespace net": "OWN-1",
+    "settled inside main: namespace ipc": "OWN-2",
+    "settled containerStatuses[other].containerID": "containerd://INSTANCE 0 OF other",
+    "settled containerStatuses[other].state.terminated.containerID": "containerd://INSTANCE 2 OF main",
+    "settled inside other: namespace net": "OWN-3",
+    "settled inside other: namespace ipc": "OWN-2",
+  });
+});
+
+const at = (second: number) => `2026-01-01T10:00:0${second}Z`;
+const span = (startedAt: string, finishedAt: string, id = "a") => ({
+  terminated: { exitCode: 0, startedAt, finishedAt, containerID: idOf(id) },
+});
+const timesOf = (status: Partial<ContainerStatus>, startTime = at(1), earlier = startTime) =>
+  toRows(
+    [
+      { name: "settled", pod: withStatuses([], earlier) },
+      { name: "gone", pod: withStatuses([status], startTime) },
+    ],
+    [],
+    [],
+  ).get("gone times");
+
+test.each<[string, string | undefined]>([
+  ["in order", timesOf({ lastState: span(at(1), at(2)), state: { running: { startedAt: at(2) } } })],
+  ["main has finished before it started", timesOf({ state: span(at(3), at(2)) })],
+  ["main has started before its pod", timesOf({ lastState: span(at(0), at(2)) })],
+  [
+    "main has started before its last instance finished",
+    timesOf({ lastState: span(at(1), at(4), "a"), state: span(at(3), at(5), "b") }),
+  ],
+  ["startTime has changed", timesOf({}, at(2), at(1))],
+])("the row of times says: %s", (expected, row) => {
+  expect(row).toBe(expected);
 });
 
 test("reports whether the containers of a deleted pod have used up their grace period", () => {

@@ -25,8 +25,8 @@ export const MISSED_SUFFIX = " in time";
 
 const patterns: readonly (readonly [RegExp, string])[] = [
   [/\b[0-9a-f]{64}\b/g, "ID"],
+  [/\b(1970|0001)-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "ZERO TIME"],
   [/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "TIME"],
-  [/\b(net|pid|ipc|uts):\[\d+\]/g, "OWN"],
   // The resources that other pods use at that moment.
   [/, used: \d+,/g, ", used: SOME,"],
   [/ in \d[\d.a-zµ]* \(\d[\d.a-zµ]* including waiting\)/g, " in A WHILE (A WHILE including waiting)"],
@@ -41,12 +41,22 @@ export function normalise(text: string, names: Placeholders): string {
 
 /** The rows of one pod, which are compared. */
 export function toRows(snapshots: readonly Snapshot[], events: readonly Event[], names: Placeholders): Rows {
-  const all = names.concat(snapshots.flatMap(({ pod }) => podPlaceholders(pod)));
+  const podNames = names.concat(snapshots.flatMap(({ pod }) => podPlaceholders(pod)));
+  const statusNames = podNames.concat(
+    instanceNames(snapshots),
+    numbered(
+      "OWN",
+      snapshots.flatMap(({ pod }) => namespaces(pod)),
+    ),
+  );
   const rows = new Map<string, string>();
-  for (const { name, pod } of snapshots)
-    for (const [field, value] of statusRows(pod)) rows.set(normalise(`${name} ${field}`, all), normalise(value, all));
+  for (const [index, { name, pod }] of snapshots.entries()) {
+    for (const [field, value] of statusRows(pod))
+      rows.set(normalise(`${name} ${field}`, podNames), normalise(value, statusNames));
+    rows.set(`${name} ${TIMES}`, describeTimes(pod, snapshots[index - 1]?.pod));
+  }
   const kubeletEvents = events.filter(({ source }) => source?.component === "kubelet").toSorted(byCreation);
-  const lines = kubeletEvents.map((event) => normalise(describeEvent(event), all));
+  const lines = kubeletEvents.map((event) => normalise(describeEvent(event), podNames));
   for (const [index, line] of lines.entries()) {
     const count = kubeletEvents[index]?.count ?? 1;
     const before = Number(rows.get(line)?.slice(1) ?? 0);
@@ -55,6 +65,68 @@ export function toRows(snapshots: readonly Snapshot[], events: readonly Event[],
   rows.set(EVENT_ORDER, sortStops([...new Set(lines)]).join("\n"));
   return rows;
 }
+
+/** Numbers values in the order of their first sight: equal values have equal placeholders. */
+function numbered(prefix: string, values: readonly string[]): Placeholders {
+  return [...new Set(values)].map((value, index) => [value, `${prefix}-${index + 1}`] as const);
+}
+
+/**
+ * Names for the ids of a pod's containers, by the number of the instance: the newest one has the number of its restarts,
+ * the one before is one less. So a value shows which instance a field is about. (Ids elsewhere are those of attempts
+ * that never got a status.)
+ */
+function instanceNames(snapshots: readonly Snapshot[]): Placeholders {
+  const names = new Map<string, string>();
+  const add = (id: string | undefined, name: string, instance: number) => {
+    const hex = /[0-9a-f]{64}$/.exec(id ?? "")?.[0];
+    if (hex !== undefined && !names.has(hex)) names.set(hex, `INSTANCE ${instance} OF ${name}`);
+  };
+  for (const { pod } of snapshots)
+    for (const { name, restartCount, containerID, lastState, state } of allContainerStatuses(pod.status)) {
+      add(containerID, name, restartCount);
+      add(lastState?.terminated?.containerID, name, restartCount - 1);
+      add(state?.terminated?.containerID, name, restartCount);
+    }
+  return [...names];
+}
+
+/** The namespaces that the pod's containers have seen: the numbers show which of them share one. */
+function namespaces({ status }: Pod): readonly string[] {
+  const messages = allContainerStatuses(status).map(({ state }) => state?.terminated?.message ?? "");
+  return messages.flatMap((message) => message.match(/\b(net|pid|ipc|uts):\[\d+\]/g) ?? []);
+}
+
+/** The row that tells whether the times of a status are in order. */
+const TIMES = "times";
+
+/** Whether the times of a status follow each other; `before`: the pod's snapshot before. */
+function describeTimes({ status }: Pod, before: Pod | undefined): string {
+  const start = status?.startTime;
+  const spans = allContainerStatuses(status).flatMap(({ name, state, lastState }) =>
+    [lastState?.terminated, state?.terminated].map((ended) => [name, ended] as const),
+  );
+  const wrong = [
+    ...(before?.status?.startTime !== undefined && start !== before.status.startTime ? ["startTime has changed"] : []),
+    ...spans.flatMap(([name, ended]) =>
+      isBefore(ended?.finishedAt, ended?.startedAt) ? [`${name} has finished before it started`] : [],
+    ),
+    ...spans.flatMap(([name, ended]) =>
+      isBefore(ended?.startedAt, start) ? [`${name} has started before its pod`] : [],
+    ),
+    ...allContainerStatuses(status).flatMap(({ name, state, lastState }) =>
+      state?.terminated?.containerID !== lastState?.terminated?.containerID &&
+      isBefore(state?.running?.startedAt ?? state?.terminated?.startedAt, lastState?.terminated?.finishedAt)
+        ? [`${name} has started before its last instance finished`]
+        : [],
+    ),
+  ];
+  return wrong.length === 0 ? "in order" : [...new Set(wrong)].join("; ");
+}
+
+/** Compares times of the API, which have whole seconds. A container that never started has a time near 0. */
+const isBefore = (a: string | null | undefined, b: string | null | undefined) =>
+  typeof a === "string" && typeof b === "string" && 0 < Date.parse(a) && Date.parse(a) < Date.parse(b);
 
 /** The requested parts of a view for which the container wrote nothing. */
 export function emptyViewParts(requested: readonly ViewPart[], rows: Rows): readonly ViewPart[] {

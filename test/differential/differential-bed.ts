@@ -1,5 +1,5 @@
 import { mkdir, mkdtemp, readlink, rename, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { tmpdir, totalmem } from "node:os";
 import { join } from "node:path";
 import type { KubeClient } from "../../kube/client.ts";
 import { nodes, services } from "../../kube/resource.ts";
@@ -10,7 +10,7 @@ import { type Containerd, startContainerd } from "../bed/containerd/containerd.t
 import { callCri } from "../bed/containerd/cri-call.ts";
 import { startRegistry } from "../bed/containerd/registry.ts";
 import { buildTestImages, busyboxImage, importImages } from "../bed/images/images.ts";
-import { copyImage } from "../bed/images/oci-layout.ts";
+import { type BuiltImage, copyImage } from "../bed/images/oci-layout.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { startNodeWithoutAgent } from "../e2e/node.ts";
 import { createAdminClient } from "../upstream/admin-client.ts";
@@ -19,7 +19,7 @@ import { startReferenceKubelet } from "../upstream/reference-kubelet.ts";
 import { NAMED_USER_IMAGE, NUMERIC_USER_IMAGE, PRIVATE_REGISTRY, REGISTRY } from "./cases/pod-case.ts";
 import type { Placeholders } from "./comparison-rows.ts";
 
-/** One of the three nodes that run the same pods, with its own namespace. */
+/** One of the nodes that run the same pods, with its own namespace. */
 export interface Side {
   readonly nodeName: string;
   readonly namespace: string;
@@ -27,6 +27,8 @@ export interface Side {
   readonly registry: string;
   /** `HOST:PORT` of a registry that requires credentials. */
   readonly privateRegistry: string;
+  /** An image that is only in the anonymous registry, as `HOST:PORT/NAME@DIGEST`. */
+  readonly imageByDigest: string;
   /** The folder of its static pods. */
   readonly manifests: string;
   /** The names and addresses that differ between the sides, with their common placeholders. */
@@ -40,8 +42,8 @@ export interface DifferentialBed {
   readonly plane: ControlPlane;
   /** An administrator's client of the API server. */
   readonly kube: KubeClient;
-  /** Two reference kubelets, then Berth. */
-  readonly sides: readonly [Side, Side, Side];
+  /** In the order of the agents. */
+  readonly sides: readonly Side[];
   /** Stops everything and removes all files, processes and network links. */
   end(): Promise<void>;
 }
@@ -55,11 +57,17 @@ const registryLogin = { username: "captain", password: "hunter2-let-me-in" };
 const letters = ["a", "b", "c"] as const;
 type Letter = (typeof letters)[number];
 
+/** What the default `memory.available<100Mi` of evictionHard takes from a node's allocatable memory. */
+const EVICTION_RESERVE = 100 * 2 ** 20;
+
 const nodeNameOf = (letter: Letter) => `node-${letter}`;
 const namespaceOf = (letter: Letter) => `space-${letter}`;
 
-/** Starts a control plane with three nodes and returns once all nodes are Ready. */
-export async function startDifferentialBed(print: (line: string) => void): Promise<DifferentialBed> {
+/** Starts a control plane with a node for each agent, at most three, and returns once all nodes are Ready. */
+export async function startDifferentialBed(
+  agents: readonly ("kubelet" | "berth")[],
+  print: (line: string) => void,
+): Promise<DifferentialBed> {
   const folder = await mkdtemp(join(tmpdir(), "berth-differential-"));
   const plane = await startControlPlane({ stateDir: join(folder, "plane"), print });
   const kube = createAdminClient(plane, "differential");
@@ -72,14 +80,15 @@ export async function startDifferentialBed(print: (line: string) => void): Promi
   };
   try {
     await createClusterObjects(plane, kube);
-    const [a, b, c] = await Promise.all([
-      startKubeletSide(plane, kube, "a", join(folder, "a")),
-      startKubeletSide(plane, kube, "b", join(folder, "b")),
-      startBerthSide(plane, kube, "c"),
-    ]);
-    sides.push(a, b, c);
+    const starts = agents.map((agent, index) => {
+      const letter = letters[index] ?? "c";
+      return agent === "kubelet"
+        ? startKubeletSide(plane, kube, letter, join(folder, letter))
+        : startBerthSide(plane, kube, letter);
+    });
+    sides.push(...(await Promise.all(starts)));
     await Promise.all(sides.map(({ nodeName }) => waitUntilNodeReady(kube, nodeName)));
-    return { plane, kube, sides: [a, b, c], end };
+    return { plane, kube, sides, end };
   } catch (error) {
     await end();
     throw error;
@@ -195,27 +204,40 @@ async function startBerthSide(plane: ControlPlane, kube: KubeClient, letter: Let
 
 /** Provides one side's additional images: on the node, in the anonymous registry and in the private one. */
 async function supplyImages(plane: ControlPlane, letter: Letter, containerd: Containerd) {
-  const busybox = (await buildTestImages()).find(({ name }) => name === busyboxImage);
+  const built = await buildTestImages();
+  const busybox = built.find(({ name }) => name === busyboxImage);
   if (busybox === undefined) throw new Error(`${busyboxImage} is not among the images of the test bed`);
-  await importImages(containerd, [
+  const imported = [
     copyImage(busybox, NAMED_USER_IMAGE, "sailor"),
     copyImage(busybox, NUMERIC_USER_IMAGE, "4242:50000"),
-  ]);
+  ];
+  await importImages(containerd, imported);
+  const byDigest = copyImage(busybox, "berth.test/by-digest:1");
+  const anonymous = [...anonymousImages.map((name) => copyImage(busybox, name)), byDigest];
   const registry = await startRegistry(containerd);
-  for (const name of anonymousImages) await registry.push(copyImage(busybox, name));
+  for (const image of anonymous) await registry.push(image);
   const hub = await startRegistry(containerd, registryLogin);
-  for (const name of privateImages) await hub.push(copyImage(busybox, name));
+  const withLogin = privateImages.map((name) => copyImage(busybox, name));
+  for (const image of withLogin) await hub.push(image);
   const items = pullSecrets(namespaceOf(letter), hub.host);
   await plane.kubectl(["apply", "--filename=-"], { input: JSON.stringify({ apiVersion: "v1", kind: "List", items }) });
   return {
     registry: registry.host,
     privateRegistry: hub.host,
+    imageByDigest: `${registry.host}/berth.test/by-digest@${byDigest.manifest.digest}`,
+    digests: [...built, ...imported, ...anonymous, ...withLogin].flatMap(digestNames),
     async stop() {
       await hub.stop();
       await registry.stop();
     },
   };
 }
+
+/** Names for an image's digests, so that a status shows which image it is about. */
+const digestNames = ({ name, config, manifest }: BuiltImage): Placeholders => [
+  [config.digest.replace("sha256:", ""), `CONFIG-OF ${name}`],
+  [manifest.digest.replace("sha256:", ""), `MANIFEST-OF ${name}`],
+];
 
 /** Pull Secrets with the valid credentials as dockerconfigjson and as dockercfg, and one with a wrong password. */
 function pullSecrets(namespace: string, host: string): readonly object[] {
@@ -248,14 +270,16 @@ async function createSide(
     containerd,
     stateDir,
     root,
+    digests,
     ...own
-  }: Pick<Side, "registry" | "privateRegistry" | "manifests" | "end"> & {
+  }: Pick<Side, "registry" | "privateRegistry" | "imageByDigest" | "manifests" | "end"> & {
+    readonly digests: Placeholders;
     readonly containerd: Containerd;
     readonly stateDir: string;
     readonly root: string;
   },
 ): Promise<Side> {
-  const { registry, privateRegistry, manifests, end } = own;
+  const { registry, privateRegistry, manifests } = own;
   const [nodeName, namespace] = [nodeNameOf(letter), namespaceOf(letter)];
   const { items } = await kube.list(services(namespace), {});
   const addresses = items.map(({ metadata, spec }) => [spec?.clusterIP ?? "", `IP-OF-${metadata.name}`] as const);
@@ -267,11 +291,13 @@ async function createSide(
     [root, "ROOT"],
     [manifests, "MANIFESTS"],
     [stateDir, "STATE"],
+    [String(totalmem() - EVICTION_RESERVE), "NODE-MEMORY"],
     ...(await hostNamespaces()),
+    ...digests,
     ...addresses.filter(([address]) => address !== "None"),
   ];
   const killPodSandbox = (podUid: string) => killSandbox(containerd, podUid);
-  return { nodeName, namespace, registry, privateRegistry, manifests, names, killSandbox: killPodSandbox, end };
+  return { ...own, nodeName, namespace, names, killSandbox: killPodSandbox };
 }
 
 /** The host's namespaces, as a container that shares them sees them. */

@@ -1,7 +1,6 @@
 import { allCases } from "./cases/all.ts";
 import { hasEnded } from "./cases/pod-case.ts";
 import type { KnownDifference, KnownDifferences } from "./compare.ts";
-import { EVENT_ORDER } from "./comparison-rows.ts";
 
 const fewTimes = /^×[1-9]$/;
 const crashing = /-loop$|-crashes$/;
@@ -11,7 +10,7 @@ const repeatedBySync =
   "the kubelet repeats the event at each sync while nothing changes, Berth only when it happens (decisions 6 and 7)";
 /** Events that Berth reports once. */
 const reportedOnce: readonly (readonly [pod: RegExp, event: RegExp])[] = [
-  [/^deadline/, /^event Normal DeadlineExceeded\b/],
+  [/deadline/, /^event Normal DeadlineExceeded\b/],
   [/^(init-)?image-(name-invalid|never-there)$/, /^event Warning (InspectFailed|ErrImageNeverPull|Failed)\b/],
   [/^root-(with-run-as-non-root|by-number|by-name)$/, /^event (Normal Pulled|Warning Failed)\b/],
   [/^dns-too-many$/, /^event Warning DNSConfigForming\b/],
@@ -37,6 +36,9 @@ const main = "containerStatuses[main]";
 const showsBackOff =
   "CrashLoopBackOff is shown during the back-off; the kubelet shows it at its next sync, when the back-off is over";
 
+const hasItsExit =
+  "a container that waits for its restart when its pod ends has its last exit; the kubelet reports it as unknown";
+
 const namesProbe =
   "the event names the failed probe; the kubelet omits the event where the whole pod ends with the container";
 
@@ -44,6 +46,29 @@ const namesPort = "the message names the port that the container lacks; the kube
 
 const isNotRetried =
   "an ephemeral container that cannot start is terminated, because it is never retried; the kubelet shows it as waiting";
+
+const ended = allCases.filter(({ until }) => until === hasEnded).map(({ name }) => name);
+
+/** The amounts that a kubelet with pod cgroups reads from there. */
+const amountsOfPodCgroups: readonly {
+  readonly pod: string | readonly string[];
+  readonly requests_cpu?: string;
+  readonly limits_cpu?: string;
+  readonly limits_memory?: string;
+}[] = [
+  {
+    pod: ["burstable", "environment-of-resources"],
+    requests_cpu: "25m",
+    limits_cpu: "250m",
+    limits_memory: "48Mi",
+  },
+  { pod: "guaranteed", requests_cpu: "250m", limits_cpu: "250m", limits_memory: "48Mi" },
+  { pod: "limit-of-cpu", requests_cpu: "1", limits_cpu: "1" },
+  { pod: "cpu-below-minimum", requests_cpu: "1m", limits_cpu: "2m" },
+  { pod: "out-of-memory", limits_memory: "16Mi" },
+  { pod: "runtime-class", requests_cpu: "10m" },
+  { pod: "resources-of-a-pod", requests_cpu: "60m", limits_cpu: "250m", limits_memory: "56Mi" },
+];
 
 const deliberate: readonly KnownDifference[] = [
   ...reportedOnce.map(([pod, field]) => ({ pod, field, kubelet: fewTimes, berth: "×1", reason: repeatedBySync })),
@@ -60,6 +85,29 @@ const deliberate: readonly KnownDifference[] = [
     kubelet: /./,
     reason: showsBackOff,
   },
+  // The instance that has ended before the wait is the last one of Berth, and the present one of the kubelet.
+  ...(
+    [
+      ["settled", 0],
+      ["later", 1],
+      ["gone", 1],
+    ] as const
+  ).flatMap(([snapshot, instance]) => [
+    {
+      pod: crashing,
+      field: new RegExp(String.raw`^${snapshot} \w+Statuses\[\w+\]\.lastState\.terminated\.containerID$`),
+      kubelet: new RegExp(`^containerd://INSTANCE ${instance} OF `),
+      berth: new RegExp(`^containerd://INSTANCE ${instance + 1} OF `),
+      reason: showsBackOff,
+    },
+    {
+      pod: crashing,
+      field: new RegExp(String.raw`^${snapshot} \w+Statuses\[\w+\]\.lastState\.terminated\.exitCode$`),
+      kubelet: String(instance + 11),
+      berth: String(instance + 12),
+      reason: showsBackOff,
+    },
+  ]),
   {
     pod: crashing,
     field: /^(settled|later) \w+Statuses\[\w+\]\.state\.waiting\.(reason|message)$/,
@@ -67,17 +115,17 @@ const deliberate: readonly KnownDifference[] = [
     reason: showsBackOff,
   },
   {
-    pod: crashing,
-    field: new RegExp(String.raw`^gone \w+Statuses\[\w+\]\.lastState\.${TERMINATED}`),
-    kubelet: /./,
-    reason: "Berth keeps one dead instance and removes the others at once; the kubelet removes them after a minute",
-  },
-  {
-    pod: /^deadline/,
-    field: EVENT_ORDER,
-    kubelet: / DeadlineExceeded: .*\nevent Normal Killing [^\n]*$/,
-    berth: / Killing .*\nevent Normal DeadlineExceeded: [^\n]*$/,
-    reason: "DeadlineExceeded is reported together with the status, which is when the containers have stopped",
+    pod: "sidecar-in-back-off-at-the-end",
+    field:
+      /^(settled|gone) initContainerStatuses\[side\]\.state\.terminated\.(exitCode|reason|message|startedAt|finishedAt)$/,
+    kubelet: [
+      "137",
+      "ContainerStatusUnknown",
+      "The container could not be located when the pod was terminated",
+      "null",
+    ],
+    berth: ["5", "Error", "TIME", undefined],
+    reason: hasItsExit,
   },
   ...unready,
   mirror(`${main}.ready`, "true", "false"),
@@ -87,7 +135,7 @@ const deliberate: readonly KnownDifference[] = [
   mirror(`${main}.state.terminated.reason`, undefined, "Error"),
   mirror(`${main}.state.terminated.startedAt`, undefined, "TIME"),
   mirror(`${main}.state.terminated.finishedAt`, undefined, "TIME"),
-  mirror(`${main}.state.terminated.containerID`, undefined, "containerd://ID"),
+  mirror(`${main}.state.terminated.containerID`, undefined, "containerd://INSTANCE 0 OF main"),
   {
     pod: ["startup-fails", "liveness-ends-it"],
     field: "event Normal Killing spec.containers{main}: Stopping container main",
@@ -143,14 +191,28 @@ const deliberate: readonly KnownDifference[] = [
     reason: "the actual type of the file follows the kubelet's message",
   },
   {
-    pod: /^(out-of-memory|environment-of-resources|burstable|guaranteed|limit-of-cpu|request-of-memory|cpu-below-minimum|runtime-class)$/,
-    field: /^(settled|gone) (allocatedResources|resources\.(limits|requests))\.(cpu|memory)$/,
-    kubelet: /./,
-    reason: "pod-level resources in the status (beta) come with pod resize",
+    pod: ended,
+    field: /^(settled|gone) conditions\[PodReadyToStartContainers\]\.status$/,
+    kubelet: ["True", "False"],
+    berth: "False",
+    reason: "a finished pod has no network; whether the kubelet's status shows that depends on its last sync",
+  },
+  ...amountsOfPodCgroups.flatMap(({ pod, ...amounts }) =>
+    Object.entries(amounts).map(([amount, value]) => ({
+      pod,
+      field: new RegExp(`^(settled|gone) resources\\.${amount.replace("_", "\\.")}$`),
+      kubelet: [value, undefined],
+      berth: value,
+      reason: "a pod that ends keeps its resources; the kubelet reads them from the pod's cgroup, which it lacks here",
+    })),
+  ),
+  {
+    pod: /ready-by-(exec|delay|no-command)$|^liveness-(fails-once|ends-it)$/,
+    field: /^event Warning Unhealthy\b.* errored and resulted in unknown state: (?!.*no\/such\/command)/,
+    kubelet: [/^×\d\d?$/, undefined],
+    reason: "the container may be stopped during a probe: the kubelet repeats the probe, Berth ignores it",
   },
 ];
-
-const ended = allCases.filter(({ until }) => until === hasEnded).map(({ name }) => name);
 
 const endsTwice =
   "the kubelet reports the pod as failed before or after its container has ended; both hold when it is deleted";
@@ -198,7 +260,7 @@ const timingDependent: readonly KnownDifference[] = [
     pod: "static-crash-loop",
     field: new RegExp(String.raw`^gone containerStatuses\[main\]\.state\.${TERMINATED}`),
     kubelet: [/./, undefined],
-    berth: /^(1|Error|TIME|containerd:\/\/ID)$/,
+    berth: /^(13|Error|TIME|containerd:\/\/INSTANCE 2 OF main)$/,
     reason: manifestRemoved,
   },
   {
@@ -213,15 +275,8 @@ const timingDependent: readonly KnownDifference[] = [
     pod: /^deadline/,
     field: new RegExp(String.raw`^settled .*\.${TERMINATED}`),
     kubelet: [/./, undefined],
-    berth: /^(143|137|Error|TIME|containerd:\/\/ID)$/,
+    berth: /^(143|137|Error|TIME|containerd:\/\/INSTANCE 0 OF \w+)$/,
     reason: endsTwice,
-  },
-  {
-    pod: ended,
-    field: /^(settled|gone) conditions\[PodReadyToStartContainers\]\.status$/,
-    kubelet: ["True", "False"],
-    berth: "False",
-    reason: "a finished pod has no network; whether the kubelet's status shows that depends on its last sync",
   },
   {
     pod: crashing,
@@ -232,7 +287,7 @@ const timingDependent: readonly KnownDifference[] = [
     reason: untilDeleted,
   },
   {
-    pod: /^pull-/,
+    pod: /^pull-|^debug-image-refused$/,
     field: /^event (Normal (BackOff|Pulling)|Warning Failed)\b/,
     kubelet: fewTimes,
     berth: fewTimes,
@@ -262,17 +317,6 @@ const timingDependent: readonly KnownDifference[] = [
     within: 3,
     reason: untilDeleted,
   },
-  ...[
-    /^event Warning Unhealthy\b.* errored and resulted in unknown state: (?!.*no\/such\/command)/,
-    // The command dies with its container and leaves no output.
-    /^event Warning Unhealthy\b.*: (Readiness|Liveness) probe failed: $/,
-  ].map((field) => ({
-    pod: /ready-by-(exec|delay|no-command)$|^liveness-(fails-once|ends-it)$/,
-    field,
-    kubelet: [/^×\d\d?$/, undefined],
-    berth: ["×1", undefined],
-    reason: "the container may be stopped during a probe, and the kubelet then repeats the probe",
-  })),
   {
     pod: /-unknown-handler$|-fqdn-too-long$|^user-namespace$/,
     field: /^event Warning FailedCreatePodSandBox\b/,

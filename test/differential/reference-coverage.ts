@@ -40,7 +40,7 @@ const podLifecycle: readonly ReferenceRow[] = [
   [68, "order of a sync", ["runs", "host-path-no-file", "pull-secret-missing", "init-order"]],
   [69, "order of a termination", ["ignores-sigterm", "pre-stop", "sidecars-stop-last"]],
   [70, "order of the clean-up", ["succeeds", "group-of-volumes"]],
-  [71, "deadline", ["deadline", "deadline-ignored", "deadline-in-init"]],
+  [71, "deadline", ["deadline", "deadline-ignored", "deadline-in-init", "past-its-deadline"]],
   [72, "relists", internal],
   [73, "relists on demand", internal],
   [74, "events of the runtime", internal],
@@ -63,7 +63,7 @@ const statuses: readonly ReferenceRow[] = [
   [84, "observed generation", ["runs", "image-changed", "debugged"]],
   [85, "phase", ["both-end", "one-of-two-fails", "init-container-fails", "own-policy-never", "static-once"]],
   [86, "conditions", ["runs", "gate-closed", "gate-opened", "init-loop", "unready-by-exec", "succeeds"]],
-  [87, "fields of containers", ["three-containers", "two-views", "user-and-group", "burstable", "empty-dir"]],
+  [87, "fields of containers", ["three-containers", "two-views", "user-and-group", "resources-of-a-pod", "empty-dir"]],
   [
     88,
     "reasons",
@@ -77,9 +77,16 @@ const images: readonly ReferenceRow[] = [
   [
     91,
     "policies and messages",
-    ["image-never-there", "image-always-pulled", "image-pulled-once", "image-never-pulled", "pull-latest"],
+    [
+      "image-never-there",
+      "image-always-pulled",
+      "image-pulled-once",
+      "image-never-pulled",
+      "pull-latest",
+      "image-by-digest",
+    ],
   ],
-  [92, "back-off", ["pull-refused", "pull-not-found", "pull-digest"]],
+  [92, "back-off", ["pull-refused", "pull-not-found", "pull-digest", "pull-refused-until-its-deadline"]],
   [93, "parallel pulls", "The number of parallel pulls shows in times only; contract and scenario tests count them."],
   [
     94,

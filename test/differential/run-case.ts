@@ -3,7 +3,14 @@ import { nodes, pods } from "../../kube/resource.ts";
 import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { barePod } from "../e2e/cluster/api-objects.ts";
-import { NODE_NAME, NUMERIC_USER_IMAGE, type PodCase, PRIVATE_REGISTRY, REGISTRY } from "./cases/pod-case.ts";
+import {
+  IMAGE_BY_DIGEST,
+  NODE_NAME,
+  NUMERIC_USER_IMAGE,
+  type PodCase,
+  PRIVATE_REGISTRY,
+  REGISTRY,
+} from "./cases/pod-case.ts";
 import { MISSED_SUFFIX, type Rows, type Snapshot, toRows } from "./comparison-rows.ts";
 import { type DifferentialBed, putManifest, type Side } from "./differential-bed.ts";
 import type { PodWatch } from "./pod-watch.ts";
@@ -64,7 +71,8 @@ async function waitForSignalHandlers(pod: Pod | undefined): Promise<void> {
   if (allContainerStatuses(pod?.status).some(({ state }) => state?.running)) await pause(SIGNAL_HANDLER_SETUP_MS);
 }
 
-function manifestOf({ registry, privateRegistry, nodeName, namespace }: Side, podCase: PodCase): Pod {
+function manifestOf(side: Side, podCase: PodCase): Pod {
+  const { registry, privateRegistry, imageByDigest, nodeName, namespace } = side;
   const { metadata, spec, ...rest } = barePod(podCase.name, podCase.container, {
     // More than a busy machine needs to stop a container that handles SIGTERM.
     terminationGracePeriodSeconds: 30,
@@ -88,6 +96,7 @@ function manifestOf({ registry, privateRegistry, nodeName, namespace }: Side, po
     [REGISTRY, registry],
     [PRIVATE_REGISTRY, privateRegistry],
     [NODE_NAME, nodeName],
+    [IMAGE_BY_DIGEST, imageByDigest],
   ] as const;
   return JSON.parse(replacements.reduce((before, [common, name]) => before.replaceAll(common, name), text)) as Pod;
 }

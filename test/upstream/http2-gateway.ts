@@ -48,6 +48,11 @@ export interface Http2Gateway {
    * affected. Returns the number of muted responses.
    */
   mute(matches: RequestFilter): number;
+  /**
+   * Ends matching responses under way with this text, as a server that ends a watch with an ERROR event. Returns their
+   * number.
+   */
+  endWith(text: string, matches: RequestFilter): number;
   /** Resets every response under way, as a server that abandons a watch does. Returns the number of responses. */
   abortResponses(): number;
   close(): Promise<void>;
@@ -133,6 +138,14 @@ export async function startHttp2Gateway({
     mute(matches) {
       const found = [...open].filter(([, request]) => matches(request));
       for (const [stream] of found) muted.add(stream);
+      return found.length;
+    },
+    endWith(text, matches) {
+      const found = [...open].filter(([, request]) => matches(request));
+      for (const [stream] of found) {
+        muted.add(stream);
+        stream.end(text);
+      }
       return found.length;
     },
     abortResponses() {

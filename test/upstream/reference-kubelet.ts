@@ -17,6 +17,8 @@ export interface ReferenceKubeletOptions {
   readonly stateDir: string;
   /** The node's address, which must be on an interface; default: the machine's own. */
   readonly nodeIp?: string;
+  /** The root directory, for a kubelet that takes over a node or hands it over; default: one of its own. */
+  readonly rootDir?: string;
   /** Additional fields of KubeletConfiguration. They override those of the test bed. */
   readonly configuration?: Readonly<Record<string, unknown>>;
   readonly print?: (line: string) => void;
@@ -43,7 +45,8 @@ export async function startReferenceKubelet(options: ReferenceKubeletOptions): P
   const { controlPlane, nodeName, endpoint, stateDir, nodeIp = machineAddress(), configuration, print } = options;
   const programs = await ensurePrograms(["kubelet"], print);
   await rejectForeignKubelet();
-  const { kubeletConfig, kubeletRoot, kubeletLog, podLogs } = bedPaths(stateDir);
+  const { kubeletConfig, kubeletLog, podLogs, ...paths } = bedPaths(stateDir);
+  const { rootDir: kubeletRoot = paths.kubeletRoot } = options;
   for (const folder of [kubeletRoot, podLogs]) await mkdir(folder, { recursive: true });
   const clientCaFile = join(kubeletRoot, "client-ca.crt");
   await writeFile(clientCaFile, controlPlane.ca);

@@ -2,6 +2,7 @@ import { containerEnvironmentCases } from "./container-environment.ts";
 import { interactionCases } from "./interaction.ts";
 import { lifecycleCases } from "./lifecycle.ts";
 import type { PodCase } from "./pod-case.ts";
+import { resourceCases } from "./resources.ts";
 import { startupCases } from "./startup.ts";
 import { identityCases } from "./users-and-registries.ts";
 
@@ -12,4 +13,5 @@ export const allCases: readonly PodCase[] = [
   ...interactionCases,
   ...identityCases,
   ...containerEnvironmentCases,
+  ...resourceCases,
 ];

@@ -3,6 +3,7 @@ import { busyboxImage } from "../../bed/images/images.ts";
 import { script } from "../../e2e/manifest.ts";
 import { viewScript } from "../container-view.ts";
 import { hasEnded, hasRepeatedEvent, type PodCase, viewCase, waitsWithSandbox } from "./pod-case.ts";
+import { resources } from "./resources.ts";
 
 const env = (container: Partial<Container>, spec: Partial<PodSpec> = {}) =>
   [container, { enableServiceLinks: false, ...spec }] as const;
@@ -44,7 +45,6 @@ const fields = [
   "status.podIP",
   "status.podIPs",
 ];
-const resources = { requests: { cpu: "25m", memory: "24Mi" }, limits: { cpu: "250m", memory: "48Mi" } };
 const resourceFields = [
   ["limits.cpu"],
   ["limits.cpu", "1m"],
@@ -364,11 +364,6 @@ export const containerEnvironmentCases: readonly PodCase[] = [
     },
     { securityContext: { sysctls: [{ name: "net/ipv4/ip_local_port_range", value: "20000 30000" }] } },
   ),
-  viewCase("request-of-memory", ["limits", "oom"], { resources: { requests: { memory: "64Mi" } } }),
-  viewCase("cpu-below-minimum", ["limits", "oom"], { resources: { requests: { cpu: "1m" }, limits: { cpu: "2m" } } }),
-  viewCase("burstable", ["limits", "oom"], { resources }),
-  viewCase("guaranteed", ["limits", "oom"], { resources: { limits: resources.limits } }),
-  viewCase("limit-of-cpu", ["limits", "oom"], { resources: { limits: { cpu: "1" } } }),
   viewCase("runtime-class", ["hostname"], {}, { runtimeClassName: "heavy" }),
   {
     ...viewCase("runtime-class-unknown-handler", ["hostname"], {}, { runtimeClassName: "nowhere" }),

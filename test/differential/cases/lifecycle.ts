@@ -4,6 +4,7 @@ import { viewScript } from "../container-view.ts";
 import {
   containerStatusOf,
   hasEnded,
+  IMAGE_BY_DIGEST,
   inCrashLoop,
   isReady,
   type PodCase,
@@ -17,6 +18,8 @@ const failsOnce = "test -e /notes/tried && exit 0; touch /notes/tried; exit 4";
 const withNotes = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
 const notes = { volumes: [{ name: "notes", emptyDir: {} }] };
 const exitsWith = (code: number) => script(`exit ${code}`);
+/** Each instance exits with another code, so that a status shows which instance it is about. */
+const exitsByInstance = "echo >> /notes/tries; exit $((10 + $(wc -l < /notes/tries)))";
 
 const initContainer = (name: string, text: string) => ({ name, image: busyboxImage, command: script(text) });
 
@@ -29,18 +32,26 @@ const logMessageCase = (name: string, text: string): PodCase => ({
 });
 
 /** A running pod that gets an ephemeral container by `kubectl debug`. */
-const debugCase = (name: string, command: readonly string[], ...options: readonly string[]): PodCase => ({
+const debugCase = (name: string, command: readonly string[], ...options: readonly string[]): PodCase =>
+  debugCaseOf(name, busyboxImage, command, ...options);
+
+const debugCaseOf = (
+  name: string,
+  image: string,
+  command: readonly string[],
+  ...options: readonly string[]
+): PodCase => ({
   name,
   until: isReady,
   afterwards: {
     kind: "debug",
     debug: [
-      ...[`--image=${busyboxImage}`, "--image-pull-policy=IfNotPresent", "--container=debugger", ...options, "--"],
+      ...[`--image=${image}`, "--image-pull-policy=IfNotPresent", "--container=debugger", ...options, "--"],
       ...command,
     ],
     until: (pod) => {
       const { terminated, waiting } = (pod && containerStatusOf(pod, "debugger"))?.state ?? {};
-      return terminated !== undefined || waiting?.reason === "RunContainerError";
+      return terminated !== undefined || /^(RunContainerError|ImagePullBackOff)$/.test(waiting?.reason ?? "");
     },
   },
 });
@@ -64,6 +75,12 @@ export const lifecycleCases: readonly PodCase[] = [
     },
     until: hasEnded,
   },
+  {
+    name: "past-its-deadline",
+    container: { command: ignoringSigterm },
+    spec: { activeDeadlineSeconds: 20, terminationGracePeriodSeconds: 20 },
+    until: ({ status }) => status?.conditions?.some(({ reason }) => reason === "PodFailed") ?? false,
+  },
   runOnceCase("succeeds", "exit 0"),
   runOnceCase("succeeds-on-failure", "exit 0", { restartPolicy: "OnFailure" }),
   runOnceCase("fails", "exit 1"),
@@ -83,12 +100,12 @@ export const lifecycleCases: readonly PodCase[] = [
     spec: { restartPolicy: "OnFailure", ...notes },
     until: hasEnded,
   },
-  { name: "crash-loop", container: { command: exitsWith(1) }, ...inCrashLoop() },
+  { name: "crash-loop", container: { command: script(exitsByInstance), ...withNotes }, spec: notes, ...inCrashLoop() },
   { name: "success-loop", container: { command: exitsWith(0) }, ...inCrashLoop() },
   {
     name: "failure-loop",
-    container: { command: exitsWith(3) },
-    spec: { restartPolicy: "OnFailure" },
+    container: { command: script(exitsByInstance), ...withNotes },
+    spec: { restartPolicy: "OnFailure", ...notes },
     ...inCrashLoop(),
   },
   { name: "runs", until: isReady },
@@ -139,9 +156,10 @@ export const lifecycleCases: readonly PodCase[] = [
   {
     name: "one-of-two-crashes",
     spec: {
+      ...notes,
       containers: [
         { name: "main", image: busyboxImage, command: untilStopped },
-        { name: "other", image: busyboxImage, command: exitsWith(5) },
+        { name: "other", image: busyboxImage, command: script(exitsByInstance), ...withNotes },
       ],
     },
     ...inCrashLoop("other"),
@@ -170,6 +188,12 @@ export const lifecycleCases: readonly PodCase[] = [
     until: waitsWithSandbox("ImagePullBackOff"),
   },
   {
+    name: "pull-refused-until-its-deadline",
+    container: { image: "127.0.0.1:1/nobody/here:1" },
+    spec: { activeDeadlineSeconds: 5, restartPolicy: "Never" },
+    until: (pod) => hasEnded(pod) && containerStatusOf(pod)?.state?.terminated !== undefined,
+  },
+  {
     name: "pull-not-found",
     container: { image: `${REGISTRY}/no/such:1` },
     until: waitsWithSandbox("ImagePullBackOff"),
@@ -196,6 +220,7 @@ export const lifecycleCases: readonly PodCase[] = [
     container: { image: `${REGISTRY}/berth.test/once@sha256:${"0".repeat(64)}` },
     until: waitsWithSandbox("ImagePullBackOff"),
   },
+  { name: "image-by-digest", container: { image: IMAGE_BY_DIGEST }, until: isReady },
   {
     name: "image-always-pulled",
     container: { image: `${REGISTRY}/berth.test/always:1`, imagePullPolicy: "Always" },
@@ -252,12 +277,28 @@ export const lifecycleCases: readonly PodCase[] = [
     until: (pod) => containerStatusOf(pod)?.ready === true,
     afterwards: { kind: "open gate", until: (pod) => pod !== undefined && isReady(pod) },
   },
+  {
+    name: "sidecar-in-back-off-at-the-end",
+    container: { command: script("sleep 8") },
+    spec: {
+      restartPolicy: "Never",
+      initContainers: [{ ...initContainer("side", "sleep 1; exit 5"), restartPolicy: "Always" }],
+    },
+    until: (pod) => hasEnded(pod) && containerStatusOf(pod, "side")?.state?.terminated !== undefined,
+  },
   debugCase("debugged", script("echo seen > /dev/termination-log; exit 3")),
   debugCase("debug-command-missing", ["/no/such/command"]),
+  debugCaseOf("debug-image-refused", "127.0.0.1:1/nobody/here:1", ["true"]),
   debugCase("debugged-inside", ["sh", "-c", viewScript("first", "namespaces")], "--target=main"),
   { name: "static", isStatic: true, until: isReady },
   { ...runOnceCase("static-once", "exit 3"), isStatic: true },
-  { name: "static-crash-loop", isStatic: true, container: { command: exitsWith(1) }, ...inCrashLoop() },
+  {
+    name: "static-crash-loop",
+    isStatic: true,
+    container: { command: script(exitsByInstance), ...withNotes },
+    spec: notes,
+    ...inCrashLoop(),
+  },
   {
     name: "evicted-by-taint",
     until: isReady,

@@ -35,6 +35,8 @@ export const REGISTRY = "REGISTRY";
 /** The registry that accepts the credentials of the Secrets `private` and `private-older`. */
 export const PRIVATE_REGISTRY = "PRIVATE-HUB";
 export const NODE_NAME = "NODE-NAME";
+/** An image of the first registry by its digest; no other container refers to it. */
+export const IMAGE_BY_DIGEST = "IMAGE-BY-DIGEST";
 
 /** Images whose user is a name, and a number. */
 export const NAMED_USER_IMAGE = "berth.test/of-sailor:1";

@@ -1,0 +1,43 @@
+import type { PodCase } from "./cases/pod-case.ts";
+import type { Rows } from "./comparison-rows.ts";
+import type { DifferentialBed, Side } from "./differential-bed.ts";
+import { watchPods } from "./pod-watch.ts";
+import { runCase } from "./run-case.ts";
+
+/** The number of cases that run on a node at once: enough for the slow ones to wait in parallel. */
+const AT_ONCE = 16;
+
+/**
+ * Runs the cases on each side of the bed at the same time. Removes the events of an earlier run first. Returns the rows
+ * of each side by case name, in the order of the sides.
+ */
+export async function runOnAllSides(
+  bed: DifferentialBed,
+  selected: readonly PodCase[],
+): Promise<readonly ReadonlyMap<string, Rows>[]> {
+  if (selected.length === 0) return bed.sides.map(() => new Map());
+  // One request: `kubectl delete --all` sends one for each of some thousand events.
+  for (const { namespace } of bed.sides)
+    await bed.plane.kubectl(["delete", `--raw=/api/v1/namespaces/${namespace}/events`]);
+  const pending = await Promise.all(bed.sides.map((side) => runAll(bed, side, selected)));
+  return pending.map((side) => new Map([...side].map(([name, rows]) => [name, rows()])));
+}
+
+/** Runs the cases on one side, `AT_ONCE` at a time. */
+async function runAll(
+  bed: DifferentialBed,
+  side: Side,
+  selected: readonly PodCase[],
+): Promise<ReadonlyMap<string, () => Rows>> {
+  const stopping = new AbortController();
+  const run = { bed, side, watched: await watchPods(bed.kube, side, stopping.signal) };
+  const rows = new Map<string, () => Rows>();
+  const waiting = [...selected];
+  const queue = async () => {
+    for (let podCase = waiting.shift(); podCase !== undefined; podCase = waiting.shift())
+      rows.set(podCase.name, await runCase(run, podCase));
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, queue));
+  stopping.abort();
+  return rows;
+}

@@ -16,6 +16,13 @@ export const seenAnnotation = "kubernetes.io/config.seen";
  * converts it; static pods may still have it.
  */
 export const appArmorAnnotationPrefix = "container.apparmor.security.beta.kubernetes.io/";
+/** The annotations that represented init containers in Kubernetes 1.5, and that the API drops. */
+export const initContainerAnnotations: ReadonlySet<string> = new Set([
+  "pod.beta.kubernetes.io/init-containers",
+  "pod.alpha.kubernetes.io/init-containers",
+  "pod.beta.kubernetes.io/init-container-statuses",
+  "pod.alpha.kubernetes.io/init-container-statuses",
+]);
 
 /** On nodes: the attach-detach controller attaches their volumes. */
 export const attachDetachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach";

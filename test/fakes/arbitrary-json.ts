@@ -16,6 +16,18 @@ export const mutatedPod: fc.Arbitrary<unknown> = fc
   )
   .map(([base, path, replacement]) => mutate(JSON.parse(base), path, replacement));
 
+/** A valid pod of the golden data, with other labels and another restart policy. */
+export const validPod: fc.Arbitrary<unknown> = fc
+  .tuple(
+    fc.constantFrom(...goldenDefaults.map(({ pod }) => JSON.stringify(pod))),
+    fc.dictionary(fc.stringMatching(/^[a-z]{1,8}$/), fc.stringMatching(/^[a-z0-9]{0,8}$/), { maxKeys: 3 }),
+    fc.constantFrom("Always", "OnFailure", "Never"),
+  )
+  .map(([base, labels, restartPolicy]) => {
+    const pod = JSON.parse(base) as { readonly metadata?: object; readonly spec?: object };
+    return { ...pod, metadata: { ...pod.metadata, labels }, spec: { ...pod.spec, restartPolicy } };
+  });
+
 /** Returns the JSON value with the value at one path replaced; each number of `path` selects a key or an index. */
 function mutate(value: unknown, path: readonly number[], replacement: unknown): unknown {
   const [step, ...rest] = path;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import fc from "fast-check";
-import { arbitraryJson, mutatedPod } from "../../../test/fakes/arbitrary-json.ts";
+import { arbitraryJson, mutatedPod, validPod } from "../../../test/fakes/arbitrary-json.ts";
 import goldenErrors from "../../../test/golden/pod-errors.json" with { type: "json" };
 import { defaultPod } from "../defaults/pod.ts";
 import { staticPod } from "../static-pod.ts";
@@ -100,15 +100,21 @@ describe("for all JSON values", () => {
   test(
     "decodeStrict returns errors or a pod that defaulting and validation accept",
     () => {
+      let accepted = 0;
       fc.assert(
         fc.property(
-          fc.oneof({ weight: 9, arbitrary: mutatedPod }, { weight: 1, arbitrary: arbitraryJson }),
+          fc.oneof(
+            { weight: 9, arbitrary: mutatedPod },
+            { weight: 4, arbitrary: validPod },
+            { weight: 1, arbitrary: arbitraryJson },
+          ),
           (value) => {
             const { errors, pod } = decodeStrict(value);
             if (errors !== undefined) {
               expect(errors.length).toBeGreaterThan(0);
               return;
             }
+            accepted += 1;
             const placed = staticPod(pod, { nodeName: "node", source: { kind: "file", path: "/a" } });
             expect(validatePod(placed)).toBeArray();
             expect(staticPodReferences(placed)).toBeArray();
@@ -117,6 +123,7 @@ describe("for all JSON values", () => {
         ),
         { numRuns },
       );
+      expect(accepted).toBeGreaterThan(numRuns / 20);
     },
     timeoutMs,
   );

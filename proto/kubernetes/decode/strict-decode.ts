@@ -2,7 +2,7 @@ import { isObject } from "../../is-object.ts";
 import { nearestName } from "../../nearest-name.ts";
 import { truncateText } from "../../truncate-text.ts";
 import { enums } from "../gen/shapes.ts";
-import type { Pod } from "../gen/types.ts";
+import type { Pod, PodStatus } from "../gen/types.ts";
 import { type FieldError, invalid, required, unknownField, unsupported, wrongType } from "../validation/field-error.ts";
 import { parseTime, TimeError } from "../values/time.ts";
 import {
@@ -42,6 +42,12 @@ export function decodeStrict(value: unknown): PodDecodeResult {
   if (errors.length > 0) return { errors };
   const pod = decoded.value as Pod;
   return { pod: status === undefined || status === null ? pod : { ...pod, status } };
+}
+
+/** Decodes the status of a manifest, which decodeStrict does not read; undefined if the API could not read it either. */
+export function decodeStatus(value: unknown): PodStatus | undefined {
+  const decoded = decodeValue("PodStatus", value, mode);
+  return decoded.errors.length === 0 ? (decoded.value as PodStatus) : undefined;
 }
 
 /** A Pod must say what it is; `null` counts as unset. */

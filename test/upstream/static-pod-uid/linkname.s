@@ -1,0 +1,1 @@
+// The Go compiler accepts functions without a body only beside an assembly file.

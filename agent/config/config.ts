@@ -37,6 +37,9 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
     | { readonly policy: ImagePullCredentialsVerificationPolicy; readonly allowlist: readonly string[] }
     | undefined;
 
+  /** `--early-probes`: whether early tries are repeated until the first success. If false there is one early try, as with the kubelet. */
+  readonly earlyProbes: boolean;
+
   /** Undefined when pods do not inherit the host's resolver (`resolvConf: ""`). */
   readonly resolvConf: string | undefined;
 

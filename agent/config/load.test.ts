@@ -380,10 +380,41 @@ describe("warnings about unimplemented settings:", () => {
       ],
     ],
     [
-      "a field with its default value is not reported",
+      "an implemented field with its default value is not reported, nor an empty list",
       [],
-      "maxPods: 110\nsyncFrequency: 60s\nlogging: {vmodule: []}",
+      "maxPods: 110\nlogging: {vmodule: []}",
       [],
+    ],
+    [
+      "a field that asks for what is not implemented is reported although that is its default",
+      [],
+      "syncFrequency: 60s\nenableServer: true\nevictionHard: {memory.available: 100Mi}",
+      [
+        "/config:4: enableServer true is known but not implemented yet: the node serves no API yet",
+        '/config:3: syncFrequency "60s" is known but not implemented yet: a pod is synced when something about it changes',
+        expect.stringContaining("evicts no pods yet"),
+      ],
+    ],
+    [
+      "a field whose default is what happens is not reported",
+      [],
+      [
+        "cpuManagerPolicy: none\nmemoryManagerPolicy: None\ntopologyManagerPolicy: none\ncgroupDriver: cgroupfs",
+        "cpuManagerReconcilePeriod: 10s\ntopologyManagerScope: container\nmemoryReservationPolicy: None",
+        "configMapAndSecretChangeDetectionStrategy: Watch\nmemoryThrottlingFactor: 0.9",
+        'logging: {options: {text: {infoBufferSize: "0"}, json: {infoBufferSize: "0"}}}',
+        "authentication: {anonymous: {enabled: false}}",
+      ].join("\n"),
+      [],
+    ],
+    [
+      "a reservation of process ids is reported, not one of memory",
+      ["--kube-reserved=pid=100,memory=1Gi"],
+      'systemReserved: {pid: "1000", cpu: 1m}',
+      [
+        '/config:3: systemReserved["pid"] "1000" is known but not implemented yet: no cgroup limits the processes of all pods together yet',
+        '--kube-reserved: kubeReserved["pid"] "100" is known but not implemented yet: no cgroup limits the processes of all pods together yet',
+      ],
     ],
     [
       "a field that requests the actual behaviour is not reported",
@@ -466,6 +497,12 @@ describe("warnings about unimplemented settings:", () => {
     });
 });
 
+test("early probes are on by default, and off by --early-probes=false", async () => {
+  const rows = [[], ["--early-probes"], ["--early-probes=false"]];
+  const read = rows.map(async (argv) => (await load(argv)).config.earlyProbes);
+  expect(await Promise.all(read)).toEqual([true, true, false]);
+});
+
 describe("the cluster source", () => {
   const rows: readonly (readonly [string, readonly string[], Config["clusterConfigSource"]])[] = [
     ["is undefined by default", [], undefined],
@@ -504,7 +541,7 @@ describe("the command line requests", () => {
 
   test("the version, without reading any file", async () =>
     expect(await ask("--config=/x", "--version")).toEqual({ kind: "version", form: "line" }));
-  test("the version in the given form", async () => {
+  test("--version asks for the version, as a line or raw", async () => {
     for (const [flag, form] of [
       ["--version=true", "line"],
       ["--version=1", "line"],

@@ -23,6 +23,7 @@ export interface FlagOnlySettings {
   readonly cloudProvider: string;
   readonly imageCredentialProviderConfig: string;
   readonly imageCredentialProviderBinDir: string;
+  readonly earlyProbes: boolean;
 }
 
 /**
@@ -62,6 +63,7 @@ export function resolveConfig(
     maxContainerRestartPeriodMs: validDurationMs(
       kubelet.crashLoopBackOff.maxContainerRestartPeriod ?? MAX_RESTART_PERIOD,
     ),
+    earlyProbes: flags.earlyProbes,
     clusterDNS: kubelet.clusterDNS,
     clusterDomain: kubelet.clusterDomain,
     resolvConf: orUndefined(absolute(kubelet.resolvConf)),
@@ -135,6 +137,7 @@ export function resolveFlagOnlySettings({ byName }: FlagOverrides): FlagOnlySett
     cloudProvider: text("cloud-provider"),
     imageCredentialProviderConfig: text("image-credential-provider-config"),
     imageCredentialProviderBinDir: text("image-credential-provider-bin-dir"),
+    earlyProbes: text("early-probes") === "true",
   };
 }
 

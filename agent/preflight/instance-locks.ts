@@ -72,10 +72,10 @@ export async function lockRuntime(target: LockTarget, machine: Files, log: Log):
 
 /** The real path, also if the last parts of it do not exist yet. */
 export function realPathWithMissingTail(path: string): string {
+  if (path === "/") return path;
   try {
     return realpathSync(path);
-  } catch (error) {
-    if (path === "/") throw error;
+  } catch {
     // A part that cannot be resolved stays unchanged, a symlink loop too.
     return join(realPathWithMissingTail(dirname(path)), basename(path));
   }

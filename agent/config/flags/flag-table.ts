@@ -48,7 +48,7 @@ function ignoredFlag(name: string, type: FlagType, insteadMessage: string, rest:
 const noCadvisor = "the agent has no cAdvisor";
 const deadContainers = "the newest dead instance of each container is kept";
 
-/** Every flag of the kubelet 1.36 in the groups of the help, and `--in-cluster` of Berth. */
+/** Every flag of the kubelet 1.36 in the groups of the help, and Berth's own `--in-cluster` and `--early-probes`. */
 export const flagGroups: readonly FlagGroup[] = [
   {
     title: "Starting",
@@ -166,6 +166,12 @@ export const flagGroups: readonly FlagGroup[] = [
       fieldFlag("eventBurst", "event-burst", "int32"),
       fieldFlag("rotateCertificates", "rotate-certificates", "bool"),
       fieldFlag("featureGates", "feature-gates", "mapStringBool"),
+      standaloneFlag(
+        "early-probes",
+        "bool",
+        "repeat the readiness and startup probes of a starting container within their first period (no kubelet flag)",
+        { default: "true" },
+      ),
     ],
   },
   {

@@ -1,5 +1,7 @@
 import { kubeletConfigApiVersion, kubeletConfigKind } from "../../../proto/kubelet/config.ts";
+import type { Json } from "../../../proto/yaml/value-node.ts";
 import type { FieldType } from "../fields/field-rule.ts";
+import { cipherSuites } from "./cipher-suites.ts";
 import type { Field, FieldPath } from "./field.ts";
 
 type OtherProperties = Omit<Field, "type" | "implemented" | "insteadMessage">;
@@ -33,6 +35,8 @@ const oneLogStream = "all log lines go to one stream, unbuffered";
 
 /** The agent behaves as if the field were false. */
 const implementedWhenFalse = { implementedValues: [false] } as const;
+/** The default requests what happens anyway. */
+const implementedByDefault = <const T extends Json>(value: T) => ({ default: value, implementedValues: [value] });
 const nonNegative = { range: [0, 2_147_483_647] } as const;
 const portRange = { range: [0, 65_535] } as const;
 const bitRange = { range: [0, 31] } as const;
@@ -59,36 +63,9 @@ const thresholds = {
 const reserved = {
   keys: ["cpu", "memory", "ephemeral-storage", "pid"],
   must: "a quantity, not negative, such as 500m or 1Gi",
+  unimplementedKeys: ["pid"],
+  insteadMessage: "no cgroup limits the processes of all pods together yet",
 } as const;
-const cipherSuites = [
-  "TLS_AES_128_GCM_SHA256",
-  "TLS_AES_256_GCM_SHA384",
-  "TLS_CHACHA20_POLY1305_SHA256",
-  "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
-  "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
-  "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-  "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
-  "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-  "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
-  "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-  "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
-  "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
-  "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
-  "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
-  "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-  "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
-  "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-  "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
-  "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-  "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
-  "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
-  "TLS_RSA_WITH_AES_128_CBC_SHA",
-  "TLS_RSA_WITH_AES_128_CBC_SHA256",
-  "TLS_RSA_WITH_AES_128_GCM_SHA256",
-  "TLS_RSA_WITH_AES_256_CBC_SHA",
-  "TLS_RSA_WITH_AES_256_GCM_SHA384",
-  "TLS_RSA_WITH_RC4_128_SHA",
-] as const;
 
 /**
  * Every field of KubeletConfiguration v1beta1: its allowed values, its default, and whether the agent implements it.
@@ -136,7 +113,7 @@ export const schema = {
   "authentication.webhook.enabled": notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
   "authentication.webhook.cacheTTL": notImplemented("Duration", noServer, { default: "2m" }),
   "authentication.anonymous": structField,
-  "authentication.anonymous.enabled": notImplemented("*bool", noServer, { default: false }),
+  "authentication.anonymous.enabled": notImplemented("*bool", noServer, implementedByDefault(false)),
   authorization: structField,
   "authorization.mode": notImplemented("string", noServer, { default: "Webhook", allowed: ["AlwaysAllow", "Webhook"] }),
   "authorization.webhook": structField,
@@ -190,8 +167,14 @@ export const schema = {
     implementedValues: [false],
     insteadMessage: `${noNodeCgroups}; each container gets its own limits`,
   },
-  cgroupDriver: notImplemented("string", noNodeCgroups, { default: "cgroupfs", allowed: ["cgroupfs", "systemd"] }),
-  cpuManagerPolicy: notImplemented("string", noCpuManager, { default: "none", allowed: ["none", "static"] }),
+  cgroupDriver: notImplemented("string", noNodeCgroups, {
+    ...implementedByDefault("cgroupfs"),
+    allowed: ["cgroupfs", "systemd"],
+  }),
+  cpuManagerPolicy: notImplemented("string", noCpuManager, {
+    ...implementedByDefault("none"),
+    allowed: ["none", "static"],
+  }),
   singleProcessOOMKill: implemented("*bool"),
   cpuManagerPolicyOptions: notImplemented("map[string]string", noCpuManager, {
     keys: [
@@ -204,14 +187,17 @@ export const schema = {
     ],
     must: "true or false in quotes",
   }),
-  cpuManagerReconcilePeriod: notImplemented("Duration", noCpuManager, { default: "10s" }),
-  memoryManagerPolicy: notImplemented("string", noMemoryManager, { default: "None", allowed: ["None", "Static"] }),
+  cpuManagerReconcilePeriod: notImplemented("Duration", noCpuManager, implementedByDefault("10s")),
+  memoryManagerPolicy: notImplemented("string", noMemoryManager, {
+    ...implementedByDefault("None"),
+    allowed: ["None", "Static"],
+  }),
   topologyManagerPolicy: notImplemented("string", noTopologyManager, {
-    default: "none",
+    ...implementedByDefault("none"),
     allowed: ["none", "best-effort", "restricted", "single-numa-node"],
   }),
   topologyManagerScope: notImplemented("string", noTopologyManager, {
-    default: "container",
+    ...implementedByDefault("container"),
     allowed: ["container", "pod"],
   }),
   topologyManagerPolicyOptions: notImplemented("map[string]string", noTopologyManager, {
@@ -299,7 +285,7 @@ export const schema = {
     must: "a duration of at least 3s",
   }),
   configMapAndSecretChangeDetectionStrategy: notImplemented("string", "Secrets and ConfigMaps are watched", {
-    default: "Watch",
+    ...implementedByDefault("Watch"),
     allowed: ["Get", "Cache", "Watch"],
   }),
   systemReserved: implemented("map[string]string", reserved),
@@ -339,10 +325,10 @@ export const schema = {
   "logging.options": structField,
   "logging.options.text": structField,
   "logging.options.text.splitStream": notImplemented("bool", oneLogStream),
-  "logging.options.text.infoBufferSize": notImplemented("QuantityValue", oneLogStream, { default: "0" }),
+  "logging.options.text.infoBufferSize": notImplemented("QuantityValue", oneLogStream, implementedByDefault("0")),
   "logging.options.json": structField,
   "logging.options.json.splitStream": notImplemented("bool", oneLogStream),
-  "logging.options.json.infoBufferSize": notImplemented("QuantityValue", oneLogStream, { default: "0" }),
+  "logging.options.json.infoBufferSize": notImplemented("QuantityValue", oneLogStream, implementedByDefault("0")),
 
   enableSystemLogHandler: notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
   enableSystemLogQuery: notImplemented("*bool", noServer, implementedWhenFalse),
@@ -367,9 +353,12 @@ export const schema = {
   enableProfilingHandler: notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
   enableDebugFlagsHandler: notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
   seccompDefault: implemented("*bool", { default: false }),
-  memoryThrottlingFactor: notImplemented("*float64", noNodeCgroups, { default: 0.9, range: [Number.MIN_VALUE, 1] }),
+  memoryThrottlingFactor: notImplemented("*float64", noNodeCgroups, {
+    ...implementedByDefault(0.9),
+    range: [Number.MIN_VALUE, 1],
+  }),
   memoryReservationPolicy: notImplemented("string", noNodeCgroups, {
-    default: "None",
+    ...implementedByDefault("None"),
     allowed: ["None", "TieredReservation"],
   }),
   registerWithTaints: implemented("[]struct"),

@@ -14,8 +14,8 @@ import type { Field } from "./field.ts";
 import { isUnimplementedChange } from "./gates.ts";
 
 /**
- * Returns one warning for each field that requests an unimplemented feature and differs from its default: where it was
- * set, and what happens instead.
+ * Returns one warning for each set field that requests an unimplemented feature, also if that is the kubelet's default:
+ * where it was set, and what happens instead.
  */
 export function findWarnings(config: MapNode): readonly string[] {
   return [...collectWarnings(config, ""), ...gateWarnings(config.entries.get("featureGates"))];
@@ -29,19 +29,26 @@ function collectWarnings(map: MapNode, path: string): readonly string[] {
     if (value === undefined || field === undefined) return [];
     if (field.type === "struct" || field.type === "*struct")
       return value.kind === "map" ? collectWarnings(value, below) : [];
-    return needsWarning(value, field) ? [formatWarning(value, below, field)] : [];
+    return needsWarning(value, field) ? [formatWarning(value, below, field)] : keyWarnings(value, below, field);
   });
 }
 
-function needsWarning(value: ValueNode, { implemented, implementedValues, default: byDefault }: Field): boolean {
+function keyWarnings(value: ValueNode, path: string, field: Field): readonly string[] {
+  if (value.kind !== "map" || field.unimplementedKeys === undefined) return [];
+  return field.unimplementedKeys.flatMap((key) => {
+    const entry = value.entries.get(key);
+    return entry === undefined ? [] : [formatWarning(entry, `${path}[${JSON.stringify(key)}]`, field)];
+  });
+}
+
+function needsWarning(value: ValueNode, { implemented, implementedValues }: Field): boolean {
   const json = toJson(value);
   if (implementedValues !== undefined && elementsOf(json).every((each) => isOneOf(each, implementedValues)))
     return false;
   // A field that is implemented only in part is reported even with its default, when the default is the unimplemented
   // part.
   if (implemented) return implementedValues !== undefined;
-  if (originOf(value) === DEFAULT_ORIGIN) return false;
-  return byDefault === undefined ? !isEmpty(value) : !isSame(json, byDefault);
+  return originOf(value) !== DEFAULT_ORIGIN && !isEmpty(value);
 }
 
 /** The values that `implementedValues` applies to: the elements of a list or map, or the value itself. */

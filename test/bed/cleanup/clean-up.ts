@@ -1,5 +1,5 @@
-import { rm, rmdir } from "node:fs/promises";
-import { dirname } from "node:path";
+import { rm, rmdir, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { execa } from "execa";
 import { pollUntil } from "../poll-until.ts";
 import { type BedRecord, bedPaths, deleteRecord, recordedAt } from "./bed-record.ts";
@@ -46,6 +46,7 @@ export async function cleanUp(bed: BedRecord): Promise<BedResources> {
 
 /** One pass. Each step may fail for a resource that is just going away: the next pass finds what really remains. */
 async function removeOnce(bed: BedRecord, left: BedResources): Promise<void> {
+  for (const cgroup of left.cgroups) await thaw(cgroup);
   for (const pid of left.processes) kill(pid);
   if (left.processes.length > 0) return;
   if (left.mounts.length > 0) await execa("umount", [...left.mounts], { ...ownProcessGroup, reject: false });
@@ -62,6 +63,18 @@ async function removeOnce(bed: BedRecord, left: BedResources): Promise<void> {
     // Both folders are removed only if they are empty: other files in them are not ours.
     for (const folder of [devicePluginsDir, dirname(devicePluginsDir)]) await rmdir(folder).catch(() => undefined);
   }
+}
+
+/**
+ * Thaws a cgroup: runc freezes the one whose processes it kills, and a frozen process does not end. A runc that is killed
+ * in between leaves it frozen.
+ */
+async function thaw(cgroup: string): Promise<void> {
+  const [file, state] = cgroup.startsWith("/sys/fs/cgroup/freezer/")
+    ? ["freezer.state", "THAWED"]
+    : ["cgroup.freeze", "0"];
+  // The other controllers of cgroup v1 have neither file, and the cgroup may be going away.
+  await writeFile(join(cgroup, file), state, { flag: "r+" }).catch(() => undefined);
 }
 
 function kill(pid: number): void {

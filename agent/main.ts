@@ -22,6 +22,7 @@ import { nodeRules } from "./decide/node/node-rules.ts";
 import type { ObservedMachine } from "./decide/node/observed-node.ts";
 import type { ManifestPod } from "./decide/sources/merge-static.ts";
 import { watchStaticPath } from "./desired/static/static-files.ts";
+import { isUidInUse } from "./desired/static/uid-in-use.ts";
 import { watchHostIPs } from "./observed/node/host-ips.ts";
 import { watchSystemOoms } from "./observed/node/system-oom.ts";
 import { checkCgroups } from "./preflight/cgroup-version.ts";
@@ -79,7 +80,7 @@ async function runWithLocks(
   // Addresses may change before the cluster node and the agent exist; each reads the current ones when it starts.
   const addressChanges = createEventSource();
   const podWakes = createEventSource();
-  const ipOptions = { configured, nodeName, net: createNet(), clock, onArrival: podWakes.emit };
+  const ipOptions = { configured, nodeName, net: createNet(), clock, log, onArrival: podWakes.emit };
   const clusterIPOptions = config.clusterConfigSource && { onChange: addressChanges.emit, resolve: resolveName };
   const machineIPs = watchHostIPs({ ...ipOptions, ...clusterIPOptions }, signal);
   const nodeDeps = { addresses: machineIPs, clock, log };
@@ -114,17 +115,18 @@ async function runWithLocks(
     createCredentialProviders: await loadCredentialProviderPlugins(config, pluginDeps),
     imageVerification: config.imageVerification,
     startSlots: Math.max(2, 2 * proc.availableParallelism()),
-    random: Math.random,
+    earlyProbes: config.earlyProbes,
     onIdle: createReleaseMemory(),
   });
   podWakes.subscribe(agent.wakeAll);
   const server = serveStatus(root, agent, clock, { nodeName, clusterNode });
-  log.info({ node: config.nodeName, rootDir: config.rootDir, pid: process.pid }, "berth is running");
+  const logRunning = () => log.info({ node: nodeName, rootDir: config.rootDir, pid: process.pid }, "berth is running");
   try {
-    const ended = Promise.all([node.run(agent.desired, signal), clusterNode?.run(signal)]);
+    const ended = Promise.all([node.run(agent, signal), clusterNode?.run(signal)]);
     const recordEvent: ClusterNode["recordEvent"] = (event) => clusterNode?.recordEvent(event);
     void watchSystemOoms({ kernelLog: createKernelLog(clock), log, recordEvent }, signal);
-    await runToEnd(agent, clock, signal).catch(toStartError("cannot read the pod checkpoints", ROOT_DIR_HINT));
+    const stopped = runToEnd(agent.run(signal, logRunning), clock, signal);
+    await stopped.catch(toStartError("cannot read the pod checkpoints", ROOT_DIR_HINT));
     await ended;
   } finally {
     await server.stop();
@@ -229,10 +231,10 @@ function serveStatus(
 }
 
 /** Resolves when the agent has ended, at the latest five seconds after the signal. */
-async function runToEnd(agent: Agent, clock: Clock, signal: AbortSignal): Promise<void> {
+async function runToEnd(ended: Promise<void>, clock: Clock, signal: AbortSignal): Promise<void> {
   const timeout = new AbortController();
   const timedOut = aborted(signal).then(() => sleep(clock, STOP_TIMEOUT_MS, timeout.signal));
-  await Promise.race([agent.run(signal), timedOut]);
+  await Promise.race([ended, timedOut]);
   timeout.abort();
   await timedOut.catch(() => {
     // The agent ended before the timeout.
@@ -261,13 +263,14 @@ function sourcesOf(config: Config, clock: Clock, log: Log): readonly PodSource[]
       async follow(desired, signal) {
         // Loaded lazily: most nodes have no such URL.
         const { pollStaticUrl } = await import("./desired/static/static-url.ts");
-        const apply = (pods: readonly ManifestPod[]) => desired.replaceManifests("http", pods);
-        const reportErrors = (refused: readonly RejectedManifest[], duplicates: readonly Pod[]) =>
-          desired.setManifestErrors("http", refused, duplicates);
-        await pollStaticUrl(
-          { url, headers, nodeName, checkEveryMs: config.httpCheckFrequencyMs, fetch, clock, log, apply, reportErrors },
-          signal,
-        );
+        const effects = {
+          isUidInUse: (uid: string) => isUidInUse(desired.all(), uid),
+          apply: (pods: readonly ManifestPod[]) => desired.replaceManifests("http", pods),
+          reportErrors: (refused: readonly RejectedManifest[], duplicates: readonly Pod[]) =>
+            desired.setManifestErrors("http", refused, duplicates),
+        };
+        const checkEveryMs = config.httpCheckFrequencyMs;
+        await pollStaticUrl({ url, headers, nodeName, checkEveryMs, fetch, clock, log, ...effects }, signal);
       },
     });
   return sources;

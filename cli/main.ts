@@ -29,7 +29,7 @@ async function main(name: string, args: readonly string[]): Promise<number> {
     case "status":
       return await (await import("./status.ts")).runStatus(rest);
     case "doctor":
-      // With Bun's four threads a hanging disk would delay the reads of other disks.
+      // With Bun's default threads a hanging disk would delay the reads of other disks. Nothing else depends on it.
       reexecute();
       // A read that hangs must not keep the process alive.
       return process.exit(await (await import("./doctor.ts")).runDoctor(rest));
@@ -53,8 +53,8 @@ async function main(name: string, args: readonly string[]): Promise<number> {
 }
 
 async function run(args: readonly string[], version: VersionTexts): Promise<number> {
-  reexecute();
-  const code = await (await import("./run.ts")).run(args, version);
+  const problem = reexecute();
+  const code = await (await import("./run.ts")).run(args, version, problem === undefined ? [] : [problem]);
   // A hanging call must not keep the process alive: its instance lock would block the next agent.
   process.exit(code);
 }

@@ -74,6 +74,9 @@ test("rejected manifests are shown below the pods by file name, and the runtime'
   `);
   const empty = "no pods are known yet\n\nthe container runtime";
   expect(formatPods({ pods: [], runtime })).toBe(`${empty} is away since ${runtime.since}: ${runtime.message}\n`);
+  expect(formatPods({ pods: [], runtime: { ...runtime, state: "notReady", message: "no answer" } })).toBe(
+    `${empty} is not ready since ${runtime.since}: no answer\n`,
+  );
   expect(formatPods({ pods: [], runtime: { state: "connecting", since: "" } })).toBe(`${empty} has not answered yet\n`);
   expect(formatPods({ pods: [], refused: [], runtime: { state: "ready" } })).toBe("no pods\n");
 });

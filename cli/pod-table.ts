@@ -50,9 +50,9 @@ function rejectedLine({ file, problem }: RejectedManifest): string {
 }
 
 function runtimeLine(runtime: Exclude<NonNullable<PodListing["runtime"]>, { readonly state: "ready" }>): string {
-  return runtime.state === "connecting"
-    ? "the container runtime has not answered yet"
-    : `the container runtime is away since ${runtime.since}: ${runtime.message}`;
+  if (runtime.state === "connecting") return "the container runtime has not answered yet";
+  const state = runtime.state === "away" ? "away" : "not ready";
+  return `the container runtime is ${state} since ${runtime.since}: ${runtime.message}`;
 }
 
 function tableOf(pods: readonly PodSummary[], now: number): readonly string[] {

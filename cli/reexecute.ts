@@ -1,3 +1,5 @@
+import { messageOf } from "../host/error-message.ts";
+
 /**
  * Settings of Bun that take effect only if they are in the environment at the start. UV_THREADPOOL_SIZE: the default is
  * one thread per CPU, so on two CPUs two file operations that hang in the kernel would block all others.
@@ -14,13 +16,22 @@ const ENVIRONMENT: Readonly<Record<string, string>> = {
 /** Variables that could make this program run foreign code. */
 const UNSAFE_VARIABLES = ["BUN_OPTIONS", "BUN_BE_BUN", "NODE_OPTIONS"];
 
-/** Re-executes this program with the settings, under the same pid; returns if they are set already. Costs 4 ms. */
-export function reexecute(): void {
+/**
+ * Re-executes this program with the settings, under the same pid; returns if they are set already. Costs 4 ms. If the
+ * kernel refuses it, as in an emulator or a sandbox, the program goes on without them: returns a warning.
+ */
+export function reexecute(): string | undefined {
   const { env } = process;
   const isSet = Object.entries(ENVIRONMENT).every(([name]) => env[name] !== undefined);
   // A run from source has no binary to execute.
   const isCompiled = import.meta.path.startsWith("/$bunfs/");
-  if (isSet || !isCompiled) return;
+  if (isSet || !isCompiled) return undefined;
   const clean = Object.fromEntries(Object.entries(env).filter(([name]) => !UNSAFE_VARIABLES.includes(name)));
-  process.execve?.("/proc/self/exe", [process.argv0, ...process.argv.slice(2)], { ...clean, ...ENVIRONMENT });
+  try {
+    process.execve?.("/proc/self/exe", [process.argv0, ...process.argv.slice(2)], { ...clean, ...ENVIRONMENT });
+    return undefined;
+  } catch (error) {
+    const settings = Object.entries(ENVIRONMENT).map(([name, value]) => `${name}=${value}`);
+    return `this program cannot execute itself again (${messageOf(error)}) and goes on without ${settings.join(" ")}; set them in its environment`;
+  }
 }

@@ -1,11 +1,16 @@
+import { isatty } from "node:tty";
 import { loadConfig } from "../agent/config/load.ts";
 import { ConfigError, describeProblem } from "../agent/config/problem.ts";
 import { runAgent } from "../agent/main.ts";
-import { StartError } from "../agent/preflight/start-error.ts";
+import { StartError, toOpenFilesError } from "../agent/preflight/start-error.ts";
 import { createFiles } from "../host/fs/files.ts";
-import { createLog, stderrLines } from "../host/log/log.ts";
+import { createLog } from "../host/log/log.ts";
+import { createStderrOutput } from "../host/log/log-output.ts";
 import { createProc } from "../host/proc.ts";
-import { onTermination } from "../host/signals.ts";
+import { handleSignals } from "../host/signals.ts";
+
+const NOTHING_TO_RELOAD =
+  "the signal is ignored: manifests, kubeconfig and credentials are read again when they change, the configuration at the next start";
 
 /** The klog verbosity from which debug lines are logged. */
 const DEBUG_VERBOSITY = 4;
@@ -16,8 +21,15 @@ export interface VersionTexts {
   readonly raw: () => string;
 }
 
-/** `berth run`: runs the agent until a signal. Exit code 2 for invalid flags or files, 1 if the agent cannot start. */
-export async function run(argv: readonly string[], version: VersionTexts): Promise<number> {
+/**
+ * `berth run`: runs the agent until a signal. Exit code 2 for invalid flags or files, 1 if the agent cannot start.
+ * `startWarnings` come before the configuration's own.
+ */
+export async function run(
+  argv: readonly string[],
+  version: VersionTexts,
+  startWarnings: readonly string[] = [],
+): Promise<number> {
   try {
     const loaded = await loadConfig({
       argv,
@@ -31,13 +43,19 @@ export async function run(argv: readonly string[], version: VersionTexts): Promi
     const { config, warnings, skippedFiles } = loaded;
     const { format, verbosity } = config.logging;
     const level = verbosity >= DEBUG_VERBOSITY ? "debug" : "info";
-    const log = await createLog({ format, level, write: stderrLines() });
-    for (const warning of warnings) log.warn({}, warning);
+    const output = createStderrOutput();
+    const log = await createLog({ format, level, write: output.write });
+    for (const warning of [...startWarnings, ...warnings]) log.warn({}, warning);
     for (const file of skippedFiles) log.debug({ file }, "not a drop-in, skipped");
     const stopping = new AbortController();
-    onTermination((signal) => {
-      log.info({ signal }, "stopping; the pods keep running");
-      stopping.abort();
+    handleSignals({
+      hasTerminal: isatty(2),
+      onTermination(signal) {
+        output.stopWaiting();
+        log.info({ signal }, "stopping; the pods keep running");
+        stopping.abort();
+      },
+      onIgnored: (signal) => log.info({ signal }, signal === "SIGHUP" ? NOTHING_TO_RELOAD : "the signal is ignored"),
     });
     await runAgent(config, log, stopping.signal);
     return 0;
@@ -59,7 +77,8 @@ function reportFailure(error: unknown): number {
     for (const problem of error.problems) process.stderr.write(`${describeProblem(problem)}\n`);
     return 2;
   }
-  if (!(error instanceof StartError)) throw error;
-  process.stderr.write(`${error.message}\n`);
+  const startError = error instanceof StartError ? error : toOpenFilesError(error);
+  if (startError === undefined) throw error;
+  process.stderr.write(`${startError.message}\n`);
   return 1;
 }

@@ -151,6 +151,13 @@ test("images that are being pulled have a line", () => {
   ]);
 });
 
+test("a runtime that is connected and does not respond is not ready", () => {
+  const runtime = { state: "notReady", since: "2026-01-01T11:59:48Z", message: "Status: no answer" } as const;
+  expect(formatStatus({ ...alone, runtime }, now).split("\n")[1]).toBe(
+    "runtime  not ready since 2026-01-01T11:59:48Z (12s): Status: no answer",
+  );
+});
+
 test("control characters in messages are escaped, so they cannot drive the terminal", () => {
   const message = "no\u001b[2J\ncluster  all is well\u009b31m";
   const runtime = { state: "away", since: "2026-01-01T11:59:00Z", message } as const;

@@ -70,6 +70,8 @@ function runtimeText(runtime: AgentStatus["runtime"], now: number): string {
       return `has not answered yet, trying since ${sinceText(runtime.since, now)}`;
     case "away":
       return `away since ${sinceText(runtime.since, now)}: ${runtime.message}`;
+    case "notReady":
+      return `not ready since ${sinceText(runtime.since, now)}: ${runtime.message}`;
   }
 }
 

@@ -4,7 +4,7 @@ import { isatty } from "node:tty";
 import { onAbort } from "./async/abort.ts";
 import { type Clock, sleepUnlessAborted } from "./clock.ts";
 import { FilesError, toFilesError } from "./fs/files.ts";
-import { GLIBC_MISSING, openLibc } from "./libc.ts";
+import { libcProblem, openLibc } from "./libc.ts";
 
 export interface KernelLogListener {
   /** Receives one message, without the kernel's prefix. */
@@ -54,7 +54,7 @@ const SEEK_END = 2;
 function seekToEnd(log: number, path: string): void {
   const { i32, i64 } = FFIType;
   const libc = openLibc({ lseek: { args: [i32, i64, i32], returns: i64 } });
-  if (libc === undefined) throw new FilesError("ENOSYS", path, `${path} cannot be read from its end: ${GLIBC_MISSING}`);
+  if (libc === undefined) throw new FilesError("ENOSYS", path, `${path} cannot be read from its end: ${libcProblem()}`);
   // Without a check: a pipe cannot seek, and has no old messages.
   libc.symbols.lseek(log, 0, SEEK_END);
   libc.close();

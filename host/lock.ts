@@ -2,7 +2,7 @@ import { FFIType, read } from "bun:ffi";
 import { closeSync, constants, fstatSync, ftruncateSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { constants as ofSystem } from "node:os";
 import { FilesError, toFilesError } from "./fs/files.ts";
-import { GLIBC_MISSING, openLibc } from "./libc.ts";
+import { libcProblem, openLibc } from "./libc.ts";
 
 /** The result of an attempt to take a lock: held by us, or by another process. */
 export type LockResult =
@@ -41,7 +41,7 @@ function lockFile(path: string, description: string): LockResult {
   if (failure !== undefined) closeSync(descriptor);
   if (failure === "EWOULDBLOCK") return { held: false, holder: readFileSync(path, "utf8").trim() };
   if (failure !== undefined)
-    throw new FilesError(failure, path, `${path} cannot be locked: ${failure === "ENOSYS" ? GLIBC_MISSING : failure}`);
+    throw new FilesError(failure, path, `${path} cannot be locked: ${failure === "ENOSYS" ? libcProblem() : failure}`);
   const release = () => closeSync(descriptor);
   if (fstatSync(descriptor).nlink === 0) {
     // Race: its last holder has removed it between our open(2) and our flock(2). Other processes would lock another

@@ -151,6 +151,21 @@ test("a new address is reported, until the signal aborts", async () => {
   expect(output).toEqual(["0", "192.0.2.7", "closed"]);
 });
 
+test("an interface has its addresses without a carrier too, in any notation, and so has a loopback", async () => {
+  const output = await runInNetworkNamespace(`
+    ip("link", "set", "lo", "up");
+    ip("address", "add", "198.51.100.1/32", "dev", "lo");
+    ip("link", "add", "one", "type", "veth", "peer", "name", "two");
+    ip("link", "set", "one", "up");
+    ip("address", "add", "192.0.2.7/24", "dev", "one");
+    ip("address", "add", "2001:db8::7/64", "dev", "one", "nodad");
+    console.log(net.addresses().length);
+    console.log(["198.51.100.1", "192.0.2.7", "2001:DB8:0::0007", "::1"].map(net.hasAddress).join());
+    console.log(["192.0.2.0", "192.0.2.70", "192.0.2.255", "2001:db8::8"].map(net.hasAddress).join());
+  `);
+  expect(output).toEqual(["0", "true,true,true,true", "false,false,false,false"]);
+});
+
 test("a flood of changes that overflows the socket's buffer does not end the watch", async () => {
   const output = await runInNetworkNamespace(`
     let onChange = () => {};

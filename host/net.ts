@@ -1,5 +1,6 @@
 import { FFIType } from "bun:ffi";
 import { closeSync, readFileSync } from "node:fs";
+import { isIPv6 } from "node:net";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path/posix";
 import { onAbort } from "./async/abort.ts";
@@ -9,6 +10,8 @@ import { openLibc } from "./libc.ts";
 export interface Net {
   /** The node's global addresses, those of the default routes first; without loopback and link-local ones. */
   addresses(): readonly string[];
+  /** Whether an interface has the address, be it a loopback, link-local, or without a carrier. */
+  hasAddress(address: string): boolean;
   /**
    * Calls `onChanged` whenever an address of any kind may have been added or removed, until the signal aborts. Never
    * calls it where rtnetlink is not available.
@@ -21,8 +24,33 @@ export function createNet(routesFolder = "/proc/net"): Net {
   const routes = (name: string) => readIfPresent(join(routesFolder, name));
   return {
     addresses: () => globalAddressesOf(networkInterfaces(), defaultInterfaces(routes("route"), routes("ipv6_route"))),
+    hasAddress(address) {
+      const wanted = canonicalAddress(address);
+      const ofInterfaces = Object.values(networkInterfaces()).flatMap((all) => all ?? []);
+      return (
+        ofInterfaces.some((each) => each.address === wanted) ||
+        localAddresses(routes("fib_trie"), routes("if_inet6")).includes(wanted)
+      );
+    },
     watch: (onChanged, signal) => void watchAddresses(onChanged, signal),
   };
+}
+
+/** As the operating system writes it: `2001:DB8:0::1` → `2001:db8::1`. Throws if it is no address. */
+function canonicalAddress(address: string): string {
+  return isIPv6(address) ? new URL(`http://[${address}]`).hostname.slice(1, -1) : address;
+}
+
+/**
+ * The addresses in /proc/net/fib_trie and /proc/net/if_inet6: those of interfaces without a carrier, too, which
+ * `networkInterfaces` leaves out.
+ */
+function localAddresses(ipv4 = "", ipv6 = ""): readonly string[] {
+  const found4 = [...ipv4.matchAll(/\|-- ([\d.]+)\s+\/32 host LOCAL/g)].map(([, address = ""]) => address);
+  const found6 = [...ipv6.matchAll(/^[\da-f]{32}(?= )/gm)].map(([digits]) =>
+    canonicalAddress((digits.match(/.{4}/g) ?? []).join(":")),
+  );
+  return [...new Set([...found4, ...found6])];
 }
 
 /** The addresses of a host name, by /etc/hosts or DNS; empty if it cannot be resolved. Never rejects. */

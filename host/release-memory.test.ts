@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
-import { releaseProgramPages, unchangedMappings } from "./release-memory.ts";
+import { createProgramPageRelease, unchangedMappings } from "./release-memory.ts";
 
 const smaps = (...parts: readonly (readonly [head: string, anonymousKb: number])[]) =>
   parts
@@ -24,10 +24,15 @@ test("only unchanged read-only mappings of the program's file are released", () 
   expect(unchangedMappings("", "/opt/my berth")).toEqual([]);
 });
 
-test("the program continues after its pages were released, with less memory", () => {
+test("the program continues after its pages were released, each time with less memory", () => {
   const residentKb = () => Number(/^Rss:\s+(\d+)/m.exec(readFileSync("/proc/self/smaps_rollup", "utf8"))?.[1]);
-  const before = residentKb();
-  releaseProgramPages();
-  expect(residentKb()).toBeLessThan(before);
-  expect(JSON.parse(JSON.stringify({ it: ["goes", "on"] }))).toEqual({ it: ["goes", "on"] });
+  const releaseProgramPages = createProgramPageRelease();
+  for (let time = 0; time < 3; time++) {
+    expect(JSON.parse(JSON.stringify({ it: ["goes", "on"] }))).toEqual({ it: ["goes", "on"] });
+    // Reads much of the program.
+    new Intl.DateTimeFormat("de", { dateStyle: "full" }).format(new Date(0));
+    const before = residentKb();
+    releaseProgramPages();
+    expect(residentKb()).toBeLessThan(before);
+  }
 });

@@ -48,8 +48,15 @@ const almostGood = fc
   .tuple(fc.nat(24), fc.oneof(fc.jsonValue(), fc.constantFrom(undefined, null, "", -1, "http")))
   .map(([at, by]) => whole(JSON.stringify(replaced(good, at, by)) ?? ""));
 
+/** A valid checkpoint whose pod has any label. */
+const valid = fc
+  .string({ unit: "binary" })
+  .map((app) => ({ ...good, pod: { ...good.pod, metadata: { ...good.pod.metadata, labels: { app } } } }))
+  .map((record) => whole(JSON.stringify(record)));
+
 const anyText = fc.oneof(
   { weight: 3, arbitrary: almostGood },
+  { weight: 3, arbitrary: valid },
   fc.json().map(whole),
   fc.string({ unit: "binary", maxLength: 100 }).map(whole),
   fc.string({ unit: "binary", maxLength: 200 }),
@@ -58,6 +65,7 @@ const anyText = fc.oneof(
 test(
   "any text is restored, or set aside and logged; it never prevents the start of the agent",
   async () => {
+    let restored = 0;
     const property = fc.asyncProperty(anyText, async (text) => {
       const { pods, reported, names } = await loadedFrom(text);
       if (pods.length === 0) {
@@ -65,6 +73,7 @@ test(
         expect(names).toEqual(["u-1.json.unreadable"]);
         return;
       }
+      restored += 1;
       expect([reported, names]).toEqual([[], ["u-1.json"]]);
       // A restored pod can be decided and described.
       for (const { source, pod } of pods) {
@@ -74,6 +83,7 @@ test(
       }
     });
     await fc.assert(property, { numRuns });
+    expect(restored).toBeGreaterThan(numRuns / 20);
   },
   longMs,
 );

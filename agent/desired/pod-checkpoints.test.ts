@@ -59,6 +59,14 @@ test("a checkpoint with any one character changed is refused", async () => {
   }
 });
 
+test("checkpoints are loaded in the order of acceptance, a terminating pod before the one that it makes room for", async () => {
+  const records = open();
+  await records.load();
+  const { termination: _, ...successor } = podOf("u-2", 5);
+  for (const pod of [podOf("u-4", 9), successor, podOf("u-3", 5), podOf("u-1", 7)]) await records.save(pod);
+  expect((await records.load()).map(({ uid }) => String(uid))).toEqual(["u-3", "u-2", "u-1", "u-4"]);
+});
+
 const refused: readonly [sentence: string, spoil: (whole: string) => string, why: string][] = [
   ["an empty file", () => "", "does not start like a checkpoint"],
   ["a file of zeros, which a power cut may leave", () => "\0".repeat(4096), "does not start like a checkpoint"],

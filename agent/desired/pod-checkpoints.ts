@@ -1,4 +1,5 @@
-import { type Files, FilesError } from "../../host/fs/files.ts";
+import type { Files } from "../../host/fs/files.ts";
+import { isUnusableFile } from "../../host/fs/unusable-file.ts";
 import type { Log } from "../../host/log/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { DesiredPod } from "../decide/pod/desired.ts";
@@ -48,11 +49,16 @@ export function createPodCheckpoints(root: Files, log: Log): PodCheckpoints {
       const checkpoints = await Promise.all(
         entries.filter(({ name }) => name.endsWith(SUFFIX)).map(({ name }) => read(name)),
       );
-      return checkpoints.flat().toSorted((a, b) => a.acceptedAt - b.acceptedAt);
+      return checkpoints.flat().toSorted(byAcceptance);
     },
     save: async (pod) => root.write(`${FOLDER}/${await fileOf(pod.uid)}`, encodePodRecord(pod), 0o600),
     remove: async (uid) => root.remove(`${FOLDER}/${await fileOf(uid)}`),
   };
+}
+
+/** The oldest first. Of two pods of one millisecond the terminating one is older: the other one may wait for its end. */
+function byAcceptance(a: DesiredPod, b: DesiredPod): number {
+  return a.acceptedAt - b.acceptedAt || Number(a.termination === undefined) - Number(b.termination === undefined);
 }
 
 /**
@@ -67,13 +73,5 @@ async function fileOf(uid: PodUid): Promise<string> {
 
 /** Whether a retry would fail again. A transient disk error must not set a good checkpoint aside. */
 function isUnrecoverable(error: unknown): boolean {
-  if (error instanceof PodRecordError) return true;
-  return error instanceof FilesError && UNRECOVERABLE_CODES.has(error.code);
+  return error instanceof PodRecordError || isUnusableFile(error);
 }
-
-const UNRECOVERABLE_CODES: ReadonlySet<string> = new Set([
-  "ETOOBIG",
-  "ENOTFILE",
-  "EISDIR",
-  "ERR_ENCODING_INVALID_ENCODED_DATA",
-]);

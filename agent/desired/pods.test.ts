@@ -305,21 +305,41 @@ test("the pods of a source that is not configured any more terminate", async () 
   expect(second.takeCalls()).toEqual(["cancel outdated db-1"]);
 });
 
-test("a pod whose checkpoint cannot be written runs, and the error is logged", async () => {
-  const { desired, file, disk, log, takeCalls } = createDesiredNode();
+test("a pod whose checkpoint cannot be written runs, and its checkpoint is written as soon as it can be", async () => {
+  const { clock, desired, file, disk, log, records, takeCalls } = createDesiredNode();
   await desired.restore();
   disk.before = (verb) => {
     if (verb === "write") throw new Error("the disk is full");
   };
   await file(fromFile("web"));
   expect(takeCalls()).toEqual(["wake web-1", "complete"]);
+  await clock.advance(60_000);
   expect(log.takeLines()).toEqual([
-    "error: cannot save the pod's checkpoint; after a restart the agent would not know the pod",
+    "error: cannot save the pod's checkpoint yet; until it is saved, a restart of the agent would forget the pod",
   ]);
+  expect(records()).toEqual([]);
+  disk.before = () => {};
+  await clock.advance(5_000);
+  expect(records()).toEqual(["web-1.json"]);
+  expect(log.takeLines()).toEqual(["info: the pods' checkpoints are saved again"]);
 });
 
-test("a checkpoint that cannot be removed is logged, and the pod is removed", async () => {
-  const { desired, file, disk, log } = createDesiredNode();
+test("a checkpoint that could not be written is not written after its pod is removed", async () => {
+  const { clock, desired, file, disk, records } = createDesiredNode();
+  await desired.restore();
+  disk.before = (verb) => {
+    if (verb === "write") throw new Error("the disk is full");
+  };
+  await file(fromFile("web"));
+  await file();
+  await desired.onPodFinished(web);
+  disk.before = () => {};
+  await clock.advance(60_000);
+  expect(records()).toEqual([]);
+});
+
+test("a checkpoint that cannot be removed is removed as soon as it can be, and its pod at once", async () => {
+  const { clock, desired, file, disk, log, records } = createDesiredNode();
   await desired.restore();
   await file(fromFile("web"));
   await file();
@@ -328,7 +348,10 @@ test("a checkpoint that cannot be removed is logged, and the pod is removed", as
   };
   await desired.onPodFinished(web);
   expect(desired.get(web)).toBeUndefined();
-  expect(log.takeLines()).toEqual(["error: cannot remove the checkpoint of a removed pod"]);
+  expect(log.takeLines()).toEqual(["error: cannot remove the checkpoint of a removed pod yet"]);
+  disk.before = () => {};
+  await clock.advance(5_000);
+  expect(records()).toEqual([]);
 });
 
 test("updates during a write are applied in order", async () => {

@@ -1,3 +1,4 @@
+import { createRetriedWrites } from "../../host/async/retried-writes.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
@@ -217,23 +218,31 @@ function unconfiguredKinds(
   return new Set(restored.map(({ source }) => source.kind).filter((kind) => !configured.includes(kind)));
 }
 
-/** A pod runs even if its checkpoint cannot be written; only a restart of the agent would forget it. */
-function createCheckpointing({ checkpoints, log }: Pick<DesiredPodsOptions, "checkpoints" | "log">) {
+/**
+ * A pod runs even if its checkpoint cannot be written. If the agent restarts before the checkpoint is written, the new
+ * agent does not know the pod.
+ */
+function createCheckpointing({ checkpoints, clock, log }: Pick<DesiredPodsOptions, "checkpoints" | "clock" | "log">) {
+  const writes = createRetriedWrites<PodUid>({
+    clock,
+    onRecovered: () => log.info({}, "the pods' checkpoints are saved again"),
+  });
   return {
-    async save(pod: DesiredPod): Promise<void> {
-      try {
-        await checkpoints.save(pod);
-      } catch (error) {
-        log.error(
-          { err: error, pod: fullNameOf(pod.pod), uid: pod.uid },
-          "cannot save the pod's checkpoint; after a restart the agent would not know the pod",
-        );
-      }
-    },
-    async remove(uid: PodUid): Promise<void> {
-      await checkpoints.remove(uid).catch((error: unknown) => {
-        log.error({ err: error, uid }, "cannot remove the checkpoint of a removed pod");
-      });
-    },
+    save: (pod: DesiredPod) =>
+      writes.write(
+        pod.uid,
+        () => checkpoints.save(pod),
+        (error) =>
+          log.error(
+            { err: error, pod: fullNameOf(pod.pod), uid: pod.uid },
+            "cannot save the pod's checkpoint yet; until it is saved, a restart of the agent would forget the pod",
+          ),
+      ),
+    remove: (uid: PodUid) =>
+      writes.write(
+        uid,
+        () => checkpoints.remove(uid),
+        (error) => log.error({ err: error, uid }, "cannot remove the checkpoint of a removed pod yet"),
+      ),
   };
 }

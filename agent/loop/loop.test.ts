@@ -226,14 +226,15 @@ test("a wake before the sources are ready observes nothing and leaves no timer",
   expect(await loop.settled()).toBeUndefined();
 });
 
-test("cancelOutdated aborts the calls under way, including pulls, and syncs again", async () => {
-  const { observedPods, acts, loop, addPod, desiredPods, takeLog } = createTestLoop();
-  acts.runSandbox = until;
+/** A pod whose sandbox is being run, and its image pulled, when it has to terminate. */
+async function terminateStartingPod(runSandbox: Act) {
+  const { clock, observedPods, acts, loop, addPod, desiredPods, takeLog } = createTestLoop();
+  acts.runSandbox = runSandbox;
   acts.pullImage = until;
   const uid = addPod("web");
   observedPods.set(uid, { images: new Map([["busybox:1", { present: false }]]) });
   loop.wake(uid);
-  await settlePromises();
+  await clock.advance(4_000);
   takeLog();
   const desired = desiredPods.get(uid) as DesiredPodView;
   desiredPods.set(uid, {
@@ -242,11 +243,26 @@ test("cancelOutdated aborts the calls under way, including pulls, and syncs agai
   });
   loop.cancelOutdated(uid);
   await settlePromises();
-  expect(takeLog().toSorted()).toEqual([
-    "0s web: finished",
-    "0s web: pullImage cancelled",
-    "0s web: runSandbox cancelled",
-  ]);
+  return { clock, observedPods, uid, takeLog };
+}
+
+test("cancelOutdated aborts a pull at once, and a call that hangs after ten seconds; then the pod is synced", async () => {
+  const { clock, takeLog } = await terminateStartingPod(until);
+  await clock.advance(60_000);
+  expect(takeLog()).toEqual(["4s web: pullImage cancelled", "10s web: runSandbox cancelled", "10s web: finished"]);
+  expect(clock.pendingTimers).toBe(0);
+});
+
+test("cancelOutdated leaves a call that changes the node its time to end", async () => {
+  const running = Promise.withResolvers<ActionOutput>();
+  const { clock, observedPods, uid, takeLog } = await terminateStartingPod((signal) =>
+    Promise.race([running.promise, until(signal)]),
+  );
+  await clock.advance(5_000);
+  observedPods.set(uid, { sandboxes: [sandbox] });
+  running.resolve({});
+  await clock.advance(60_000);
+  expect(takeLog().slice(0, 2)).toEqual(["4s web: pullImage cancelled", "9s web: stopSandbox"]);
 });
 
 test("a pull runs in the background, and its end causes a sync", async () => {
@@ -340,7 +356,7 @@ test("cancelOutdated aborts nothing that started under the same termination requ
 });
 
 test("cancelOutdated keeps the calls of the current request, and aborts them when the pod is no longer desired", async () => {
-  const { desiredPods, observedPods, acts, loop, addPod, takeLog } = createTestLoop();
+  const { clock, desiredPods, observedPods, acts, loop, addPod, takeLog } = createTestLoop();
   const uid = addPod("web");
   desiredPods.set(uid, { ...(desiredPods.get(uid) as DesiredPodView), ...deleted });
   observedPods.set(uid, { sandboxes: [sandbox] });
@@ -348,12 +364,12 @@ test("cancelOutdated keeps the calls of the current request, and aborts them whe
   loop.wake(uid);
   await settlePromises();
   loop.cancelOutdated(uid);
-  await settlePromises();
+  await clock.advance(20_000);
   expect(takeLog()).toEqual(["0s web: stopSandbox"]);
   desiredPods.delete(uid);
   loop.cancelOutdated(uid);
-  await settlePromises();
-  expect(takeLog()).toEqual(["0s web: stopSandbox cancelled", "0s web: stopSandbox"]);
+  await clock.advance(0);
+  expect(takeLog()).toEqual(["20s web: stopSandbox cancelled", "20s web: stopSandbox"]);
 });
 
 test("stopping the loop does not wait for grace periods", async () => {
@@ -385,6 +401,21 @@ for (const [name, end] of lastObservations)
     await stopped;
     expect(clock.pendingTimers).toBe(0);
   });
+
+test("a pod whose first observation does not end is reported after two seconds, once", async () => {
+  const pending = Promise.withResolvers<ObservedPod>();
+  const reports: (string | undefined)[] = [];
+  const { clock, loop, addPod } = createTestLoop({
+    observe: () => pending.promise,
+    onStatusDecided: ({ status }) => reports.push(status.message),
+  });
+  loop.wake(addPod("web"));
+  await clock.advance(1_999);
+  expect(reports).toEqual([]);
+  await clock.advance(60_000);
+  expect(reports).toEqual(["the pod's containers cannot be observed yet: the container runtime has not answered yet"]);
+  expect(clock.pendingTimers).toBe(0);
+});
 
 test("the sandbox is not stopped before the stop call of its container has returned, even if the container has exited", async () => {
   const { uid, loop, observedPods, takeLog } = await createStoppingPod();
@@ -535,23 +566,24 @@ test("terminations need no start slot and continue while all slots are taken", a
 });
 
 test("a pod that terminates while it starts frees its slot", async () => {
-  const { acts, loop, addPod, desiredPods, takeLog } = createTestLoop({ startSlots: 1 });
-  acts.makeResource = until;
+  const { clock, acts, loop, addPod, desiredPods, takeLog } = createTestLoop({ startSlots: 1 });
+  const making = Promise.withResolvers<ActionOutput>();
+  acts.makeResource = async (_, uid) => (uid === "a" ? await making.promise : {});
   const [first, second] = [addPod("a"), addPod("b")];
   loop.wake(first);
   loop.wake(second);
   await settlePromises();
   desiredPods.delete(first);
   loop.cancelOutdated(first);
+  await clock.advance(1_000);
+  making.resolve({});
   await settlePromises();
-  expect(takeLog()).toEqual([
+  expect(takeLog().slice(0, 5)).toEqual([
     "0s a: makeResource",
     "0s a: makeResource",
-    "0s a: makeResource cancelled",
-    "0s a: makeResource cancelled",
-    "0s a: finished",
-    "0s b: makeResource",
-    "0s b: makeResource",
+    "1s a: finished",
+    "1s b: makeResource",
+    "1s b: makeResource",
   ]);
 });
 
@@ -589,8 +621,7 @@ test("a pod is decided after every subscriber has followed the observation, and 
   const steps: string[] = [];
   let isBroken = true;
   const { clock, loop, addPod, takeLog } = createTestLoop({
-    async onObserved({ uid }, desired) {
-      await Promise.resolve();
+    onObserved({ uid }, desired) {
       steps.push(`${uid} observed${desired === undefined ? "" : ", desired"}`);
       if (isBroken) throw new Error("the disk is full");
     },

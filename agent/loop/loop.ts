@@ -28,8 +28,8 @@ export interface Loop {
   /** Requests a sync of this pod. Carries no reason; lost and repeated wakes are harmless. */
   wake(uid: PodUid): void;
   /**
-   * Like `wake`, for a pod whose termination was requested or shortened: aborts the calls that started under an older
-   * request.
+   * Like `wake`, for a pod whose termination was requested or shortened: aborts at once the pulls, hooks and stops that
+   * started under an older request, and a call that the sync waits for ten seconds after it began.
    */
   cancelOutdated(uid: PodUid): void;
   /** Clears the back-off of everything that failed because the runtime was away. The caller wakes the pods. */
@@ -90,7 +90,7 @@ export function createLoop({ clock, ports, settings, startSlots }: LoopOptions):
 
   function cancelOutdated(uid: PodUid): void {
     const pod = pods.get(uid);
-    if (pod !== undefined) cancelOutdatedCalls(pod, ports.desired(uid));
+    if (pod !== undefined) cancelOutdatedCalls(state, pod, ports.desired(uid));
     wake(uid);
   }
 

@@ -7,7 +7,7 @@ import { nodeSettings, observedNode } from "../../test/fakes/observed-node.ts";
 import type { NodeRule } from "../decide/node/node.ts";
 import type { NodeObservation } from "../decide/node/observed-node.ts";
 import type { DesiredPod } from "../decide/pod/desired.ts";
-import { createNodeLoop, type NodeLoopPorts } from "./node-loop.ts";
+import { createNodeLoop, type NodeLoopPods, type NodeLoopPorts } from "./node-loop.ts";
 
 const web: DesiredPod = {
   uid: "u" as PodUid,
@@ -17,7 +17,7 @@ const web: DesiredPod = {
   revision: 0,
 };
 
-function startLoop(rules: readonly NodeRule[] = []) {
+function startLoop(rules: readonly NodeRule[] = [], act: NodeLoopPorts["act"] = async () => {}) {
   const clock = new FakeClock();
   const log = new FakeLog();
   const stop = new AbortController();
@@ -35,8 +35,9 @@ function startLoop(rules: readonly NodeRule[] = []) {
   const requestTermination = async (uid: PodUid, { reason }: { readonly reason: string }) =>
     void calls.push(`${clock.elapsedMs} ms end ${uid}: ${reason}`);
   const changes = createEventSource();
-  const subscribe: NodeLoopPorts["subscribe"] = ({ onPodUpdated }) => changes.subscribe(onPodUpdated);
-  const ended = loop.run({ all: () => pods, subscribe, requestTermination }, stop.signal);
+  const subscribe: NodeLoopPods["subscribe"] = ({ onPodUpdated }) => changes.subscribe(onPodUpdated);
+  const desired = { all: () => pods, areAllSourcesReady: () => true, subscribe, requestTermination };
+  const ended = loop.run({ desired, act }, stop.signal);
   return {
     clock,
     log,
@@ -108,11 +109,14 @@ test("a new pressure is a warning also where it replaces another; the log says w
 
 test("a rule is decided with each change of the pods and when it is due; its requests go to the desired pods", async () => {
   const { clock, calls, setPods, end } = startLoop([
-    ({ pods, now }) => {
-      const dueAt = FakeClock.start + 10_000;
-      if (now < dueAt) return { terminationRequests: [], lookAgainAt: dueAt };
-      const requests = pods.map(({ uid }) => ({ uid, reason: "Drained", message: "m", gracePeriodSeconds: 1 }));
-      return { terminationRequests: requests };
+    {
+      name: "drain",
+      decide({ pods, now }) {
+        const dueAt = FakeClock.start + 10_000;
+        if (now < dueAt) return { lookAgainAt: dueAt };
+        const requests = pods.map(({ uid }) => ({ uid, reason: "Drained", message: "m", gracePeriodSeconds: 1 }));
+        return { terminationRequests: requests };
+      },
     },
   ]);
   await setPods(web);
@@ -130,18 +134,67 @@ test("a rule is decided with each change of the pods and when it is due; its req
 test("a rule that fails is logged and does not end the loop", async () => {
   let isBroken = true;
   const { log, calls, setPods, end } = startLoop([
-    ({ pods }) => {
-      if (isBroken) throw new Error("a bug");
-      return {
-        terminationRequests: pods.map(({ uid }) => ({ uid, reason: "R", message: "m", gracePeriodSeconds: 1 })),
-      };
+    {
+      name: "broken",
+      decide({ pods }) {
+        if (isBroken) throw new Error("a bug");
+        return {
+          terminationRequests: pods.map(({ uid }) => ({ uid, reason: "R", message: "m", gracePeriodSeconds: 1 })),
+        };
+      },
     },
   ]);
   expect(log.takeLines()).toEqual([
-    "error: a bug: the pressure of the node cannot be decided; the last one stays, and the next change of the node or of a pod decides again",
+    "error: a bug: nothing can be decided about the node; its pressure stays, and the next change of the node or of a pod decides again",
   ]);
   isBroken = false;
   await setPods(web);
   expect(calls).toEqual(["0 ms end u: R"]);
   await end();
+});
+
+const removal: NodeRule<boolean> = {
+  name: "removal",
+  emptyMemory: true,
+  decide: ({ now }) => ({
+    actions: now < FakeClock.start + 10_000 ? [{ kind: "removeImage", image: "sha256:1", why: "no pod uses it" }] : [],
+  }),
+};
+
+test("an action of the node runs once at a time and is retried after a failure; each end is logged", async () => {
+  const results: PromiseWithResolvers<void>[] = [];
+  const { clock, log, end, loop } = startLoop([removal], () => {
+    const result = Promise.withResolvers<void>();
+    results.push(result);
+    return result.promise;
+  });
+  loop.wake();
+  await settlePromises();
+  expect([results.length, log.takeLines()]).toEqual([1, []]);
+  results[0]?.reject(new Error("the image is in use"));
+  await settlePromises();
+  expect(log.takeLines()).toEqual(["warn: failed to remove image sha256:1: no pod uses it"]);
+  await clock.advance(999);
+  expect(results).toHaveLength(1);
+  await clock.advance(1);
+  expect(results).toHaveLength(2);
+  results[1]?.resolve();
+  await clock.advance(60_000);
+  expect([results.length, log.takeLines()]).toEqual([2, ["info: remove image sha256:1: no pod uses it"]]);
+  await end();
+});
+
+test("the loop ends when its actions have ended", async () => {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const aborted: boolean[] = [];
+  const { end } = startLoop([removal], (_, signal) => {
+    signal.addEventListener("abort", () => {
+      aborted.push(true);
+      setImmediate(resolve);
+    });
+    return promise;
+  });
+  await settlePromises();
+  await end();
+  expect(aborted).toEqual([true]);
 });

@@ -2,15 +2,26 @@ import { createAutoResetEvent } from "../../host/async/auto-reset-event.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
-import { decideNode, emptyNodeMemory, type NodePressureStatus, type NodeRule } from "../decide/node/node.ts";
+import {
+  decideNode,
+  emptyNodeMemory,
+  type NodeDecisionSettings,
+  type NodePressureStatus,
+  type NodeRule,
+} from "../decide/node/node.ts";
+import {
+  describeNodeAction,
+  type NodeAction,
+  recordNodeActionEnded,
+  recordNodeActionStarted,
+} from "../decide/node/node-action.ts";
 import type { NodeObservation, NodePressure } from "../decide/node/observed-node.ts";
-import type { PressureSettings } from "../decide/node/pressure.ts";
 import type { DesiredPod, TerminationRequest } from "../decide/pod/desired.ts";
 
 export interface NodeLoopOptions {
   readonly clock: Clock;
   readonly log: Log;
-  readonly settings: PressureSettings;
+  readonly settings: NodeDecisionSettings;
   readonly rules: readonly NodeRule[];
   /** The node as it was observed last. */
   readonly observed: () => NodeObservation;
@@ -18,9 +29,17 @@ export interface NodeLoopOptions {
   readonly onStatusChanged: () => void;
 }
 
-/** The desired pods, as far as the node's loop needs them. */
+/** What the node's loop needs from the other components. */
 export interface NodeLoopPorts {
+  readonly desired: NodeLoopPods;
+  /** Performs one action: one outside call. The signal aborts it. */
+  readonly act: (action: NodeAction, signal: AbortSignal) => Promise<void>;
+}
+
+/** The desired pods, as far as the node's loop needs them. */
+export interface NodeLoopPods {
   readonly all: () => readonly DesiredPod[];
+  readonly areAllSourcesReady: () => boolean;
   /** Calls the listener with each pod that is added, changed or removed. */
   readonly subscribe: (listener: { readonly onPodUpdated: () => void; readonly onPodRemoved: () => void }) => void;
   /** Never rejects. */
@@ -33,40 +52,65 @@ export interface NodeLoop {
   /** The node has changed. Several wakes before the next decision become one. */
   wake(): void;
   /**
-   * Decides at once, then with each wake, after each change of a pod, and when a rule is due, until the signal aborts.
-   * Never rejects.
+   * Decides at once, then with each wake, after each change of a pod, after each action, and when a rule is due, until the
+   * signal aborts. Resolves when no action is under way; never rejects.
    */
   run(ports: NodeLoopPorts, signal: AbortSignal): Promise<void>;
 }
 
 /**
- * The node's own loop: it decides on the latest observation of the node and on all pods. Like the sync loop it never
- * ends a pod itself: its requests go to the desired pods.
+ * The node's own loop: it decides on the latest observation of the node and on all pods, and performs the node's own
+ * actions. It never ends a pod itself: its requests go to the desired pods.
  */
 export function createNodeLoop({ clock, log, settings, rules, observed, onStatusChanged }: NodeLoopOptions): NodeLoop {
   const wakeUp = createAutoResetEvent(clock);
   let memory = emptyNodeMemory;
+  const underWay = new Set<Promise<void>>();
 
   /** Returns when to decide again. */
-  function decide({ all, requestTermination }: NodeLoopPorts): number {
+  function decide({ desired, act }: NodeLoopPorts, signal: AbortSignal): number {
     const { pressure: before } = memory.status;
-    const input = { pods: all(), observed: observed(), memory, settings, rules, now: clock.now() };
-    const { status, terminationRequests, memory: after, lookAgainAt } = decideNode(input);
+    const pods = desired.all();
+    const areSourcesReady = desired.areAllSourcesReady();
+    const input = { pods, areSourcesReady, observed: observed(), memory, settings, rules, now: clock.now() };
+    const { status, terminationRequests, actions, memory: after, lookAgainAt } = decideNode(input);
     memory = after;
     if (logPressure(log, before, status)) onStatusChanged();
     // A request takes effect at once; only its checkpoint is written in the background.
-    for (const { uid, ...request } of terminationRequests) void requestTermination(uid, request);
+    for (const { uid, ...request } of terminationRequests) void desired.requestTermination(uid, request);
+    for (const action of actions) start(action, act, signal);
     return lookAgainAt;
   }
 
-  /** A bug in one decision must not end the loop: the next wake tries again. */
-  function decideSafely(ports: NodeLoopPorts): number {
+  function start(action: NodeAction, act: NodeLoopPorts["act"], signal: AbortSignal): void {
+    memory = { ...memory, actions: recordNodeActionStarted(memory.actions, action) };
+    const done = perform(action, act, signal).finally(() => underWay.delete(done));
+    underWay.add(done);
+  }
+
+  /** Never rejects: the next decision handles a failure. */
+  async function perform(action: NodeAction, act: NodeLoopPorts["act"], signal: AbortSignal): Promise<void> {
+    let result: "succeeded" | "failed" = "succeeded";
     try {
-      return decide(ports);
+      await act(action, signal);
+      log.info({}, describeNodeAction(action));
+    } catch (error) {
+      if (signal.aborted) return;
+      result = "failed";
+      log.warn({ err: error }, `failed to ${describeNodeAction(action)}`);
+    }
+    memory = { ...memory, actions: recordNodeActionEnded(memory.actions, action, result, clock.now()) };
+    wakeUp.set();
+  }
+
+  /** A bug in one decision must not end the loop: the next wake tries again. */
+  function decideSafely(ports: NodeLoopPorts, signal: AbortSignal): number {
+    try {
+      return decide(ports, signal);
     } catch (error) {
       log.error(
         { err: error },
-        "a bug: the pressure of the node cannot be decided; the last one stays, and the next change of the node or of a pod decides again",
+        "a bug: nothing can be decided about the node; its pressure stays, and the next change of the node or of a pod decides again",
       );
       return Number.POSITIVE_INFINITY;
     }
@@ -76,8 +120,9 @@ export function createNodeLoop({ clock, log, settings, rules, observed, onStatus
     status: () => memory.status,
     wake: wakeUp.set,
     async run(ports, signal) {
-      ports.subscribe({ onPodUpdated: wakeUp.set, onPodRemoved: wakeUp.set });
-      while (!signal.aborted) await wakeUp.wait(decideSafely(ports), signal);
+      ports.desired.subscribe({ onPodUpdated: wakeUp.set, onPodRemoved: wakeUp.set });
+      while (!signal.aborted) await wakeUp.wait(decideSafely(ports, signal), signal);
+      await Promise.all(underWay);
     },
   };
 }

@@ -20,7 +20,7 @@ import { type Decision, decideOrphan, decidePod } from "../decide/pod/pod.ts";
 import type { PodSettings } from "../decide/settings.ts";
 import { unobservedStatus } from "../decide/status/status.ts";
 import type { ActionCall, SyncPorts } from "./ports.ts";
-import type { StartLimiter } from "./start-limiter.ts";
+import { STUCK_AFTER_MS, type StartLimiter } from "./start-limiter.ts";
 import type { SyncSubscriber } from "./sync-subscriber.ts";
 
 /** What the syncs of all pods share. */
@@ -42,8 +42,8 @@ export interface LoopState {
 export interface PodWorker {
   readonly uid: PodUid;
   memory: PodMemory;
-  /** The calls of the current sync, or of the last one. */
-  syncCall: CancellableCall | undefined;
+  /** The calls of the current sync. */
+  syncCall: SyncCall | undefined;
   /** Pulls, hooks and stops: calls that outlive the sync that started them. */
   readonly background: Map<Action, CancellableCall & { readonly done: Promise<void> }>;
   /**
@@ -54,7 +54,7 @@ export interface PodWorker {
   cancelTimer: (() => void) | undefined;
   /** Whether the pod was ever observed successfully. */
   hasBeenObserved: boolean;
-  /** When an observation of this pod failed for the first time; epoch milliseconds. */
+  /** When the first observation of this pod began, or, once it was observed, when one first failed; epoch milliseconds. */
   observeFailingSince: number | undefined;
   /** How many scheduled syncs failed in a row, in the observation or in the decision. Early retries do not count. */
   syncFailures: number;
@@ -72,6 +72,12 @@ interface CancellableCall {
   readonly abort: AbortController;
   readonly termination: KnownTermination;
 }
+
+type SyncCall = CancellableCall & {
+  readonly startedAt: number;
+  /** Cancels the timer that aborts the calls. */
+  cancelAbort: () => void;
+};
 
 type KnownTermination = "not desired" | Pick<DesiredPodView, "termination" | "terminationRequest">;
 
@@ -107,28 +113,31 @@ export async function syncPod(state: LoopState, pod: PodWorker): Promise<void> {
   if (desiredPod === "unknown") return;
   const { finishedBackgroundCalls } = pod;
   let observed: ObservedPod;
+  const cancelReport = scheduleUnobservedReport(state, pod, desiredPod);
   try {
-    observed = await ports.observe(pod.uid, desiredPod);
-    const pending = notify.onObserved(observed, desiredPod);
-    if (pending !== undefined) await pending;
+    observed = await ports.observe(pod.uid, desiredPod).finally(cancelReport);
+    notify.onObserved(observed, desiredPod);
   } catch (error) {
-    notify.onSyncFailed(pod.uid, error);
-    scheduleRetry(state, pod);
-    reportUnobserved(state, pod, desiredPod, error);
-    return;
+    return onUnobserved(state, pod, desiredPod, error);
   }
   // `stop` has aborted the calls under way. It would not abort one that starts now.
   if (state.isStopping()) return;
-  pod.hasBeenObserved = true;
+  pod.hasBeenObserved ||= observed.sandboxReadError === undefined && observed.containerReadError === undefined;
   // A background call finished during the observation. It wakes the pod, and the next sync observes its effect.
   if (pod.finishedBackgroundCalls !== finishedBackgroundCalls) return;
   // The desired state may have changed while the node was read; decide on the latest.
   const desired = ports.desired(pod.uid);
   if (desired === "unknown") return;
+  const { containerReadError } = observed;
+  if (containerReadError !== undefined && desired !== undefined && !mustTerminate(desired))
+    return onUnobserved(state, pod, desired, containerReadError);
   const input: SyncInput = { pod, desired, observed };
-  let decision: ReturnType<typeof decide>;
+  let decision: PodDecision;
   try {
     decision = decide(state, input);
+    if (decision.stage.kind === "syncing" && observed.sandboxReadError !== undefined)
+      return onUnobserved(state, pod, desired, observed.sandboxReadError);
+    notifyDecided(state, input, decision);
   } catch (error) {
     // A bug of ours, or a pod that no API server would accept. Other pods must not suffer.
     notify.onSyncFailed(pod.uid, error);
@@ -142,6 +151,33 @@ export async function syncPod(state: LoopState, pod: PodWorker): Promise<void> {
   // An event reported an exit that the runtime's status does not show yet. Act on the next observation.
   if (observed.hasUnconfirmedExit) return;
   await performActions(state, input, decision);
+}
+
+const mustTerminate = ({ termination, terminationRequest }: DesiredPodView): boolean =>
+  termination !== undefined || terminationRequest !== undefined;
+
+/** The pod's sandbox or one of its containers could not be read: the pod keeps its state, and the next sync reads it again. */
+function onUnobserved(state: LoopState, pod: PodWorker, desiredPod: DesiredPodView | undefined, error: unknown): void {
+  state.notify.onSyncFailed(pod.uid, error);
+  scheduleRetry(state, pod);
+  reportUnobserved(state, pod, desiredPod, error);
+}
+
+/**
+ * A runtime that is frozen answers neither with a pod nor with an error: a new pod is reported while its first
+ * observation lasts. Returns the function that cancels the report.
+ */
+function scheduleUnobservedReport(
+  state: LoopState,
+  pod: PodWorker,
+  desiredPod: DesiredPodView | undefined,
+): () => void {
+  if (pod.hasBeenObserved) return () => {};
+  const { clock } = state;
+  pod.observeFailingSince ??= clock.now();
+  return clock.wakeAt(clock.now() + SYNC_RETRY.initialMs, () =>
+    reportUnobserved(state, pod, desiredPod, new Error("the container runtime has not answered yet")),
+  );
 }
 
 /**
@@ -163,22 +199,27 @@ function reportUnobserved(
   const stage = desiredPod.termination === undefined ? "syncing" : "terminating";
   try {
     const status = unobservedStatus(desiredPod, message);
-    notify.onStatusDecided({ uid: pod.uid, desired: desiredPod, status, stage, blockedReason: undefined });
+    const unknown = { outcome: undefined, blockedReason: undefined };
+    notify.onStatusDecided({ uid: pod.uid, desired: desiredPod, status, stage, ...unknown });
   } catch (failure) {
     notify.onSyncFailed(pod.uid, failure);
   }
 }
 
-function decide(
-  { clock, notify, settings }: LoopState,
-  { pod, desired, observed }: SyncInput,
-): Omit<Decision, "status"> {
+/** A pod without a source has no status. */
+type PodDecision = Omit<Decision, "status"> & Partial<Pick<Decision, "status">>;
+
+function decide({ clock, settings }: LoopState, { pod, desired, observed }: SyncInput): PodDecision {
   const now = clock.now();
   if (desired === undefined) return decideOrphan(observed, pod.memory, now);
-  const decision = decidePod(desired, observed, pod.memory, settings(), now);
-  const { status, stage, blockedReason } = decision;
-  notify.onStatusDecided({ uid: pod.uid, desired, status, stage: stage.kind, blockedReason });
-  return decision;
+  return decidePod(desired, observed, pod.memory, settings(), now);
+}
+
+function notifyDecided({ notify }: LoopState, { pod: { uid }, desired }: SyncInput, decision: PodDecision): void {
+  const { status, stage, memory, blockedReason } = decision;
+  if (desired === undefined || status === undefined) return;
+  const { outcome } = memory;
+  notify.onStatusDecided({ uid, desired, status, stage: stage.kind, outcome, blockedReason });
 }
 
 /** Whether the action runs in the background, beyond the sync that starts it. */
@@ -215,7 +256,7 @@ function scheduleSync({ clock, wake, isStopping }: LoopState, pod: PodWorker, at
   pod.cancelTimer = at === undefined ? undefined : clock.wakeAt(at, () => wake(pod.uid));
 }
 
-async function performActions(state: LoopState, input: SyncInput, decision: Omit<Decision, "status">): Promise<void> {
+async function performActions(state: LoopState, input: SyncInput, decision: PodDecision): Promise<void> {
   const { pod } = input;
   if (decision.stage.kind !== "syncing") abortBackground(pod, "background");
   const [ineffective, actions] = partition(decision.actions, (action) => pod.succeededActions.has(actionKeyOf(action)));
@@ -223,11 +264,21 @@ async function performActions(state: LoopState, input: SyncInput, decision: Omit
   pod.succeededActions = createKeyMap();
   const runnable = selectRunnable(state, input, actions);
   for (const action of actions) if (runsInBackground(action)) startInBackground(state, input, action);
-  const abort = new AbortController();
-  pod.syncCall = { abort, termination: terminationOf(input.desired) };
-  const call: ActionCall = { signal: abort.signal, onStarted: () => {} };
-  await Promise.all(runnable.map((action) => run(state, input, action, call)));
+  await runInSync(state, input, runnable);
   if (runnable.length + ineffective.length > 0) state.wake(pod.uid);
+}
+
+/** Runs the actions that the sync waits for. */
+async function runInSync(state: LoopState, input: SyncInput, actions: readonly Action[]): Promise<void> {
+  const { pod, desired } = input;
+  const abort = new AbortController();
+  const startedAt = state.clock.now();
+  const syncCall: SyncCall = { abort, termination: terminationOf(desired), startedAt, cancelAbort: () => {} };
+  pod.syncCall = syncCall;
+  const call: ActionCall = { signal: abort.signal, onStarted: () => {} };
+  await Promise.all(actions.map((action) => run(state, input, action, call)));
+  syncCall.cancelAbort();
+  pod.syncCall = undefined;
 }
 
 function partition<T>(all: readonly T[], isFirst: (item: T) => boolean): readonly [readonly T[], readonly T[]] {
@@ -281,15 +332,24 @@ function terminationOf(desiredPod: DesiredPodView | undefined): KnownTermination
 }
 
 /**
- * Aborts the calls that started under an older termination request. Calls that started under the current request
- * continue, so a preStop hook never runs twice: a request takes effect before it is saved and before the loop is
- * notified, and a sync in between may have started the hook.
+ * Aborts the calls that started under an older termination request: at once those in the background, which wait for
+ * something, and a call of the sync only when it has lasted ten seconds. Most end within one, and a runtime whose
+ * RunPodSandbox is aborted may list the sandbox only after the agent has stopped reading the pod.
+ *
+ * Calls that started under the current request continue, so a preStop hook never runs twice: a request takes effect
+ * before it is saved and before the loop is notified, and a sync in between may have started the hook.
  */
-export function cancelOutdatedCalls(pod: PodWorker, desiredPod: DesiredPodView | undefined | "unknown"): void {
+export function cancelOutdatedCalls(
+  { clock }: Pick<LoopState, "clock">,
+  { syncCall, background }: PodWorker,
+  desiredPod: DesiredPodView | undefined | "unknown",
+): void {
   const isOutdated = ({ termination }: CancellableCall) =>
     desiredPod === "unknown" || !isDeepStrictEqual(termination, terminationOf(desiredPod));
-  for (const underWay of [...(pod.syncCall ? [pod.syncCall] : []), ...pod.background.values()])
-    if (isOutdated(underWay)) underWay.abort.abort();
+  for (const call of background.values()) if (isOutdated(call)) call.abort.abort();
+  if (syncCall === undefined || !isOutdated(syncCall)) return;
+  syncCall.cancelAbort();
+  syncCall.cancelAbort = clock.wakeAt(syncCall.startedAt + STUCK_AFTER_MS, () => syncCall.abort.abort());
 }
 
 /** Aborts the background calls of a pod: all of them, or those of one class. */

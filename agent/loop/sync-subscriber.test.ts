@@ -1,10 +1,8 @@
 import { expect, test } from "bun:test";
 import type { PodUid } from "../../proto/ids.ts";
-import { emptyObservedPod } from "../decide/pod/observed.ts";
 import { createSyncNotifier } from "./sync-subscriber.ts";
 
 const uid = "web-1" as PodUid;
-const observed = emptyObservedPod(uid, "shop", "web");
 
 test("subscribers are called in their order, and those without the method are left out", () => {
   const calls: string[] = [];
@@ -42,22 +40,4 @@ test("an exception of a subscriber that no sync repeats is reported, and the sub
   onPodFinished(uid);
   const failed = "web-1: Error: a bug";
   expect(calls).toEqual([failed, "started", failed, "finished", failed, "gone"]);
-});
-
-test("a sync waits for the promises that subscribers return for an observation", async () => {
-  const written = Promise.withResolvers<void>();
-  const [asynchronous, synchronous] = [
-    createSyncNotifier([{ onObserved: () => written.promise }]),
-    createSyncNotifier([{}]),
-  ];
-  expect(synchronous.onObserved(observed, undefined)).toBeUndefined();
-  let isDone = false;
-  const pending = asynchronous.onObserved(observed, undefined)?.then(() => {
-    isDone = true;
-  });
-  await Promise.resolve();
-  expect(isDone).toBe(false);
-  written.resolve();
-  await pending;
-  expect(isDone).toBe(true);
 });

@@ -2,6 +2,7 @@ import type { PodUid } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import type { ActionFinished, ActionStarted } from "../decide/pod/action-call.ts";
 import type { DesiredPodView } from "../decide/pod/desired.ts";
+import type { PodOutcome } from "../decide/pod/memory.ts";
 import type { ObservedPod } from "../decide/pod/observed.ts";
 import type { BlockedReason } from "../decide/pod/plan.ts";
 import type { StageKind } from "../decide/pod/stage.ts";
@@ -12,16 +13,15 @@ export interface DecidedStatus {
   readonly desired: DesiredPodView;
   readonly status: PodStatus;
   readonly stage: StageKind;
+  /** How the pod ends or has ended; undefined while that is open. */
+  readonly outcome: PodOutcome | undefined;
   readonly blockedReason: BlockedReason | undefined;
 }
 
 /** A component that follows the syncs of the pods. It decides nothing about the pod of the sync that it follows. */
 export interface SyncSubscriber {
-  /**
-   * The pod was observed. The sync waits for the returned promises, so that log symlinks and image records match the
-   * observation before the pod is decided. A rejection fails the sync.
-   */
-  onObserved?(observed: ObservedPod, desired: DesiredPodView | undefined): Promise<void> | undefined;
+  /** The pod was observed. */
+  onObserved?(observed: ObservedPod, desired: DesiredPodView | undefined): void;
   onStatusDecided?(decided: DecidedStatus): void;
   onActionStarted?(started: ActionStarted): void;
   onActionFinished?(finished: ActionFinished): void;
@@ -32,9 +32,9 @@ export interface SyncSubscriber {
 }
 
 /**
- * Calls the subscribers one after the other, in their order. An exception in `onObserved` or `onStatusDecided` fails the
- * sync. The sync cannot repeat the other steps: there an exception is reported with `onSyncFailed`, and the subscribers
- * behind are called nevertheless.
+ * Calls the subscribers one after the other, in their order; no sync waits for what they do then. An exception in
+ * `onObserved` or `onStatusDecided` fails the sync. The sync cannot repeat the other steps: there an exception is reported
+ * with `onSyncFailed`, and the subscribers behind are called nevertheless.
  */
 export function createSyncNotifier(subscribers: readonly SyncSubscriber[]): Required<SyncSubscriber> {
   const onSyncFailed = (uid: PodUid, error: unknown): void => {
@@ -50,8 +50,7 @@ export function createSyncNotifier(subscribers: readonly SyncSubscriber[]): Requ
   };
   return {
     onObserved(observed, desired) {
-      const pending = subscribers.flatMap((each) => each.onObserved?.(observed, desired) ?? []);
-      return pending.length === 0 ? undefined : Promise.all(pending).then(() => undefined);
+      for (const each of subscribers) each.onObserved?.(observed, desired);
     },
     onStatusDecided(decided) {
       for (const each of subscribers) each.onStatusDecided?.(decided);

@@ -92,9 +92,9 @@ test("sandboxConfig builds the whole RunPodSandbox message", () => {
     {
       "cgroupParent": "",
       "cpuPeriod": 100000n,
-      "cpuQuota": 0n,
+      "cpuQuota": 50000n,
       "cpuShares": 256n,
-      "memoryLimitInBytes": 0n,
+      "memoryLimitInBytes": 67108864n,
       "sysctls": {
         "net.ipv4.ip_forward": "1",
       },

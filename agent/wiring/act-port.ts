@@ -1,10 +1,12 @@
+import { CriError } from "../../cri/error.ts";
 import { createSemaphore } from "../../host/async/semaphore.ts";
 import { performerOf } from "../act/act.ts";
+import { createPodStops } from "../act/hooks/pod-stops.ts";
 import { createPullCoalescer } from "../act/images/pull-coalescer.ts";
 import { createPullQueue } from "../act/images/pull-queue.ts";
 import type { ActInput, ChangedImages } from "../act/performers/performer.ts";
 import { createUserNamespaces } from "../act/user-namespaces.ts";
-import type { Action } from "../decide/pod/action.ts";
+import { type Action, classOf } from "../decide/pod/action.ts";
 import type { SyncPorts } from "../loop/ports.ts";
 import { STUCK_AFTER_MS } from "../loop/start-limiter.ts";
 import type { ObservedImages } from "../observed/image-presence.ts";
@@ -42,6 +44,7 @@ export function createActPort(
     providers,
     records,
     userNamespaces,
+    stops: createPodStops(clock),
   };
   const teardowns = createSemaphore({ permits: options.startSlots, stuckAfter: { clock, ms: STUCK_AFTER_MS } });
   const perform = (input: ActInput, action: Action, signal: AbortSignal) => {
@@ -66,9 +69,15 @@ export function createActPort(
       inspectAgain(performer.changedImages?.(action, true));
       return output;
     } catch (error) {
-      podCache.endMutation(uid, { kind: "everything" }, stopping);
+      podCache.endMutation(uid, { kind: isUnanswered(action, error) ? "unanswered" : "everything" }, stopping);
       inspectAgain(performer.changedImages?.(action, false));
       throw error;
     }
   };
+}
+
+/** Whether a call to the runtime that starts something has ended without an answer. After an outage all is listed. */
+function isUnanswered(action: Action, error: unknown): boolean {
+  const hasEnded = error instanceof CriError && (error.code === "CANCELLED" || error.code === "DEADLINE_EXCEEDED");
+  return hasEnded && classOf(action) === "start";
 }

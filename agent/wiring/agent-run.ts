@@ -1,5 +1,6 @@
 import type { IdleTimer } from "../../host/async/idle-timer.ts";
 import type { LogSymlinks } from "../act/logs/log-symlinks.ts";
+import type { ProbeMarks } from "../act/probes/probe-marks.ts";
 import type { DesiredPods } from "../desired/pods.ts";
 import type { Loop } from "../loop/loop.ts";
 import type { ObservedImages } from "../observed/image-presence.ts";
@@ -14,6 +15,7 @@ import type { ImageVerifier } from "./image-verifier.ts";
 interface RunDeps {
   readonly desired: DesiredPods;
   readonly probes: Prober;
+  readonly probeMarks: ProbeMarks;
   readonly links: LogSymlinks;
   readonly imageVerifier: ImageVerifier;
   readonly clusterSync: ClusterSync | undefined;
@@ -42,8 +44,9 @@ export function createRun({ runtime, clock, log, sources }: AgentOptions, compon
     components.wakeAll();
   }
 
-  return async (signal) => {
+  return async (signal, onRestored = () => {}) => {
     await desired.restore();
+    onRestored();
     idleTimer.touch();
     await Promise.all([
       watchRuntime({ runtime, pods: podsInRuntime, images, clock, log, onListed, audit }, signal),
@@ -51,6 +54,8 @@ export function createRun({ runtime, clock, log, sources }: AgentOptions, compon
       clusterSync?.run(signal),
     ]);
     idleTimer.stop();
+    imageVerifier.stop();
     await Promise.all([loop.stop(), probes.stop()]);
+    await Promise.all([links.settled(), components.probeMarks.settled(), imageVerifier.settled()]);
   };
 }

@@ -1,5 +1,5 @@
 import type { Runtime } from "../../cri/runtime.ts";
-import { createEventSource } from "../../host/async/event-source.ts";
+import { createEventSource, type EventSource } from "../../host/async/event-source.ts";
 import { createIdleTimer } from "../../host/async/idle-timer.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
@@ -8,6 +8,7 @@ import { toFailure } from "../act/failure-reasons.ts";
 import type { CreateCredentialProviders } from "../act/images/credential-providers.ts";
 import type { DockerConfigFiles } from "../act/images/docker-config.ts";
 import { createLogSymlinks } from "../act/logs/log-symlinks.ts";
+import { createProbeMarks } from "../act/probes/probe-marks.ts";
 import type { NodeDirs } from "../act/volumes/pod-dirs.ts";
 import type { AdmissionNode } from "../decide/admission/admission-node.ts";
 import type { ImageVerificationSettings } from "../decide/admission/image-verification.ts";
@@ -69,8 +70,8 @@ export interface AgentOptions {
    */
   readonly imageVerification: ImageVerificationSettings | undefined;
   readonly startSlots: number;
-  /** Returns a number in [0, 1), for jitter. */
-  readonly random: () => number;
+  /** `--early-probes`: whether early tries are repeated until the first success. If false there is one early try, as with the kubelet. */
+  readonly earlyProbes: boolean;
   /** Called some seconds after the last action: a good time to release memory. */
   readonly onIdle: () => void;
 }
@@ -92,14 +93,18 @@ export interface Agent {
   readonly podReports: PodReports;
   readonly nodeSummary: NodeSummary;
   readonly clusterSync: ClusterSync | undefined;
+  /** Every source has listed its pods. */
+  readonly sourcesReady: Pick<EventSource, "subscribe">;
   /**
-   * Restores the checkpoints, then follows the sources and the runtime until the signal aborts. Resolves when the loop
-   * has ended.
+   * Restores the checkpoints, then calls `onRestored` and follows the sources and the runtime until the signal aborts.
+   * Resolves when the loop has ended. Rejects with `FilesError` if the checkpoints cannot be read.
    */
-  run(signal: AbortSignal): Promise<void>;
+  run(signal: AbortSignal, onRestored?: () => void): Promise<void>;
   /** Syncs every pod, because something that affects all of them has changed. */
   wakeAll(): void;
-  /** Resolves when no sync and no call is under way. */
+  /** Images were added or removed by other means than a pod's pull: each is inspected again when a pod needs it. */
+  invalidateImages(): void;
+  /** Resolves when no sync, no call and no write is under way. */
   settled(): Promise<void>;
 }
 
@@ -109,6 +114,8 @@ export function createAgent(options: AgentOptions): Agent {
   const loopRequests = createLoopRequests();
   const idleTimer = createIdleTimer(clock, IDLE_AFTER_MS, options.onIdle);
   const nodeSummary = createNodeSummary(clock);
+  // Also a change without any action may have taken memory: a thousand manifests that are refused.
+  nodeSummary.subscribe(idleTimer.touch);
   const podEvents: PodEventSource = createEventSource();
   const podReports = createPodReports({ log, clock, recordEvent: podEvents.emit });
   const { images, podCache } = createPodObservation(options, loopRequests.wake);
@@ -136,9 +143,10 @@ export function createAgent(options: AgentOptions): Agent {
     },
   });
   const clusterDeps = { serviceAccounts: clusterAccess?.serviceAccounts, objects: clusterSync?.objects };
-  const imageVerifier = createImageVerifier(options, clusterDeps);
+  const imageVerifier = createImageVerifier(options, clusterDeps, loopRequests.wake);
   const links = createLogSymlinks(disk, log);
-  const subscriberDeps = { desired, podCache, probes, links, imageVerifier, podReports, clusterSync, idleTimer };
+  const backgroundWriters = { links, probeMarks: createProbeMarks(disk.root, log), imageVerifier };
+  const subscriberDeps = { desired, podCache, probes, ...backgroundWriters, podReports, clusterSync, idleTimer };
   const { settings, facts } = withRuntimeAndCluster(options, clusterSync);
   const loop = createLoop({
     clock,
@@ -154,7 +162,22 @@ export function createAgent(options: AgentOptions): Agent {
   });
   loopRequests.connect(loop);
   const run = createRun(options, { ...subscriberDeps, loop, images, podsInRuntime, nodeSummary, wakeAll });
-  return { desired, podReports, nodeSummary, clusterSync, run, wakeAll, settled: loop.settled };
+  async function settled(): Promise<void> {
+    await loop.settled();
+    await Promise.all(Object.values(backgroundWriters).map((each) => each.settled()));
+  }
+
+  return {
+    desired,
+    podReports,
+    nodeSummary,
+    clusterSync,
+    sourcesReady,
+    run,
+    wakeAll,
+    invalidateImages: images.invalidate,
+    settled,
+  };
 }
 
 /**

@@ -1,24 +1,35 @@
 import type { Runtime } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
-import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import type { CreateCredentialProviders, CredentialProviders } from "../act/images/credential-providers.ts";
+import { KubeError } from "../../kube/error.ts";
+import type { PodUid } from "../../proto/ids.ts";
+import {
+  type CreateCredentialProviders,
+  CredentialProviderError,
+  type CredentialProviders,
+  type ServiceAccountTokens,
+} from "../act/images/credential-providers.ts";
+import { createCredentialRecorder } from "../act/images/credential-recorder.ts";
 import { createImageRecords, type ImageRecords } from "../act/images/image-records.ts";
 import type { NodeDirs } from "../act/volumes/pod-dirs.ts";
 import {
-  credentialsToRecord,
   type ImageVerificationSettings,
+  imagesToLookUp,
+  mayServiceAccountProveAccess,
   mayUseImages,
   type PodCredentials,
-  recordedAccounts,
   verifyImageAccess,
   withImageAccess,
 } from "../decide/admission/image-verification.ts";
 import type { DesiredPod } from "../decide/pod/desired.ts";
 import type { ImagePresence, ObservedPod } from "../decide/pod/observed.ts";
+import {
+  createServiceAccountLookups,
+  type ServiceAccountLookups,
+  type ServiceAccountLookupsOptions,
+} from "../desired/objects/service-account-lookups.ts";
 import type { ServiceAccounts } from "../desired/objects/service-accounts.ts";
 import type { ClusterSync } from "./cluster/cluster.ts";
-import { createServiceAccountReader, serviceAccountTokensOf } from "./image-service-accounts.ts";
 import { secretCredentialsOf } from "./secret-credentials.ts";
 
 export interface ImageVerifierOptions {
@@ -40,14 +51,23 @@ export interface ImageVerifier {
   readonly providers: CredentialProviders | undefined;
   /** The observed pod with its present images checked against the pull records and the pod's credentials. */
   withVerification(observed: ObservedPod, desired: DesiredPod | undefined): Promise<ObservedPod>;
-  /** The pod was observed: records the Secrets that the verification has found. Never rejects. */
-  recordCredentials(observed: ObservedPod): Promise<void> | undefined;
+  /**
+   * The pod was observed: records the Secrets that the verification has found, and looks up the service account that it
+   * waits for, in the background.
+   */
+  onObserved(observed: ObservedPod, desired: DesiredPod | undefined): void;
+  /** Nothing is left of the pod. */
+  forget(uid: PodUid): void;
+  /** Resolves when no record is being written. */
+  settled(): Promise<void>;
+  /** Ends the lookups under way. */
+  stop(): void;
 }
 
 interface VerificationDeps {
   readonly verification: ImageVerificationSettings;
   readonly records: ImageRecords;
-  readonly currentServiceAccount: ReturnType<typeof createServiceAccountReader>;
+  readonly lookups: ServiceAccountLookups;
   readonly objects: ClusterSync["objects"] | undefined;
 }
 
@@ -59,60 +79,92 @@ export interface ImageVerifierDeps {
 
 /**
  * Reads the pull records below `options.disk`. With `options.imageVerification: undefined` each pod may use every
- * image.
+ * image. `onAccountLookedUp` receives the pods whose service account is known now.
  */
 export function createImageVerifier(
   options: ImageVerifierOptions,
   { serviceAccounts, objects }: ImageVerifierDeps,
+  onAccountLookedUp: (uid: PodUid) => void,
 ): ImageVerifier {
   const { imageVerification: verification, runtime, disk, clock, log } = options;
   const tokens = serviceAccounts && serviceAccountTokensOf(serviceAccounts);
   const providers = options.createCredentialProviders?.(() => tokens);
-  if (verification === undefined) {
-    const withVerification = async (observed: ObservedPod) => observed;
-    return { records: undefined, providers, withVerification, recordCredentials: () => undefined };
-  }
+  if (verification === undefined) return { ...withoutVerification, providers };
   const refOf = async (image: string) => (await runtime.imageStatus(image))?.id;
   const refs = async () => (await runtime.listImages()).map(({ id }) => id);
   const records = createImageRecords({ root: disk.root, refOf, refs, clock, log });
-  const currentServiceAccount = createServiceAccountReader(providers, clock);
-  const deps: VerificationDeps = { verification, records, currentServiceAccount, objects };
-  const withVerification: ImageVerifier["withVerification"] = async (observed, desired) => {
-    if (desired === undefined) return observed;
-    if (!mayUseImages(desired)) return { ...observed, images: new Map() };
-    const verifyImage = async ([image, presence]: readonly [string, ImagePresence]) =>
-      [image, await verify(deps, desired.pod, image, presence)] as const;
-    const images = await Promise.all([...observed.images].map(verifyImage));
-    const hasChanged = images.some(([image, presence]) => observed.images.get(image) !== presence);
-    return hasChanged ? { ...observed, images: new Map(images) } : observed;
-  };
+  const accountFor = accountReaderOf(providers);
+  const lookups = createServiceAccountLookups({ accountFor, onResult: onAccountLookedUp, clock });
+  const deps: VerificationDeps = { verification, records, lookups, objects };
+  const credentials = createCredentialRecorder(records);
   return {
     records,
     providers,
-    withVerification,
-    recordCredentials: (observed) => recordCredentials(records, observed),
+    async withVerification(observed, desired) {
+      if (desired === undefined) return observed;
+      if (!mayUseImages(desired)) return { ...observed, images: new Map() };
+      const verifyImage = async ([image, presence]: readonly [string, ImagePresence]) =>
+        [image, await verify(deps, desired, image, presence)] as const;
+      const images = await Promise.all([...observed.images].map(verifyImage));
+      const hasChanged = images.some(([image, presence]) => observed.images.get(image) !== presence);
+      return hasChanged ? { ...observed, images: new Map(images) } : observed;
+    },
+    onObserved(observed, desired) {
+      credentials.record(observed);
+      if (desired !== undefined) for (const image of imagesToLookUp(observed)) lookups.lookUp(desired, image);
+    },
+    forget: lookups.forget,
+    settled: credentials.settled,
+    stop: lookups.stop,
   };
 }
 
-/** Adds the Secrets that have proved access to the pull records, so that they count even if the others go. */
-function recordCredentials(records: ImageRecords, observed: ObservedPod): Promise<void> | undefined {
-  const writes = credentialsToRecord(observed).map(({ image, ref, secret }) =>
-    records.addCredential(image, ref, secret),
-  );
-  return writes.length === 0 ? undefined : Promise.all(writes).then(() => undefined);
+const withoutVerification: Omit<ImageVerifier, "providers"> = {
+  records: undefined,
+  withVerification: async (observed) => observed,
+  onObserved() {},
+  forget() {},
+  settled: async () => {},
+  stop() {},
+};
+
+/** The pod's account for an image by the credential provider plugins; rejects with `KubeError`. */
+function accountReaderOf(providers: CredentialProviders | undefined): ServiceAccountLookupsOptions["accountFor"] {
+  return async (pod, image) => {
+    try {
+      return await providers?.accountFor(pod, image);
+    } catch (error) {
+      throw error instanceof CredentialProviderError && error.cause instanceof KubeError ? error.cause : error;
+    }
+  };
+}
+
+/** The service accounts for the credential provider plugins; converts `KubeError` to `CredentialProviderError`. */
+function serviceAccountTokensOf({ accountOf, tokenOf }: ServiceAccounts): ServiceAccountTokens {
+  const toProviderError = (error: unknown): never => {
+    if (!(error instanceof KubeError)) throw error;
+    throw new CredentialProviderError("NO_ACCOUNT", error.message, { cause: error });
+  };
+  return {
+    accountOf: (...asked) => accountOf(...asked).catch(toProviderError),
+    tokenOf: (...asked) => tokenOf(...asked).catch(toProviderError),
+  };
 }
 
 async function verify(
-  { verification, records, currentServiceAccount, objects }: VerificationDeps,
-  pod: Pod,
+  { verification, records, lookups, objects }: VerificationDeps,
+  desired: DesiredPod,
   image: string,
   presence: ImagePresence,
 ): Promise<ImagePresence> {
   if (presence.present !== true) return presence;
+  const { pod } = desired;
   const recorded = await records.recordOf(image, presence.ref);
   const credentials: PodCredentials = {
     ...secretCredentialsOf(pod, image, objects),
-    ...(await currentServiceAccount(pod, image, recordedAccounts(recorded, image))),
+    serviceAccount: mayServiceAccountProveAccess(pod, image, recorded)
+      ? lookups.latest(desired, image)
+      : { kind: "none" },
   };
   return withImageAccess(presence, verifyImageAccess(verification, image, recorded, credentials));
 }

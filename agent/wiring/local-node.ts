@@ -1,16 +1,33 @@
-import { createEventSource } from "../../host/async/event-source.ts";
-import type { NodeRule } from "../decide/node/node.ts";
+import { createEventSource, type EventSource } from "../../host/async/event-source.ts";
+import { type NodeActDeps, performNodeAction } from "../act/performers/node-performers.ts";
+import type { NodeDecisionSettings, NodeRule } from "../decide/node/node.ts";
 import type { NodeSettings } from "../decide/node/node-settings.ts";
 import type { ObservedNode } from "../decide/node/observed-node.ts";
-import { type PressureSettings, signalsOf } from "../decide/node/pressure.ts";
-import { createNodeLoop, type NodeLoopPorts } from "../loop/node-loop.ts";
+import { signalsOf } from "../decide/node/pressure.ts";
+import { createNodeLoop, type NodeLoopPods, type NodeLoopPorts } from "../loop/node-loop.ts";
 import { createNodeObserver, type NodeObserverOptions } from "../observed/node/node-observer.ts";
 import type { RuntimeStatusReader } from "../observed/node/runtime-status.ts";
+import type { NodeSummary } from "../report/local/node-summary.ts";
 
 export interface LocalNodeOptions
-  extends Omit<NodeObserverOptions, "signals" | "refreshEveryMs" | "onChange" | "onMeasured"> {
-  readonly settings: PressureSettings & Pick<NodeSettings, "nodeStatusUpdateFrequencyMs">;
+  extends Omit<
+    NodeObserverOptions,
+    "runtime" | "signals" | "needsImages" | "refreshEveryMs" | "onChange" | "onMeasured"
+  > {
+  readonly runtime: NodeObserverOptions["runtime"] & NodeActDeps["runtime"];
+  /** The Node object contains the images. */
+  readonly isInCluster: boolean;
+  readonly settings: NodeDecisionSettings & Pick<NodeSettings, "nodeStatusUpdateFrequencyMs">;
   readonly rules: readonly NodeRule[];
+}
+
+/** What the node needs of the agent. */
+export interface LocalNodeDeps {
+  readonly desired: NodeLoopPods;
+  readonly sourcesReady: Pick<EventSource, "subscribe">;
+  /** The node has removed an image, or may have: the pods inspect theirs again. */
+  readonly invalidateImages: () => void;
+  readonly nodeSummary: Pick<NodeSummary, "onRuntimeObserved">;
 }
 
 /** This machine as a node: its observation, and its own loop. It exists without a cluster, too. */
@@ -24,21 +41,22 @@ export interface LocalNode {
   subscribe(changed: () => void): void;
   /** An image was, or may have been, added or removed. */
   invalidateImages(): void;
-  /** Observes and decides until the signal aborts; never rejects. */
-  run(ports: NodeLoopPorts, signal: AbortSignal): Promise<void>;
+  /** Observes, decides and acts until the signal aborts; never rejects. */
+  run(deps: LocalNodeDeps, signal: AbortSignal): Promise<void>;
 }
 
 /** A runtime that hangs must not delay the registration of the node. */
 const FIRST_OBSERVATION_TIMEOUT_MS = 1_000;
 
 export function createLocalNode(options: LocalNodeOptions): LocalNode {
-  const { clock, log, settings, rules, machine } = options;
+  const { runtime, clock, log, settings, rules, machine, isInCluster } = options;
   const firstDecision = Promise.withResolvers<void>();
   const observations = createEventSource();
   const changes = createEventSource();
   const observer = createNodeObserver({
     ...options,
     signals: signalsOf(settings),
+    needsImages: isInCluster || rules.some(({ needsImages }) => needsImages === true),
     refreshEveryMs: settings.nodeStatusUpdateFrequencyMs,
     onChange() {
       observations.emit();
@@ -56,12 +74,20 @@ export function createLocalNode(options: LocalNodeOptions): LocalNode {
     firstDecision: firstDecision.promise,
     subscribe: changes.subscribe,
     invalidateImages: observer.invalidateImages,
-    async run(ports, signal) {
+    async run({ desired, sourcesReady, invalidateImages, nodeSummary }, signal) {
+      changes.subscribe(() => nodeSummary.onRuntimeObserved(observer.now().runtime));
       const { cpuCount, memoryBytes, storageBytes } = machine;
       log.debug({ cpuCount, memoryBytes, storageBytes }, "the node's capacity");
       // If the runtime responds in time, the first status already says Ready.
       await observer.observe(FIRST_OBSERVATION_TIMEOUT_MS);
-      const decided = loop.run(ports, signal);
+      const onImagesChanged = () => {
+        observer.invalidateImages();
+        invalidateImages();
+      };
+      const act: NodeLoopPorts["act"] = (action, signal) =>
+        performNodeAction({ runtime, onImagesChanged }, action, signal);
+      sourcesReady.subscribe(loop.wake);
+      const decided = loop.run({ desired, act }, signal);
       firstDecision.resolve();
       await Promise.all([observer.run(signal), decided]);
     },

@@ -19,8 +19,8 @@ export function createPodObservation({ runtime, clock, log, disk }: AgentOptions
 
 /** The prober of the agent's pods. */
 export function createProbes(options: AgentOptions, wake: (uid: PodUid) => void, receivers: ProbeReceivers) {
-  const { runtime, clock, log, random, settings } = options;
-  return createPodProber({ runtime, clock, log, wake, hostIPs: () => settings().hostIPs, random }, receivers);
+  const { runtime, clock, log, earlyProbes, settings } = options;
+  return createPodProber({ runtime, clock, log, wake, hostIPs: () => settings().hostIPs, earlyProbes }, receivers);
 }
 
 interface ObservationDeps {
@@ -30,8 +30,8 @@ interface ObservationDeps {
 }
 
 /**
- * Reads a pod, which images it may use, and the health of its containers. Changes nothing on the node; it may wait up to
- * a second for the API server to return the pod's service account.
+ * Reads a pod, which images it may use, and the health of its containers. Changes nothing on the node and sends nothing to
+ * the API server.
  */
 export function createObservePort({ podCache, imageVerifier, probes }: ObservationDeps): SyncPorts["observe"] {
   return async (uid, desired) => {

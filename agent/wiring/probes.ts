@@ -4,18 +4,19 @@ import { type ProbeFailure, probeTimeoutMs } from "../decide/container/probe.ts"
 import type { PodEvent } from "../decide/events/pod-event.ts";
 import { probeEvent } from "../decide/events/pod-events.ts";
 import { fullNameOf } from "../decide/pod/desired.ts";
-import { createProber, type Prober, type ProberOptions } from "../observed/probes/prober.ts";
+import { createProber, type Prober } from "../observed/probes/prober.ts";
+import type { ProberOptions } from "../observed/probes/prober-state.ts";
 import { toProbeRequest } from "../translate/probe-request.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 
-type PodProberOptions = Pick<ProberOptions, "clock" | "log" | "wake" | "hostIPs" | "random"> & {
+type PodProberOptions = Pick<ProberOptions, "clock" | "log" | "wake" | "hostIPs" | "earlyProbes"> & {
   readonly runtime: Runtime;
 };
 
 /** What receives the probe results of a pod, `namespace/name`. */
 export interface ProbeReceivers {
   readonly recordEvent: (uid: PodUid, pod: string, event: PodEvent) => void;
-  /** Records the event, too. */
+  /** Records the event, too, except for an early try. */
   readonly onProbeFailed: (uid: PodUid, pod: string, event: PodEvent, failure: ProbeFailure) => void;
 }
 
@@ -33,6 +34,12 @@ export function createPodProber(
       // A probe with a warning counts as successful.
       if (outcome.result === "warning") return recordEvent(uid, fullNameOf(pod), event);
       onProbeFailed(uid, fullNameOf(pod), event, { container: container.name, kind, message: event.message });
+    },
+    onEarlyFailure({ uid, pod, container, kind }, outcome) {
+      const event = probeEvent(kind, outcome, container.name);
+      if (event === undefined) return;
+      const failure = { container: container.name, kind, message: event.message, isEarly: true } as const;
+      onProbeFailed(uid, fullNameOf(pod), event, failure);
     },
   });
 }

@@ -1,6 +1,7 @@
 import type { IdleTimer } from "../../host/async/idle-timer.ts";
 import type { Log } from "../../host/log/log.ts";
 import type { LogSymlinks } from "../act/logs/log-symlinks.ts";
+import type { ProbeMarks } from "../act/probes/probe-marks.ts";
 import { fullNameOf } from "../decide/pod/desired.ts";
 import { isUnobservedStatus } from "../decide/status/status.ts";
 import type { DesiredPods } from "../desired/pods.ts";
@@ -16,8 +17,9 @@ export interface SyncSubscribersOptions {
   readonly desired: DesiredPods;
   readonly podCache: PodCache;
   readonly probes: Prober;
+  readonly probeMarks: ProbeMarks;
   readonly links: LogSymlinks;
-  readonly imageVerifier: Pick<ImageVerifier, "recordCredentials">;
+  readonly imageVerifier: Pick<ImageVerifier, "onObserved" | "forget">;
   readonly podReports: PodReports;
   /** Undefined on a standalone node. */
   readonly clusterSync: ClusterSync | undefined;
@@ -27,16 +29,17 @@ export interface SyncSubscribersOptions {
 
 /** The components that follow the syncs of pods, in the order in which each step reaches them. */
 export function createSyncSubscribers(options: SyncSubscribersOptions): readonly SyncSubscriber[] {
-  const { desired, podCache, probes, links, imageVerifier, podReports, clusterSync, idleTimer } = options;
+  const { desired, podCache, probes, probeMarks, links, imageVerifier, podReports, clusterSync, idleTimer } = options;
   return [
     { onActionFinished: idleTimer.touch },
     syncErrorSubscriber(options),
     // A status that ends the pod frees its resources before it is reported.
     { onStatusDecided: (decided) => desired.onStatusDecided(decided.desired, decided.status) },
     probeSubscriber(probes),
+    { onObserved: probeMarks.onObserved, onPodFinished: probeMarks.forget },
     // A link that a death of the agent has prevented is made after the next agent's first observation.
     { onObserved: links.sync },
-    { onObserved: imageVerifier.recordCredentials },
+    { onObserved: imageVerifier.onObserved, onPodFinished: imageVerifier.forget },
     { onPodFinished: podCache.forget },
     {
       onStatusDecided: ({ uid, status, stage, ...decided }) =>
@@ -68,7 +71,7 @@ function syncErrorSubscriber({ desired, clusterSync, log }: SyncSubscribersOptio
 
 function probeSubscriber(probes: Prober): SyncSubscriber {
   return {
-    onObserved: (observed, desired) => void probes.onObserved(observed, desired),
+    onObserved: probes.onObserved,
     onStatusDecided({ uid, stage }) {
       if (stage !== "syncing") probes.stopRestartProbes(uid);
     },
@@ -78,7 +81,7 @@ function probeSubscriber(probes: Prober): SyncSubscriber {
 
 function clusterSubscriber(clusterSync: ClusterSync): SyncSubscriber {
   return {
-    onStatusDecided: ({ status, stage, ...decided }) => clusterSync.report(decided.desired, status, stage),
+    onStatusDecided: clusterSync.report,
     onActionStarted: clusterSync.onActionStarted,
     onActionFinished: clusterSync.onActionFinished,
     onPodFinished: clusterSync.onPodFinished,

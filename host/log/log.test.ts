@@ -138,6 +138,23 @@ test("a level suppresses the levels below it", async () => {
   expect(lines.map((line) => line.trim().split(" ").at(-1))).toEqual(["warn", "error"]);
 });
 
+test("dropped lines are counted in a line of the log's own format", async () => {
+  for (const format of ["json", "text"] as const) {
+    const lines: string[] = [];
+    const log = await createLog({
+      format,
+      level: "error",
+      write: (line, droppedLine) => lines.push(droppedLine(7), line),
+    });
+    log.error({}, "it happened");
+    const [dropped = "", line = ""] = lines;
+    const message = "dropped log lines: the log's reader did not read them in time, or they could not be written";
+    if (format === "json") expect(JSON.parse(dropped)).toMatchObject({ level: "warn", lines: 7, msg: message });
+    else expect(dropped).toEndWith(` warn  ${message}  lines=7\n`);
+    expect(line).toContain("it happened");
+  }
+});
+
 test("a child logger's lines have its fields, the parent's lines do not", async () => {
   const { log, lines } = await createFixture("json");
   const child: Log = log.child({ pod: "shop/web" });

@@ -1,4 +1,5 @@
 import pino from "pino";
+import type { LogOutput } from "./log-output.ts";
 
 /** Fields use Kubernetes' names: `namespace`, `pod`, `uid`, `container`, `image`; errors go into `err`. */
 export type LogFields = Readonly<Record<string, unknown>>;
@@ -18,7 +19,7 @@ export interface LogOptions {
   readonly format: "json" | "text";
   readonly level: "debug" | "info" | "warn" | "error";
   /** Receives complete lines, newline included. */
-  readonly write: (line: string) => void;
+  readonly write: LogOutput["write"];
 }
 
 /**
@@ -26,13 +27,25 @@ export interface LogOptions {
  * loaded only for text.
  */
 export async function createLog({ format, level, write }: LogOptions): Promise<Log> {
-  if (format === "json") return createJsonLog(level, write);
+  if (format === "json") return createJsonLog(level, (line) => write(line, droppedLine));
   const { createTextFormat } = await import("./log-text.ts");
   const textOf = createTextFormat();
-  return createJsonLog(level, (line) => write(textOf(line)));
+  return createJsonLog(level, (line) => write(textOf(line), (count) => textOf(droppedLine(count))));
 }
 
-function createJsonLog(level: LogOptions["level"], write: LogOptions["write"]): Log {
+function droppedLine(count: number): string {
+  let text = "";
+  const log = createJsonLog("warn", (line) => {
+    text = line;
+  });
+  log.warn(
+    { lines: count },
+    "dropped log lines: the log's reader did not read them in time, or they could not be written",
+  );
+  return text;
+}
+
+function createJsonLog(level: LogOptions["level"], write: (line: string) => void): Log {
   const options: pino.LoggerOptions = {
     level,
     base: null,
@@ -41,15 +54,6 @@ function createJsonLog(level: LogOptions["level"], write: LogOptions["write"]): 
     serializers: { err: (error: unknown) => serializeError(error, MAX_CAUSES) },
   };
   return pino(options, { write });
-}
-
-/** Writes lines to standard error synchronously; waits for a full pipe, and ignores a closed one. */
-export function stderrLines(): (line: string) => void {
-  const destination = pino.destination({ dest: 2, sync: true });
-  destination.on("error", () => {
-    // The reader of our log is gone; the agent goes on without it.
-  });
-  return (line) => void destination.write(line);
 }
 
 /** The chain of causes is cut here: it may be circular. */

@@ -20,10 +20,11 @@ export function volumeDirOf(pluginDir: string, volume: string): string {
 }
 
 /**
- * What a file in the directory of a container marks: an instance whose `postStart` hook has not succeeded yet, or one
- * that was removed by RestartAllContainers.
+ * What a file in the directory of a container marks: an instance whose `postStart` hook has not succeeded yet, one whose
+ * `preStop` hook has ended, one that was removed by RestartAllContainers, or one that has started or is ready by its
+ * probes.
  */
-export type InstanceMark = "post-start" | "cleared";
+export type InstanceMark = "post-start" | "pre-stop" | "cleared" | "started" | "ready";
 
 export function formatInstanceMark(mark: InstanceMark, attempt: number): string {
   return `${mark}-${attempt.toString(16).padStart(8, "0")}`;
@@ -31,7 +32,7 @@ export function formatInstanceMark(mark: InstanceMark, attempt: number): string 
 
 /** Undefined for any other file. */
 export function parseInstanceMark(file: string): { readonly mark: InstanceMark; readonly attempt: number } | undefined {
-  const [, mark, digits = ""] = /^(post-start|cleared)-([0-9a-f]{8})$/.exec(file) ?? [];
+  const [, mark, digits = ""] = /^(post-start|pre-stop|cleared|started|ready)-([0-9a-f]{8})$/.exec(file) ?? [];
   return mark === undefined ? undefined : { mark: mark as InstanceMark, attempt: Number.parseInt(digits, 16) };
 }
 

@@ -100,13 +100,6 @@ test("overhead is added to pod-level resources too", () => {
   expect(format(podLimits(spec))).toEqual({ cpu: "3250m" });
 });
 
-test("defaultsToLimits: a container without a request counts with its limit", () => {
-  const limited = container({ limits: { cpu: "2", memory: "1Gi" }, requests: { cpu: "1" } });
-  const spec = { containers: [limited] };
-  expect(format(podRequests(spec))).toEqual({ cpu: "1" });
-  expect(format(podRequests(spec, { defaultsToLimits: true }))).toEqual({ cpu: "1", memory: "1Gi" });
-});
-
 test("requiresAllContainers: a pod has a limit only where all its containers have one", () => {
   const both = container({ limits: { cpu: "1", memory: "1Gi" } });
   const memory = container({ limits: { memory: "1Gi" } });

@@ -20,14 +20,9 @@ export interface PodRequestsOptions {
   readonly excludesOverhead?: boolean;
   /** Only the containers count, whatever `spec.resources` says. Rule: SkipPodLevelResources. */
   readonly skipsPodLevel?: boolean;
-  /**
-   * A container without a request for a resource counts with its limit. The API server writes the limit there
-   * (SetDefaults_Pod); the kubelet repeats the rule for the cgroups of older pods (calculateLinuxResources).
-   */
-  readonly defaultsToLimits?: boolean;
 }
 
-export interface PodLimitsOptions extends Pick<PodRequestsOptions, "excludesOverhead" | "skipsPodLevel"> {
+export interface PodLimitsOptions extends PodRequestsOptions {
   /**
    * Leaves out a resource for which any container has no limit: such a container may use all of the node's, so that a
    * limit of the pod would stop it too early. Rule: the kubelet's ResourceConfigForPod, which sets up the pod's cgroup.
@@ -38,8 +33,7 @@ export interface PodLimitsOptions extends Pick<PodRequestsOptions, "excludesOver
 
 /** The requests of a pod by resource. */
 export function podRequests(spec: PodSpec, options: PodRequestsOptions = {}): ResourceQuantities {
-  const requestsOf = ({ requests, limits }: ResourceRequirements) =>
-    parseResourceList(options.defaultsToLimits === true ? { ...limits, ...requests } : requests);
+  const requestsOf = ({ requests }: ResourceRequirements) => parseResourceList(requests);
   const total = new Map(maximumOfSteps(spec, requestsOf));
   if (options.skipsPodLevel !== true) replacePodLevel(total, spec.resources?.requests);
   if (options.excludesOverhead !== true)

@@ -1,5 +1,5 @@
 import type { Quantity as QuantityText } from "./gen/types.ts";
-import { type ParsedQuantity, parseQuantity, QuantityError, toScaled } from "./values/quantity.ts";
+import { formatQuantity, type ParsedQuantity, parseQuantity, QuantityError, toScaled } from "./values/quantity.ts";
 
 /** Quantities by the name of the resource, as the API has them: `{ cpu: "500m" }`. */
 export type ResourceList = Readonly<Record<string, QuantityText>>;
@@ -24,6 +24,11 @@ function parseOrZero(text: QuantityText): ParsedQuantity {
     if (error instanceof QuantityError) return ZERO;
     throw error;
   }
+}
+
+/** The API's form of parsed quantities, each in its canonical notation. */
+export function formatResourceList(quantities: ResourceQuantities): ResourceList {
+  return Object.fromEntries([...quantities].map(([name, quantity]) => [name, formatQuantity(quantity)]));
 }
 
 export function toAmounts(quantities: ResourceQuantities): ResourceAmounts {

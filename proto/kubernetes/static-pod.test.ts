@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import type { Pod, PodSpec } from "./gen/types.ts";
+import type { Pod, PodSpec, PodStatus } from "./gen/types.ts";
 import { staticPod } from "./static-pod.ts";
 import { staticPodReferences } from "./static-pod-references.ts";
 
@@ -68,12 +68,23 @@ describe("the UID of a static pod", () => {
       kind: "Pod",
       apiVersion: "v1",
     };
-    expect(uidOf(manifest)).toBe("56772a0a083e63f213172e5da0562695");
+    expect(uidOf(manifest)).toBe("9bbe507bb357aff636a8838479809c50");
     expect(uidOf(reordered)).toBe(uidOf(manifest) ?? "");
   });
 
-  test("does not depend on a status in the manifest", () => {
-    expect(uidOf({ ...manifest, status: { phase: "Running" } })).toBe(uidOf(manifest) ?? "");
+  test("does not depend on a status in the manifest that is none", () => {
+    for (const status of [{}, null, "Running", { phase: 7 }, { startTime: "yesterday" }])
+      expect(uidOf({ ...manifest, status: status as PodStatus })).toBe(uidOf(manifest) ?? "");
+  });
+
+  test("stays that of an earlier release while the node has the pod under it", () => {
+    const former = "56772a0a083e63f213172e5da0562695";
+    const isUidInUse = (uid: string) => uid === former;
+    expect(uidOf(manifest, { isUidInUse })).toBe(former);
+    const { metadata } = staticPod(manifest, { ...origin, isUidInUse });
+    expect(metadata.annotations?.["kubernetes.io/config.hash"]).toBe(former);
+    const changed = { ...manifest, metadata: { name: "web", labels: { app: "api" } } };
+    expect(uidOf(changed, { isUidInUse })).toBe(uidOf(changed) ?? "");
   });
 
   test("depends on content, file, node and source", () => {

@@ -1,16 +1,13 @@
 import { fnv128a } from "../fnv.ts";
 import { defaultPod } from "./defaults/pod.ts";
 import type { Pod, Toleration } from "./gen/types.ts";
+import { staticPodUid } from "./internal/uid.ts";
+import { hashedOrigin, type StaticPodOrigin } from "./static-pod-origin.ts";
 import { hashAnnotation, sourceAnnotation } from "./well-known-names.ts";
 
-/** Where a static pod was read from. */
-export type StaticPodSource =
-  | { readonly kind: "file"; readonly path: string }
-  | { readonly kind: "http"; readonly url: string };
-
-export interface StaticPodOrigin {
-  readonly nodeName: string;
-  readonly source: StaticPodSource;
+export interface StaticPodOptions extends StaticPodOrigin {
+  /** Whether the node has a static pod of this uid that does not terminate. */
+  readonly isUidInUse?: (uid: string) => boolean;
 }
 
 /** The NoExecute toleration with which static pods from files stay on an unhealthy node. */
@@ -21,11 +18,13 @@ const noExecuteToleration: Toleration = { operator: "Exists", effect: "NoExecute
  * node's name as suffix, bound to the node. The manifest must have been decoded (decodeStrict); validate the result
  * with validatePod. The caller, which knows the time, adds the annotation `kubernetes.io/config.seen`.
  *
- * The UID is that of the manifest before defaulting, so that an agent release with other defaults does not replace
- * every static pod of the node. Rule: the kubelet's pkg/kubelet/config/common.go.
+ * The UID is the kubelet's, so that a change of agents restarts no pod. A pod that an earlier release of Berth started
+ * keeps the UID of that release until its manifest changes, so that an upgrade restarts none either. Rule: the
+ * kubelet's pkg/kubelet/config/common.go.
  */
-export function staticPod(manifest: Pod, { nodeName, source }: StaticPodOrigin): Pod {
-  const uid = manifest.metadata.uid || hashStaticPod(manifest, { nodeName, source });
+export function staticPod(manifest: Pod, { isUidInUse, ...origin }: StaticPodOptions): Pod {
+  const { nodeName, source } = origin;
+  const uid = manifest.metadata.uid || formerUidInUse(manifest, origin, isUidInUse) || staticPodUid(manifest, origin);
   const { metadata, spec } = defaultPod(manifest);
   return {
     ...manifest,
@@ -45,10 +44,18 @@ export function staticPod(manifest: Pod, { nodeName, source }: StaticPodOrigin):
   };
 }
 
-/** Independent of restarts and of the key order of the manifest; a different file or node gives a different UID. */
-function hashStaticPod({ metadata, spec }: Pod, { nodeName, source }: StaticPodOrigin): string {
-  const origin = source.kind === "file" ? `host:${nodeName}file:${source.path}` : `url:${source.url}`;
-  return fnv128a(`${stableJson({ metadata, spec })}${origin}`);
+/**
+ * The UID by the rule of earlier releases, a hash of the manifest as written, whatever the order of its keys; undefined if
+ * no pod of the node has it.
+ */
+function formerUidInUse(
+  { metadata, spec }: Pod,
+  origin: StaticPodOrigin,
+  isUidInUse: StaticPodOptions["isUidInUse"],
+): string | undefined {
+  if (isUidInUse === undefined) return undefined;
+  const uid = fnv128a(`${stableJson({ metadata, spec })}${hashedOrigin(origin)}`);
+  return isUidInUse(uid) ? uid : undefined;
 }
 
 /** JSON with sorted keys, so that equal objects give equal text. */

@@ -147,7 +147,7 @@ describe("Container probes", () => {
   test("a probe runs periodically", async () => {
     const spec = { containers: [container("a", { livenessProbe: execProbe("alive", { periodSeconds: 5 }) })] };
     const { harness } = await runPod({ spec });
-    await harness.advance("59s");
+    await harness.advance("1m");
     expect(harness.runtime.calls.filter((call) => call.endsWith(": alive"))).toHaveLength(12);
   });
 });
@@ -187,8 +187,8 @@ describe("Startup probe", () => {
         spec: { ...spec, restartPolicy },
         before: ({ runtime }) => void runtime.commands.set("up", { exitCode: 1 }),
       });
-      await harness.advance("21s");
-      expect(formatTimeline(harness, /a stopped/)).toEqual(["20s a stopped"]);
+      await harness.advance("31s");
+      expect(formatTimeline(harness, /a stopped/)).toEqual(["30s a stopped"]);
       const end = { Always: "web Running: a running (restarts: 1)", Never: "web Failed: a terminated Error 143" };
       expect(await harness.apiPods()).toEqual([end[restartPolicy]]);
     },
@@ -201,8 +201,8 @@ describe("Liveness probe", () => {
       spec: { containers: [container("a", { livenessProbe: execProbe("alive", { failureThreshold: 2 }) })] },
       before: ({ runtime }) => void runtime.commands.set("alive", { exitCode: 1 }),
     });
-    await harness.advance("11s");
-    expect(formatTimeline(harness, / a (started|stopped)/)).toEqual(["0s a started", "10s a stopped", "10s a started"]);
+    await harness.advance("21s");
+    expect(formatTimeline(harness, / a (started|stopped)/)).toEqual(["0s a started", "20s a stopped", "20s a started"]);
   });
 
   test("the liveness probe does not wait for readiness", async () => {
@@ -214,7 +214,7 @@ describe("Liveness probe", () => {
         runtime.commands.set("alive", { exitCode: 1 });
       },
     });
-    await harness.advance("1s");
+    await harness.advance("11s");
     expect((await containerOf(harness, "a")).restartCount).toBe(1);
   });
 
@@ -224,7 +224,7 @@ describe("Liveness probe", () => {
       spec: { containers: [container("a", { livenessProbe })] },
       before: ({ runtime }) => void runtime.commands.set("alive", { exitCode: 1 }),
     });
-    await harness.advance("24s");
+    await harness.advance("25s");
     expect(harness.runtime.calls.filter((call) => call.endsWith(": alive"))).toEqual([]);
     await harness.advance("10s");
     expect((await containerOf(harness, "a")).restartCount).toBe(1);

@@ -4,7 +4,7 @@
  */
 import { describe, expect, test } from "bun:test";
 import type { Probe } from "../../proto/kubernetes/gen/types.ts";
-import { container, containerOf, formatTimeline, runPod } from "./pod-case.ts";
+import { apiPod, container, containerOf, formatTimeline, runPod } from "./pod-case.ts";
 
 const execProbe = (command: string, more: Probe = {}): Probe => ({ exec: { command: [command] }, ...more });
 
@@ -43,6 +43,31 @@ describe("Detection of kubelet restarts", () => {
     expect(
       statuses.slice(before).flatMap(({ containerStatuses = [] }) => containerStatuses.filter(({ ready }) => !ready)),
     ).toEqual([]);
+    expect(await containerOf(harness, "a")).toMatchObject({ ready: true, started: true });
+  });
+
+  test("a container stays ready and started when Berth takes over from another agent, although its probes are slow", async () => {
+    const slow = { timeoutSeconds: 10 };
+    const probes = { startupProbe: execProbe("up", slow), readinessProbe: execProbe("ready", slow) };
+    const { harness, statuses } = await runPod({
+      spec: { containers: [container("a", probes)] },
+      before({ runtime }) {
+        runtime.commands.set("up", { lastsMs: 2_000 });
+        runtime.commands.set("ready", { lastsMs: 3_000 });
+      },
+    });
+    await harness.advance("1m");
+    await harness.stop();
+    // Another agent leaves no marks; only the API server has what it found.
+    const { uid } = (await apiPod(harness))?.metadata ?? {};
+    await harness.disk.at("/").remove(`/pods/${uid}/containers/a`);
+    const before = statuses.length;
+    const resume = harness.kube.hang("watch");
+    await harness.start();
+    await harness.advance("500ms");
+    resume();
+    await harness.advance("1m");
+    expect(statuses.slice(before).map(({ containerStatuses }) => containerStatuses)).toEqual([]);
     expect(await containerOf(harness, "a")).toMatchObject({ ready: true, started: true });
   });
 

@@ -9,6 +9,9 @@
  *   Probe-level termination…           not for readiness probes: the API server's validation
  *   gRPC probes                        only numeric ports, and no host: the API has no other
  *
+ * A probe counts from one period after the start on, so that a container has the whole time of the documentation; readiness
+ * and startup are tried before, without effect until the first success (docs/decisions/0094).
+ *
  * Two statements differ from the kubelet 1.36, which this agent follows:
  *   - Docs: a probe succeeds with a warning after eleven redirects. Kubelet: it fails.
  *   - Docs: the delays of liveness and readiness probes start after the startup probe. Kubelet: they start with the
@@ -40,8 +43,8 @@ async function runProbed(probes: Partial<Container>, failing: readonly string[] 
       for (const command of failing) setExitCode(made, command, 1);
     },
   });
-  // The timers of the first probes are due now.
-  await harness.advance("0s");
+  // The first early tries are due now.
+  await harness.advance("100ms");
   return { harness, commands: () => probeCommandsOf(harness) };
 }
 
@@ -69,12 +72,12 @@ const warningsOf = async (harness: AgentHarness) =>
 describe("Liveness, Readiness, and Startup Probes", () => {
   test("a probe runs periodically", async () => {
     const { harness } = await runProbed({ livenessProbe: execProbe("alive", { periodSeconds: 3 }) });
-    expect(await probedSeconds(harness, "alive", 12)).toEqual([0, 3, 6, 9, 12]);
+    expect(await probedSeconds(harness, "alive", 12)).toEqual([3, 6, 9, 12]);
   });
 
   test("a container that fails liveness is restarted, and one that fails readiness is not ready", async () => {
     const sick = await runProbed({ livenessProbe: execProbe("alive", { failureThreshold: 1 }) }, ["alive"]);
-    await sick.harness.advance("1s");
+    await sick.harness.advance("10s");
     expect(await restartCountOf(sick.harness)).toBeGreaterThan(0);
     const busy = await runProbed({ readinessProbe: execProbe("ready") }, ["ready"]);
     await busy.harness.advance("1m");
@@ -98,14 +101,14 @@ describe("Startup probe", () => {
     await harness.advance("2m");
     expect(new Set(commands())).toEqual(new Set(["up"]));
     setExitCode(harness, "up", 0);
-    await harness.advance("10s");
+    await harness.advance("20s");
     expect(new Set(commands())).toEqual(new Set(["up", "alive", "ready"]));
   });
 
   test("the startup probe does not run again after its success, unlike the liveness probe", async () => {
     const probes = { startupProbe: execProbe("up"), livenessProbe: execProbe("alive") };
     const { harness, commands } = await runProbed(probes);
-    await harness.advance("1m");
+    await harness.advance("2m");
     expect(commands().filter((command) => command === "up")).toHaveLength(1);
     expect(commands().filter((command) => command === "alive").length).toBeGreaterThan(5);
   });
@@ -119,8 +122,8 @@ describe("Startup probe", () => {
     async (restartPolicy, shown) => {
       const startupProbe = execProbe("up", { periodSeconds: 1, failureThreshold: 3 });
       const { harness } = await runProbed({ startupProbe }, ["up"], { restartPolicy });
-      await harness.advance("5s");
-      expect(formatTimeline(harness, / a (started|stopped)/).slice(0, 2)).toEqual(["0s a started", "2s a stopped"]);
+      await harness.advance("7s");
+      expect(formatTimeline(harness, / a (started|stopped)/).slice(0, 2)).toEqual(["0s a started", "3s a stopped"]);
       expect(await harness.apiPods()).toEqual([shown]);
     },
   );
@@ -150,13 +153,14 @@ describe("Liveness probe", () => {
 
   test("the liveness probe does not wait for the readiness probe", async () => {
     const probes = { livenessProbe: execProbe("alive"), readinessProbe: execProbe("ready") };
-    const { commands } = await runProbed(probes, ["ready"]);
+    const { harness, commands } = await runProbed(probes, ["ready"]);
+    await harness.advance("10s");
     expect(commands()).toContain("alive");
   });
 
   test("initialDelaySeconds delays the liveness probe", async () => {
     const { harness } = await runProbed({ livenessProbe: execProbe("alive", { initialDelaySeconds: 7 }) });
-    expect(await probedSeconds(harness, "alive", 20)).toEqual([7, 17]);
+    expect(await probedSeconds(harness, "alive", 30)).toEqual([17, 27]);
   });
 });
 
@@ -185,11 +189,54 @@ describe("Readiness probe", () => {
     const { harness, commands } = await runProbed({ readinessProbe: execProbe("ready", { periodSeconds: 1 }) });
     harness.runtime.programs.set("a", { onTerm: "ignores" });
     await harness.exit("a", 1);
-    await harness.advance("1s");
+    await harness.advance("2s");
     await harness.deletePod("web", 10);
     const before = commands().length;
     await harness.advance("5s");
     expect(commands().length - before).toBe(5);
+  });
+});
+
+/** Sets when the command of a probe begins to succeed, counted from now. */
+const succeedAfter = (harness: AgentHarness, command: string, ms: number) =>
+  void harness.clock.wakeAt(harness.clock.now() + ms, () => setExitCode(harness, command, 0));
+
+describe("How long a container may take to start", () => {
+  test.each(["startupProbe", "livenessProbe"] as const)(
+    "%s: a container has failureThreshold times periodSeconds after its start and initial delay",
+    async (kind) => {
+      for (const [initialDelaySeconds, neededMs, restarts] of [
+        [0, 2_900, 0],
+        [0, 3_100, 1],
+        [4, 6_900, 0],
+        [4, 7_100, 1],
+      ] as const) {
+        const probe = execProbe("up", { periodSeconds: 1, failureThreshold: 3, initialDelaySeconds });
+        const { harness } = await runPod({
+          spec: { containers: [container("a", { [kind]: probe })] },
+          before: (made) => setExitCode(made, "up", 1),
+        });
+        succeedAfter(harness, "up", neededMs);
+        await harness.advance("20s");
+        expect([neededMs, await restartCountOf(harness)]).toEqual([neededMs, restarts]);
+      }
+    },
+  );
+
+  test.each([
+    ["early tries find it after 0.8 s", true, 800],
+    ["without them it waits for a period, as with the kubelet", false, 10_000],
+  ] as const)("a container that is up after 0.7 s: %s", async (_, earlyProbes, readyAfterMs) => {
+    const { harness } = await runPod({
+      spec: { containers: [container("a", { readinessProbe: execProbe("ready") })] },
+      options: { earlyProbes },
+      before: (made) => setExitCode(made, "ready", 1),
+    });
+    succeedAfter(harness, "ready", 700);
+    await harness.advance(`${readyAfterMs - 1}ms`);
+    expect(await readinessOf(harness)).toBe(false);
+    await harness.advance("1ms");
+    expect([await readinessOf(harness), await warningsOf(harness)]).toEqual([true, []]);
   });
 });
 
@@ -212,8 +259,7 @@ describe("When should you use a startup probe?", () => {
   test("a startup probe that never succeeds kills the container after failureThreshold times periodSeconds", async () => {
     const { harness } = await runProbed({ startupProbe: execProbe("up", { failureThreshold: 30 }) }, ["up"]);
     await harness.advance("5m");
-    // The first of the thirty probes runs at the start.
-    expect(formatTimeline(harness, /stopped/)).toEqual(["290s a stopped"]);
+    expect(formatTimeline(harness, /stopped/)).toEqual(["300s a stopped"]);
   });
 });
 
@@ -229,10 +275,11 @@ describe("When should you use a liveness probe?", () => {
   test.each(["Always", "OnFailure"] as const)("with %s a liveness failure restarts", async (restartPolicy) => {
     const livenessProbe = execProbe("alive", { failureThreshold: 1 });
     const { harness } = await runProbed({ livenessProbe }, ["alive"], { restartPolicy });
+    await harness.advance("10s");
     expect(formatTimeline(harness, / a (started|stopped)/).slice(0, 3)).toEqual([
       "0s a started",
-      "0s a stopped",
-      "0s a started",
+      "10s a stopped",
+      "10s a started",
     ]);
   });
 
@@ -319,7 +366,7 @@ async function runOnNode(readinessProbe: Probe, more: Partial<Container> = {}) {
     },
     before: useThisMachine,
   });
-  await harness.advance("0s");
+  await harness.advance("100ms");
   return harness;
 }
 
@@ -327,8 +374,8 @@ const waitUntilReady = (harness: AgentHarness) =>
   pollUntil("the pod to be ready", TIMEOUT_MS, async () => (await conditionOf(harness, "Ready"))?.status === "True");
 const firstWarning = (harness: AgentHarness) =>
   pollUntil("the event of a probe", TIMEOUT_MS, async () => {
-    // Events are sent asynchronously.
-    await harness.advance("1ms");
+    // Only the tries after the first period cause events, which are sent asynchronously.
+    await harness.advance("1s");
     return (await warningsOf(harness))[0];
   });
 
@@ -365,7 +412,7 @@ describe("Check mechanisms", () => {
       spec: { containers: [container("a", { readinessProbe: execProbe("ready") })] },
       before: (made) => setExitCode(made, "ready", exitCode),
     });
-    await harness.advance("0s");
+    await harness.advance("100ms");
     expect(await readinessOf(harness)).toBe(isReady);
   });
 
@@ -467,7 +514,7 @@ describe("Configuration fields", () => {
     const { harness } = await runProbed(probes, ["up"]);
     await harness.advance("12s");
     setExitCode(harness, "up", 0);
-    expect(await probedSeconds(harness, "alive", 5)).toEqual([3]);
+    expect(await probedSeconds(harness, "alive", 15)).toEqual([13]);
   });
 
   test("initialDelaySeconds: the delay holds also if the period is longer", async () => {
@@ -504,7 +551,7 @@ describe("Configuration fields", () => {
         },
         before: (made) => void made.runtime.commands.set("slow", { lastsMs: 60_000 }),
       });
-      await harness.advance(`${seconds}s`);
+      await harness.advance(`${10 + seconds}s`);
       expect(await warningsOf(harness)).toEqual([
         `1x Warning Unhealthy: Liveness probe failed: command timed out: "slow" timed out after ${seconds}s`,
       ]);
@@ -514,6 +561,7 @@ describe("Configuration fields", () => {
   test("successThreshold: a container is ready again after this many successes in a row", async () => {
     const probe = execProbe("ready", { periodSeconds: 1, successThreshold: 3, failureThreshold: 1 });
     const { harness } = await runProbed({ readinessProbe: probe }, ["ready"]);
+    await harness.advance("5s");
     setExitCode(harness, "ready", 0);
     await harness.advance("2s");
     expect(await readinessOf(harness)).toBe(false);
@@ -547,7 +595,7 @@ describe("Configuration fields", () => {
       "ready",
     ]);
     await harness.advance("1m");
-    expect(commands().length).toBe(61);
+    expect(commands().length).toBeGreaterThanOrEqual(60);
     expect(await harness.apiPods()).toEqual(["web Running: a running"]);
     expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "False", reason: "ContainersNotReady" });
   });
@@ -559,6 +607,7 @@ describe("Configuration fields", () => {
     ] as const) {
       const livenessProbe = execProbe("alive", { failureThreshold: 1 });
       const { harness } = await runProbed({ livenessProbe }, ["alive"], pod);
+      await harness.advance("10s");
       expect(harness.runtime.calls).toContain(`stopContainer default/web/a #0 within ${seconds}s`);
     }
   });
@@ -570,6 +619,7 @@ describe("Probe-level terminationGracePeriodSeconds", () => {
     async (kind) => {
       const probe = execProbe("well", { failureThreshold: 1, terminationGracePeriodSeconds: 60 });
       const { harness } = await runProbed({ [kind]: probe }, ["well"], { terminationGracePeriodSeconds: 3600 });
+      await harness.advance("10s");
       expect(harness.runtime.calls).toContain("stopContainer default/web/a #0 within 60s");
     },
   );
@@ -678,7 +728,7 @@ describe("gRPC probes", () => {
       spec: { hostNetwork: true, containers: [container("a", { [kind]: { grpc: { port }, ...longTimeout } })] },
       before: useThisMachine,
     });
-    await harness.advance("0s");
+    await harness.advance("100ms");
     await waitUntilReady(harness);
   });
 
@@ -715,7 +765,7 @@ describe("Define a liveness command", () => {
     });
     expect(await warningsOf(harness)).toEqual([]);
     setExitCode(harness, "alive", 1);
-    await harness.advance("8s");
+    await harness.advance("16s");
     expect((await harness.events("web")).filter((line) => /Unhealthy|Killing/.test(line))).toEqual([
       "1x Warning Unhealthy: Liveness probe failed: unhealthy",
       "1x Normal Killing: Container a failed liveness probe, will be restarted",

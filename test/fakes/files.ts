@@ -33,6 +33,10 @@ export type FilesVerb =
   | "readLink"
   | "remove";
 
+/** Of a path that cannot exist these report that nothing is there; the others fail. */
+const absenceVerbs: readonly FilesVerb[] = ["stat", "list", "readLink", "remove"];
+const MAX_NAME_BYTES = 255;
+
 /** A file system in memory, for tests that inject failures. `at(root)` returns a `Files` view below one directory. */
 export class FakeDisk {
   readonly nodes = new Map<string, FileNode>([["/", { kind: "directory", mode: 0o755, inode: 1 }]]);
@@ -52,6 +56,7 @@ export class FakeDisk {
     const run = async <T>(verb: FilesVerb, path: string, effect: (absolute: string) => T): Promise<T> => {
       const absolute = joinInRoot(root, path);
       this.before(verb, absolute);
+      if (!absenceVerbs.includes(verb)) rejectLongNames(absolute);
       const result = effect(absolute);
       await this.after(verb, absolute);
       return result;
@@ -205,4 +210,9 @@ export class FakeDisk {
       } else if (dirname(path) === watcher.path) watcher.changed(relative(watcher.path, path), false);
     }
   }
+}
+
+function rejectLongNames(path: string): void {
+  if (path.split("/").some((name) => Buffer.byteLength(name) > MAX_NAME_BYTES))
+    throw new FilesError("ENAMETOOLONG", path, `${path} has a name of more than ${MAX_NAME_BYTES} bytes`);
 }

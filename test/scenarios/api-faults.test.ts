@@ -1,6 +1,6 @@
 // Outages of the API server, of each kind: afterwards the changes of the outage are applied and its exits are reported.
 import { expect, test } from "bun:test";
-import { KubeError } from "../../kube/error.ts";
+import { errorOfStatus, KubeError } from "../../kube/error.ts";
 import { leases, pods } from "../../kube/resource.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { type FakeClock, settlePromises } from "../fakes/clock.ts";
@@ -79,6 +79,13 @@ function forbiddingAtFirst(kube: FakeKube, clock: FakeClock): () => void {
   };
 }
 
+/** A proxy in between answers in the place of the API server, each time with another status, and names no reason. */
+function behindBrokenProxy(kube: FakeKube): () => void {
+  const statuses = [418, 500, 409, 404, 429, 503, 422, 410];
+  let requests = 0;
+  return kube.failAll(() => errorOfStatus("the proxy", statuses[requests++ % statuses.length]!, {}));
+}
+
 /** Writes fail, while reads and watches keep working. */
 function failingWrites(kube: FakeKube): () => void {
   for (const verb of ["create", "replace", "patch", "delete"] as const)
@@ -108,6 +115,7 @@ const faults: Readonly<Record<string, Fault>> = {
   },
   "answers 500": { start: failWith("SERVER", "etcd is unavailable", { status: 500 }), recoverySeconds: 8 },
   "answers 401": { start: failWith("UNAUTHORIZED", "Unauthorized", { status: 401 }), recoverySeconds: 8 },
+  "is behind a proxy that answers anything": { start: behindBrokenProxy, recoverySeconds: 8 },
   hangs: { start: hanging, recoverySeconds: 3 },
   "executes calls and loses the answers": { start: withLostAnswers, recoverySeconds: 8 },
   "is down and compacts its history": { start: forgetting, recoverySeconds: 3 },
@@ -166,6 +174,26 @@ for (const [index, [what, { start, recoverySeconds, keepsWatches = false }]] of 
     },
     { stride: 3, offset: index },
   );
+
+test("watch events that a proxy sends again start no deleted pod, and change no other one", async () => {
+  const harness = await createHarness({ isInCluster: true });
+  await harness.start();
+  await harness.apply("stays");
+  for (let count = 0; count < 12; count += 1) await harness.apply(`gone-${count}`);
+  await harness.advance("5s");
+  await harness.kube.user.patch(pods("default"), "stays", {
+    type: "strategic",
+    body: { spec: { containers: [{ name: "a", image: "busybox:2" }] } },
+  });
+  harness.runtime.addImage("busybox:2");
+  for (let count = 0; count < 12; count += 1) await harness.deletePod(`gone-${count}`);
+  await harness.advance("60s");
+  const changes = harness.runtime.timeline.length;
+  expect(await harness.apiPods()).toEqual(["stays Running, ready: a running (restarts: 1)"]);
+  harness.kube.repeatCreations();
+  await harness.advance("60s");
+  expect(harness.runtime.timeline.slice(changes)).toEqual([]);
+});
 
 test("after an outage of writes the first status patch that succeeds triggers all pending ones", async () => {
   const harness = await createHarness({ isInCluster: true, startSlots: 10 });

@@ -1,10 +1,10 @@
 // Terminations of API pods: deletions, deadlines, readiness gates, sidecars and hooks, with the agent dying after any
 // call.
-import { expect } from "bun:test";
+import { expect, test } from "bun:test";
 import { pods } from "../../kube/resource.ts";
 import type { Container } from "../../proto/kubernetes/gen/types.ts";
 import { settlePromises } from "../fakes/clock.ts";
-import { apiScenario } from "./api-scenario.ts";
+import { apiScenario, runInCluster } from "./api-scenario.ts";
 import type { AgentHarness } from "./harness.ts";
 
 const container = (name: string, more: Partial<Container> = {}): Container => ({
@@ -78,6 +78,22 @@ apiScenario(
   },
   EVERY_THIRD_CALL,
 );
+
+test("a pod is not ready any more, and its event is there, as soon as its deadline has passed", async () => {
+  const harness = await runInCluster(async (node) => {
+    node.runtime.programs.set("a", { onTerm: "ignores" });
+    await node.apply("web", { activeDeadlineSeconds: 20, terminationGracePeriodSeconds: 30 });
+  });
+  await harness.advance("21s");
+  const { status } = await harness.kube.user.get(pods("default"), "web");
+  const shown = status?.conditions?.map(({ type, status: is, reason }) => `${type} ${is} ${reason ?? ""}`);
+  expect([status?.phase, status?.containerStatuses?.[0]?.state]).toEqual(["Running", { running: expect.anything() }]);
+  expect(shown).toContain("Ready False PodFailed");
+  expect(shown).toContain("ContainersReady False PodFailed");
+  expect(await harness.events("web")).toContain(
+    "1x Normal DeadlineExceeded: Pod was active on the node longer than the specified deadline",
+  );
+});
 
 apiScenario(
   "a pod is ready only when the conditions of its readiness gates are True",

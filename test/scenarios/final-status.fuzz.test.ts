@@ -1,7 +1,7 @@
 // Random exits and deletions during random outages of the API server: every pod gets its correct final status, and no
 // status ever regresses.
 import { expect, test } from "bun:test";
-import { KubeError } from "../../kube/error.ts";
+import { errorOfStatus, KubeError } from "../../kube/error.ts";
 import { pods } from "../../kube/resource.ts";
 import { ContainerState } from "../../proto/cri/gen/api.ts";
 import type {
@@ -31,6 +31,7 @@ const apiErrors = [
   () => new KubeError("FORBIDDEN", "not allowed", { status: 403 }),
   () => new KubeError("UNAUTHORIZED", "Unauthorized", { status: 401 }),
   () => new KubeError("CONFLICT", "the object has been modified", { status: 409 }),
+  ...[404, 409, 418, 422].map((status) => () => errorOfStatus("the proxy", status, {})),
 ];
 
 /** Starts an outage; the returned function ends it. */

@@ -31,6 +31,8 @@ import { nodeSnapshot } from "./harness/snapshot.ts";
 
 export interface HarnessOptions {
   readonly startSlots?: number;
+  /** By default true. */
+  readonly earlyProbes?: boolean;
   readonly maxContainerRestartPeriodMs?: number;
   readonly allowedUnsafeSysctls?: readonly string[];
   readonly parallelPulls?: number;
@@ -70,6 +72,8 @@ export class AgentHarness {
   networkProblem: string | undefined;
   /** The maxPods of the node; a change takes effect with the next agent. */
   maxPods: number;
+  /** How often the agents have released unused memory. */
+  memoryReleases = 0;
   /** Replaces a fresh read of the Node object; false: the read failed. */
   readNode: () => Promise<boolean> = async () => true;
   readonly #options: HarnessOptions;
@@ -164,14 +168,16 @@ export class AgentHarness {
       }),
       dockerConfigs: [["/root/config.json", "config.json"]],
       pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
-      random: () => 0,
-      onIdle: () => {},
+      earlyProbes: this.#options.earlyProbes ?? true,
+      onIdle: () => {
+        this.memoryReleases += 1;
+      },
       createCredentialProviders: this.#options.createCredentialProviders?.(this),
       imageVerification: { policy: this.#options.imageVerification ?? "NeverVerifyPreloadedImages", allowlist: [] },
       startSlots: this.#options.startSlots ?? 4,
     });
     this.agent.podReports.subscribe(() => lifetime.signal.aborted || this.#lines.appendReports(this.podReports()));
-    const ended = [node.run(this.agent.desired, lifetime.signal), this.agent.run(lifetime.signal)];
+    const ended = [node.run(this.agent, lifetime.signal), this.agent.run(lifetime.signal)];
     this.#stopped = Promise.all(ended).then(() => {});
     await this.#settle();
   }

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { pods } from "../../kube/resource.ts";
-import type { Lifecycle } from "../../proto/kubernetes/gen/types.ts";
+import type { Lifecycle, LifecycleHandler } from "../../proto/kubernetes/gen/types.ts";
 import { createHarness, makePod } from "./harness.ts";
 import { filterLines, scenario } from "./scenario.ts";
 
@@ -129,6 +129,30 @@ scenario(
     `);
   },
 );
+
+/** Restarts the agent `atSeconds` after the start of a hook of four seconds, and returns how often the hook has run. */
+async function hookRunsWithRestart(atSeconds: number, preStop: LifecycleHandler): Promise<number> {
+  const harness = await createHarness();
+  harness.runtime.commands.set("drain", { lastsMs: 4000 });
+  harness.runtime.programs.set("a", { onTerm: "ignores" });
+  await harness.start();
+  await harness.setManifests(makePod("web", { terminationGracePeriodSeconds: 10, ...withHooks({ preStop }) }));
+  await harness.setManifests();
+  await harness.advance(`${atSeconds}s`);
+  harness.kill();
+  await harness.start();
+  await harness.advance("20s");
+  expect(harness.podReports()).toEqual([]);
+  return harness.runtime.calls.filter((call) => call.startsWith("execSync")).length;
+}
+
+test("a preStop hook that has ended does not run again after a restart of the agent", async () => {
+  expect(await hookRunsWithRestart(6, execHook("drain"))).toBe(1);
+});
+
+test("a preStop hook whose command the runtime has killed with the agent runs again", async () => {
+  expect(await hookRunsWithRestart(2, execHook("drain"))).toBe(2);
+});
 
 test("a preStop hook that starts while the termination is still being written to disk runs once", async () => {
   const harness = await createHarness();

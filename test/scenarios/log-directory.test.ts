@@ -29,3 +29,27 @@ apiScenario(
     expect(harness.disk.paths().filter((path) => path.startsWith("/etc"))).toEqual([]);
   },
 );
+
+/** With the namespace and the uid this makes a name of more than 255 bytes. */
+const longName = "p".repeat(220);
+
+apiScenario(
+  "a pod whose log directory has too long a name stays Pending with an event, and can be deleted",
+  async (harness) => {
+    await harness.apply(longName);
+    await harness.advance("5s");
+    harness.appendLog((await harness.apiPods()).map((pod) => `before its deletion: ${pod}`));
+    await harness.deletePod(longName);
+    await harness.advance("5s");
+  },
+  async (end, harness) => {
+    expect(harness.log).toContain(`5s before its deletion: ${longName} Pending: a waiting ContainerCreating`);
+    const failed = (await harness.events(longName)).filter((event) => event.includes("Warning"));
+    expect(failed).toEqual([
+      expect.stringMatching(
+        /^\dx Warning FailedCreatePodSandBox: .*\/logs\/default_p{220}_[^/]* has a name of more than 255 bytes$/,
+      ),
+    ]);
+    expect(end).toEqual({ api: [], node: [] });
+  },
+);

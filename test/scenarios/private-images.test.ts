@@ -266,7 +266,10 @@ test("with AlwaysVerify even a preloaded image needs a successful pull with the 
     await on.apply("thief", specOf([]));
     await on.advance("2s");
   });
-  expect(await harness.apiPods()).toEqual(["owner Running, ready: a running", "thief Pending: a waiting ErrImagePull"]);
+  expect(await harness.apiPods()).toEqual([
+    "owner Running, ready: a running",
+    "thief Pending: a waiting ImagePullBackOff",
+  ]);
 });
 
 test("an image pulled with the node's own credentials may be used by all pods", async () => {

@@ -45,15 +45,14 @@ scenario(
   "a container that fails its liveness probe is restarted, with the probe's grace period and crash loop back-off",
   {
     before(harness) {
-      setExitCode(harness, "alive", 1);
+      harness.runtime.before.execSync = async (about) =>
+        void setExitCode(harness, "alive", about.includes("#2") ? 0 : 1);
       harness.runtime.programs.set("a", { onTerm: "ignores" });
     },
     async run(harness) {
       const livenessProbe = execProbe("alive", { failureThreshold: 2, terminationGracePeriodSeconds: 3 });
       await harness.setManifests(makePod("web", withProbes({ livenessProbe })));
-      await harness.advance("45s");
-      setExitCode(harness, "alive", 0);
-      await harness.advance("60s");
+      await harness.advance("120s");
     },
   },
   (log) => {
@@ -62,21 +61,21 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
-      10s web: the liveness probe of container a now returns failure
-      13s web: stop container a within 3s: Container a failed liveness probe, will be restarted
-      13s report web Running: a terminated Error 137
-      13s web: create container a (attempt 1): it exited with code 137
-      13s report web Running: a waiting ContainerCreating (restarts: 1)
-      13s web: start container a (attempt 1)
-      13s report web Running, ready: a running (restarts: 1)
-      23s web: the liveness probe of container a now returns failure
-      26s web: stop container a within 3s: Container a failed liveness probe, will be restarted
-      26s report web Running: a waiting CrashLoopBackOff (restarts: 1)
-      26s web: remove container a: a newer instance has ended too
-      36s web: create container a (attempt 2): it exited with code 137
-      36s report web Running: a waiting ContainerCreating (restarts: 2)
-      36s web: start container a (attempt 2)
-      36s report web Running, ready: a running (restarts: 2)"
+      20s web: the liveness probe of container a now returns failure
+      23s web: stop container a within 3s: Container a failed liveness probe, will be restarted
+      23s report web Running: a terminated Error 137
+      23s web: create container a (attempt 1): it exited with code 137
+      23s report web Running: a waiting ContainerCreating (restarts: 1)
+      23s web: start container a (attempt 1)
+      23s report web Running, ready: a running (restarts: 1)
+      43s web: the liveness probe of container a now returns failure
+      46s web: stop container a within 3s: Container a failed liveness probe, will be restarted
+      46s report web Running: a waiting CrashLoopBackOff (restarts: 1)
+      46s web: remove container a: a newer instance has ended too
+      56s web: create container a (attempt 2): it exited with code 137
+      56s report web Running: a waiting ContainerCreating (restarts: 2)
+      56s web: start container a (attempt 2)
+      56s report web Running, ready: a running (restarts: 2)"
     `);
   },
 );
@@ -122,7 +121,7 @@ scenario(
     async run(harness) {
       const startupProbe = execProbe("up", { failureThreshold: 2 });
       await harness.setManifests(makePod("web", { restartPolicy: "Never", ...withProbes({ startupProbe }) }));
-      await harness.advance("20s");
+      await harness.advance("40s");
     },
   },
   (log) => {
@@ -131,11 +130,11 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running: a running
-      10s web: the startup probe of container a now returns failure
-      10s web: stop container a within 30s: Container a failed startup probe
-      10s report web Failed, terminating: a terminated Error 143
-      10s web: stop sandbox: all its containers are done
-      10s report web Failed, terminated: a terminated Error 143"
+      20s web: the startup probe of container a now returns failure
+      20s web: stop container a within 30s: Container a failed startup probe
+      20s report web Failed, terminating: a terminated Error 143
+      20s web: stop sandbox: all its containers are done
+      20s report web Failed, terminated: a terminated Error 143"
     `);
   },
 );
@@ -154,7 +153,7 @@ scenario(
       await harness.setManifests(makePod("web", { initContainers: [proxy] }));
       await harness.advance("15s");
       setExitCode(harness, "up", 0);
-      await harness.advance("10s");
+      await harness.advance("20s");
     },
   },
   (log) => {
@@ -187,6 +186,120 @@ test("a new agent keeps a ready pod ready, probes it within a period, and report
   expect((await harness.events("web")).filter((line) => line.includes("Unhealthy"))).toEqual([
     "3x Warning Unhealthy: Readiness probe failed: unhealthy",
   ]);
+});
+
+/** A container whose startup and readiness probes take their time. */
+const withSlowProbes = withProbes({
+  startupProbe: execProbe("up", { timeoutSeconds: 10 }),
+  readinessProbe: execProbe("ready", { timeoutSeconds: 10 }),
+});
+
+/** Runs the pod for a minute, restarts the agent, and lets it run for thirty seconds: its probes only readiness. */
+async function restartWithSlowProbes(
+  harness: AgentHarness,
+  startPod: () => Promise<void>,
+  beforeRestart = () => {},
+): Promise<void> {
+  harness.runtime.commands.set("up", { lastsMs: 2_000 });
+  harness.runtime.commands.set("ready", { lastsMs: 3_000 });
+  await harness.start();
+  await startPod();
+  await harness.advance("60s");
+  harness.kill();
+  beforeRestart();
+  harness.takeLog();
+  harness.runtime.calls.length = 0;
+  await harness.start();
+  await harness.advance("30s");
+  const commands = harness.runtime.calls.filter((call) => call.startsWith("execSync"));
+  expect(commands.map((call) => call.replace(/^.*: /, ""))).toEqual(["ready", "ready", "ready"]);
+}
+
+/** As a kubelet leaves the node. */
+function removeProbeMarks({ disk }: AgentHarness): void {
+  const marks = disk.paths().filter((path) => /\/(started|ready)-\d+$/.test(path));
+  expect(marks).toHaveLength(2);
+  for (const mark of marks) disk.nodes.delete(mark);
+}
+
+test("a restart of the agent leaves a pod of the API ready, although its probes are slow", async () => {
+  const harness = await createHarness({ isInCluster: true });
+  await restartWithSlowProbes(harness, () => harness.apply("web", withSlowProbes));
+  expect(filterLines(harness.takeLog(), /report|probe/)).toMatchInlineSnapshot(`""`);
+});
+
+test("a pod that another agent has reported as ready, without marks on the node, stays ready", async () => {
+  const harness = await createHarness({ isInCluster: true });
+  await restartWithSlowProbes(
+    harness,
+    () => harness.apply("web", withSlowProbes),
+    () => removeProbeMarks(harness),
+  );
+  expect(filterLines(harness.takeLog(), /report|probe/)).toMatchInlineSnapshot(`""`);
+});
+
+test("a restart of the agent leaves a static pod ready, although its probes are slow and no API server knows it", async () => {
+  const harness = await createHarness();
+  await restartWithSlowProbes(harness, () => harness.setManifests(makePod("web", withSlowProbes)));
+  expect(filterLines(harness.takeLog(), /report|probe/)).toMatchInlineSnapshot(`""`);
+});
+
+test("a restart of the agent leaves a pod ready while the API server does not answer, and when it does", async () => {
+  const harness = await createHarness({ isInCluster: true });
+  await restartWithSlowProbes(
+    harness,
+    () => harness.apply("web", withSlowProbes),
+    () => {
+      const resume = harness.kube.hang("watch");
+      harness.clock.wakeAt(harness.clock.now() + 5_000, resume);
+    },
+  );
+  expect(filterLines(harness.takeLog(), /report|probe/)).toMatchInlineSnapshot(`""`);
+});
+
+test("a container that is ready at a restart of the agent is unready after failureThreshold failures", async () => {
+  const harness = await createHarness();
+  await harness.start();
+  await harness.setManifests(makePod("web", withProbes({ readinessProbe: execProbe("ready") })));
+  await harness.advance("61s");
+  harness.kill();
+  harness.takeLog();
+  setExitCode(harness, "ready", 1);
+  await harness.start();
+  await harness.advance("40s");
+  expect(filterLines(harness.takeLog(), /report|probe/)).toMatchInlineSnapshot(`
+    "90s web: the readiness probe of container a now returns failure
+    90s report web Running: a running"
+  `);
+});
+
+test("a container that became unready before a restart of the agent stays unready", async () => {
+  const harness = await createHarness();
+  await harness.start();
+  await harness.setManifests(makePod("web", withProbes({ readinessProbe: execProbe("ready") })));
+  await harness.advance("15s");
+  setExitCode(harness, "ready", 1);
+  await harness.advance("46s");
+  harness.kill();
+  harness.takeLog();
+  await harness.start();
+  await harness.advance("40s");
+  expect(filterLines(harness.takeLog(), /report|probe/)).toMatchInlineSnapshot(`""`);
+});
+
+test("a new instance of a container does not inherit the readiness of the one before", async () => {
+  const harness = await createHarness();
+  await harness.start();
+  await harness.setManifests(makePod("web", withProbes({ readinessProbe: execProbe("ready") })));
+  await harness.advance("15s");
+  setExitCode(harness, "ready", 1);
+  await harness.exit("a", 1);
+  await harness.advance("5s");
+  harness.kill();
+  harness.takeLog();
+  await harness.start();
+  await harness.advance("40s");
+  expect(filterLines(harness.takeLog(), /report|probe/)).toMatchInlineSnapshot(`""`);
 });
 
 test("a terminating pod gets readiness probes but no liveness probes, and none when it is gone", async () => {
@@ -224,7 +337,7 @@ test("a probe whose ExecSync call never returns, since a child holds its output 
   await harness.start();
   harness.runtime.hang("execSync");
   await harness.apply("web", withProbes({ livenessProbe: execProbe("alive", { failureThreshold: 1 }) }));
-  await harness.advance("7s");
+  await harness.advance("17s");
   expect((await harness.events("web")).filter((line) => line.includes("Unhealthy"))).toEqual([
     '1x Warning Unhealthy: Liveness probe failed: command timed out: "alive" timed out after 1s',
   ]);

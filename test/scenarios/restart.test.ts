@@ -235,7 +235,7 @@ scenario(
   },
   (log) => {
     expect(withoutStart(log)).toMatchInlineSnapshot(`
-      "20s report web Running, ready, terminating: a running
+      "20s report web Running, terminating: a running
       20s web: stop container a within 3s: Pod was active on the node longer than the specified deadline
       20s report web Failed (DeadlineExceeded), terminating: a terminated Error 143
       20s web: stop sandbox: Pod was active on the node longer than the specified deadline
@@ -272,7 +272,7 @@ scenario(
       45s web: create container a (attempt 0): it has not run yet
       45s web: start container a (attempt 0)
       45s report web Running, ready: a running
-      75s report web Running, ready, terminating: a running
+      75s report web Running, terminating: a running
       78s web: stop container a within 3s: Pod was active on the node longer than the specified deadline
       78s report web Failed (DeadlineExceeded), terminating: a terminated Error 137
       78s web: stop sandbox: Pod was active on the node longer than the specified deadline

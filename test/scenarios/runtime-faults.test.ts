@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
 import { FilesError } from "../../host/fs/files.ts";
-import { createHarness, makePod } from "./harness.ts";
-import { scenario } from "./scenario.ts";
+import { type AgentHarness, createHarness, makePod } from "./harness.ts";
+import { scenario, withoutStart } from "./scenario.ts";
 
 scenario(
   "when a sandbox dies its containers are stopped and both are created again",
@@ -289,7 +289,7 @@ scenario(
 );
 
 scenario(
-  "a pod runs although its checkpoint cannot be written to a full disk",
+  "a pod runs although its checkpoint cannot be written to a full disk, and it is written when there is space",
   {
     before: (harness) => {
       harness.disk.before = (verb, path) => {
@@ -297,19 +297,25 @@ scenario(
           throw new FilesError("ENOSPC", path, "the disk is full");
       };
     },
-    run: (harness) => harness.setManifests(makePod("web")),
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("60s");
+      harness.disk.before = () => {};
+      await harness.advance("5s");
+    },
   },
   (log) => {
     expect(log).toMatchInlineSnapshot(`
       "0s following the container runtime
-      0s web: cannot save the pod's checkpoint; after a restart the agent would not know the pod
+      0s web: cannot save the pod's checkpoint yet; until it is saved, a restart of the agent would forget the pod
       0s report web Pending: a waiting ContainerCreating
       0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
-      0s report web Running, ready: a running"
+      0s report web Running, ready: a running
+      62s the pods' checkpoints are saved again"
     `);
   },
 );
@@ -476,6 +482,156 @@ scenario(
       31s web: create container a (attempt 0): it has not run yet
       31s web: start container a (attempt 0)
       31s report web Running, ready: a running"
+    `);
+  },
+);
+
+/** The network namespace of a sandbox cannot be removed: neither its status nor, twice, its stop succeeds. */
+function breakSandboxes({ runtime }: AgentHarness): void {
+  const busy = (verb: string) => new CriError("UNKNOWN", verb, "remove netns: device or resource busy");
+  runtime.before.podSandboxStatus = () => {
+    throw busy("PodSandboxStatus");
+  };
+  const failTwice = [busy("StopPodSandbox"), busy("StopPodSandbox")];
+  runtime.failures = { stopPodSandbox: [...failTwice], removePodSandbox: [...failTwice] };
+}
+
+scenario(
+  "a sandbox that cannot be read is stopped and removed with its pod",
+  {
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("1s");
+      breakSandboxes(harness);
+      await harness.setManifests();
+      await harness.advance("60s");
+    },
+  },
+  (log) => {
+    expect(withoutStart(log)).toMatchInlineSnapshot(`
+      "1s report web Running, ready, terminating: a running
+      1s web: stop container a within 30s: its manifest is gone
+      1s report web Running, terminating: a terminated Error 143
+      1s web: failed to stop sandbox: its manifest is gone: rpc error: code = Unknown desc = remove netns: device or resource busy
+      2s web: failed to stop sandbox: its manifest is gone: rpc error: code = Unknown desc = remove netns: device or resource busy
+      4s web: stop sandbox: its manifest is gone
+      4s web: failed to remove sandbox: its manifest is gone: rpc error: code = Unknown desc = remove netns: device or resource busy
+      4s web: remove container a: its manifest is gone
+      5s web: failed to remove sandbox: its manifest is gone: rpc error: code = Unknown desc = remove netns: device or resource busy
+      7s web: remove sandbox: its manifest is gone
+      7s web: remove the pod's logs: its manifest is gone
+      7s web: remove the pod's files: its manifest is gone
+      7s report web Running, finished: a terminated Error 143"
+    `);
+  },
+);
+
+scenario(
+  "a sandbox that cannot be read is stopped when its pod completes",
+  {
+    async run(harness) {
+      await harness.setManifests(makePod("job", { restartPolicy: "Never" }));
+      await harness.advance("1s");
+      breakSandboxes(harness);
+      await harness.exit("a", 0);
+      await harness.advance("60s");
+    },
+  },
+  (log) => {
+    expect(withoutStart(log)).toMatchInlineSnapshot(`
+      "1s report job Succeeded, terminating: a terminated Completed 0
+      1s job: failed to stop sandbox: all its containers are done: rpc error: code = Unknown desc = remove netns: device or resource busy
+      2s job: failed to stop sandbox: all its containers are done: rpc error: code = Unknown desc = remove netns: device or resource busy
+      4s job: stop sandbox: all its containers are done
+      4s report job Succeeded, terminated: a terminated Completed 0"
+    `);
+  },
+);
+
+scenario(
+  "a pod whose sandbox cannot be read runs on, and is synced when it can",
+  {
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("1s");
+      breakSandboxes(harness);
+      await harness.stop();
+      await harness.start();
+      await harness.exit("a", 1);
+      await harness.advance("20s");
+      harness.runtime.before = {};
+      harness.runtime.failures = {};
+      await harness.advance("60s");
+    },
+  },
+  (log) => {
+    expect(withoutStart(log)).toMatchInlineSnapshot(`
+      "1s following the container runtime
+      1s cannot sync the pod; retrying
+      3s report web Pending: no containers
+      31s report web Running: a terminated Error 1
+      31s web: create the pod's log directory
+      31s web: create the pod's directories
+      31s web: create container a (attempt 1): it exited with code 1
+      31s report web Running: a waiting ContainerCreating (restarts: 1)
+      31s web: start container a (attempt 1)
+      31s report web Running, ready: a running (restarts: 1)"
+    `);
+  },
+);
+
+/** The runtime lists the containers, but answers each request for a status with an error. */
+function breakContainers({ runtime }: AgentHarness): void {
+  runtime.before.containerStatus = () => {
+    throw new CriError("UNKNOWN", "ContainerStatus", "failed to get image: blob not found");
+  };
+}
+
+scenario(
+  "a container that cannot be read is stopped and removed with its pod",
+  {
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("1s");
+      breakContainers(harness);
+      await harness.setManifests();
+      await harness.advance("60s");
+    },
+  },
+  (log) => {
+    expect(withoutStart(log)).toMatchInlineSnapshot(`
+      "1s report web Running, ready, terminating: a running
+      1s web: stop container a within 30s: its manifest is gone
+      1s cannot sync the pod; retrying
+      7s report web Running, terminating: a terminated ContainerStatusUnknown 137
+      7s web: stop sandbox: its manifest is gone
+      7s web: remove sandbox: its manifest is gone
+      7s web: remove the pod's logs: its manifest is gone
+      7s web: remove the pod's files: its manifest is gone
+      7s report web Running, finished: a terminated ContainerStatusUnknown 137"
+    `);
+  },
+);
+
+scenario(
+  "a pod whose container cannot be read is not declared to have failed",
+  {
+    async run(harness) {
+      await harness.setManifests(makePod("job", { restartPolicy: "Never" }));
+      await harness.advance("1s");
+      breakContainers(harness);
+      await harness.exit("a", 0);
+      await harness.advance("60s");
+      harness.runtime.before = {};
+      await harness.advance("60s");
+    },
+  },
+  (log) => {
+    expect(withoutStart(log)).toMatchInlineSnapshot(`
+      "1s cannot sync the pod; retrying
+      91s report job Succeeded, terminating: a terminated Completed 0
+      91s job: stop sandbox: all its containers are done
+      91s report job Succeeded, terminated: a terminated Completed 0"
     `);
   },
 );

@@ -1,5 +1,8 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../cri/error.ts";
+import { PodSandboxConfig } from "../../proto/cri/gen/api.ts";
+import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import { podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
 import type { RuntimeVerb } from "../fakes/runtime.ts";
 import { type AgentHarness, createHarness, makePod } from "./harness.ts";
 import { filterLines, scenario } from "./scenario.ts";
@@ -84,6 +87,39 @@ scenario(
     `);
   },
 );
+
+/** The runtime lists a sandbox of the pod, without an event. */
+function listSilently({ runtime }: AgentHarness, { metadata }: Pod): void {
+  const { name = "", namespace = "default", uid = "" } = metadata;
+  const labels = { [podNameLabel]: name, [podNamespaceLabel]: namespace, [podUidLabel]: uid };
+  runtime.losesEvents = true;
+  runtime.addForeignSandbox(PodSandboxConfig.fromPartial({ metadata: { name, namespace, uid }, labels }));
+  runtime.losesEvents = false;
+}
+
+for (const [when, lateMs] of [
+  ["a second", 800],
+  ["ten seconds", 9_000],
+] as const)
+  scenario(
+    `a sandbox that the runtime lists ${when} after its start was aborted is removed`,
+    {
+      before: (harness) => void harness.runtime.hang("runPodSandbox"),
+      async run(harness) {
+        const web = makePod("web");
+        await harness.setManifests(web);
+        await harness.advance("2s");
+        await harness.setManifests();
+        harness.clock.wakeAt(harness.clock.now() + 8_000 + lateMs, () => listSilently(harness, web));
+        // An agent that starts meanwhile finds it when it lists everything again.
+        await harness.advance("6m");
+      },
+    },
+    (log) => {
+      const seconds = lateMs < 1_000 ? 11 : 20;
+      expect(filterLines(log, /remove sandbox/)).toBe(`${seconds}s web: remove sandbox: no source asks for this pod`);
+    },
+  );
 
 const stuckPods = [1, 2, 3, 4].map((number) => makePod(`stuck-${number}`));
 
@@ -195,6 +231,7 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
+      2s report stuck Pending: no containers
       30s report stuck Pending: a waiting ContainerCreating
       30s stuck: create the pod's log directory
       30s stuck: create the pod's directories
@@ -246,8 +283,8 @@ scenario(
       30s p2: pull image app:2: it is not on this node
       30s p1: create container a (attempt 0): it has not run yet
       30s p1: start container a (attempt 0)
-      30s p2: create container a (attempt 0): it has not run yet
       30s report p1 Running, ready: a running
+      30s p2: create container a (attempt 0): it has not run yet
       30s p2: start container a (attempt 0)
       30s report p2 Running, ready: a running"
     `);

@@ -104,7 +104,7 @@ scenario(
       0s web: run sandbox (attempt 0): the pod has none
       0s web: failed to pull image app:1: it is not on this node: the registry does not answer
       0s report web Pending: a waiting ErrImagePull
-      5s report web Pending: a waiting ImagePullBackOff
+      1s report web Pending: a waiting ImagePullBackOff
       10s web: failed to pull image app:1: it is not on this node: the registry does not answer
       10s report web Pending: a waiting ErrImagePull
       20s report web Pending: a waiting ImagePullBackOff
@@ -129,7 +129,7 @@ scenario(
         ],
       };
       await harness.setManifests(makePod("web", spec));
-      await harness.advance("1s");
+      await harness.advance("2s");
     },
   },
   (log) => {
@@ -143,7 +143,8 @@ scenario(
       0s report web Pending: a waiting ErrImagePull, b waiting ContainerCreating
       0s web: create container b (attempt 0): it has not run yet
       0s web: start container b (attempt 0)
-      0s report web Pending: a waiting ErrImagePull, b running"
+      0s report web Pending: a waiting ErrImagePull, b running
+      1s report web Pending: a waiting ImagePullBackOff, b running"
     `);
   },
 );

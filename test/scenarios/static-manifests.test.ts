@@ -1,7 +1,7 @@
 // Changes of manifests and their mirror pods, with the agent dying after any call.
-import { expect } from "bun:test";
+import { expect, test } from "bun:test";
 import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
-import { type AgentHarness, makePod } from "./harness.ts";
+import { type AgentHarness, createHarness, makePod } from "./harness.ts";
 import { filterLines, scenario } from "./scenario.ts";
 
 const two = (image: string): Partial<PodSpec> => ({
@@ -103,3 +103,20 @@ scenario(
     `);
   },
 );
+
+test("unused memory is released five seconds after the last change of the refused manifests", async () => {
+  const harness = await createHarness();
+  await harness.start();
+  await harness.advance("60s");
+  const before = harness.memoryReleases;
+  const refused = Array.from({ length: 1000 }, (_, index) => ({ file: `/m/${index}`, problem: "it is empty" }));
+  for (const manifests of [refused, []]) {
+    harness.agent.desired.setManifestErrors("file", manifests);
+    await harness.advance("4s");
+  }
+  expect(harness.memoryReleases).toBe(before);
+  await harness.advance("1s");
+  expect(harness.memoryReleases).toBe(before + 1);
+  await harness.advance("60s");
+  expect(harness.memoryReleases).toBe(before + 1);
+});

@@ -14,19 +14,22 @@ const MESSAGE = "The node is drained for maintenance.";
  * Ends the pods whose names start with `web`, five seconds after the start, and requests nothing later: an agent that
  * starts after that knows the request only from the pod's checkpoint.
  */
-const maintenance: NodeRule = ({ pods: desired, now }) => {
-  const startsAt = FakeClock.start + 5_000;
-  if (now < startsAt) return { terminationRequests: [], lookAgainAt: startsAt };
-  const drained = now > startsAt ? [] : desired.filter(({ pod }) => pod.metadata.name?.startsWith("web"));
-  return {
-    terminationRequests: drained.map(({ uid }) => ({
-      uid,
-      reason: "Maintenance",
-      message: MESSAGE,
-      disruption: { reason: "TerminationByKubelet", message: MESSAGE },
-      gracePeriodSeconds: 10,
-    })),
-  };
+const maintenance: NodeRule = {
+  name: "maintenance",
+  decide({ pods: desired, now }) {
+    const startsAt = FakeClock.start + 5_000;
+    if (now < startsAt) return { lookAgainAt: startsAt };
+    const drained = now > startsAt ? [] : desired.filter(({ pod }) => pod.metadata.name?.startsWith("web"));
+    return {
+      terminationRequests: drained.map(({ uid }) => ({
+        uid,
+        reason: "Maintenance",
+        message: MESSAGE,
+        disruption: { reason: "TerminationByKubelet", message: MESSAGE },
+        gracePeriodSeconds: 10,
+      })),
+    };
+  },
 };
 
 /** What a user sees of the pod in the API: its status, its condition `DisruptionTarget`, and its event. */
@@ -78,7 +81,7 @@ scenario(
       0s default/web: create container slow (attempt 0): it has not run yet
       0s default/web: start container slow (attempt 0)
       0s report web Running, ready: a running, slow running
-      5s report web Running, ready, terminating: a running, slow running
+      5s report web Running, terminating: a running, slow running
       5s default/web: stop container a within 10s: The node is drained for maintenance.
       5s report web Running, terminating: a terminated Error 143, slow running
       15s default/web: stop container slow within 10s: The node is drained for maintenance.
@@ -124,7 +127,7 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
-      5s report web Running, ready, terminating: a running
+      5s report web Running, terminating: a running
       5s web: stop container a within 10s: The node is drained for maintenance.
       5s report web Failed (Maintenance), terminating: a terminated Error 143
       5s web: stop sandbox: The node is drained for maintenance.
@@ -166,7 +169,7 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
-      5s report web Running, ready, terminating: a running
+      5s report web Running, terminating: a running
       5s web: stop container a within 10s: The node is drained for maintenance.
       5s report web Failed (Maintenance), terminating: a terminated Error 143
       5s web: stop sandbox: The node is drained for maintenance.
@@ -176,19 +179,22 @@ scenario(
 );
 
 /** Ends every pod within half a minute at first, and within two seconds from the tenth second on. */
-const hurried: NodeRule = ({ pods: desired, now }) => {
-  const [startsAt, hurriesAt] = [FakeClock.start + 5_000, FakeClock.start + 10_000];
-  if (now < startsAt) return { terminationRequests: [], lookAgainAt: startsAt };
-  const gracePeriodSeconds = now < hurriesAt ? 30 : 2;
-  return {
-    terminationRequests: desired.map(({ uid }) => ({
-      uid,
-      reason: "Maintenance",
-      message: MESSAGE,
-      gracePeriodSeconds,
-    })),
-    ...(now < hurriesAt && { lookAgainAt: hurriesAt }),
-  };
+const hurried: NodeRule = {
+  name: "hurried",
+  decide({ pods: desired, now }) {
+    const [startsAt, hurriesAt] = [FakeClock.start + 5_000, FakeClock.start + 10_000];
+    if (now < startsAt) return { lookAgainAt: startsAt };
+    const gracePeriodSeconds = now < hurriesAt ? 30 : 2;
+    return {
+      terminationRequests: desired.map(({ uid }) => ({
+        uid,
+        reason: "Maintenance",
+        message: MESSAGE,
+        gracePeriodSeconds,
+      })),
+      ...(now < hurriesAt && { lookAgainAt: hurriesAt }),
+    };
+  },
 };
 
 scenario(
@@ -211,7 +217,7 @@ scenario(
       0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s report web Running, ready: a running
-      5s report web Running, ready, terminating: a running
+      5s report web Running, terminating: a running
       12s web: stop container a within 2s: The node is drained for maintenance.
       12s report web Failed (Maintenance), terminating: a terminated Error 137
       12s web: stop sandbox: The node is drained for maintenance.

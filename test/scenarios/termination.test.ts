@@ -211,13 +211,16 @@ scenario(
       0s report vip Pending: a waiting ContainerCreating
       0s p1: create the pod's log directory
       0s p1: create the pod's directories
+      0s p1: run sandbox (attempt 0): the pod has none
       0s report p1 Pending, terminating: a terminated ContainerStatusUnknown 137
+      0s p1: stop sandbox: its manifest is gone
+      0s vip: create the pod's log directory
+      0s vip: create the pod's directories
+      0s p1: remove sandbox: its manifest is gone
+      0s vip: run sandbox (attempt 0): the pod has none
       0s p1: remove the pod's logs: its manifest is gone
       0s p1: remove the pod's files: its manifest is gone
-      0s vip: create the pod's log directory
       0s report p1 Pending, finished: a terminated ContainerStatusUnknown 137
-      0s vip: create the pod's directories
-      0s vip: run sandbox (attempt 0): the pod has none
       0s vip: create container a (attempt 0): it has not run yet
       0s vip: start container a (attempt 0)
       0s report vip Running, ready: a running

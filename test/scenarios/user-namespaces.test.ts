@@ -68,12 +68,12 @@ scenario(
       0s host: create container a (attempt 0): it has not run yet
       0s db: run sandbox (attempt 0): the pod has none
       0s host: start container a (attempt 0)
-      0s web: create container a (attempt 0): it has not run yet
       0s report host Running, ready: a running
+      0s web: create container a (attempt 0): it has not run yet
       0s web: start container a (attempt 0)
       0s db: create container a (attempt 0): it has not run yet
-      0s db: start container a (attempt 0)
       0s report web Running, ready: a running
+      0s db: start container a (attempt 0)
       0s report db Running, ready: a running"
     `);
   },
@@ -96,8 +96,8 @@ test("sandboxes, containers, mounts and records of a pod have the same id range"
       "host: a the node's, /etc/hosts, /dev/termination-log",
       "web: a 65536+65536 65536+65536, /etc/hosts 65536+65536, /dev/termination-log 65536+65536",
       "db: a 131072+65536 131072+65536, /v 131072+65536, /etc/hosts 131072+65536, /dev/termination-log 131072+65536",
-      "recorded {"uidMappings":[{"hostId":65536,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}",
       "recorded {"uidMappings":[{"hostId":131072,"containerId":0,"length":65536}],"gidMappings":[{"hostId":131072,"containerId":0,"length":65536}]}",
+      "recorded {"uidMappings":[{"hostId":65536,"containerId":0,"length":65536}],"gidMappings":[{"hostId":65536,"containerId":0,"length":65536}]}",
     ]
   `);
 });

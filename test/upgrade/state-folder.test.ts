@@ -8,6 +8,7 @@ import { createServices } from "../../agent/desired/objects/services.ts";
 import { createPodCheckpoints } from "../../agent/desired/pod-checkpoints.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
 import { decodePullIntent } from "../../proto/kubelet/image-records.ts";
+import { FakeClock } from "../fakes/clock.ts";
 import { FakeLog } from "../fakes/log.ts";
 
 /**
@@ -89,6 +90,7 @@ test("reads the Services that containers see while the API server is away", asyn
   const stopped = AbortSignal.abort();
   const services = createServices({
     kube: { listAndWatch: () => Promise.resolve() },
+    clock: new FakeClock(),
     log,
     root,
     namespaces: () => new Set(["shop"]),

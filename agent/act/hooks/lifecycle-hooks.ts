@@ -1,6 +1,6 @@
 import type { Runtime } from "../../../cri/runtime.ts";
 import { type Clock, sleep } from "../../../host/clock.ts";
-import type { Files } from "../../../host/fs/files.ts";
+import { type Files, FilesError } from "../../../host/fs/files.ts";
 import type { ContainerId } from "../../../proto/ids.ts";
 import { containerNamed } from "../../../proto/kubernetes/containers.ts";
 import type { Container, LifecycleHandler, Pod } from "../../../proto/kubernetes/gen/types.ts";
@@ -10,7 +10,8 @@ import { addressesOf } from "../../decide/status/pod-ips.ts";
 import { MIN_STOP_GRACE_SECONDS } from "../../decide/termination/stop.ts";
 import type { NodeFacts } from "../../translate/node-facts.ts";
 import { toProbeRequest } from "../../translate/probe-request.ts";
-import { containerDir, postStartMark } from "../../translate/volumes/paths.ts";
+import { containerDir, postStartMark, preStopMark } from "../../translate/volumes/paths.ts";
+import type { PodStops } from "./pod-stops.ts";
 
 /** A lifecycle hook failed. `message` is for the log and omits the command's output. */
 export class HookError extends Error {
@@ -28,6 +29,7 @@ export interface HookDeps {
   readonly clock: Clock;
   readonly root: Files;
   readonly facts: () => NodeFacts;
+  readonly stops: PodStops;
 }
 
 export interface HookInput {
@@ -69,24 +71,43 @@ export async function runPostStart(
 }
 
 /**
- * Runs the `preStop` hook of a container within the grace period. A failure does not prevent the stop: it is returned
- * as `preStopFailure`, for the event and the log. Rejects only when the signal aborts.
+ * Runs the `preStop` hook of a container within the grace period, then marks on disk that it has ended, so that no later
+ * agent runs it again. A failure does not prevent the stop: it is returned as `preStopFailure`, for the event and the
+ * log. Rejects only when the signal aborts.
  */
 export async function runPreStop(
   deps: HookDeps,
   { pod, observed }: HookInput,
-  { name, id, gracePeriodSeconds }: Pick<Extract<Action, { kind: "runPreStop" }>, "name" | "id" | "gracePeriodSeconds">,
+  { name, id, gracePeriodSeconds, usedGraceSeconds = 0 }: PreStopCall,
   signal: AbortSignal,
 ): Promise<PreStopResult> {
   const container = pod && containerNamed(pod, name);
   const hook = container?.lifecycle?.preStop;
   if (pod === undefined || container === undefined || hook === undefined) return {};
-  const limits = { timeoutMs: gracePeriodSeconds * 1000, signal };
+  const limits = { timeoutMs: gracePeriodSeconds * 1000, usedMs: usedGraceSeconds * 1000, signal };
+  const result = await runHook(deps, hook, { pod, observed, container, id }, limits).catch(
+    (error: unknown): PreStopResult => {
+      signal.throwIfAborted();
+      return { preStopFailure: error instanceof Error ? error.message : String(error) };
+    },
+  );
+  await markPreStopEnded(deps.root, observed, container, id);
+  return result;
+}
+
+async function markPreStopEnded(
+  root: Files,
+  { uid, containers }: ObservedPod,
+  { name }: Container,
+  id: ContainerId,
+): Promise<void> {
+  const attempt = containers.find((each) => each.id === id)?.attempt ?? 0;
   try {
-    return await runHook(deps, hook, { pod, observed, container, id }, limits);
+    await root.makeFolder(containerDir(uid, name), 0o750);
+    await root.makeFile(preStopMark(uid, name, attempt), 0o600);
   } catch (error) {
-    signal.throwIfAborted();
-    return { preStopFailure: error instanceof Error ? error.message : String(error) };
+    // The stop is due, also on a full disk. Without the mark, at worst the next agent runs the hook again.
+    if (!(error instanceof FilesError)) throw error;
   }
 }
 
@@ -100,14 +121,21 @@ export async function stopContainer(
   action: Extract<Action, { kind: "stopContainer" }>,
   signal: AbortSignal,
 ): Promise<PreStopResult> {
-  const { runtime, clock } = deps;
+  const { runtime, clock, stops } = deps;
   const { id, gracePeriodSeconds, preStop } = action;
   const startedMs = clock.monotonicMs();
   const hookResult = preStop === true ? await runPreStop(deps, input, action, signal) : {};
   const elapsedSeconds = Math.floor((clock.monotonicMs() - startedMs) / 1000);
-  await runtime.stopContainer(id, Math.max(gracePeriodSeconds - elapsedSeconds, MIN_STOP_GRACE_SECONDS), { signal });
+  const graceSeconds = Math.max(gracePeriodSeconds - elapsedSeconds, MIN_STOP_GRACE_SECONDS);
+  const stop = () => runtime.stopContainer(id, graceSeconds, { signal });
+  await stops.run(input.observed.uid, input.pod, stop, signal);
   return hookResult;
 }
+
+type PreStopCall = Pick<
+  Extract<Action, { kind: "runPreStop" }>,
+  "name" | "id" | "gracePeriodSeconds" | "usedGraceSeconds"
+>;
 
 /** What the event of a hook reports. */
 interface HookResult {
@@ -124,15 +152,22 @@ interface HookTarget {
   readonly id: ContainerId;
 }
 
+interface HookLimits {
+  readonly timeoutMs: number;
+  /** How long ago the hook became due: an earlier agent may have slept for that time. */
+  readonly usedMs?: number;
+  readonly signal: AbortSignal;
+}
+
 async function runHook(
   { runtime, clock, facts }: HookDeps,
   hook: LifecycleHandler,
   { pod, observed, container, id }: HookTarget,
-  { timeoutMs, signal }: { readonly timeoutMs: number; readonly signal: AbortSignal },
+  { timeoutMs, usedMs = 0, signal }: HookLimits,
 ): Promise<HookResult> {
   const { sleep: pause, ...handler } = hook;
   if (pause !== undefined) {
-    await sleep(clock, Math.min(pause.seconds * 1000, timeoutMs), signal);
+    await sleep(clock, Math.min(Math.max(0, pause.seconds * 1000 - usedMs), timeoutMs), signal);
     return {};
   }
   const toHookError = (why: string, error = why, printed = "") =>

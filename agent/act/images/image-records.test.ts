@@ -307,6 +307,43 @@ for (const [sentence, end] of unrecorded)
     expect(left()).toEqual([RECORD]);
   });
 
+test("the record of a pull that ended on a full disk is written by the next audit that can", async () => {
+  const { start, disk, log, present, left, textOf } = await nodeOf();
+  const records = start();
+  await records.recordIntent(IMAGE);
+  present.set(IMAGE, REF);
+  const full = (verb: string, path: string) => {
+    if (verb === "write") throw new FilesError("ENOSPC", path, `${path} cannot be written: the disk is full`);
+  };
+  disk.before = full;
+  await records.recordPulled(IMAGE, REF, bySecret);
+  await records.audit();
+  expect([left(), log.takeLines()]).toEqual([[INTENT], ["warn: cannot record an image pull"]]);
+  disk.before = () => {};
+  await records.audit();
+  expect([left(), await textOf(RECORD)]).toEqual([[RECORD], recordText]);
+  disk.before = full;
+  await records.audit();
+  expect(log.takeLines()).toEqual([]);
+});
+
+test("an image that was removed before its record could be written gets none", async () => {
+  const { start, disk, present, left } = await nodeOf();
+  const records = start();
+  await records.recordIntent(IMAGE);
+  present.set(IMAGE, REF);
+  disk.before = (verb, path) => {
+    if (verb === "write") throw new FilesError("ENOSPC", path, `${path} cannot be written: the disk is full`);
+  };
+  await records.recordPulled(IMAGE, REF, bySecret);
+  disk.before = () => {};
+  present.clear();
+  await records.audit();
+  present.set(IMAGE, REF);
+  await records.audit();
+  expect(left()).not.toContain(RECORD);
+});
+
 test("each kind of write failure is logged once, and again after a success", async () => {
   const { start, disk, log } = await nodeOf();
   const records = start();

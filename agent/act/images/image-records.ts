@@ -3,6 +3,7 @@ import { createFailureLog } from "../../../host/async/failure-log.ts";
 import { createSerialQueue } from "../../../host/async/serial-queue.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { FilesError } from "../../../host/fs/files.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { ImagePullCredentials, ImagePullSecret } from "../../../proto/kubelet/image-records.ts";
 import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import { type RecordedImage, withAddedCredentials } from "../../decide/admission/image-verification.ts";
@@ -11,6 +12,7 @@ import { createLeftoverIntents } from "./leftover-intents.ts";
 import { createPullIntents, type ImageState } from "./pull-intents.ts";
 import { createRecordPruner } from "./pull-record-pruner.ts";
 import { createPulledRecords, type PulledRecordsOptions } from "./pulled-records.ts";
+import { createUnwrittenRecords } from "./unwritten-records.ts";
 
 /**
  * The image pull records (KEP-2535): which images this node pulled, and with which credentials. A pull first writes an
@@ -35,8 +37,8 @@ export interface ImageRecords {
    */
   recordFailed(image: string, isRejected: boolean): Promise<void>;
   /**
-   * Settles pulls whose result is unknown, and removes the records of images that the runtime no longer has. Never
-   * rejects.
+   * Settles pulls whose result is unknown or not recorded yet, and removes the records of images that the runtime no
+   * longer has. Never rejects.
    */
   audit(): Promise<void>;
   /** Adds a Secret with which the image may be used. Never rejects. */
@@ -64,6 +66,7 @@ export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
   const leftoverIntents = createLeftoverIntents(options, { intents, records, add });
   const whenSettled = () => leftoverIntents.ensureSettled(serially);
   const abandonedPulls = createAbandonedPulls(options, { intents, add, readImage, serially });
+  const { markVerified } = abandonedPulls;
   const prune = createRecordPruner(options, { records, serially });
 
   async function add(image: string, imageRef: string, by: ImagePullCredentials | undefined): Promise<void> {
@@ -83,21 +86,12 @@ export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
     }
   }
 
-  /**
-   * A failed write stops nothing: later pods only have to prove their access. A Secret is added again with the next
-   * observation; the intent of a pull stays until a later pull of the image, or the next agent, settles it.
-   */
-  function orLog(what: string) {
-    const failureLog = createFailureLog(log, what, reasonOf);
-    return async (image: string, work: () => Promise<void>): Promise<void> => {
-      const done = whenSettled().then(() => serially(work));
-      await done.then(failureLog.clear, (error: unknown) => failureLog.report(error, { image }));
-    };
-  }
-
-  const orLogPulled = orLog("cannot record an image pull");
-  const orLogFailed = orLog("cannot remove the intent of an image pull that has ended");
-  const orLogCredential = orLog("cannot record the Secret that gives access to an image");
+  /** Writes one after the other, when the intents of an earlier agent are settled. */
+  const write = (work: () => Promise<void>) => whenSettled().then(() => serially(work));
+  const orLogPulled = orLog(log, write, "cannot record an image pull");
+  const unwritten = createUnwrittenRecords({ intents, add, readImage, markVerified, orLog: orLogPulled });
+  const orLogFailed = orLog(log, write, "cannot remove the intent of an image pull that has ended");
+  const orLogCredential = orLog(log, write, "cannot record the Secret that gives access to an image");
   const pruneLog = createFailureLog(log, "cannot remove the records of images that are gone", reasonOf);
 
   return {
@@ -114,10 +108,12 @@ export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
     },
     recordPulled: (image, imageRef, by) =>
       orLogPulled(image, () =>
-        intents.end(image, async () => {
-          await add(image, imageRef, by);
-          abandonedPulls.markVerified(image);
-        }),
+        unwritten.orKeep(image, imageRef, by, () =>
+          intents.end(image, async () => {
+            await add(image, imageRef, by);
+            markVerified(image);
+          }),
+        ),
       ),
     async recordFailed(image, isRejected) {
       const after = isRejected ? undefined : await readImage(image);
@@ -134,6 +130,7 @@ export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
         await whenSettled();
         await abandonedPulls.settle();
         await prune();
+        await unwritten.writeAgain();
       };
       await audited().then(pruneLog.clear, (error: unknown) => {
         // The runtime connection logs outages itself; the next audit tries again.
@@ -143,6 +140,16 @@ export function createImageRecords(options: ImageRecordsOptions): ImageRecords {
       });
     },
   };
+}
+
+/**
+ * A failed write stops nothing: later pods only have to prove their access. A Secret is added again with the next
+ * observation, the record of a pull with the next audit; until then its intent stays.
+ */
+function orLog(log: Log, write: (work: () => Promise<void>) => Promise<void>, what: string) {
+  const failureLog = createFailureLog(log, what, reasonOf);
+  return (image: string, work: () => Promise<void>): Promise<void> =>
+    write(work).then(failureLog.clear, (error: unknown) => failureLog.report(error, { image }));
 }
 
 /** Compares codes, because messages contain file names and there are many files. */

@@ -33,7 +33,14 @@ async function createFixture() {
     if (!["stat", "list", "readLink"].includes(verb)) changes.push(`${verb} ${path}`);
   };
   const log = new FakeLog();
-  const begin = () => createLogSymlinks({ machine, logs: disk.at(logs) }, log);
+  const begin = () => {
+    const links = createLogSymlinks({ machine, logs: disk.at(logs) }, log);
+    const sync = async (pod: ObservedPod) => {
+      links.sync(pod);
+      await links.settled();
+    };
+    return { ...links, sync };
+  };
   /** Each symlink with its target. */
   const shown = async () =>
     await Promise.all(

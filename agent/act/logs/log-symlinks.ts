@@ -1,9 +1,11 @@
 import { dirname } from "node:path/posix";
+import { createKeyedCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import { createSerialQueue } from "../../../host/async/serial-queue.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { ObservedContainer, ObservedPod } from "../../decide/pod/observed.ts";
 import { containerLogPath, logSymlinkName, podLogDir } from "../../translate/log-path.ts";
+import { TranslateError } from "../../translate/translate-error.ts";
 import type { NodeDirs } from "../volumes/pod-dirs.ts";
 
 /**
@@ -13,11 +15,13 @@ import type { NodeDirs } from "../volumes/pod-dirs.ts";
  */
 export interface LogSymlinks {
   /**
-   * Creates missing symlinks of the pod and removes stale ones; makes no call if nothing has changed. Never rejects.
+   * Creates missing symlinks of the pod and removes stale ones, in the background; makes no call if nothing has changed.
    */
-  sync(pod: ObservedPod): Promise<void>;
+  sync(pod: ObservedPod): void;
   /** Lists the directory, restores symlinks that were removed and removes dangling ones. Never rejects. */
   audit(): Promise<void>;
+  /** Resolves when no symlink is being changed. */
+  settled(): Promise<void>;
 }
 
 /** Name → target. */
@@ -40,10 +44,18 @@ export function createLogSymlinks({ machine, logs }: Pick<NodeDirs, "machine" | 
   let isLogged = false;
   /** Serialises the changes; they are too small to gain from concurrency. */
   const enqueue = createSerialQueue();
+  /** The desired symlinks of the pods whose symlinks are being changed, by their log directory. */
+  const underWay = new Map<string, SymlinkTargets>();
+  const syncs = createKeyedCoalescingWorker(reconcileLatest);
 
   async function serially(work: () => Promise<void>): Promise<void> {
     await enqueue(work);
     isLogged = false;
+  }
+
+  function logFailure(error: unknown): void {
+    if (!isLogged) log.warn({ err: error, folder }, "cannot update the symlinks for log collectors");
+    isLogged = true;
   }
 
   /** Logs a failure once: a missing symlink must not keep a pod from running. */
@@ -51,8 +63,7 @@ export function createLogSymlinks({ machine, logs }: Pick<NodeDirs, "machine" | 
     try {
       await work();
     } catch (error) {
-      if (!isLogged) log.warn({ err: error, folder }, "cannot update the symlinks for log collectors");
-      isLogged = true;
+      logFailure(error);
     }
   }
 
@@ -61,18 +72,39 @@ export function createLogSymlinks({ machine, logs }: Pick<NodeDirs, "machine" | 
     isRead = true;
   }
 
-  async function sync(pod: ObservedPod): Promise<void> {
-    if (pod.name === "") return;
-    const podFolder = podLogDir({ metadata: pod });
-    const desired = desiredSymlinks(pod, `${logs.root}/${podFolder}`);
-    if (isRead && areEqual(state.known.get(podFolder), desired)) return;
-    await serially(async () => {
-      if (!isRead) await read();
-      await reconcile(state, podFolder, desired);
-    });
+  async function reconcileLatest(podFolder: string): Promise<void> {
+    const desired = underWay.get(podFolder) ?? new Map();
+    await orLog(() =>
+      serially(async () => {
+        if (!isRead) await read();
+        await reconcile(state, podFolder, desired);
+      }),
+    );
+    if (underWay.get(podFolder) === desired) underWay.delete(podFolder);
   }
 
-  return { sync: (pod) => orLog(() => sync(pod)), audit: () => orLog(() => serially(read)) };
+  return {
+    sync(pod) {
+      if (pod.name === "") return;
+      let podFolder: string;
+      let desired: SymlinkTargets;
+      try {
+        podFolder = podLogDir({ metadata: pod });
+        desired = desiredSymlinks(pod, `${logs.root}/${podFolder}`);
+      } catch (error) {
+        // A name of the container's labels that is no file name.
+        if (!(error instanceof TranslateError)) throw error;
+        return logFailure(error);
+      }
+      const before = underWay.get(podFolder);
+      if (before === undefined ? isRead && areEqual(state.known.get(podFolder), desired) : areEqual(before, desired))
+        return;
+      underWay.set(podFolder, desired);
+      syncs.wake(podFolder);
+    },
+    audit: () => orLog(() => serially(read)),
+    settled: () => syncs.settled(),
+  };
 }
 
 /** Containers that never ran get no symlink. If two truncated names are equal, the newer container gets the symlink. */

@@ -10,7 +10,13 @@ import { qosClassOf } from "../../decide/status/qos.ts";
 import { containerConfig } from "../../translate/container-config.ts";
 import { FIRST_SANDBOX, sandboxConfig } from "../../translate/sandbox-config.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
-import { containerDir, isPathPart, postStartMark, removedForRestartMark } from "../../translate/volumes/paths.ts";
+import {
+  containerDir,
+  isPathPart,
+  postStartMark,
+  preStopMark,
+  removedForRestartMark,
+} from "../../translate/volumes/paths.ts";
 import { readEnvFiles } from "../env-files.ts";
 import { markPostStart } from "../hooks/lifecycle-hooks.ts";
 import { writeHostsFile } from "../hosts-file.ts";
@@ -50,7 +56,7 @@ export const containerPerformers: Performers<ContainerAction> = {
       await runtime.removeContainer(action.id, { signal });
       return {};
     },
-    effect: ({ id, isForRestartAll }) => ({ kind: isForRestartAll === true ? "removedForRestart" : "container", id }),
+    effect: ({ id, isForRestartAll }) => ({ kind: isForRestartAll === true ? "containerAndFiles" : "container", id }),
     needsSavedStatus: true,
   },
 };
@@ -154,6 +160,8 @@ async function removeInstanceFiles(
   await removeTerminationLog(root, { uid: input.uid, container: name, attempt });
   if (input.observed.pendingPostStartHooks.has(instanceKey({ name, attempt })))
     await root.remove(postStartMark(input.uid, name, attempt));
+  if (input.observed.endedPreStopHooks.has(instanceKey({ name, attempt })))
+    await root.remove(preStopMark(input.uid, name, attempt));
 }
 
 /**

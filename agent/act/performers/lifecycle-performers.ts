@@ -10,16 +10,18 @@ export const lifecyclePerformers: Performers<LifecycleAction> = {
   },
   runPreStop: {
     perform: (deps, input, action, signal) => runPreStop(toHookDeps(deps), toHookInput(input), action, signal),
-    effect: ({ id }) => ({ kind: "container", id }),
+    effect: ({ id }) => ({ kind: "containerAndFiles", id }),
   },
   stopContainer: {
     perform: (deps, input, action, signal) => stopContainer(toHookDeps(deps), toHookInput(input), action, signal),
-    effect: ({ id }) => ({ kind: "container", id }),
+    effect: ({ id, preStop }) => ({ kind: preStop === true ? "containerAndFiles" : "container", id }),
     // A preStop hook may run long after its container has exited by itself, so such a stop must not hide the exit
     // event.
     stopping: ({ id, preStop }) => (preStop === true ? undefined : id),
   },
 };
 
-const toHookDeps = ({ runtime, clock, disk: { root }, facts }: ActDeps): HookDeps => ({ runtime, clock, root, facts });
+const toHookDeps = ({ runtime, clock, disk: { root }, facts, stops }: ActDeps): HookDeps => ({
+  ...{ runtime, clock, root, facts, stops },
+});
 const toHookInput = ({ desired, observed }: ActInput): HookInput => ({ pod: desired?.pod, observed });

@@ -7,6 +7,7 @@ import type { MutationEffect } from "../../decide/pod/mutation-effect.ts";
 import type { ObservedPod } from "../../decide/pod/observed.ts";
 import type { NodeFacts } from "../../translate/node-facts.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
+import type { PodStops } from "../hooks/pod-stops.ts";
 import type { CredentialProviders } from "../images/credential-providers.ts";
 import type { DockerConfigFiles } from "../images/docker-config.ts";
 import type { ImageRecords } from "../images/image-records.ts";
@@ -76,6 +77,7 @@ export interface ActDeps {
   readonly records: ImageRecords | undefined;
   readonly facts: () => NodeFacts;
   readonly userNamespaces: UserNamespaces;
+  readonly stops: PodStops;
 }
 
 /** The pod that an action is for; `desired` is undefined once no source wants the pod. */

@@ -20,6 +20,8 @@ interface RunPreStop {
   readonly name: string;
   readonly id: ContainerId;
   readonly gracePeriodSeconds: number;
+  /** The part of the grace period that is over. */
+  readonly usedGraceSeconds?: number;
   readonly why: string;
   readonly isSandboxReplacement?: true;
 }
@@ -29,6 +31,8 @@ interface StopContainer {
   readonly name: string;
   readonly id: ContainerId;
   readonly gracePeriodSeconds: number;
+  /** The part of the grace period that is over. */
+  readonly usedGraceSeconds?: number;
   /** Run its `preStop` hook first, within the same grace period. */
   readonly preStop?: true;
   readonly why: string;

@@ -35,11 +35,11 @@ const recordOf = (credentials?: ImagePullCredentials): ImagePulledRecord => ({
   imageRef: "sha256:1",
   credentialMapping: credentials === undefined ? {} : { [NAME]: credentials },
 });
-const noCredentials: PodCredentials = { secrets: [], unreadableSecrets: [], serviceAccount: undefined };
+const noCredentials: PodCredentials = { secrets: [], unreadableSecrets: [], serviceAccount: { kind: "none" } };
 const by = (...secrets: readonly ImagePullSecret[]): PodCredentials => ({
   secrets,
   unreadableSecrets: [],
-  serviceAccount: undefined,
+  serviceAccount: { kind: "none" },
 });
 const recorded = (credentials?: ImagePullCredentials): RecordedImage => ({
   isPulledByAgent: true,
@@ -69,13 +69,13 @@ const rows: readonly [name: string, image: string, recorded: RecordedImage, cred
     "pulled with a Secret, the pod names it and the API server is unavailable",
     IMAGE,
     ofSecret,
-    { secrets: [], unreadableSecrets: [{ namespace: "shop", name: "login" }], serviceAccount: undefined },
+    { secrets: [], unreadableSecrets: [{ namespace: "shop", name: "login" }], serviceAccount: { kind: "none" } },
   ],
   [
     "pulled with a Secret, the pod names one of another namespace and the API server is unavailable",
     IMAGE,
     ofSecret,
-    { secrets: [], unreadableSecrets: [{ namespace: "other", name: "login" }], serviceAccount: undefined },
+    { secrets: [], unreadableSecrets: [{ namespace: "other", name: "login" }], serviceAccount: { kind: "none" } },
   ],
   [
     "pulled with a Secret under another name of the image",
@@ -93,20 +93,32 @@ const rows: readonly [name: string, image: string, recorded: RecordedImage, cred
     "pulled with a service account, the pod has it",
     IMAGE,
     recorded({ kubernetesServiceAccounts: [account("a")] }),
-    { secrets: [], unreadableSecrets: [], serviceAccount: account("a") },
+    { secrets: [], unreadableSecrets: [], serviceAccount: { kind: "found", account: account("a") } },
   ],
   [
     "pulled with a service account, the pod has a new one of the same name",
     IMAGE,
     recorded({ kubernetesServiceAccounts: [account("a")] }),
-    { secrets: [], unreadableSecrets: [], serviceAccount: account("b") },
+    { secrets: [], unreadableSecrets: [], serviceAccount: { kind: "found", account: account("b") } },
   ],
   ...["default", "other"].map((name): (typeof rows)[number] => [
     `pulled with a service account, the pod names ${name === "default" ? "it" : "another"} and the API server is unavailable`,
     IMAGE,
     recorded({ kubernetesServiceAccounts: [account("a")] }),
-    { ...noCredentials, unreadableServiceAccount: { namespace: "shop", name } },
+    { ...noCredentials, serviceAccount: { kind: "unreadable", namespace: "shop", name } },
   ]),
+  [
+    "pulled with a service account, the pod's is being looked up",
+    IMAGE,
+    recorded({ kubernetesServiceAccounts: [account("a")] }),
+    { ...noCredentials, serviceAccount: { kind: "pending" } },
+  ],
+  [
+    "pulled with a Secret that the pod has, its service account is being looked up",
+    IMAGE,
+    ofSecret,
+    { ...by(secret("s", "h")), serviceAccount: { kind: "pending" } },
+  ],
   ["pulled with a Secret, the image name is a JavaScript property", "constructor", ofSecret, by(secret("s", "h"))],
 ];
 
@@ -115,6 +127,7 @@ test("whether a pod may use an image on the node depends on the policy, the reco
     const verdicts = policies.map((policy) => {
       const access = verifyImageAccess({ policy, allowlist }, image, record, credentials);
       if (access.kind === "unverified") return "verify";
+      if (access.kind === "pending") return "wait";
       return access.secretToRecord === undefined
         ? "yes"
         : `yes, record ${access.secretToRecord.uid}:${access.secretToRecord.credentialHash}`;
@@ -142,6 +155,8 @@ test("whether a pod may use an image on the node depends on the policy, the reco
     pulled with a service account, the pod has a new one of the same name: yes | verify | verify | verify
     pulled with a service account, the pod names it and the API server is unavailable: yes | yes | yes | yes
     pulled with a service account, the pod names another and the API server is unavailable: yes | verify | verify | verify
+    pulled with a service account, the pod's is being looked up: yes | wait | wait | wait
+    pulled with a Secret that the pod has, its service account is being looked up: yes | yes | yes | yes
     pulled with a Secret, the image name is a JavaScript property: yes | verify | verify | verify"
   `);
 });
@@ -219,7 +234,8 @@ const accesses: readonly [name: string, access: ImageAccess, presence: ImagePres
     { ...present, secretToRecord: secret("s", "h") },
     [{ image: IMAGE, ref: "sha256:1", secret: secret("s", "h") }],
   ],
-  ["unverified", { kind: "unverified" }, { ...present, isUnverified: true }, []],
+  ["unverified", { kind: "unverified" }, { ...present, access: "unverified" }, []],
+  ["pending", { kind: "pending" }, { ...present, access: "pending" }, []],
 ];
 for (const [name, access, presence, toRecord] of accesses)
   test(`a present image carries the pod's access to it: ${name}`, () => {

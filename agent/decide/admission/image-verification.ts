@@ -5,6 +5,7 @@ import type {
   ImagePullSecret,
   ImagePullServiceAccount,
 } from "../../../proto/kubelet/image-records.ts";
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { parseImageReference } from "../../../proto/kubernetes/values/image-reference.ts";
 import type { DesiredPod } from "../pod/desired.ts";
 import type { ImagePresence, ObservedPod } from "../pod/observed.ts";
@@ -28,10 +29,18 @@ export interface PodCredentials {
   readonly secrets: readonly ImagePullSecret[];
   /** The pod's pull secrets that cannot be read now because the API server is unavailable. */
   readonly unreadableSecrets: readonly Pick<ImagePullSecret, "namespace" | "name">[];
-  readonly serviceAccount: ImagePullServiceAccount | undefined;
-  /** The pod's service account, if it cannot be read now because the API server is unavailable. */
-  readonly unreadableServiceAccount?: Pick<ImagePullServiceAccount, "namespace" | "name">;
+  readonly serviceAccount: ServiceAccountLookup;
 }
+
+/** What is known about the pod's service account. */
+export type ServiceAccountLookup =
+  /** It need not be looked up, or it proves nothing: it is deleted, forbidden, or no credential provider uses it. */
+  | { readonly kind: "none" }
+  | { readonly kind: "found"; readonly account: ImagePullServiceAccount }
+  /** The API server is unavailable, or has not answered in time. */
+  | ({ readonly kind: "unreadable" } & Pick<ImagePullServiceAccount, "namespace" | "name">)
+  /** It was not looked up yet, or the API server has not answered yet. */
+  | { readonly kind: "pending" };
 
 type PresentImage = Extract<ImagePresence, { readonly present: true }>;
 
@@ -45,7 +54,9 @@ export type ImageAccess =
       readonly secretToRecord?: ImagePullSecret;
     }
   /** No record proves the pod's access: the agent pulls with the pod's own credentials, and the registry decides. */
-  | { readonly kind: "unverified" };
+  | { readonly kind: "unverified" }
+  /** The pod's service account, which may prove its access, is being looked up. */
+  | { readonly kind: "pending" };
 
 /** The maximum of Secrets that are recorded for one image, so that records do not grow as namespaces come and go. */
 const MAX_RECORDED_SECRETS = 100;
@@ -61,7 +72,7 @@ export function verifyImageAccess(
   { policy, allowlist }: ImageVerificationSettings,
   image: string,
   { isPulledByAgent, record }: RecordedImage,
-  { secrets, unreadableSecrets, serviceAccount, unreadableServiceAccount }: PodCredentials,
+  { secrets, unreadableSecrets, serviceAccount }: PodCredentials,
 ): ImageAccess {
   const name = repositoryOf(image);
   if (!mustVerify(policy, isPulledByAgent, () => isListed(allowlist, name))) return { kind: "granted" };
@@ -81,12 +92,24 @@ export function verifyImageAccess(
       // A user who may change the Secret had access when it was used.
       if (isSameObject && mayRecord) return { kind: "granted", secretToRecord: podSecret };
     }
-  const isNamed =
-    unreadableSecrets.some((podSecret) => isOneNamed(kubernetesSecrets, podSecret)) ||
-    (unreadableServiceAccount !== undefined && isOneNamed(kubernetesServiceAccounts, unreadableServiceAccount));
-  const isRecordedAccount =
-    serviceAccount !== undefined && kubernetesServiceAccounts.some((one) => isSameIdentity(one, serviceAccount));
-  return { kind: isNamed || isRecordedAccount ? "granted" : "unverified" };
+  if (unreadableSecrets.some((podSecret) => isOneNamed(kubernetesSecrets, podSecret))) return { kind: "granted" };
+  return accessByServiceAccount(kubernetesServiceAccounts, serviceAccount);
+}
+
+function accessByServiceAccount(
+  recorded: readonly ImagePullServiceAccount[],
+  lookup: ServiceAccountLookup,
+): ImageAccess {
+  switch (lookup.kind) {
+    case "none":
+      return { kind: "unverified" };
+    case "found":
+      return { kind: recorded.some((one) => isSameIdentity(one, lookup.account)) ? "granted" : "unverified" };
+    case "unreadable":
+      return { kind: isOneNamed(recorded, lookup) ? "granted" : "unverified" };
+    case "pending":
+      return { kind: "pending" };
+  }
 }
 
 /** A terminating pod creates no containers, so nothing needs to wait for the API server to verify its images. */
@@ -99,7 +122,7 @@ export function mayUseImages({
 
 /** A present image together with the pod's access to it. */
 export function withImageAccess(presence: PresentImage, access: ImageAccess): PresentImage {
-  if (access.kind === "unverified") return { ...presence, isUnverified: true };
+  if (access.kind !== "granted") return { ...presence, access: access.kind };
   return access.secretToRecord === undefined ? presence : { ...presence, secretToRecord: access.secretToRecord };
 }
 
@@ -146,9 +169,25 @@ function isListed(allowlist: readonly string[], name: string): boolean {
   return allowlist.some((one) => (one.endsWith("/*") ? name.startsWith(one.slice(0, -1)) : name === one));
 }
 
-/** The service accounts that an image was pulled with. */
-export function recordedAccounts({ record }: RecordedImage, image: string): readonly ImagePullServiceAccount[] {
-  return credentialsIn(record, repositoryOf(image))?.kubernetesServiceAccounts ?? [];
+/**
+ * Whether the pod's service account could prove its access: the image was pulled with an account of that name. Only then
+ * does the agent ask the API server.
+ */
+export function mayServiceAccountProveAccess(
+  { metadata, spec }: Pod,
+  image: string,
+  { record }: RecordedImage,
+): boolean {
+  const { namespace = "default" } = metadata;
+  const recorded = credentialsIn(record, repositoryOf(image))?.kubernetesServiceAccounts ?? [];
+  return isOneNamed(recorded, { namespace, name: spec.serviceAccountName ?? "" });
+}
+
+/** The images that wait until the pod's service account is looked up. */
+export function imagesToLookUp({ images }: Pick<ObservedPod, "images">): readonly string[] {
+  return [...images].flatMap(([image, presence]) =>
+    presence.present === true && presence.access === "pending" ? [image] : [],
+  );
 }
 
 function credentialsIn(record: ImagePulledRecord | undefined, name: string): ImagePullCredentials | undefined {

@@ -25,6 +25,9 @@ function goEscape(json: string): string {
 }
 
 /** True for an instance created with another image than the spec has now; one without our annotation is left alone. */
-export function isOutdated(container: Container, { hash }: { readonly hash: string | undefined }): boolean {
+export function isOutdated(
+  container: Pick<Container, "name" | "image">,
+  { hash }: { readonly hash: string | undefined },
+): boolean {
   return hash !== undefined && hash !== containerHash(container);
 }

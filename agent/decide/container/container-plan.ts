@@ -18,9 +18,11 @@ import type { PlanBuilder } from "../pod/plan.ts";
 import { isWaitingForEnvironment, isWaitingForPullSecrets } from "../pod/prerequisites.ts";
 import type { PodSettings } from "../settings.ts";
 import { podIPsOf } from "../status/pod-ips.ts";
+import type { PreviousStatus } from "../status/previous-status.ts";
 import { planStop } from "../termination/stop.ts";
 import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
+import { isReplaced } from "./image-change.ts";
 import { startableContainers, startableEphemeralContainers } from "./initialization.ts";
 import { isInferredExit } from "./missing-containers.ts";
 import { crashesAfter, exitShownUntil, restartAt, shouldRestart } from "./restart.ts";
@@ -28,6 +30,7 @@ import { isRestartingAll, planRestartAll } from "./restart-all.ts";
 
 export interface ContainersInput {
   readonly pod: Pod;
+  readonly previousStatus: PreviousStatus;
   readonly sandbox: ObservedSandbox;
   readonly observed: ObservedPod;
   readonly memory: PodMemory;
@@ -82,7 +85,7 @@ function planContainer(
   container: Container,
   nextStart: NextStart,
 ): NextStart {
-  const { pod, sandbox, observed, memory, settings, now } = input;
+  const { pod, previousStatus, sandbox, observed, memory, settings, now } = input;
   const newest = newestInstanceOf(observed, container.name);
   // Decide the next step only after the stop, including its preStop hook, has ended.
   if (newest !== undefined && memory.stopping.has(newest.id)) return "blocked";
@@ -95,14 +98,15 @@ function planContainer(
     case "running": {
       const failed = healthOf(observed, newest)?.failedProbe;
       if (isInCurrentSandbox && !isChanged && failed !== undefined)
-        return stopUnhealthyContainer(plan, pod, container, newest, failed);
+        return stopUnhealthyContainer(plan, input, container, newest, failed);
       if (isInCurrentSandbox && !isChanged) return planPostStart(plan, input, container, newest);
-      if (!isChanged) return stopContainer(plan, pod, newest, "its sandbox is gone");
+      if (!isChanged) return stopContainer(plan, input, newest, "its sandbox is gone");
+      if (failed === undefined && awaitsNewImage(plan, input, container)) return "allowed";
       const why = `container ${container.name} definition changed`;
-      return stopContainer(plan, pod, newest, why, killMessage(pod, container, "definition changed", true));
+      return stopContainer(plan, input, newest, why, killMessage(pod, container, "definition changed", true));
     }
     case "unknown":
-      return stopContainer(plan, pod, newest, "its state is unknown", unknownStateMessage(pod, container));
+      return stopContainer(plan, input, newest, "its state is unknown", unknownStateMessage(pod, container));
     case "created":
       if (!isInCurrentSandbox || isChanged)
         return plan.propose({
@@ -119,7 +123,8 @@ function planContainer(
         : "allowed";
     case "exited": {
       // A new sandbox runs the init containers again.
-      if (!isChanged && !(runsOnce && !isInCurrentSandbox) && !shouldRestart(pod, container, newest)) return "allowed";
+      const mustRun = isReplaced(pod, previousStatus, container, newest) || (runsOnce && !isInCurrentSandbox);
+      if (!mustRun && !shouldRestart(pod, container, newest)) return "allowed";
       const due = isChanged ? now : restartAt(newest, settings.maxContainerRestartPeriodMs, now);
       if (due <= now) return planStart(plan, input, container, newest, nextStart, isChanged);
       plan.waitUntil(due);
@@ -127,6 +132,37 @@ function planContainer(
       if (postStartFailureOf(memory, newest.id) !== undefined && now < exitShown) plan.waitUntil(exitShown);
       return "allowed";
     }
+  }
+}
+
+/**
+ * Plans the pull of a running container's new image. Returns whether the stop waits for it, so that the container is
+ * missing no longer than its successor takes to start; a pull that fails is waited for no longer.
+ */
+function awaitsNewImage(
+  plan: PlanBuilder,
+  { pod, observed, memory, settings, now }: ContainersInput,
+  container: Container,
+): boolean {
+  const image = imageOf(container);
+  if (memory.failures.get({ of: "image", image })?.isOutage === false) return false;
+  const need = imageNeed(container, observed, memory);
+  switch (need.kind) {
+    case "uninspected":
+      plan.waitUntil(now);
+      return true;
+    case "access pending":
+    case "pulling":
+      return true;
+    case "pull":
+      if (!isWaitingForPullSecrets(pod, settings)) plan.propose({ kind: "pullImage", image, why: need.why });
+      return true;
+    case "missing":
+      return isWaitingForPullSecrets(pod, settings);
+    case "ready":
+    case "invalid":
+    case "uninspectable":
+      return false;
   }
 }
 
@@ -150,32 +186,35 @@ function planPostStart(
   { name }: Container,
   instance: ObservedContainer,
 ): NextStart {
-  const { pod, observed, memory } = input;
+  const { observed, memory } = input;
   const { id, attempt } = instance;
   if (!awaitsPostStart(observed, instance)) return "allowed";
   if (memory.runningPostStartHooks.has(id)) return "blocked";
   const action = { kind: "runPostStart", name, id, attempt } as const;
   if (!memory.failures.has(failureKeyOf(action))) return plan.propose(action) ? "blocked" : "allowed";
-  return stopContainer(plan, pod, instance, "its postStart hook has failed", "FailedPostStartHook");
+  return stopContainer(plan, input, instance, "its postStart hook has failed", "FailedPostStartHook");
 }
 
 /** Plans a stop. It blocks the starts behind it: what follows is decided after the exit has been observed. */
 function stopContainer(
   plan: PlanBuilder,
-  pod: Pod,
+  { pod, memory }: StopInput,
   container: ObservedContainer,
   why: string,
   eventMessage?: string,
 ): NextStart {
-  return planStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), why, eventMessage })
+  const { preStopDone } = memory;
+  return planStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), preStopDone, why, eventMessage })
     ? "blocked"
     : "allowed";
 }
 
+type StopInput = Pick<ContainersInput, "pod" | "memory">;
+
 /** Plans the stop of a container whose probe has failed. The message is the kubelet's, for the log and the event. */
 function stopUnhealthyContainer(
   plan: PlanBuilder,
-  pod: Pod,
+  { pod, memory }: StopInput,
   container: Container,
   instance: ObservedContainer,
   failed: "startup" | "liveness",
@@ -186,7 +225,9 @@ function stopUnhealthyContainer(
   // Only the policy counts: the exit code is not known yet, so no restart rule can match.
   const isRestarted = (container.restartPolicy ?? pod.spec.restartPolicy) !== "Never";
   const why = killMessage(pod, container, `failed ${failed} probe`, isRestarted);
-  return planStop(plan, instance, { pod, gracePeriodSeconds, why, eventMessage: why }) ? "blocked" : "allowed";
+  const { preStopDone } = memory;
+  const stop = { pod, gracePeriodSeconds, preStopDone, why, eventMessage: why };
+  return planStop(plan, instance, stop) ? "blocked" : "allowed";
 }
 
 function planStart(
@@ -211,9 +252,10 @@ function planStart(
       // No event reports a new image: inspect it again as often as the kubelet syncs a pod.
       plan.waitUntil(now + IMAGE_RECHECK_MS);
       return "allowed";
-    case "unasked":
+    case "uninspected":
       plan.waitUntil(now);
       return "blocked";
+    case "access pending":
     case "pulling":
       return "blocked";
     case "pull":
@@ -264,7 +306,8 @@ function whyCreate(
  * of each container. The newest is kept for its logs and exit code and reported as the last state, even if its start
  * failed.
  */
-function removeUnneeded(plan: PlanBuilder, { pod, observed, memory }: ContainersInput): void {
+function removeUnneeded(plan: PlanBuilder, input: ContainersInput): void {
+  const { pod, observed, memory } = input;
   const specNames = new Set(allContainers(pod.spec).map(({ name }) => name));
   const hasDead = new Set<string>();
   const newest = new Set<string>();
@@ -272,11 +315,11 @@ function removeUnneeded(plan: PlanBuilder, { pod, observed, memory }: Containers
     const isNewest = !newest.has(container.name);
     newest.add(container.name);
     if (isInferredExit(container) || memory.stopping.has(container.id)) continue;
-    if (!specNames.has(container.name)) removeInstance(plan, pod, container, "the pod has no such container");
+    if (!specNames.has(container.name)) removeInstance(plan, input, container, "the pod has no such container");
     else if (container.state === "exited") {
-      if (hasDead.has(container.name)) removeInstance(plan, pod, container, "a newer instance has ended too");
+      if (hasDead.has(container.name)) removeInstance(plan, input, container, "a newer instance has ended too");
       hasDead.add(container.name);
-    } else if (!isNewest) removeInstance(plan, pod, container, "a newer instance exists");
+    } else if (!isNewest) removeInstance(plan, input, container, "a newer instance exists");
   }
 }
 
@@ -295,7 +338,7 @@ export function removeEmptySandboxes(
       plan.propose({ kind: "removeSandbox", id, why: "a newer one has taken its place" });
 }
 
-function removeInstance(plan: PlanBuilder, pod: Pod, container: ObservedContainer, why: string): void {
-  if (mayBeRunning(container)) stopContainer(plan, pod, container, why);
+function removeInstance(plan: PlanBuilder, input: StopInput, container: ObservedContainer, why: string): void {
+  if (mayBeRunning(container)) stopContainer(plan, input, container, why);
   else plan.propose({ kind: "removeContainer", name: container.name, id: container.id, why });
 }

@@ -18,7 +18,9 @@ export type ImageNeed =
   /** The runtime could not say whether it has the image. */
   | { readonly kind: "uninspectable"; readonly message: string }
   /** The image was not inspected yet: the pod has just changed. */
-  | { readonly kind: "unasked" };
+  | { readonly kind: "uninspected" }
+  /** Whether the pod may use the image is being looked up; the result wakes the pod. */
+  | { readonly kind: "access pending" };
 
 /**
  * Whether a container that has to be created may use its image now.
@@ -32,20 +34,23 @@ export function imageNeed(container: Container, observed: ObservedPod, memory: P
   const pull = memory.pulls.get(image);
   if (pull?.state === "queued" || pull?.state === "pulling") return { kind: "pulling" };
   const presence = observed.images.get(image);
-  if (presence === undefined) return { kind: "unasked" };
+  if (presence === undefined) return { kind: "uninspected" };
   if (presence.present === "unknown") return { kind: "uninspectable", message: presence.message };
   const isPresent = presence.present;
-  const isUsable = presence.present && presence.isUnverified !== true;
+  const isUsable = presence.present && presence.access === undefined;
+  const isPending = presence.present && presence.access === "pending";
   const unusedPull = isPresent && pull?.state === "pulled" && !pull.usedBy.has(container.name) ? pull : undefined;
   switch (container.imagePullPolicy) {
     case "Never":
-      return isUsable ? { kind: "ready", ref: presence.ref } : { kind: "missing" };
+      if (isUsable) return { kind: "ready", ref: presence.ref };
+      return { kind: isPending ? "access pending" : "missing" };
     case "Always":
       return unusedPull ? { kind: "ready", ref: unusedPull.ref } : { kind: "pull", why: "its pull policy is Always" };
     // A policy of a newer API that this release does not know counts as IfNotPresent.
     default:
       if (isUsable) return { kind: "ready", ref: presence.ref };
       if (unusedPull) return { kind: "ready", ref: unusedPull.ref };
+      if (isPending) return { kind: "access pending" };
       return { kind: "pull", why: isPresent ? "the registry must authorise this pod too" : "it is not on this node" };
   }
 }

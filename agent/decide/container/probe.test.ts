@@ -1,14 +1,13 @@
 import { expect, test } from "bun:test";
 import type { Probe } from "../../../proto/kubernetes/gen/types.ts";
 import {
-  firstProbeAt,
   healthOfStates,
   initialProbeState,
   isProbeActive,
-  nextProbeAt,
   nextProbeState,
   type ProbeKind,
   type ProbeOutcome,
+  withEarlierHealth,
 } from "./probe.ts";
 
 const words: Readonly<Record<string, ProbeOutcome["result"]>> = {
@@ -102,50 +101,35 @@ test("the health of a container follows from all its probes", () => {
   `);
 });
 
-test("an instance that an earlier agent has reported keeps its health until its probes say otherwise", () => {
-  const reported = { isStarted: true, isReady: true };
-  expect(initialProbeState("startup", reported)).toMatchObject({ result: "success", hasEnded: true });
-  expect(initialProbeState("readiness", reported)).toMatchObject({ result: "success", hasEnded: false });
+test("an instance that an earlier agent has probed keeps its health until a result counts", () => {
+  const ready = { isStarted: true, isReady: true };
+  expect(initialProbeState("startup", ready)).toMatchObject({ result: "success", hasEnded: true });
+  expect(initialProbeState("readiness", ready)).toMatchObject({ result: "success", hasEnded: false });
   expect(initialProbeState("readiness", { isStarted: true, isReady: false }).result).toBe("failure");
-  expect(initialProbeState("liveness", reported).result).toBe("success");
+  expect(initialProbeState("liveness", ready).result).toBe("success");
 });
 
-const first: readonly [
-  sentence: string,
-  probe: Probe,
-  fixture: Partial<Parameters<typeof firstProbeAt>[1]>,
-  at: number,
-][] = [
-  ["a container that has just started is probed at once", {}, {}, 100],
-  ["the first probe waits for the initial delay", { initialDelaySeconds: 5 }, {}, 5_000],
-  ["the initial delay counts from the container's start", { initialDelaySeconds: 5 }, { now: 9_000 }, 9_000],
-  [
-    "a start in the future means that the clock was set back, and counts as now",
-    { initialDelaySeconds: 5 },
-    { startedAt: 1e6 },
-    100,
-  ],
-  [
-    "a container that was running before the agent is probed within one period",
-    { periodSeconds: 10 },
-    { wasProbedBefore: true, now: 60_000 },
-    65_000,
-  ],
-];
-for (const [sentence, probe, input, at] of first)
-  test(sentence, () => {
-    expect(firstProbeAt(probe, { startedAt: 0, now: 100, wasProbedBefore: false, random: 0.5, ...input })).toBe(at);
+test("what an earlier agent has found may become known after the first results, and applies until one counts", () => {
+  const answers = ["", "-", "--", "---", "+", "+--", "---+"];
+  const rows = answers.map((given) => {
+    let state = initialProbeState("readiness", undefined);
+    for (const answer of given)
+      state = nextProbeState("readiness", {}, state, { result: words[answer] ?? "error", message: "" });
+    const known = withEarlierHealth("readiness", state, { isStarted: true, isReady: true });
+    const after = nextProbeState("readiness", {}, known, { result: "failure", message: "" });
+    return `${given}: ${state.result}, then ${known.result}; ${after.result} after one more failure`;
   });
-
-const next: readonly [sentence: string, dueAt: number, now: number, at: number][] = [
-  ["a quick probe keeps the rhythm", 1_000, 1_050, 11_000],
-  ["a slow probe keeps the rhythm", 1_000, 9_000, 11_000],
-  ["missed runs are skipped", 1_000, 35_000, 41_000],
-  ["a clock that was set back does not stop the probe", 1_000_000, 1_000, 11_000],
-  ["after a first run at any moment the rhythm aligns with the steps", 1_240, 1_245, 11_000],
-  ["a slow first run is not followed by the next one at once", 1_240, 11_100, 21_000],
-];
-for (const [sentence, dueAt, now, at] of next)
-  test(sentence, () => {
-    expect(nextProbeAt({}, dueAt, now)).toBe(at);
-  });
+  expect(`\n${rows.join("\n")}\n`).toMatchInlineSnapshot(`
+    "
+    : failure, then success; success after one more failure
+    -: failure, then success; success after one more failure
+    --: failure, then success; failure after one more failure
+    ---: failure, then failure; failure after one more failure
+    +: success, then success; success after one more failure
+    +--: success, then success; failure after one more failure
+    ---+: success, then success; success after one more failure
+    "
+  `);
+  const unstarted = initialProbeState("startup", undefined);
+  expect(withEarlierHealth("startup", unstarted, { isStarted: true, isReady: false }).hasEnded).toBe(true);
+});

@@ -1,5 +1,4 @@
 import type { Probe } from "../../../proto/kubernetes/gen/types.ts";
-import { dueAfter } from "../pod/backoff.ts";
 import type { ContainerHealth } from "../pod/observed.ts";
 
 /*
@@ -38,6 +37,8 @@ export interface ProbeFailure {
   readonly container: string;
   readonly kind: ProbeKind;
   readonly message: string;
+  /** It does not count: it says why the container is not ready yet, and has stopped nothing. */
+  readonly isEarly?: true;
 }
 
 /** The state of one probe of one instance. */
@@ -46,6 +47,8 @@ export interface ProbeState {
   /** The last result, and how often in a row it occurred. */
   readonly lastResult: "success" | "failure" | undefined;
   readonly resultRun: number;
+  /** No result has counted yet: `result` is the initial one, or what an earlier agent has found. */
+  readonly isInitial: boolean;
   /** This probe does not run any more for this instance. */
   readonly hasEnded: boolean;
 }
@@ -56,15 +59,27 @@ const initialResults: Readonly<Record<ProbeKind, ProbeState["result"]>> = {
   readiness: "failure",
 };
 
-/** The state before the first run. `reported` is what an earlier agent has reported of this very instance. */
-export function initialProbeState(
-  kind: ProbeKind,
-  reported: { readonly isStarted: boolean; readonly isReady: boolean } | undefined,
-): ProbeState {
-  const wasReported =
-    (kind === "startup" && reported?.isStarted === true) || (kind === "readiness" && reported?.isReady === true);
-  const result = wasReported ? "success" : initialResults[kind];
-  return { result, lastResult: undefined, resultRun: 0, hasEnded: wasReported && kind === "startup" };
+/** What is known from an earlier agent about this instance; undefined if the instance started under this agent. */
+export type EarlierHealth = Pick<ContainerHealth, "isStarted" | "isReady"> | undefined;
+
+/** The state before the first run. */
+export function initialProbeState(kind: ProbeKind, earlier: EarlierHealth): ProbeState {
+  const hadSucceeded =
+    (kind === "startup" && earlier?.isStarted === true) || (kind === "readiness" && earlier?.isReady === true);
+  const result = hadSucceeded ? "success" : initialResults[kind];
+  const hasEnded = hadSucceeded && kind === "startup";
+  return { result, lastResult: undefined, resultRun: 0, isInitial: true, hasEnded };
+}
+
+/**
+ * The state with what is known by now of an earlier agent. It applies until a result of this agent counts, so that a restart
+ * of the agent takes no ready container out of its Services (kubelet: `ChangeContainerStatusOnKubeletRestart` off,
+ * KEP-4781).
+ */
+export function withEarlierHealth(kind: ProbeKind, state: ProbeState, earlier: EarlierHealth): ProbeState {
+  if (!state.isInitial || earlier === undefined) return state;
+  const { result, hasEnded } = initialProbeState(kind, earlier);
+  return { ...state, result, hasEnded };
 }
 
 /** The state after one more result. */
@@ -80,7 +95,7 @@ export function nextProbeState(
   const threshold = outcome === "failure" ? (probe.failureThreshold ?? 3) : (probe.successThreshold ?? 1);
   if (resultRun < threshold) return { ...before, lastResult: outcome, resultRun };
   const hasEnded = kind === "startup" || (kind === "liveness" && outcome === "failure");
-  return { result: outcome, lastResult: outcome, resultRun, hasEnded };
+  return { result: outcome, lastResult: outcome, resultRun, isInitial: false, hasEnded };
 }
 
 export type ProbeStates = Readonly<Partial<Record<ProbeKind, ProbeState>>>;
@@ -104,39 +119,4 @@ export function isProbeActive(kind: ProbeKind, states: ProbeStates): boolean {
 /** The timeout of one run, in milliseconds. */
 export function probeTimeoutMs({ timeoutSeconds }: Probe): number {
   return Math.max(1, timeoutSeconds ?? 1) * 1000;
-}
-
-const periodMs = ({ periodSeconds }: Probe) => Math.max(1, periodSeconds ?? 10) * 1000;
-
-/** What the time of the first run depends on. Times are epoch milliseconds; `random` is in [0, 1). */
-export interface FirstProbeInput {
-  readonly startedAt: number;
-  readonly now: number;
-  /**
-   * An earlier agent has already probed the container: the first runs of all such containers are spread over one
-   * period.
-   */
-  readonly wasProbedBefore: boolean;
-  readonly random: number;
-}
-
-/** When a probe runs first; epoch milliseconds. */
-export function firstProbeAt(probe: Probe, { startedAt, now, wasProbedBefore, random }: FirstProbeInput): number {
-  const earliest = Math.max(now, dueAfter(startedAt, (probe.initialDelaySeconds ?? 0) * 1000, now));
-  return wasProbedBefore ? earliest + random * periodMs(probe) : earliest;
-}
-
-/** Probes that are due within one such step run together: a wake-up costs more than most probes. */
-const ALIGNMENT_MS = 250;
-
-/**
- * When the probe runs next, after a run that was due at `dueAt`. Runs keep their rhythm, counted from the last step
- * before the first run; missed runs are skipped.
- */
-export function nextProbeAt(probe: Probe, dueAt: number, now: number): number {
-  const period = periodMs(probe);
-  const alignedDueAt = dueAt - (dueAt % ALIGNMENT_MS);
-  const missed = Math.floor(Math.max(0, now - alignedDueAt) / period);
-  // A clock that was set back must not delay the probe by as much.
-  return Math.min(alignedDueAt + (missed + 1) * period, now + period);
 }

@@ -28,7 +28,12 @@ export function spamKey(event: Event): string {
 }
 
 function objectKey({ involvedObject: { kind, namespace, name, uid, apiVersion } }: Event) {
-  return [kind, namespace, name, uid, apiVersion];
+  return [uid, kind, namespace, name, apiVersion];
+}
+
+/** What the keys of all events about an object begin with. */
+export function keyPrefixOf(uid: string): string {
+  return `${JSON.stringify([uid]).slice(0, -1)},`;
 }
 
 function key(parts: readonly (string | undefined)[]): string {

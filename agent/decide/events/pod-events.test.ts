@@ -3,8 +3,9 @@ import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { Action } from "../pod/action.ts";
 import type { ActionFinished } from "../pod/action-call.ts";
+import type { PodOutcome } from "../pod/memory.ts";
 import type { PodEvent } from "./pod-event.ts";
-import { eventsAtEnd, eventsAtStart, eventsOfStatusChange, longPullEvent } from "./pod-events.ts";
+import { eventsAtEnd, eventsAtStart, eventsOfStatusChange, longPullEvent, outcomeEvents } from "./pod-events.ts";
 
 const uid = "u" as PodUid;
 const why = "because";
@@ -192,6 +193,7 @@ const waitingStatus = (reason: string | undefined, message = "", restartCount = 
 };
 const changeEvents = (before: PodStatus | undefined, after: PodStatus) =>
   show(eventsOfStatusChange(pod, before, after));
+const outcome = (how: Partial<PodOutcome>) => show(outcomeEvents({ phase: "Failed", at: 0, ...how }));
 const crash = waitingStatus("CrashLoopBackOff", "back-off 10s");
 const backOff = ["Warning BackOff a Back-off restarting failed container a in pod web_shop(u)"];
 const statusRows: readonly [name: string, events: readonly string[], says: readonly string[]][] = [
@@ -224,23 +226,16 @@ const statusRows: readonly [name: string, events: readonly string[], says: reado
   ],
   [
     "a rejected pod is recorded",
-    changeEvents(
-      { phase: "Pending" },
-      { phase: "Failed", reason: "PodFeatureUnsupported", message: "Pod was rejected: no" },
-    ),
+    outcome({ reason: "PodFeatureUnsupported", message: "Pod was rejected: no", isRejection: true }),
     ["Warning PodFeatureUnsupported - no"],
   ],
   [
     "a passed deadline is recorded",
-    changeEvents({ phase: "Running" }, { phase: "Failed", reason: "DeadlineExceeded", message: "too long" }),
+    outcome({ reason: "DeadlineExceeded", message: "too long" }),
     ["Normal DeadlineExceeded - too long"],
   ],
-  [
-    "a passed deadline is recorded once",
-    changeEvents({ phase: "Failed" }, { phase: "Failed", reason: "DeadlineExceeded", message: "too long" }),
-    [],
-  ],
-  ["a pod that failed without a reason is not recorded", changeEvents({ phase: "Running" }, { phase: "Failed" }), []],
+  ["a pod that failed without a reason is not recorded", outcome({}), []],
+  ["a status with another reason is not recorded", outcome({ reason: "Evicted", message: "no memory" }), []],
 ];
 for (const [name, events, expected] of statusRows)
   test(name, () => {

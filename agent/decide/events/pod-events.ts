@@ -8,6 +8,7 @@ import { resizeEventMessage } from "../container/resize.ts";
 import { recordOf } from "../pod/action.ts";
 import type { ActionFinished, ActionStarted } from "../pod/action-call.ts";
 import type { SourceKind, TerminationRequest } from "../pod/desired.ts";
+import type { PodOutcome } from "../pod/memory.ts";
 import { REJECTED_PREFIX } from "../pod/outcome.ts";
 import { NETWORK_NOT_READY } from "../pod/prerequisites.ts";
 import { normal, type PodEvent, warning } from "./pod-event.ts";
@@ -41,12 +42,7 @@ export function eventsOfStatusChange(pod: Pod, before: PodStatus | undefined, af
   const containers = allContainerStatuses(after).flatMap((status) =>
     waitingEvents(pod, statusNamed(before, status.name), status),
   );
-  return [
-    ...networkEvents(before, after),
-    ...containers,
-    ...resizeEvents(pod, before, after),
-    ...terminalPhaseEvents(before, after),
-  ];
+  return [...networkEvents(before, after), ...containers, ...resizeEvents(pod, before, after)];
 }
 
 function resizeEvents(pod: Pod, before: PodStatus | undefined, after: PodStatus): readonly PodEvent[] {
@@ -65,12 +61,13 @@ function networkMessageOf(status: PodStatus | undefined): string | undefined {
   return messages.find((message) => message?.startsWith(NETWORK_NOT_READY));
 }
 
-function terminalPhaseEvents(
-  before: PodStatus | undefined,
-  { phase, reason, message = "" }: PodStatus,
-): readonly PodEvent[] {
-  if (phase !== "Failed" || before?.phase === "Failed" || reason === undefined) return [];
-  if (message.startsWith(REJECTED_PREFIX)) return [warning(reason, message.slice(REJECTED_PREFIX.length))];
+/**
+ * The events of a decided outcome, recorded before the containers stop: the pod was rejected, or its deadline has
+ * passed.
+ */
+export function outcomeEvents({ reason, message = "", isRejection }: PodOutcome): readonly PodEvent[] {
+  if (reason === undefined) return [];
+  if (isRejection === true) return [warning(reason, message.slice(REJECTED_PREFIX.length))];
   return reason === "DeadlineExceeded" ? [normal(reason, message)] : [];
 }
 

@@ -12,6 +12,8 @@ export type RuntimeState =
   | { readonly state: "connecting"; readonly since: string }
   /** Its pods keep running; the agent decides nothing. */
   | { readonly state: "away"; readonly since: string; readonly message: string }
+  /** It is connected, and does not respond or reports that it is not ready. Its pods keep running. */
+  | { readonly state: "notReady"; readonly since: string; readonly message: string }
   | { readonly state: "ready" };
 
 /** What the local API reports about the node besides its pods. */

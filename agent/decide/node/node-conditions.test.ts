@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { nodeSettings, observedMachine, observedNode, observedRuntime } from "../../../test/fakes/observed-node.ts";
-import { conditionEvent, nodeConditions, ownConditions } from "./node-conditions.ts";
+import { conditionEvent, nodeConditions, ownConditions, runtimeProblemOf } from "./node-conditions.ts";
 import { machineCapacity } from "./node-resources.ts";
 import { type ObservedNode, type ObservedRuntime, unknownRuntime } from "./observed-node.ts";
 
@@ -129,6 +129,26 @@ test("conditions are in the kubelet's order, keep others in their places, and ch
     }
   `);
 });
+
+const problems: readonly (readonly [
+  sentence: string,
+  change: Partial<ObservedRuntime>,
+  problem: string | undefined,
+])[] = [
+  ["a ready runtime", {}, undefined],
+  ["a runtime that does not respond", { isReady: false, noResponse: "Status: no answer" }, "Status: no answer"],
+  [
+    "a runtime that reports that it is not ready",
+    { ...saying("RuntimeReady", "Booting", "wait"), isReady: false },
+    "RuntimeReady=false reason:Booting message:wait",
+  ],
+  ["a runtime without a network", saying("NetworkReady", "NetworkPluginNotReady", "no CNI"), undefined],
+  ["a runtime before its first response", unknownRuntime, undefined],
+];
+for (const [sentence, change, problem] of problems)
+  test(`the problem of ${sentence}`, () => {
+    expect(runtimeProblemOf({ ...observedRuntime, ...change })).toBe(problem);
+  });
 
 test("each pressure has the kubelet's messages, and each change the kubelet's event", () => {
   const pressed = { ...observedNode, pressure: { memory: true, disk: true, pid: true } };

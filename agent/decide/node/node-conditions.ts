@@ -129,6 +129,13 @@ function networkProblems(runtime: ObservedRuntime): readonly string[] {
   return [networkProblemOf(runtime) ?? []].flat();
 }
 
+/** Why a runtime that is connected cannot start pods; undefined if it can, or has not reported yet. */
+export function runtimeProblemOf(runtime: ObservedRuntime): string | undefined {
+  if (runtime.noResponse !== undefined) return runtime.noResponse;
+  if (runtime.conditions === undefined || isTrue(runtime, "RuntimeReady")) return undefined;
+  return formatRuntimeCondition(runtime, "RuntimeReady");
+}
+
 /** Why the runtime has no pod network, as last reported; undefined if it has one or has not reported yet. */
 export function networkProblemOf(runtime: ObservedRuntime): string | undefined {
   if (runtime.conditions === undefined || isTrue(runtime, "NetworkReady")) return undefined;

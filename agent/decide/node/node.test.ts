@@ -1,7 +1,14 @@
 import { expect, test } from "bun:test";
 import type { PodUid } from "../../../proto/ids.ts";
 import { nodeSettings, observedNode } from "../../../test/fakes/observed-node.ts";
-import { decideNode, emptyNodeMemory, type NodeInput, type NodeRule, type PodTerminationRequest } from "./node.ts";
+import {
+  decideNode,
+  emptyNodeMemory,
+  type NodeInput,
+  type NodeMemory,
+  type NodeRule,
+  type PodTerminationRequest,
+} from "./node.ts";
 import type { SignalObservations } from "./observed-node.ts";
 
 const memoryLeft = (available: number): SignalObservations => ({
@@ -11,6 +18,7 @@ const scarce = memoryLeft(2 ** 20);
 const enough = memoryLeft(2 ** 30);
 const input = (at: number, observations: SignalObservations, more: Partial<NodeInput> = {}): NodeInput => ({
   pods: [],
+  areSourcesReady: true,
   observed: { ...observedNode, signals: { at, observations } },
   memory: emptyNodeMemory,
   settings: nodeSettings,
@@ -56,12 +64,54 @@ const request = (uid: string): PodTerminationRequest => ({
 });
 
 test("each rule sees the decided pressure; their requests are joined in order, and the earliest time counts", () => {
-  const underPressure: NodeRule = ({ pressure }) => ({
-    terminationRequests: pressure.memory ? [request("a")] : [],
-    lookAgainAt: 30_000,
-  });
-  const always: NodeRule = ({ now }) => ({ terminationRequests: [request("b")], lookAgainAt: now + 10_000 });
+  const underPressure: NodeRule = {
+    name: "underPressure",
+    decide: ({ pressure }) => ({
+      terminationRequests: pressure.memory ? [request("a")] : [],
+      lookAgainAt: 30_000,
+    }),
+  };
+  const always: NodeRule = {
+    name: "always",
+    decide: ({ now }) => ({ terminationRequests: [request("b")], lookAgainAt: now + 10_000 }),
+  };
   const { terminationRequests, lookAgainAt } = decideNode(input(0, scarce, { rules: [underPressure, always] }));
   expect(terminationRequests.map(({ uid }) => uid as string)).toEqual(["a", "b"]);
   expect(lookAgainAt).toBe(10_000);
+});
+
+test("each rule has a memory of its own, which a decision without one keeps", () => {
+  const counter = (name: string, step: number): NodeRule<number> => ({
+    name,
+    emptyMemory: 0,
+    decide: ({ now }, count) => (now === 2 ? {} : { memory: count + step }),
+  });
+  const rules = [counter("ones", 1), counter("tens", 10)];
+  const memories: NodeMemory[] = [];
+  for (const at of [0, 1, 2])
+    memories.push(decideNode(input(at, enough, { rules, memory: memories.at(-1) ?? emptyNodeMemory })).memory);
+  expect(memories.map(({ rules: all }) => [...all])).toEqual([
+    [
+      ["ones", 1],
+      ["tens", 10],
+    ],
+    [
+      ["ones", 2],
+      ["tens", 20],
+    ],
+    [
+      ["ones", 2],
+      ["tens", 20],
+    ],
+  ]);
+});
+
+test("a rule reads the settings of the node", () => {
+  const rule: NodeRule = {
+    name: "spare",
+    decide: ({ settings }) => ({ lookAgainAt: settings.evictionPressureTransitionPeriodMs }),
+  };
+  expect(decideNode(input(0, enough, { rules: [rule] })).lookAgainAt).toBe(
+    nodeSettings.evictionPressureTransitionPeriodMs,
+  );
 });

@@ -40,6 +40,8 @@ export interface ObservedRuntime {
   readonly readyAt: number | undefined;
   /** False while our last call has no response, or one other than ready. */
   readonly isReady: boolean;
+  /** Why our last call has no response; undefined if it has one. */
+  readonly noResponse?: string | undefined;
 }
 
 export interface ObservedRuntimeCondition {

@@ -23,6 +23,11 @@ type FailedAt = Pick<FailureRecord, "at" | "count">;
 
 const RETRY_BACKOFF: Backoff = { initialMs: 1_000, maxMs: 15_000 };
 const PULL_BACKOFF: Backoff = { initialMs: 10_000, maxMs: 300_000 };
+/**
+ * The start of the sandbox makes the kubelet sync the pod again about a second after the first failed pull, and that sync
+ * reports the back-off.
+ */
+const FIRST_ERROR_SHOWN_MS = 1_000;
 
 /**
  * When a failed action may be retried. The kubelet retries any failure after 10 to 15 s. One second is enough for what
@@ -37,7 +42,11 @@ export function pullRetryAt(failure: FailedAt, now: number): number {
   return dueAfter(failure.at, backoffDelayMs(PULL_BACKOFF, failure.count), now);
 }
 
-/** Until when a failed pull is shown as the error; for the rest of the delay it is shown as a back-off. */
+/**
+ * Until when a failed pull is shown as the error: the first one for a second, later ones for half of the delay. For the
+ * rest of the delay it is shown as a back-off.
+ */
 export function pullErrorShownUntil(failure: FailedAt, now: number): number {
-  return failure.at + (pullRetryAt(failure, now) - failure.at) / 2;
+  const delayMs = pullRetryAt(failure, now) - failure.at;
+  return failure.at + (failure.count === 1 ? Math.min(FIRST_ERROR_SHOWN_MS, delayMs) : delayMs / 2);
 }

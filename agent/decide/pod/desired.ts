@@ -1,6 +1,6 @@
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import type { StaticPodSource } from "../../../proto/kubernetes/static-pod.ts";
+import type { StaticPodSource } from "../../../proto/kubernetes/static-pod-origin.ts";
 
 /** Where a pod comes from: a manifest of this node, or the API server. */
 export type DesiredSource = StaticPodSource | { readonly kind: "api" };

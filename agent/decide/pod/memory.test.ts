@@ -9,10 +9,11 @@ import {
   clearReferenceFailures,
   emptyMemory,
   memoryOfRevision,
-  withoutRemoved,
+  withObserved,
 } from "./memory.ts";
-import { emptyObservedPod } from "./observed.ts";
+import { emptyObservedPod, instanceKey, type ObservedContainer } from "./observed.ts";
 
+const nothing = emptyObservedPod("u" as PodUid, "default", "web");
 const ok: ActionResult = { ok: true };
 const bad: ActionResult = { ok: false, reason: "CreateContainerError", message: "why", isOutage: false };
 const create: Action = {
@@ -82,19 +83,20 @@ test.each([
 });
 
 test.each([
-  [1, 10],
-  [2, 20],
-  [5, 160],
-  [6, 300],
-  [500, 300],
-])("pull failure number %i is retried after %i seconds, and shown as an error for half of them", (count, seconds) => {
+  [1, 10, 1],
+  [2, 20, 10],
+  [5, 160, 80],
+  [6, 300, 150],
+  [500, 300, 150],
+])("pull failure number %i is retried after %i seconds, and shown as an error for %i", (count, seconds, shown) => {
   expect(pullRetryAt(failure(count), 100_000)).toBe(100_000 + seconds * 1000);
-  expect(pullErrorShownUntil(failure(count), 100_000)).toBe(100_000 + seconds * 500);
+  expect(pullErrorShownUntil(failure(count), 100_000)).toBe(100_000 + shown * 1000);
 });
 
 test("a failure in the future means that the clock was set back, and is retried at once", () => {
   expect(retryAt(failure(9), 50)).toBe(50);
   expect(pullRetryAt(failure(9), 50)).toBe(50);
+  expect(pullErrorShownUntil(failure(1), 50)).toBe(50);
 });
 
 test("a pull counts for one instance of each container", () => {
@@ -124,17 +126,24 @@ test("the end of an outage clears its failures and no others", () => {
 });
 
 test("the entries of removed containers and sandboxes are dropped", () => {
-  const nothing = emptyObservedPod("u" as PodUid, "default", "web");
   const stop: Action = { kind: "stopSandbox", id: "s" as SandboxId, why: "" };
   const memory = recordResult(recordResult(emptyMemory, stop, ok, 1), { ...stop, id: "t" as SandboxId }, bad, 2);
   const hooked = recordResult(memory, preStop, ok, 3);
-  const kept = withoutRemoved(recordResult(hooked, create, bad, 4), nothing);
+  const kept = withObserved(recordResult(hooked, create, bad, 4), nothing);
   const { stoppedSandboxes: stopped, preStopDone, failures } = kept;
   expect({ stopped: [...stopped], preStopped: [...preStopDone], failures: failures.keys() }).toEqual({
     stopped: [],
     preStopped: [],
     failures: [{ of: "container", name: "a" }],
   });
+});
+
+test("a preStop hook counts as run if an earlier agent has left its mark, and the memory stays the same from then on", () => {
+  const container = { id: preStop.id, name: "a", attempt: 3, state: "running" } as ObservedContainer;
+  const observed = { ...nothing, containers: [container], endedPreStopHooks: new Set([instanceKey(container)]) };
+  const marked = withObserved(emptyMemory, observed);
+  expect([...marked.preStopDone]).toEqual([preStop.id]);
+  expect(withObserved(marked, observed)).toBe(marked);
 });
 
 test("a preStop hook counts as run when it has ended, not when it was cancelled", () => {

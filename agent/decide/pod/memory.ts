@@ -5,7 +5,7 @@ import { environmentReferences, pullSecretReferences, referenceKey } from "../..
 import type { FailureKey } from "../actions/failure-key.ts";
 import { createKeyMap, type KeyMap } from "../actions/key-map.ts";
 import type { Disruption } from "./desired.ts";
-import type { ObservedPod, ObservedSandbox } from "./observed.ts";
+import { instanceKey, type ObservedPod, type ObservedSandbox } from "./observed.ts";
 import type { PodResource } from "./resources.ts";
 
 /**
@@ -168,19 +168,24 @@ export function memoryOfRevision(memory: PodMemory, revision: number): PodMemory
   return { ...memory, madeResources, failures, outcome, finalStatus, orphanedAt, pulls, revision };
 }
 
-/** Drops the entries of removed sandboxes and containers, so that a crash loop does not grow the memory. */
-export function withoutRemoved(memory: PodMemory, observed: ObservedPod): PodMemory {
-  const present = new Set<string>([...observed.sandboxes, ...observed.containers].map(({ id }) => id));
+/**
+ * Drops the entries of removed sandboxes and containers, so that a crash loop does not grow the memory. Adds the `preStop`
+ * hooks that an earlier agent has run, as their marks on disk show.
+ */
+export function withObserved(memory: PodMemory, observed: ObservedPod): PodMemory {
+  const { sandboxes, containers, endedPreStopHooks } = observed;
+  const present = new Set<string>([...sandboxes, ...containers].map(({ id }) => id));
   const stopped = [...memory.stoppedSandboxes].filter((id) => present.has(id));
   // A key with an id is about one sandbox or container.
   const failures = memory.failures.filter((key) => !("id" in key) || present.has(key.id));
-  const hooked = [...memory.preStopDone].filter((id) => present.has(id));
+  const marked = containers.filter((each) => endedPreStopHooks.has(instanceKey(each))).map(({ id }) => id);
+  const preStopDone = new Set([...[...memory.preStopDone].filter((id) => present.has(id)), ...marked]);
   const isUnchanged =
     stopped.length === memory.stoppedSandboxes.size &&
-    hooked.length === memory.preStopDone.size &&
+    preStopDone.size === memory.preStopDone.size &&
+    marked.every((id) => memory.preStopDone.has(id)) &&
     failures === memory.failures;
-  if (isUnchanged) return memory;
-  return { ...memory, stoppedSandboxes: new Set(stopped), preStopDone: new Set(hooked), failures };
+  return isUnchanged ? memory : { ...memory, stoppedSandboxes: new Set(stopped), preStopDone, failures };
 }
 
 /**

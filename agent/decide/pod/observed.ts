@@ -26,6 +26,10 @@ export interface ObservedPod {
   readonly resources: readonly PodResource[];
   /** The instances, by {@link instanceKey}, that have started and whose `postStart` hook has not succeeded yet. */
   readonly pendingPostStartHooks: ReadonlySet<string>;
+  /** The instances, by {@link instanceKey}, whose `preStop` hook has ended: it does not run again. */
+  readonly endedPreStopHooks: ReadonlySet<string>;
+  /** What an agent has recorded of the probes, for the next agent. Of a running container it may be out of date. */
+  readonly probeMarks: readonly ProbeMark[];
   /** The probe results of running containers; a container without probes is missing. */
   readonly health: ReadonlyMap<ContainerId, ContainerHealth>;
   /**
@@ -33,6 +37,23 @@ export interface ObservedPod {
    * on it: an action might hit a container that still runs.
    */
   readonly hasUnconfirmedExit?: boolean;
+  /**
+   * Why the runtime cannot tell the status of a sandbox that it lists. Of that sandbox only the list is known: enough to
+   * stop and remove it, not to run anything in it.
+   */
+  readonly sandboxReadError?: Error;
+  /**
+   * Why the runtime cannot tell the status of a container that it lists. Of that container only the list is known: enough
+   * to stop and remove it, not to decide how its pod ends.
+   */
+  readonly containerReadError?: Error;
+}
+
+/** An instance of a container that has started, or is ready, by its probes. */
+export interface ProbeMark {
+  readonly mark: "started" | "ready";
+  readonly name: string;
+  readonly attempt: number;
 }
 
 /** What the probes of a running container have found. */
@@ -105,8 +126,11 @@ export type ImagePresence =
       readonly user: ImageUser;
       /** If the runtime reports it. */
       readonly sizeBytes?: number;
-      /** Pulled with the credentials of other pods: the registry has to authorise this pod too. */
-      readonly isUnverified?: true;
+      /**
+       * Missing if the pod may use the image. `unverified`: it was pulled with the credentials of other pods, so the
+       * registry has to authorise this pod too; `pending`: that is not known yet.
+       */
+      readonly access?: "unverified" | "pending";
       /** A Secret of the pod that gives access to the image too, and is missing in the image's pull record. */
       readonly secretToRecord?: ImagePullSecret;
     }
@@ -127,6 +151,8 @@ export function emptyObservedPod(uid: PodUid, namespace: string, name: string): 
     removedAttempts: new Map(),
     resources: [],
     pendingPostStartHooks: new Set(),
+    endedPreStopHooks: new Set(),
+    probeMarks: [],
     health: new Map(),
   };
 }

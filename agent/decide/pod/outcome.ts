@@ -5,7 +5,7 @@ import {
   unsupportedFeatures,
   unsupportedRejection,
 } from "../admission/unsupported-features.ts";
-import { isOutdated } from "../container/container-hash.ts";
+import { isReplaced } from "../container/image-change.ts";
 import { isUnknownExit } from "../container/missing-containers.ts";
 import { shouldRestart } from "../container/restart.ts";
 import { restartAllRequestedAt } from "../container/restart-all.ts";
@@ -43,7 +43,7 @@ export function outcomeOf(
       message: "Pod was active on the node longer than the specified deadline",
       at: now,
     };
-  const outcome = outcomeOfContainers(pod, observed, now);
+  const outcome = outcomeOfContainers(pod, previousStatus, observed, now);
   const reliable = outcome !== undefined && mayHaveReportedExit(desired, observed, now) ? undefined : outcome;
   if (reliable !== undefined && haveExitedBefore(requestedAt, pod, observed)) return reliable;
   return requestedOutcome(desired) ?? reliable;
@@ -108,9 +108,14 @@ export function activeDeadlineOf(desired: DesiredPod): number | undefined {
   return activeDeadlineSeconds === undefined ? undefined : startTimeOf(desired) + activeDeadlineSeconds * 1000;
 }
 
-function outcomeOfContainers(pod: Pod, observedPod: ObservedPod, now: number): PodOutcome | undefined {
+function outcomeOfContainers(
+  pod: Pod,
+  previousStatus: PreviousStatus,
+  observedPod: ObservedPod,
+  now: number,
+): PodOutcome | undefined {
   const observed = withoutRestartAllExits(pod, observedPod);
-  const exits = pod.spec.containers.map((container) => finalExitOf(pod, container, observed));
+  const exits = pod.spec.containers.map((container) => finalExitOf(pod, previousStatus, container, observed));
   const areAllDone = exits.every((exit) => exit !== undefined);
   const failed = areAllDone ? undefined : failedInitContainerOf(pod, observed);
   if (failed !== undefined) return { phase: "Failed", why: `its init container ${failed} has failed`, at: now };
@@ -127,10 +132,15 @@ function withoutRestartAllExits(pod: Pod, observed: ObservedPod): ObservedPod {
   return { ...observed, containers };
 }
 
-/** The exit of a container that will not run again: its policy does not restart it, and its spec has not changed. */
-function finalExitOf(pod: Pod, container: Container, observed: ObservedPod): ExitedContainer | undefined {
+/** The exit of a container that will not run again: its policy does not restart it, nor does a change of its image. */
+function finalExitOf(
+  pod: Pod,
+  previousStatus: PreviousStatus,
+  container: Container,
+  observed: ObservedPod,
+): ExitedContainer | undefined {
   const newest = newestInstanceOf(observed, container.name);
-  if (newest?.state !== "exited" || isOutdated(container, newest)) return undefined;
+  if (newest?.state !== "exited" || isReplaced(pod, previousStatus, container, newest)) return undefined;
   return shouldRestart(pod, container, newest) ? undefined : newest;
 }
 

@@ -128,7 +128,7 @@ const rows: readonly [name: string, fixture: Fixture, says: string][] = [
   [
     "a container with a new image does not wait for the back-off of the old one",
     { containers: [exited(1, { crashes: 3, hash: containerHash({ name: "a", image: "busybox:0" }) })] },
-    "Running; a #0 exit 1 Error; syncing",
+    "Running; a #0 ContainerCreating; syncing",
   ],
   [
     "a deleted pod whose containers all succeeded is Succeeded, whatever its restart policy",

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
-import type { Container, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
+import type { Container, ContainerState, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import type { FailureKey } from "../actions/failure-key.ts";
 import { createKeyMap } from "../actions/key-map.ts";
 import { containerHash } from "../container/container-hash.ts";
@@ -131,6 +131,15 @@ const failed = (key: FailureKey, reason: string, at: number, count = 1): PodMemo
 });
 const two = pod({}, [{ name: "a" }, { name: "b" }]);
 const never = pod({ restartPolicy: "Never" });
+/** A pod that restarts on failure, and what the API server has of attempt 4 of its container. */
+const reporting = (state: ContainerState): Pod => ({
+  ...pod({ restartPolicy: "OnFailure" }),
+  status: {
+    containerStatuses: [
+      { name: "a", image, imageID: "", ready: true, restartCount: 4, containerID: "containerd://a4", state },
+    ],
+  },
+});
 const unheard = { source: { kind: "api" }, isUnconfirmed: true } as const;
 const madeUp = { exitCode: 255, reason: "Unknown" };
 const absent = new Map([[image, { present: false }]]) as ObservedPod["images"];
@@ -195,11 +204,57 @@ const rows: readonly Row[] = [
     expected: "syncing, Pending, ContainerCreating: create the pod's directories; create the pod's log directory",
   },
   {
-    name: "a container that exited with another image is re-created, whatever its policy",
-    desired: desired(pod({ restartPolicy: "OnFailure" })),
+    name: "a container that was stopped for another image is re-created, whatever its policy, and shown as it was",
+    desired: desired(reporting({ running: {} })),
     observed: observedWith([sandbox()], [exited("a", 4, { hash: "other", exitCode: 0 })]),
     memory: prepared,
-    expected: "syncing, Running, Error: create container a (attempt 5): it exited with code 0",
+    expected: "syncing, Running, running: create container a (attempt 5): it exited with code 0",
+  },
+  {
+    name: "a container whose new image was not inspected yet is shown as it was",
+    desired: desired(reporting({ running: {} })),
+    observed: observedWith([sandbox()], [exited("a", 4, { hash: "other" })], { images: new Map() }),
+    memory: prepared,
+    expected: "syncing, Running, running: nothing; again in 0s",
+  },
+  {
+    name: "a container with another image is shown as its predecessor was until it starts",
+    desired: desired(reporting({ running: {} })),
+    observed: observedWith([sandbox()], [created("a", 5), exited("a", 4, { hash: "other" })]),
+    memory: prepared,
+    expected: "syncing, Running, running: start container a (attempt 5)",
+  },
+  {
+    name: "a container that cannot be created with another image shows why",
+    desired: desired(reporting({ running: {} })),
+    observed: observedWith([sandbox()], [exited("a", 4, { hash: "other" })]),
+    memory: failed({ of: "container", name: "a" }, "CreateContainerError", now),
+    expected: "syncing, Running, CreateContainerError: nothing; again in 1s",
+  },
+  {
+    name: "a container that had ended before its image changed is left to its policy",
+    desired: desired(reporting({ terminated: { exitCode: 0 } })),
+    observed: observedWith([sandbox()], [exited("a", 4, { hash: "other", exitCode: 0 })]),
+    memory: prepared,
+    expected: "terminating, Succeeded, Error: stop sandbox: all its containers are done",
+  },
+  {
+    name: "a running container's new image is pulled before the container is stopped",
+    observed: observedWith([sandbox()], [running("a", 0, { hash: "other" })], { images: absent }),
+    memory: prepared,
+    expected: `syncing, Running, running: pull image ${image}: it is not on this node`,
+  },
+  {
+    name: "a running container stays until its new image is pulled",
+    observed: observedWith([sandbox()], [running("a", 0, { hash: "other" })], { images: absent }),
+    memory: { ...prepared, pulls: new Map([[image, { state: "pulling", since: now }]]) },
+    expected: "syncing, Running, running: nothing",
+  },
+  {
+    name: "a running container is stopped if its new image cannot be pulled",
+    observed: observedWith([sandbox()], [running("a", 0, { hash: "other" })], { images: absent }),
+    memory: failed({ of: "image", image }, "ErrImagePull", now),
+    expected: "syncing, Running, running: stop container a within 30s: container a definition changed",
   },
   {
     name: "a new pod first prepares its volumes",
@@ -458,7 +513,7 @@ const rows: readonly Row[] = [
     name: "a failed pull is first reported as an error",
     observed: observedWith([sandbox()], [], { images: absent }),
     memory: failed({ of: "image", image }, "ErrImagePull", now),
-    expected: "syncing, Pending, ErrImagePull: nothing; again in 5s",
+    expected: "syncing, Pending, ErrImagePull: nothing; again in 1s",
   },
   {
     name: "a failed pull is later reported as a back-off",
@@ -753,7 +808,20 @@ const rows: readonly Row[] = [
     expected: `terminating, Running, Error: ${stopsGone("one")}`,
   },
   {
-    name: "an agent without memory of the hook runs it again",
+    name: "the stop of a sidecar does not run the hook that an earlier agent has run",
+    desired: desired(drained, ending(30)),
+    observed: { ...observedWith([sandbox()], [exited(), running("one")]), endedPreStopHooks: new Set(["one #0"]) },
+    expected: `terminating, Running, Error: ${stopsGone("one")}`,
+  },
+  {
+    name: "the hook of an earlier instance does not count",
+    desired: desired(drained, ending(30)),
+    observed: { ...observedWith([sandbox()], [exited(), running("one")]), endedPreStopHooks: new Set(["one #1"]) },
+    expected:
+      "terminating, Running, Error: stop container one, its preStop hook first, within 30s: its manifest is gone",
+  },
+  {
+    name: "a hook that the end of an agent has interrupted runs again",
     desired: desired(drained, ending(30)),
     observed: observedWith([sandbox()], [exited(), running("one")]),
     expected:

@@ -5,14 +5,14 @@ import { withMissingContainers, withReportedExits } from "../container/missing-c
 import { withOomReasons } from "../container/oom-reason.ts";
 import { cannotReplaceSandbox, type SandboxNeed, sandboxNeed } from "../container/sandbox.ts";
 import type { PodSettings } from "../settings.ts";
-import { previousStatusOf } from "../status/previous-status.ts";
+import { type PreviousStatus, previousStatusOf } from "../status/previous-status.ts";
 import { podStatus, unobservedStatus } from "../status/status.ts";
 import { planStops } from "../termination/stop.ts";
 import { orphanTermination, terminationCauseOf } from "../termination/termination-cause.ts";
 import { planTermination } from "../termination/termination-plan.ts";
 import type { Action } from "./action.ts";
 import { type DesiredPodView, gracePeriodOf } from "./desired.ts";
-import { memoryOfRevision, type PodMemory, unstoppedSandboxes, withoutRemoved } from "./memory.ts";
+import { memoryOfRevision, type PodMemory, unstoppedSandboxes, withObserved } from "./memory.ts";
 import { mayBeRunning, type ObservedPod } from "./observed.ts";
 import { activeDeadlineOf, outcomeOf } from "./outcome.ts";
 import { type BlockedReason, createPlanBuilder, type PlanBuilder } from "./plan.ts";
@@ -48,14 +48,14 @@ export function decidePod(
       ? undefined
       : outcomeOf(desired, previousStatus, complete, settings, now));
   if (outcome === undefined && isAwaitingAdmission(desired)) return decideUnadmitted(desired, revisionMemory);
-  const currentMemory = withoutRemoved(revisionMemory, observed);
+  const currentMemory = withObserved(revisionMemory, observed);
   const sandboxReplacedSince = sandboxReplacedSinceOf(desired.pod, observed, currentMemory, now);
   const isUnchanged =
     outcome === revisionMemory.outcome && sandboxReplacedSince === revisionMemory.sandboxReplacedSince;
   const updatedMemory: PodMemory = isUnchanged ? currentMemory : { ...currentMemory, outcome, sandboxReplacedSince };
   const plan = createPlanBuilder(updatedMemory, now);
   const stage = stageOf(terminationCauseOf(desired, outcome), observed, updatedMemory);
-  if (stage.kind === "syncing") planSync(plan, desired, complete, updatedMemory, settings, now);
+  if (stage.kind === "syncing") planSync(plan, desired, previousStatus, complete, updatedMemory, settings, now);
   else planTermination(plan, stage, observed, updatedMemory, now);
   const { status, conditions } = podStatus({
     desired,
@@ -92,7 +92,7 @@ function decideUnadmitted(desired: DesiredPodView, memory: PodMemory): Decision 
 /** A pod without a source: stops and removes what is left of it. */
 export function decideOrphan(observed: ObservedPod, previous: PodMemory, now: number): Omit<Decision, "status"> {
   const orphanedAt = previous.orphanedAt ?? now;
-  const memory: PodMemory = { ...withoutRemoved(previous, observed), orphanedAt };
+  const memory: PodMemory = { ...withObserved(previous, observed), orphanedAt };
   const plan = createPlanBuilder(memory, now);
   const stage = terminationStageOf(orphanTermination(orphanedAt), observed, memory);
   planTermination(plan, stage, observed, memory, now);
@@ -107,6 +107,7 @@ function mustWaitForPredecessor({ predecessorUid }: DesiredPodView, { sandboxes,
 function planSync(
   plan: PlanBuilder,
   desired: DesiredPodView,
+  previousStatus: PreviousStatus,
   observed: ObservedPod,
   memory: PodMemory,
   settings: PodSettings,
@@ -124,7 +125,8 @@ function planSync(
     planImagePulls(plan, { pod, observed, memory, settings });
   } else if (!hasContainersToStart(desired, observed) || areResourcesReady(plan, pod, observed, memory)) {
     const mayCreate = waitingForServices(desired, settings) === undefined;
-    planContainers(plan, { pod, sandbox: need.sandbox, observed, memory, settings, now, mayCreate });
+    const input = { pod, previousStatus, sandbox: need.sandbox, observed, memory, settings, now, mayCreate };
+    planContainers(plan, input);
   }
 }
 

@@ -1,9 +1,10 @@
 import type { PodUid } from "../../../proto/ids.ts";
+import { isJsonEqual } from "../../../proto/json-equal.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { type DesiredPod, graceEndsAt, gracePeriodOf, type Termination } from "../pod/desired.ts";
 import { toEpochMs } from "../status/previous-status.ts";
 import { isTerminal } from "./api-pod.ts";
-import { isJsonEqual, type MergeResult, withConfigAnnotations } from "./merge-static.ts";
+import { type MergeResult, withConfigAnnotations } from "./merge-static.ts";
 
 /**
  * An update from the API server about the pods bound to this node. Mirror pods are left out: this agent creates them

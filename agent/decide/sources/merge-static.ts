@@ -1,7 +1,7 @@
 import type { PodUid } from "../../../proto/ids.ts";
-import { isObject } from "../../../proto/is-object.ts";
+import { isJsonEqual } from "../../../proto/json-equal.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import type { StaticPodSource } from "../../../proto/kubernetes/static-pod.ts";
+import type { StaticPodSource } from "../../../proto/kubernetes/static-pod-origin.ts";
 import { formatNanoTime } from "../../../proto/kubernetes/values/time.ts";
 import { seenAnnotation, sourceAnnotation } from "../../../proto/kubernetes/well-known-names.ts";
 import {
@@ -149,13 +149,4 @@ export function withConfigAnnotations(pod: Pod, acceptedAt: number, source?: Sou
 /** A source that repeats a pod mostly repeats the same object, so that comparing the spec is cheap. */
 function isSamePod(a: Pod, b: Pod): boolean {
   return isJsonEqual(a.spec, b.spec) && isJsonEqual(a.metadata, b.metadata);
-}
-
-/** Equal as JSON. The order of keys does not count: a checkpoint of another release may have another one. */
-export function isJsonEqual(a: unknown, b: unknown): boolean {
-  if (a === b) return true;
-  if (Array.isArray(a) && Array.isArray(b))
-    return a.length === b.length && a.every((item, index) => isJsonEqual(item, b[index]));
-  if (!isObject(a) || !isObject(b)) return false;
-  return [...new Set([...Object.keys(a), ...Object.keys(b)])].every((key) => isJsonEqual(a[key], b[key]));
 }

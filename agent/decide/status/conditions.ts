@@ -28,7 +28,10 @@ interface ConditionValue {
   readonly sinceAtLeast: number;
 }
 
-/** The conditions of a pod, in the kubelet's order, each with the time of its last transition. */
+/**
+ * The conditions of a pod, in the kubelet's order, each with the time of its last transition. A pod whose outcome is
+ * decided has the conditions of its end at once, while its containers still stop: no Service may send it requests.
+ */
 export function podConditions(
   input: StatusInput,
   phase: PodPhase,
@@ -38,16 +41,17 @@ export function podConditions(
   const { desired, memory, now } = input;
   const accepted = desired.acceptedAt;
   const isDone = phase === "Succeeded" || phase === "Failed";
+  const phaseAtEnd = outcomeOfStage(input.stage)?.phase ?? phase;
   // A pod that was removed before each container has run once is Failed, and still reports what it was waiting for.
-  const ready = containersReady(input, isRemovedBeforeRun ? "Pending" : phase, statuses);
+  const ready = containersReady(input, isRemovedBeforeRun ? "Pending" : phaseAtEnd, statuses);
   const values: readonly ConditionValue[] = [
     ...disruptionTarget(input),
     readyToStartContainers(input, isDone),
-    { type: "Initialized", ...initialized(input, phase, statuses) },
+    { type: "Initialized", ...initialized(input, phaseAtEnd, statuses) },
     { type: "Ready", ...withReadinessGates(input, ready) },
     { type: "ContainersReady", ...ready },
     { type: "PodScheduled", status: "True", sinceAtLeast: accepted },
-    ...allContainersRestarting(input, phase),
+    ...allContainersRestarting(input, phaseAtEnd),
     ...resizePending(input, isDone),
   ];
   // Drop conditions that are no longer reported, so that a later one gets a new transition time.

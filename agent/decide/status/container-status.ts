@@ -8,25 +8,18 @@ import type {
   VolumeMountStatus,
 } from "../../../proto/kubernetes/gen/types.ts";
 import { formatElapsed } from "../../../proto/kubernetes/values/duration.ts";
-import { describeInvalidReference } from "../../../proto/kubernetes/values/image-reference.ts";
 import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import { truncateUtf8 } from "../../../proto/utf8.ts";
 import { isOutdated } from "../container/container-hash.ts";
-import { imageNeed, imageOf, pullFailureMessage } from "../container/image.ts";
-import {
-  isInitialized,
-  isInitStepDone,
-  startableContainers,
-  startableEphemeralContainers,
-} from "../container/initialization.ts";
+import { imageNeed } from "../container/image.ts";
+import { isReplaced } from "../container/image-change.ts";
+import { isInitialized, isInitStepDone } from "../container/initialization.ts";
 import { isInferredExit, reportedExit } from "../container/missing-containers.ts";
 import { isRemovedForRestart, removedForRestart } from "../container/removed-for-restart.ts";
 import { resourcesOfInstance } from "../container/resize.ts";
 import { exitShownUntil, isBackoffReset, restartAt, restartDelayMs, shouldRestart } from "../container/restart.ts";
 import { isRestartingAll } from "../container/restart-all.ts";
-import { sandboxNeed } from "../container/sandbox.ts";
-import { pullErrorShownUntil } from "../pod/backoff.ts";
-import { type FailureRecord, type PodMemory, postStartFailureOf } from "../pod/memory.ts";
+import { type FailureRecord, postStartFailureOf } from "../pod/memory.ts";
 import {
   awaitsPostStart,
   type ExitedContainer,
@@ -34,16 +27,10 @@ import {
   newestInstanceOf,
   type ObservedContainer,
 } from "../pod/observed.ts";
-import {
-  isWaitingForPullSecrets,
-  waitingForNetwork,
-  waitingForRuntimeClass,
-  waitingForServices,
-} from "../pod/prerequisites.ts";
-import { neededResources } from "../pod/resources.ts";
 import { haveContainersStopped } from "../pod/stage.ts";
 import { previousStatusOfInstance } from "./previous-status.ts";
 import type { StatusInput } from "./status-input.ts";
+import { ownFailureOf, startingReasonOf, waitingBeforeStart } from "./waiting-state.ts";
 
 /**
  * One entry of `status.containerStatuses`, `initContainerStatuses` or `ephemeralContainerStatuses`, as the API
@@ -53,6 +40,8 @@ export function containerStatus(input: StatusInput, container: Container): Conta
   const { desired, previousStatus, observed, settings } = input;
   const { pod } = desired;
   const newest = newestInstanceOf(observed, container.name);
+  const replaced = statusOfReplaced(input, container);
+  if (replaced !== undefined) return replaced;
   const state = stateOf(input, container, newest);
   const reported =
     newest !== undefined && isInferredExit(newest) ? reportedExit(previousStatus, container.name) : undefined;
@@ -110,6 +99,23 @@ function isAboutToStart({ previousStatus, memory }: StatusInput, newest: Observe
   return previousStatusOfInstance(previousStatus, newest.id) === undefined;
 }
 
+/**
+ * While a container is replaced by one with a new image, its status stays that of the stopped instance, as with the
+ * kubelet: the pod stays Ready, and no request reports some ten milliseconds. A further pull may last, and is shown.
+ */
+function statusOfReplaced(input: StatusInput, container: Container): ContainerStatus | undefined {
+  const { desired, previousStatus, observed, memory, stage } = input;
+  const [newest, before] = observed.containers.filter(({ name }) => name === container.name);
+  const stopped = newest?.state === "created" ? before : newest;
+  if (stage.kind !== "syncing" || stopped?.state !== "exited") return undefined;
+  if (!isReplaced(desired.pod, previousStatus, container, stopped)) return undefined;
+  const need = newest?.state === "created" ? "ready" : imageNeed(container, observed, memory).kind;
+  const isImageThere = need === "ready" || need === "uninspected" || need === "access pending";
+  if (!isImageThere || memory.failures.has({ of: "container", name: container.name })) return undefined;
+  const reported = previousStatusOfInstance(previousStatus, stopped.id);
+  return reported?.state?.running && reported;
+}
+
 function mountStatus({ name, mountPath, readOnly }: NonNullable<Container["volumeMounts"]>[number]): VolumeMountStatus {
   return { name, mountPath, ...(readOnly === true ? { readOnly, recursiveReadOnly: "Disabled" } : {}) };
 }
@@ -127,7 +133,7 @@ function stateOf(input: StatusInput, container: Container, newest: ObservedConta
   if (reported !== undefined) return reported;
   if (newest?.state === "unknown" || (haveStopped && mayHaveRun(input, container)))
     return { terminated: unknownTermination };
-  if (haveStopped) return { waiting: { reason: "PodInitializing" } };
+  if (haveStopped) return { waiting: waitingAtEnd(input, container, newest) };
   return { waiting: waitingBeforeStart(input, container, newest) };
 }
 
@@ -135,9 +141,8 @@ function stateOf(input: StatusInput, container: Container, newest: ObservedConta
  * A container counts as started only after its hook has succeeded. The kubelet reports the reason without a message.
  */
 function waitingForPostStart({ desired }: StatusInput): NonNullable<ContainerState["waiting"]> {
-  const hasInit = (desired.pod.spec.initContainers ?? []).length > 0;
   return {
-    reason: hasInit ? "PodInitializing" : "ContainerCreating",
+    reason: startingReasonOf(desired.pod),
     message: "its postStart hook has not succeeded yet",
   };
 }
@@ -205,7 +210,9 @@ function waitingAfterExit(
   container: Container,
   exited: ExitedContainer,
 ): ContainerState | undefined {
-  const { desired, memory, settings, now } = input;
+  const { desired, previousStatus, memory, settings, now } = input;
+  if (isReplaced(desired.pod, previousStatus, container, exited))
+    return { waiting: waitingBeforeStart(input, container, exited) };
   // With another image there is no restart back-off: only a failure can delay the start.
   const isChanged = isOutdated(container, exited);
   if (!isChanged && !shouldRestart(desired.pod, container, exited)) return undefined;
@@ -234,111 +241,25 @@ function postStartFailureWaiting(
   return { reason, message: truncateUtf8(statusMessage ?? message, maxMessageBytesOf(pod)) };
 }
 
-function waitingBeforeStart(
+/**
+ * What a container that has never run waited for when its pod ended. As with the kubelet, one of a deleted pod does not
+ * say why any more.
+ */
+function waitingAtEnd(
   input: StatusInput,
   container: Container,
   newest: ObservedContainer | undefined,
 ): NonNullable<ContainerState["waiting"]> {
-  const { desired, observed, memory, settings, now } = input;
-  const hasInit = (desired.pod.spec.initContainers ?? []).length > 0;
-  const { pod } = desired;
-  const startable = [
-    ...startableContainers(pod, observed, observed.sandboxes[0]?.id),
-    ...startableEphemeralContainers(pod, observed),
-  ];
-  const reason = hasInit ? "PodInitializing" : "ContainerCreating";
-  // The reason for the delay is reported on the containers before this one.
-  if (!startable.includes(container)) return { reason };
-  const failure = ownFailureOf(input, container, newest);
-  if (failure !== undefined) return failure;
-  const services = newest === undefined ? waitingForServices(desired, settings) : undefined;
-  // Before that, this container waits for the pod's sandbox and its own image like any other.
-  const hasSandbox = sandboxNeed(desired.pod, observed, now).kind === "ready";
-  const isReadyToCreate = hasSandbox && isImageReady(input, container);
-  if (services !== undefined && isReadyToCreate) return { reason: "CreateContainerConfigError", message: services };
-  // The reason is the kubelet's. The kubelet leaves the message out; here it says what the pod is waiting for.
-  const predecessorMessage =
-    desired.predecessorUid === undefined
-      ? undefined
-      : `the pod of this name with uid ${desired.predecessorUid} has to end first`;
-  const network = hasSandbox ? undefined : waitingForNetwork(desired, settings);
-  const outage = memory.failures.values().find(({ isOutage }) => isOutage);
-  const blockingFailure = resourceFailureOf(pod, memory) ?? memory.failures.get({ of: "sandbox" }) ?? outage;
-  const prerequisiteMessage =
-    waitingForRuntimeClass(desired, settings) ?? activePullMessage(imageOf(container), memory);
-  const message = predecessorMessage ?? network ?? blockingFailure?.message ?? prerequisiteMessage;
-  return { reason, ...(message === undefined ? {} : { message }) };
+  const { desired, stage } = input;
+  const isDeleted = stage.kind === "syncing" || stage.cause.kind !== "ended";
+  const failure = isDeleted ? undefined : ownFailureOf(input, container, newest);
+  return failure ?? { reason: startingReasonOf(desired.pod) };
 }
 
-/** Why resources of the pod could not be made: one failure does not hide another. */
-function resourceFailureOf(pod: Pod, { failures }: PodMemory): Pick<FailureRecord, "message"> | undefined {
-  const messages = neededResources(pod).flatMap(
-    (resource) => failures.get({ of: "resource", resource })?.message ?? [],
-  );
-  return messages.length === 0 ? undefined : { message: [...new Set(messages)].join("; ") };
-}
-
-function isImageReady({ observed, memory }: StatusInput, container: Container): boolean {
-  return imageNeed(container, observed, memory).kind === "ready";
-}
-
-function activePullMessage(image: string, { pulls }: PodMemory): string | undefined {
-  const pull = pulls.get(image);
-  switch (pull?.state) {
-    case "queued":
-      return `the pull of image "${image}" waits for earlier pulls`;
-    case "pulling":
-      return `image "${image}" is being pulled since ${formatTime(pull.since)}`;
-    case "pulled":
-    case undefined:
-      return undefined;
-  }
-}
-
-/** Why this container cannot start, with Kubernetes' own reasons and messages. */
-function ownFailureOf(
-  { desired, observed, memory, settings, now }: StatusInput,
-  container: Container,
-  previous: ObservedContainer | undefined,
-): NonNullable<ContainerState["waiting"]> | undefined {
-  const image = imageOf(container);
-  const containerFailure = memory.failures.get({ of: "container", name: container.name });
-  if (containerFailure !== undefined && !containerFailure.isOutage)
-    return { reason: containerFailure.reason, message: containerFailure.message };
-  const pull = memory.failures.get({ of: "image", image });
-  const need = previous?.state === "created" ? undefined : imageNeed(container, observed, memory);
-  if (pull !== undefined && !pull.isOutage && need?.kind !== "ready") return pullFailure(container, pull, now);
-  if (need?.kind === "uninspectable")
-    return {
-      reason: "ImageInspectError",
-      message: `Failed to inspect image "${container.image ?? ""}": ${need.message}`,
-    };
-  if (need?.kind === "invalid")
-    return {
-      reason: "InvalidImageName",
-      message: `Failed to apply default image tag "${container.image ?? ""}": couldn't parse image name "${container.image ?? ""}": ${describeInvalidReference(container.image ?? "")}`,
-    };
-  if (need?.kind === "missing" && !isWaitingForPullSecrets(desired.pod, settings))
-    return {
-      reason: "ErrImageNeverPull",
-      message: `Container image "${container.image ?? ""}" is not present with pull policy of Never`,
-    };
-  return undefined;
-}
-
-/** A failed pull is reported as an error for the first half of its back-off, as a back-off for the second half. */
-function pullFailure(
-  { image = "" }: Container,
-  failure: FailureRecord,
-  now: number,
-): NonNullable<ContainerState["waiting"]> {
-  const { reason } = failure;
-  const message = pullFailureMessage(image, failure);
-  if (now < pullErrorShownUntil(failure, now)) return { reason, message };
-  return { reason: "ImagePullBackOff", message: `Back-off pulling image "${image}": ${reason}: ${message}` };
-}
-
-/** The exit of the previous instance; if the newest exit is the state itself, the exit before that. */
+/**
+ * The exit of the previous instance; if the newest exit is the state itself, the exit before that. A container that
+ * ends while it waits for its restart keeps the exit that it had shown there, as with the kubelet.
+ */
 function lastTermination(
   input: StatusInput,
   name: string,
@@ -351,7 +272,9 @@ function lastTermination(
   if (last !== undefined) return terminated(input, last);
   const removedAttempt = input.observed.removedAttempts.get(name);
   const isOfRemoved = removedAttempt !== undefined && removedAttempt + 1 === (newest?.attempt ?? removedAttempt + 1);
-  return isOfRemoved ? removedForRestart : reportedTermination(input, name, newest);
+  if (isOfRemoved) return removedForRestart;
+  const earlier = reportedTermination(input, name, newest);
+  return earlier ?? (isCurrentState ? input.previousStatus.containers.get(name)?.lastState?.terminated : undefined);
 }
 
 /** The exit of an earlier instance that is removed, as long as the pod's status still has it. */

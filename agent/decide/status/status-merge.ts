@@ -37,6 +37,8 @@ export function mergeStatus({ spec, status: before = {} }: Pod, decided: PodStat
     ...phaseOf(before, decided),
     startTime: before.startTime ?? decided.startTime,
     qosClass: before.qosClass ?? decided.qosClass,
+    allocatedResources: decided.allocatedResources,
+    resources: decided.resources,
     hostIP: decided.hostIP ?? before.hostIP,
     hostIPs: decided.hostIPs ?? before.hostIPs,
     podIP: decided.podIP ?? before.podIP,

@@ -8,7 +8,7 @@ import type {
   PodStatus,
 } from "../../../proto/kubernetes/gen/types.ts";
 import type { StageKind } from "../pod/stage.ts";
-import { isDeletionDue, statusPatch } from "./status-patch.ts";
+import { isDeletionDue, isStartProgress, statusPatch } from "./status-patch.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");
 const at = (time: string) => `2026-01-01T${time}Z`;
@@ -34,6 +34,8 @@ const container = (state: ContainerState, restartCount = 0, name = "a"): Contain
   restartCount,
   state,
 });
+const one = { cpu: "1" };
+const two = { cpu: "2", memory: "1Gi" };
 const running: ContainerState = { running: { startedAt: at("10:00:01") } };
 const waiting: ContainerState = { waiting: { reason: "ContainerCreating" } };
 const refused: ContainerState = { waiting: { reason: "RunContainerError" } };
@@ -135,6 +137,19 @@ const rows: readonly [name: string, patch: ReturnType<typeof patch>, is: ReturnT
       hostIPs: [{ ip: "192.0.2.1" }, { $patch: "replace" }],
       podIPs: [{ ip: "10.0.0.2" }, { $patch: "replace" }],
     },
+  ],
+  [
+    "the resources of the pod are sent with null for each amount that is gone",
+    patch(
+      { ...reported, allocatedResources: two, resources: { requests: two, limits: two } },
+      { ...decided, allocatedResources: one, resources: { requests: one } },
+    ),
+    { allocatedResources: { ...one, memory: null }, resources: { requests: { ...one, memory: null }, limits: null } },
+  ],
+  [
+    "the first resources of the pod are sent as they are",
+    patch(reported, { ...decided, allocatedResources: one, resources: { requests: one } }),
+    { allocatedResources: one, resources: { requests: one } },
   ],
   ["a startTime never changes", patch({ ...reported, startTime: at("08:00:00") }, decided), undefined],
   ["an observedGeneration never decreases", patch({ ...reported, observedGeneration: 3 }, decided), undefined],
@@ -354,4 +369,65 @@ const deletions: readonly [name: string, status: PodStatus, metadata: ObjectMeta
 for (const [name, status, metadata, stage, isDue] of deletions)
   test(name, () => {
     expect(isDeletionDue(podOf(status, metadata), stage)).toBe(isDue);
+  });
+
+const starting = (first: ContainerStatus, second: ContainerStatus, more: Partial<PodStatus> = {}): PodStatus => ({
+  phase: "Pending",
+  conditions: [condition("Initialized", "True", "10:00:05"), condition("Ready", "False", "10:00:05")],
+  containerStatuses: [first, second],
+  ...more,
+});
+const [waitingA, waitingB] = [container(waiting), container(waiting, 0, "b")];
+const [runningA, runningB] = [container(running), container(running, 0, "b")];
+const initWith = (state: ContainerState) => ({ initContainerStatuses: [container(state, 0, "init")] });
+const progress: readonly [name: string, before: PodStatus, after: PodStatus, isProgress: boolean, stage?: StageKind][] =
+  [
+    ["the start of one of two containers", starting(waitingA, waitingB), starting(runningA, waitingB), true],
+    [
+      "the start of one of two containers with a new message of a condition",
+      starting(waitingA, waitingB),
+      starting(runningA, waitingB, {
+        conditions: [
+          condition("Initialized", "True", "10:00:05"),
+          condition("Ready", "False", "10:00:05", { message: "containers with unready status: [b]" }),
+          condition("PodReadyToStartContainers", "True", "10:00:05"),
+        ],
+      }),
+      true,
+    ],
+    [
+      "the start of the last container",
+      starting(runningA, waitingB),
+      starting(runningA, runningB, { phase: "Running" }),
+      false,
+    ],
+    [
+      "a changed condition",
+      starting(waitingA, waitingB, { conditions: [condition("Initialized", "False", "10:00:05")] }),
+      starting(runningA, waitingB),
+      false,
+    ],
+    ["the first statuses of containers", { phase: "Pending" }, starting(runningA, waitingB), false],
+    ["a container that cannot start", starting(waitingA, waitingB), starting(container(refused), waitingB), false],
+    ["a container that has failed", starting(runningA, waitingB), starting(container(exited(1)), waitingB), false],
+    ["a restarted container", starting(waitingA, waitingB), starting(container(running, 1), waitingB), false],
+    [
+      "the start of an init container",
+      starting(waitingA, waitingB, initWith(waiting)),
+      starting(waitingA, waitingB, initWith(running)),
+      false,
+    ],
+    [
+      "a container of a terminating pod",
+      starting(waitingA, waitingB),
+      starting(runningA, waitingB),
+      false,
+      "terminating",
+    ],
+  ];
+for (const [name, before, after, isProgress, stage = "syncing"] of progress)
+  test(`${name} is ${isProgress ? "" : "not "}only progress of the start`, () => {
+    const api = podOf(before);
+    const change = statusPatch(api, after, now) ?? { status: {} };
+    expect(isStartProgress(api, change, after, stage)).toBe(isProgress);
   });

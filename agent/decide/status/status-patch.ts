@@ -1,3 +1,4 @@
+import { isObject } from "../../../proto/is-object.ts";
 import type { ContainerStatus, Pod, PodCondition, PodPhase, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { isSemanticallyEqual } from "../../../proto/kubernetes/semantic-equal.ts";
 import type { StageKind } from "../pod/stage.ts";
@@ -25,6 +26,9 @@ const FIELDS = [
   "ephemeralContainerStatuses",
 ] as const;
 
+/** Maps that the API merges by key. */
+const MAPS = ["allocatedResources", "resources"] as const;
+
 /** Lists that the API merges by key. The agent is their only writer, so they are replaced as a whole. */
 const LISTS = ["hostIPs", "podIPs"] as const;
 
@@ -38,10 +42,23 @@ export function statusPatch(api: Pod, decided: PodStatus, now: number): StatusPa
   const status: Record<string, unknown> = {};
   for (const field of FIELDS)
     if (!isSemanticallyEqual(before[field], after[field])) status[field] = after[field] ?? null;
+  for (const map of MAPS)
+    if (!isSemanticallyEqual(before[map], after[map])) status[map] = mapPatch(before[map] ?? {}, after[map] ?? {});
   for (const list of LISTS)
     if (!isSemanticallyEqual(before[list], after[list])) status[list] = [...(after[list] ?? []), { $patch: "replace" }];
   Object.assign(status, conditionsPatch(before.conditions ?? [], after.conditions ?? []));
   return Object.keys(status).length === 0 ? undefined : { status };
+}
+
+/** Null for each key that is gone. The server drops a map with `$patch: replace` that the object does not have. */
+function mapPatch(before: object, after: object): Readonly<Record<string, unknown>> {
+  const values = new Map<string, unknown>(Object.entries(before));
+  const gone = [...values.keys()].filter((key) => !(key in after)).map((key) => [key, null] as const);
+  const kept = Object.entries(after).map(([key, value]: [string, unknown]) => {
+    const known = values.get(key);
+    return [key, isObject(value) && isObject(known) ? mapPatch(known, value) : value] as const;
+  });
+  return Object.fromEntries([...kept, ...gone]);
 }
 
 /** Conditions have many writers: the patch has only those that change, each by its type. */
@@ -100,6 +117,34 @@ export function mayBeDelayed(api: Pod, { status }: StatusPatch, decided: PodStat
   return (
     stage === "terminating" && fields.every((field) => TERMINATION_FIELDS.has(field)) && conditions.every(isUnchanged)
   );
+}
+
+/**
+ * Whether a patch only shows how far the start of a pod has come: an app container has started, and others have yet to.
+ * The kubelet starts all that it can before it reports again.
+ */
+export function isStartProgress(api: Pod, { status }: StatusPatch, decided: PodStatus, stage: StageKind): boolean {
+  const conditions = (status["conditions"] ?? []) as readonly PodCondition[];
+  const isMinor = (condition: PodCondition) =>
+    condition.type === "PodReadyToStartContainers" ||
+    api.status?.conditions?.find(({ type }) => type === condition.type)?.status === condition.status;
+  return (
+    stage === "syncing" &&
+    decided.phase === "Pending" &&
+    Object.keys(status).every((field) => START_FIELDS.has(field) || isStartOfContainers(field, api, decided)) &&
+    conditions.every(isMinor)
+  );
+}
+
+/** Whether the field is the statuses of the app containers, and differs only in first instances that have started. */
+function isStartOfContainers(field: string, api: Pod, decided: PodStatus): boolean {
+  if (field !== "containerStatuses") return isStartingChange(field, api, decided);
+  return (decided.containerStatuses ?? []).every((status) => {
+    const before = api.status?.containerStatuses?.find(({ name }) => name === status.name);
+    const { state, restartCount } = status;
+    const isStart = restartCount === 0 && (isStarting(status) || state?.running !== undefined);
+    return before !== undefined && (isSemanticallyEqual(before, status) || isStart);
+  });
 }
 
 /**

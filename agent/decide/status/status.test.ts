@@ -93,6 +93,10 @@ test("a status has everything that the node knows of a pod", () => {
   const { status } = decide(observed, emptyMemory, at("11:00:00"));
   expect(status).toMatchInlineSnapshot(`
     {
+      "allocatedResources": {
+        "cpu": "100m",
+        "memory": "64Mi",
+      },
       "conditions": [
         {
           "lastTransitionTime": "2026-01-01T10:00:02Z",
@@ -200,6 +204,15 @@ test("a status has everything that the node knows of a pod", () => {
         },
       ],
       "qosClass": "Burstable",
+      "resources": {
+        "limits": {
+          "memory": "64Mi",
+        },
+        "requests": {
+          "cpu": "100m",
+          "memory": "64Mi",
+        },
+      },
       "startTime": "2026-01-01T10:00:00Z",
     }
   `);
@@ -544,6 +557,64 @@ test("the exit of an earlier instance stays reported after its removal", () => {
   expect(reported(earlier!)).toEqual(earlier!);
   expect(reported({ waiting: {} }, own)).toBeUndefined();
   expect(reported({ terminated: { exitCode: 137 } })).toBeUndefined();
+});
+
+test("a container that is in back-off when its pod ends keeps the exit that it has shown", () => {
+  const exit = { exitCode: 5, reason: "Error", containerID: "containerd://side1" };
+  const sidecar = { name: "side", image: "busybox:1", restartPolicy: "Always" } as const;
+  const ended = { state: "exited", exitCode: 5, reason: "", message: "", startedAt: 1 } as const;
+  const waiting = { name: "side", image: "", imageID: "", ready: false, restartCount: 1 };
+  const asked: Pod = {
+    metadata: pod.metadata,
+    spec: { restartPolicy: "Never", containers: [{ name: "a", image: "busybox:1" }], initContainers: [sidecar] },
+    status: {
+      initContainerStatuses: [
+        { ...waiting, state: { waiting: { reason: "CrashLoopBackOff" } }, lastState: { terminated: exit } },
+      ],
+    },
+  };
+  const containers = [
+    { ...identity("side", 1), ...ended, finishedAt: at("10:59:58") },
+    { ...identity("a", 0), ...ended, exitCode: 0, finishedAt: at("10:59:59") },
+  ];
+  const { status } = decidePod(
+    { ...desired, pod: asked, source: { kind: "api" } },
+    { ...observed, containers },
+    emptyMemory,
+    settings,
+    at("11:00:00"),
+  );
+  expect(status.phase).toBe("Succeeded");
+  expect(status.initContainerStatuses).toMatchObject([
+    { state: { terminated: { exitCode: 5, containerID: "containerd://side1" } }, lastState: { terminated: exit } },
+  ]);
+});
+
+test("a container that has never run ends as it waited; one of a deleted pod does not say why any more", () => {
+  const debugger_ = { name: "debugger", image: "app:1" };
+  const memory: PodMemory = {
+    ...emptyMemory,
+    failures: createKeyMap([
+      [
+        { of: "image", image: "app:1" },
+        { reason: "ErrImagePull", message: "refused", at: at("10:30:00"), count: 1, isOutage: false },
+      ],
+    ]),
+  };
+  const exit = { state: "exited", exitCode: 1, reason: "", message: "", startedAt: 1, finishedAt: 2 } as const;
+  const containers = ["a", "b"].map((name) => ({ ...identity(name, 0), ...exit }));
+  const ended: ObservedPod = { ...observed, containers, images: new Map([["app:1", { present: false }]]) };
+  const endOf = (spec: Partial<Pod["spec"]>, more: Partial<DesiredPodView>) => {
+    const asked = { ...pod, spec: { ...pod.spec, ephemeralContainers: [debugger_], ...spec } };
+    const view = { ...desired, source: { kind: "api" }, pod: asked, ...more } as const;
+    const { status } = decidePod(view, ended, memory, settings, at("11:00:00"));
+    return status.ephemeralContainerStatuses?.[0]?.state?.waiting?.reason;
+  };
+  expect(endOf({ restartPolicy: "Never" }, {})).toBe("ImagePullBackOff");
+  const { termination } = ofApi;
+  expect(endOf({}, { ...(termination && { termination }) })).toBe("ContainerCreating");
+  const initContainers = [{ name: "a-first", image: "busybox:1" }];
+  expect(endOf({ initContainers }, { ...(termination && { termination }) })).toBe("PodInitializing");
 });
 
 test("an initialized pod stays initialized; a new agent takes that from the reported status", () => {

@@ -9,6 +9,7 @@ import { haveContainersStopped, outcomeOfStage } from "../pod/stage.ts";
 import { observedGenerationOf, podConditions } from "./conditions.ts";
 import { containerStatus } from "./container-status.ts";
 import { addressesOf } from "./pod-ips.ts";
+import { podResources } from "./pod-resources.ts";
 import { qosClassOf } from "./qos.ts";
 import type { StatusInput } from "./status-input.ts";
 
@@ -49,6 +50,7 @@ export function podStatus(input: StatusInput): {
     ...(statuses.length === 0 ? {} : { containerStatuses: statuses }),
     ...(ephemeralStatuses.length === 0 ? {} : { ephemeralContainerStatuses: ephemeralStatuses }),
     qosClass: qosClassOf(pod),
+    ...podResources(pod, phase, [...initStatuses, ...statuses]),
     ...observedGenerationOf(desired),
   };
   return { status, conditions: conditionMemory };

@@ -13,6 +13,7 @@ interface StopOptions {
   /** Undefined for a pod without a source: its hooks are unknown. */
   readonly pod: Pod | undefined;
   readonly gracePeriodSeconds: number;
+  readonly usedGraceSeconds?: number;
   readonly why: string;
   /** The message of the `Killing` event, where it is not the default one. */
   readonly eventMessage?: string | undefined;
@@ -28,13 +29,13 @@ interface StopOptions {
  */
 export function planStop(plan: PlanBuilder, container: ObservedContainer, stop: StopOptions): boolean {
   const { name, id } = container;
-  const { gracePeriodSeconds, why, eventMessage, isSandboxReplacement } = stop;
+  const { gracePeriodSeconds, usedGraceSeconds, why, eventMessage, isSandboxReplacement } = stop;
   return plan.propose({
     kind: "stopContainer",
     name,
     id,
     gracePeriodSeconds: Math.max(gracePeriodSeconds, MIN_STOP_GRACE_SECONDS),
-    ...(mustRunPreStop(container, stop) && { preStop: true }),
+    ...(mustRunPreStop(container, stop) && { preStop: true, ...(usedGraceSeconds && { usedGraceSeconds }) }),
     why,
     ...(eventMessage && { eventMessage }),
     ...(isSandboxReplacement && { isSandboxReplacement }),
@@ -58,6 +59,7 @@ export function planStops(
   const stop: StopOptions = {
     ...options,
     gracePeriodSeconds: remainingGraceSeconds(termination, now),
+    usedGraceSeconds: usedGraceSeconds(termination, now),
     why: termination.why,
   };
   const { gracePeriodSeconds, why } = stop;
@@ -70,6 +72,7 @@ export function planStops(
         name,
         id,
         gracePeriodSeconds,
+        ...(stop.usedGraceSeconds && { usedGraceSeconds: stop.usedGraceSeconds }),
         why,
         ...(isSandboxReplacement && { isSandboxReplacement }),
       });
@@ -81,13 +84,20 @@ export function planStops(
  * The rest of the grace period that started when the termination was requested. A restart of the agent or a failure of
  * the runtime does not extend it. A hook that has not run yet always gets one second, as with the kubelet.
  */
-function remainingGraceSeconds({ requestedAt, gracePeriodSeconds }: Termination, now: number): number {
-  // A request in the future means that the clock was set back: then nothing of the grace period counts as used.
-  const usedSeconds = Math.max(0, Math.floor((now - requestedAt) / 1000));
-  return Math.max(gracePeriodSeconds - usedSeconds, Math.min(gracePeriodSeconds, 1));
+function remainingGraceSeconds(termination: Termination, now: number): number {
+  const { gracePeriodSeconds } = termination;
+  return Math.max(gracePeriodSeconds - usedGraceSeconds(termination, now), Math.min(gracePeriodSeconds, 1));
 }
 
-/** Whether a `preStop` hook has to run before the stop. After a restart of the agent a hook may run a second time. */
+/** A request in the future means that the clock was set back: then nothing of the grace period counts as used. */
+function usedGraceSeconds({ requestedAt }: Termination, now: number): number {
+  return Math.max(0, Math.floor((now - requestedAt) / 1000));
+}
+
+/**
+ * Whether a `preStop` hook has to run before the stop. A hook that the end of an agent has interrupted runs again: the
+ * runtime has killed its command.
+ */
 function mustRunPreStop(
   { name, id }: ObservedContainer,
   { pod, gracePeriodSeconds, preStopDone }: StopOptions,

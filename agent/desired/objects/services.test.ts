@@ -28,6 +28,7 @@ async function createFixture() {
     const fixture = { reads: 0, isApiReceived: false, namespaces: new Set<string>() };
     const known = createServices({
       kube,
+      clock,
       log,
       root,
       namespaces: () => fixture.namespaces,
@@ -191,8 +192,8 @@ for (const [what, text] of broken)
     expect(log.lines.filter(({ message }) => message.startsWith("cannot use the saved Services"))).toHaveLength(1);
   });
 
-test("a checkpoint that cannot be written is logged, and has no other effect", async () => {
-  const { root, make, begin } = await createFixture();
+test("a checkpoint that cannot be written is logged, and is written as soon as it can be", async () => {
+  const { clock, root, make, begin } = await createFixture();
   await make("shop", "web");
   await root.remove("berth");
   const { fixture, known, log, names } = begin();
@@ -200,9 +201,14 @@ test("a checkpoint that cannot be written is logged, and has no other effect", a
   await settlePromises();
   await known.settled();
   expect(names()).toEqual(["shop/web"]);
-  expect(log.lines.map(({ message }) => message)).toContain(
-    "cannot save the Services; an agent that starts without the API server would not know them",
-  );
+  await clock.advance(60_000);
+  expect(log.takeLines()).toEqual([
+    "warn: cannot save the Services yet; until they are saved, an agent that starts without the API server would not know them",
+  ]);
+  await root.makeFolder("berth", 0o700);
+  await clock.advance(5_000);
+  expect(await root.read(FILE, 1 << 20)).toContain("web");
+  expect(log.takeLines()).toEqual(["info: the Services are saved again"]);
 });
 
 test("headless Services are not requested, malformed ones are ignored, and unlisted ones are removed", async () => {
@@ -224,6 +230,7 @@ test("headless Services are not requested, malformed ones are ignored, and unlis
         }
       },
     },
+    clock: new FakeClock(),
     log: new FakeLog(),
     root: new FakeDisk(() => 0).at("/"),
     namespaces: () => new Set(),

@@ -1,4 +1,6 @@
 import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
+import { createRetriedWrites } from "../../../host/async/retried-writes.ts";
+import type { Clock } from "../../../host/clock.ts";
 import { messageOf } from "../../../host/error-message.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log/log.ts";
@@ -29,6 +31,7 @@ export interface Services {
 
 export interface ServicesOptions {
   readonly kube: Pick<KubeClient, "listAndWatch">;
+  readonly clock: Clock;
   readonly log: Log;
   /** The agent's root directory. */
   readonly root: Files;
@@ -115,22 +118,28 @@ const FILE = `${FOLDER}/${NAME}`;
 const VERSION = 1;
 const MAX_BYTES = 8 << 20;
 
-function createServiceCheckpoint({ root, log }: Pick<ServicesOptions, "root" | "log">) {
+function createServiceCheckpoint({ root, clock, log }: Pick<ServicesOptions, "root" | "clock" | "log">) {
   let restored: readonly Service[] | undefined;
   let pending: string | undefined;
   let written: string | undefined;
-  const writer = createCoalescingWorker(writePending);
+  const writes = createRetriedWrites<typeof FILE>({
+    clock,
+    onRecovered: () => log.info({}, "the Services are saved again"),
+  });
+  const writer = createCoalescingWorker(() =>
+    writes.write(FILE, writePending, (error) =>
+      log.warn(
+        { err: error },
+        "cannot save the Services yet; until they are saved, an agent that starts without the API server would not know them",
+      ),
+    ),
+  );
 
   async function writePending(): Promise<void> {
     if (pending === undefined || written === pending) return;
-    // Retry with the next change only: a full disk is likely to be full a moment later.
-    written = pending;
-    await root.write(FILE, pending, 0o600).catch((error: unknown) => {
-      log.warn(
-        { err: error },
-        "cannot save the Services; an agent that starts without the API server would not know them",
-      );
-    });
+    const text = pending;
+    await root.write(FILE, text, 0o600);
+    written = text;
   }
 
   return {

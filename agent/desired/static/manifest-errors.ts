@@ -1,5 +1,5 @@
 import type { Log } from "../../../host/log/log.ts";
-import type { StaticPodSource } from "../../../proto/kubernetes/static-pod.ts";
+import type { StaticPodSource } from "../../../proto/kubernetes/static-pod-origin.ts";
 import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
 import { fullNameOf } from "../../decide/pod/desired.ts";
 import type { UidConflict } from "../../decide/sources/merge-static.ts";

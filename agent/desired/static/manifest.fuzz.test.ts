@@ -45,8 +45,23 @@ const almostGood = fc
   .tuple(fc.constantFrom(...pathsOf(good)), fc.oneof(fc.jsonValue(), fc.string({ unit: "binary" }), fc.integer()))
   .map(([path, by]) => JSON.stringify(replaced(good, path, by)));
 
+/** A valid manifest with other texts and numbers. */
+const valid = fc
+  .tuple(
+    fc.stringMatching(/^[a-z0-9]{1,20}$/),
+    fc.string({ unit: "grapheme" }),
+    fc.integer({ min: 1, max: 65_535 }),
+    fc.constantFrom("Always", "OnFailure", "Never"),
+  )
+  .map(([name, value, containerPort, restartPolicy]) => {
+    const [container] = good.spec.containers;
+    const containers = [{ ...container, env: [{ name: "A", value }], ports: [{ containerPort }] }];
+    return JSON.stringify({ ...good, metadata: { name }, spec: { ...good.spec, restartPolicy, containers } });
+  });
+
 const anyText = fc.oneof(
   { weight: 3, arbitrary: almostGood },
+  { weight: 3, arbitrary: valid },
   fc.string({ unit: "binary", maxLength: 300 }),
   fc.json(),
 );
@@ -58,18 +73,21 @@ test("the valid manifest is accepted", async () => {
 test(
   "any text yields a pod of this node, or a one-line error",
   async () => {
+    let accepted = 0;
     const property = fc.asyncProperty(anyText, async (text) => {
       const { pod, problem } = await readPodManifest(text, place);
       if (pod === undefined) {
         expect(problem).toStartWith(place.path);
         expect(problem).not.toContain("\n");
       } else {
+        accepted += 1;
         expect(pod.metadata.name).toEndWith("-node");
         expect(pod.metadata.uid).toMatch(/^[A-Za-z0-9._-]+$/);
         expect(pod.spec.containers.length).toBeGreaterThan(0);
       }
     });
     await fc.assert(property, { numRuns });
+    expect(accepted).toBeGreaterThan(numRuns / 20);
   },
   longMs,
 );
@@ -78,15 +96,18 @@ test(
   "any response of a URL yields a list of pods, or a one-line error",
   async () => {
     const url = "http://pods.example/";
+    let accepted = 0;
     const list = fc
-      .array(almostGood, { maxLength: 3 })
+      .array(fc.oneof({ weight: 1, arbitrary: almostGood }, { weight: 4, arbitrary: valid }), { maxLength: 3 })
       .map((items) => `{"kind":"PodList","items":[${items.join(",")}]}`);
     const property = fc.asyncProperty(fc.oneof(list, anyText), async (text) => {
       const { pods, problem } = await readPodListManifest(text, { url, nodeName: "node" });
       expect(pods === undefined).toBe(problem !== undefined);
       expect(problem ?? "").not.toContain("\n");
+      if (pods !== undefined && pods.length > 0) accepted += 1;
     });
     await fc.assert(property, { numRuns });
+    expect(accepted).toBeGreaterThan(numRuns / 20);
   },
   longMs,
 );
@@ -95,7 +116,7 @@ test(
   "the fast JSON reader returns the same as the YAML parser",
   async () => {
     await fc.assert(
-      fc.asyncProperty(almostGood, async (text) => {
+      fc.asyncProperty(fc.oneof(almostGood, valid), async (text) => {
         // With a trailing comment it is YAML.
         expect(await readPodManifest(text, place)).toEqual(await readPodManifest(`${text} # as YAML`, place));
       }),

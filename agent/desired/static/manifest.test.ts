@@ -1,4 +1,7 @@
 import { expect, test } from "bun:test";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import golden from "../../../test/golden/static-pod-uids.json" with { type: "json" };
 import { readPodListManifest, readPodManifest } from "./manifest.ts";
 
 const pod = (name: string) => `apiVersion: v1
@@ -46,4 +49,26 @@ test("a list from a URL may contain only Pods", async () => {
   const list = `apiVersion: v1\nkind: PodList\nitems:\n- kind: Job\n  spec: {}\n`;
   const { problem } = await readPodListManifest(list, { url: "http://pods.example/", nodeName: "node" });
   expect(problem).toBe('the answer:4: kind: "Job": static pods are Pods only');
+});
+
+/** Manifests whose uids are recorded with the kubelet's own functions. */
+const readGolden = (name: string) => readFile(join(import.meta.dir, "../../../test/golden/static-pods", name), "utf8");
+const { nodeName, url, manifests, lists } = golden;
+
+test.each(["kubeadm-kube-apiserver.yaml", "json-compact.json", "anchors.yaml", "uid-given.yaml"] as const)(
+  "the pod of %s has the uid that the kubelet gives it, from a file and from a URL",
+  async (name) => {
+    const text = await readGolden(name);
+    const { pod } = await readPodManifest(text, { path: `/manifests/${name}`, nodeName });
+    const { pods } = await readPodListManifest(text, { url, nodeName });
+    expect([pod, ...(pods ?? [])].map((each) => each?.metadata.uid)).toEqual([
+      manifests[name].file,
+      manifests[name].url,
+    ]);
+  },
+);
+
+test.each(["list.json", "list.yaml"] as const)("each pod of %s has the uid that the kubelet gives it", async (name) => {
+  const { pods } = await readPodListManifest(await readGolden(name), { url, nodeName });
+  expect(pods?.map(({ metadata }) => metadata.uid)).toEqual(lists[name]);
 });

@@ -1,6 +1,6 @@
 import { decodeStrict } from "../../../proto/kubernetes/decode/strict-decode.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { type StaticPodSource, staticPod } from "../../../proto/kubernetes/static-pod.ts";
+import { type StaticPodOptions, staticPod } from "../../../proto/kubernetes/static-pod.ts";
 import { staticPodReferences } from "../../../proto/kubernetes/static-pod-references.ts";
 import { describeFieldError, type FieldError, invalid } from "../../../proto/kubernetes/validation/field-error.ts";
 import { validatePod } from "../../../proto/kubernetes/validation/pod.ts";
@@ -17,28 +17,31 @@ export type ManifestListResult =
   | { readonly pods: readonly Pod[]; readonly problem?: never }
   | { readonly pods?: never; readonly problem: string };
 
+type ReadOptions = Omit<StaticPodOptions, "source">;
+
 /** Reads one Pod, in YAML or JSON, as a static pod of this node. */
 export async function readPodManifest(
   text: string,
-  { path, nodeName }: { readonly path: string; readonly nodeName: string },
+  { path, ...options }: ReadOptions & { readonly path: string },
 ): Promise<ManifestResult> {
-  const source = { kind: "file", path } as const;
+  const origin = { ...options, source: { kind: "file", path } } as const;
   const json = parseCanonicalJson(text);
-  const fastResult = json === undefined ? undefined : validate(json, source, nodeName);
+  const fastResult = json === undefined ? undefined : validate(json, origin);
   if (fastResult?.pod !== undefined) return fastResult;
   const root = await parse(text, path);
   if ("problem" in root) return root;
   const kind = kindOf(root.node);
   if (kind.endsWith("List"))
     return { problem: `${path}: it is a ${kind}; a manifest holds one Pod, so give each Pod a file of its own` };
-  return toStaticPod(root.node, source, nodeName, path);
+  return toStaticPod(root.node, origin, path);
 }
 
 /** Reads a Pod or a PodList, the response of a manifest URL; an empty text has no pods. One invalid pod rejects all. */
 export async function readPodListManifest(
   text: string,
-  { url, nodeName }: { readonly url: string; readonly nodeName: string },
+  { url, ...options }: ReadOptions & { readonly url: string },
 ): Promise<ManifestListResult> {
+  const origin = { ...options, source: { kind: "http", url } } as const;
   if (text.trim() === "") return { pods: [] };
   const where = "the answer";
   const root = await parse(text, where);
@@ -47,7 +50,7 @@ export async function readPodListManifest(
   /** The path of the item of each uid: two identical items have the same uid. */
   const pathByUid = new Map<string | undefined, string>();
   for (const [index, item] of itemsOf(root.node).entries()) {
-    const { pod, problem } = toStaticPod(item, { kind: "http", url }, nodeName, where);
+    const { pod, problem } = toStaticPod(item, origin, where);
     if (problem !== undefined) return { problem };
     const { uid } = pod.metadata;
     const owner = pathByUid.get(uid);
@@ -94,8 +97,8 @@ function withHeader(item: Extract<ValueNode, { kind: "map" }>): ValueNode {
   return { ...item, entries: new Map([...item.entries, ...entries]) };
 }
 
-function toStaticPod(node: ValueNode, source: StaticPodSource, nodeName: string, where: string): ManifestResult {
-  const { pod, errors } = validate(toJson(node), source, nodeName);
+function toStaticPod(node: ValueNode, origin: StaticPodOptions, where: string): ManifestResult {
+  const { pod, errors } = validate(toJson(node), origin);
   return errors === undefined ? { pod } : { problem: describeErrors(errors, node, where) };
 }
 
@@ -103,7 +106,7 @@ type ValidationResult =
   | { readonly pod: Pod; readonly errors?: never }
   | { readonly pod?: never; readonly errors: readonly FieldError[] };
 
-function validate(json: Json, source: StaticPodSource, nodeName: string): ValidationResult {
+function validate(json: Json, origin: StaticPodOptions): ValidationResult {
   const otherKind = otherKindOf(json);
   // In an object of another kind every field would be an error.
   if (otherKind !== undefined)
@@ -118,7 +121,7 @@ function validate(json: Json, source: StaticPodSource, nodeName: string): Valida
     };
   const shape = decodeStrict(json);
   if (shape.errors !== undefined) return { errors: shape.errors };
-  const pod = staticPod(shape.pod, { nodeName, source });
+  const pod = staticPod(shape.pod, origin);
   // Check the name as written: with the node name as a suffix an empty name would pass.
   const nameErrors: readonly FieldError[] = shape.pod.metadata.name
     ? []

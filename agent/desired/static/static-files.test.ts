@@ -37,12 +37,14 @@ async function startWatch(
   await clock.advance(1000);
   const log = new FakeLog();
   const appliedPods: string[] = [];
+  const appliedUids: string[] = [];
   const errors: string[] = [];
   const desired = {
     all: () => known,
     replaceManifests: async (_: string, pods: readonly ManifestPod[]) => {
       desired.beforeReplace();
       appliedPods.push(pods.map(({ pod }) => `${fullNameOf(pod)} ${pod.spec.containers[0]?.image}`).join(", "));
+      appliedUids.push(...pods.map(({ pod }) => pod.metadata.uid ?? ""));
     },
     beforeReplace: () => {},
     setManifestErrors: (_: string, all: readonly RejectedManifest[]) => {
@@ -55,7 +57,7 @@ async function startWatch(
     void watchStaticPath({ ...settings, filesAt: (root) => files(disk.at(root)) }, ending.signal);
     await settlePromises();
   };
-  return { clock, disk, folder, log, appliedPods, errors, desired, start };
+  return { clock, disk, folder, log, appliedPods, appliedUids, errors, desired, start };
 }
 
 const fail = (message: string) => () => {
@@ -80,6 +82,27 @@ test("an unreadable directory is logged once, and so is its recovery; its pods s
   expect(log.takeLines()).toEqual(["info: the directory of manifests can be read again"]);
   expect(errors).toEqual([]);
   expect(appliedPods).toEqual(["default/web-node busybox:1"]);
+});
+
+test("a directory that cannot be watched is logged once, and its changes are found by the check", async () => {
+  let isExhausted = true;
+  const { clock, folder, log, appliedPods, start } = await startWatch({ "web.yaml": manifest("web") }, (files) => ({
+    ...files,
+    watch(path, ...rest) {
+      if (isExhausted) throw new FilesError("EWATCH", path, `${path} cannot be watched: no inotify watch is left`);
+      files.watch(path, ...rest);
+    },
+  }));
+  await start();
+  await folder.write("web.yaml", manifest("web", "busybox:2"), 0o644);
+  await clock.advance(60_000);
+  expect(log.takeLines()).toEqual([
+    "error: / cannot be watched: no inotify watch is left; changes are found every 20 s only",
+  ]);
+  expect(appliedPods).toEqual(["default/web-node busybox:1", "default/web-node busybox:2"]);
+  isExhausted = false;
+  await clock.advance(20_000);
+  expect(log.takeLines()).toEqual(["info: the manifests are watched again"]);
 });
 
 test("a different reason is logged again", async () => {
@@ -149,6 +172,60 @@ for (const [sentence, files, reported] of ghosts)
     expect(appliedPods).toEqual(["default/web-node busybox:1"]);
   });
 
+for (const code of ["EMFILE", "EIO", "ENOMEM", "EACCES"])
+  test(`a manifest whose read failed by ${code} is read again at the next check`, async () => {
+    const { clock, disk, log, appliedPods, errors, start } = await startWatch({ "web.yaml": manifest("web") });
+    disk.before = (verb, path) => {
+      if (verb === "read") throw new FilesError(code, path, `${path} failed: ${code}`);
+    };
+    await start();
+    await clock.advance(30_000);
+    expect(appliedPods).toEqual([""]);
+    const problem = `failed: ${code}; it is read again at the next check`;
+    expect(errors).toEqual([`/m/web.yaml: it ${problem}`]);
+    expect(log.takeLines()).toEqual([`error: manifest refused: /m/web.yaml ${problem}`]);
+    disk.before = () => {};
+    await clock.advance(20_000);
+    expect(appliedPods).toEqual(["", "default/web-node busybox:1"]);
+    expect([log.takeLines(), errors]).toEqual([[], []]);
+  });
+
+test("a manifest that is no usable file is not read again until it changes", async () => {
+  const { clock, disk, folder, appliedPods, errors, start } = await startWatch({ "web.yaml": " ".repeat(1 << 21) });
+  await start();
+  let reads = 0;
+  disk.before = (verb) => {
+    if (verb === "read") reads += 1;
+  };
+  await clock.advance(60_000);
+  expect([reads, errors]).toEqual([0, ["/m/web.yaml: it is larger than 1048576 bytes"]]);
+  await folder.write("web.yaml", manifest("web"), 0o644);
+  await clock.advance(1000);
+  expect(appliedPods.at(-1)).toBe("default/web-node busybox:1");
+});
+
+test("a thousand manifests are read a few at a time", async () => {
+  const names = Array.from({ length: 1000 }, (_, index) => `junk-${index}.yaml`);
+  let open = 0;
+  let mostOpen = 0;
+  const { errors, clock, start } = await startWatch(
+    Object.fromEntries(names.map((name) => [name, "junk"])),
+    (files) => ({
+      ...files,
+      read: async (path, maxBytes) => {
+        mostOpen = Math.max(mostOpen, ++open);
+        const text = await files.read(path, maxBytes);
+        open -= 1;
+        return text;
+      },
+    }),
+  );
+  await start();
+  await clock.advance(1000);
+  expect(errors).toHaveLength(1000);
+  expect(mostOpen).toBeLessThanOrEqual(16);
+});
+
 test("two files with the same pod are logged once per occurrence", async () => {
   const { clock, folder, log, appliedPods, start } = await startWatch({ "a.yaml": manifest("web") });
   const refusal =
@@ -209,6 +286,31 @@ test("a copy that was added while no agent ran does not take the pod from its ma
   await start();
   expect(appliedPods).toEqual(["default/web-node busybox:1"]);
   expect(errors).toHaveLength(1);
+});
+
+test("a pod that an earlier release started keeps its uid until its manifest changes", async () => {
+  const podOf = async (text: string, isUidInUse: (uid: string) => boolean) => {
+    const { pod } = await readPodManifest(text, { path: "/m/web.yaml", nodeName: "node", isUidInUse });
+    if (pod === undefined) throw new Error("the manifest is good");
+    return { pod, uid: pod.metadata.uid as PodUid };
+  };
+  const [text, changedText] = [manifest("web"), manifest("web", "busybox:2")];
+  const [former, present, changed] = await Promise.all([
+    podOf(text, () => true),
+    podOf(text, () => false),
+    podOf(changedText, () => false),
+  ]);
+  expect(former.uid).not.toBe(present.uid);
+  const known: DesiredPod = { ...former, source: { kind: "file", path: "/m/web.yaml" }, acceptedAt: 0, revision: 0 };
+  const { clock, folder, appliedUids, start } = await startWatch({ "web.yaml": text }, undefined, [known]);
+  await start();
+  await folder.write("web.yaml", changedText, 0o644);
+  await clock.advance(1000);
+  expect(appliedUids).toEqual([former.uid, changed.uid]);
+  const terminating = { ...known, termination: { requestedAt: 0, gracePeriodSeconds: 30, why: "it was removed" } };
+  const second = await startWatch({ "web.yaml": text }, undefined, [terminating]);
+  await second.start();
+  expect(second.appliedUids).toEqual([present.uid]);
 });
 
 test("each refused manifest is reported once, until it is repaired or removed", async () => {

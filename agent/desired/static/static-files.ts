@@ -1,8 +1,10 @@
 import { dirname } from "node:path/posix";
 import { createAutoResetEvent } from "../../../host/async/auto-reset-event.ts";
+import { mapConcurrently } from "../../../host/async/map-concurrently.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { messageOf } from "../../../host/error-message.ts";
 import { type FileStat, type Files, FilesError } from "../../../host/fs/files.ts";
+import { isUnusableFile } from "../../../host/fs/unusable-file.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { RejectedManifest } from "../../decide/node/local-node-report.ts";
@@ -12,6 +14,7 @@ import type { ManifestPod } from "../../decide/sources/merge-static.ts";
 import { createOutageLog } from "../outage-log.ts";
 import type { DesiredPods } from "../pods.ts";
 import { createPathWatch } from "./path-watch.ts";
+import { isUidInUse } from "./uid-in-use.ts";
 
 const SETTLE_MS = 30;
 const ONE_WRITE_BYTES = 4096;
@@ -28,6 +31,7 @@ export interface StaticPathOptions {
 }
 
 interface KnownFile {
+  /** Undefined if the current version was not read: the next check reads it, although it has not changed. */
   readonly stat: FileStat | undefined;
   /** The pod of the last good version. */
   readonly pod: Pod | undefined;
@@ -53,6 +57,8 @@ interface StaticPathState extends StaticPathOptions {
 
 const MAX_MANIFEST_BYTES = 1 << 20;
 const RETRY_MS = 1000;
+/** A full directory must take neither all file descriptors nor the memory of all its files at once. */
+const MAX_CONCURRENT_READS = 16;
 /*
  * Of several events of the same kind and name within two milliseconds Bun reports only the first. A file that changes
  * twice may therefore be read between the two changes; a second read shortly after each wake-up sees the final state.
@@ -74,6 +80,7 @@ export async function watchStaticPath(options: StaticPathOptions, signal: AbortS
     state.fileEvents.set(file, isInPlace ? "written" : "arrived");
   const rearm = createPathWatch({ files, path, onChange: wakeUp.set, onFileEvent }, signal);
   const readOutage = createOutageLog(log, { folder: path }, "the directory of manifests can be read again");
+  const watchOutage = createOutageLog(log, { folder: path }, "the manifests are watched again");
   const applyOutage = createOutageLog(log, { folder: path }, "the pods of the manifests can be applied again");
 
   /** Returns when to read again, if that is before the next check; epoch milliseconds. */
@@ -102,9 +109,11 @@ export async function watchStaticPath(options: StaticPathOptions, signal: AbortS
 
   let recheckAt = Number.POSITIVE_INFINITY;
   while (!signal.aborted) {
-    await rearm().catch((error: unknown) => {
-      // The periodic check works without events, and tries again.
-      log.debug({ err: error }, "cannot watch the manifests yet");
+    // The periodic check works without events, and tries again.
+    await rearm().then(watchOutage.clear, (error: unknown) => {
+      if (error instanceof FilesError && error.code === "EWATCH")
+        watchOutage.report(`${error.message}; changes are found every ${checkEveryMs / 1000} s only`);
+      else log.debug({ err: error }, "cannot watch the manifests yet");
     });
     const nextReadAt = await sync();
     const isSet = await wakeUp.wait(Math.min(nextReadAt, recheckAt, clock.now() + checkEveryMs), signal);
@@ -147,7 +156,7 @@ async function readChanged(state: StaticPathState): Promise<number> {
   const present = new Set(entries.map(({ path }) => path));
   for (const path of known.keys()) if (!present.has(path)) known.delete(path);
   for (const path of earlier) if (!present.has(path)) fileEvents.delete(path);
-  const dueTimes = await Promise.all(entries.map((entry) => readEntry(state, entry)));
+  const dueTimes = await mapConcurrently(entries, MAX_CONCURRENT_READS, (entry) => readEntry(state, entry));
   return Math.min(...dueTimes.filter((notBefore) => notBefore !== undefined));
 }
 
@@ -218,7 +227,7 @@ function withoutFileName(file: string, problem: string): string {
 }
 
 async function readEntry(state: StaticPathState, { path, isLink }: ManifestEntry): Promise<number | undefined> {
-  const { files, known, fileEvents, clock, nodeName } = state;
+  const { files, known, fileEvents, clock, nodeName, desired } = state;
   const event = fileEvents.get(path);
   // The following stat sees what this event reported; events from here on may report something newer.
   fileEvents.delete(path);
@@ -237,12 +246,14 @@ async function readEntry(state: StaticPathState, { path, isLink }: ManifestEntry
     if (notBeforeAfterRead !== undefined) return notBeforeAfterRead;
     // Loaded lazily to save the memory of the validation on nodes without manifests.
     const { readPodManifest } = await import("./manifest.ts");
-    store(state, path, stat, await readPodManifest(text, { path, nodeName }));
+    const origin = { path, nodeName, isUidInUse: (uid: string) => isUidInUse(desired.all(), uid) };
+    store(state, path, stat, await readPodManifest(text, origin));
   } catch (error) {
     if (!(error instanceof FilesError)) throw error;
     // The file was removed after the directory was listed: not an error.
     if (error.code === "ENOENT" && !isLink) known.delete(path);
-    else store(state, path, stat, { problem: error.message });
+    else if (isUnusableFile(error)) store(state, path, stat, { problem: error.message });
+    else store(state, path, undefined, { problem: `${error.message}; it is read again at the next check` });
   }
   return undefined;
 }

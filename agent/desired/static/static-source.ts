@@ -1,7 +1,7 @@
 import { createSerialQueue } from "../../../host/async/serial-queue.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { PodUid } from "../../../proto/ids.ts";
-import type { StaticPodSource } from "../../../proto/kubernetes/static-pod.ts";
+import type { StaticPodSource } from "../../../proto/kubernetes/static-pod-origin.ts";
 import { withInitialAdmission } from "../../decide/admission/admission.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import {

@@ -48,6 +48,7 @@ function follow(): void {
       fetch,
       clock: createClock(),
       log,
+      isUidInUse: () => false,
       apply,
       reportErrors: () => {},
     },

@@ -40,6 +40,7 @@ async function follow(first: Fetch) {
       },
       clock,
       log,
+      isUidInUse: () => false,
       apply: async (pods) => {
         server.beforeOffer();
         offers.push(pods.map((each) => fullNameOf(each.pod)).join(", "));

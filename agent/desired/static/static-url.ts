@@ -30,6 +30,8 @@ export interface StaticUrlOptions {
   readonly fetch: Fetch;
   readonly clock: Clock;
   readonly log: Log;
+  /** Whether the node has a static pod of this uid that does not terminate. */
+  readonly isUidInUse: (uid: string) => boolean;
   readonly apply: (pods: readonly ManifestPod[]) => Promise<void>;
   /** Receives the current errors, and the pods that do not start because another pod of the response has their name. */
   readonly reportErrors: (refused: readonly RejectedManifest[], duplicates: readonly Pod[]) => void;
@@ -54,7 +56,7 @@ const MAX_RESPONSE_BYTES = 2 << 20;
  * signal aborts; never rejects.
  */
 export async function pollStaticUrl(options: StaticUrlOptions, signal: AbortSignal): Promise<void> {
-  const { url, nodeName, clock, log, checkEveryMs, apply, reportErrors } = options;
+  const { url, nodeName, clock, log, checkEveryMs, isUidInUse, apply, reportErrors } = options;
   const source = { kind: "http", url } as const;
   const file = redactUrl(url);
   const outageLog = createOutageLog(log, { url: file }, "static pods are read from the URL again");
@@ -68,7 +70,7 @@ export async function pollStaticUrl(options: StaticUrlOptions, signal: AbortSign
     if (text === rejected?.text) throw rejected.error;
     rejected = undefined;
     if (text === applied) return;
-    const { pods, problem } = await readPodListManifest(text, { url, nodeName });
+    const { pods, problem } = await readPodListManifest(text, { url, nodeName, isUidInUse });
     if (problem !== undefined) {
       rejected = { text, error: new UrlError("NO_PODS", problem) };
       throw rejected.error;

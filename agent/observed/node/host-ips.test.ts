@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import type { Net } from "../../../host/net.ts";
 import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
+import { FakeLog } from "../../../test/fakes/log.ts";
 import { chooseHostIPs, type HostIPsOptions, watchHostIPs } from "./host-ips.ts";
 
 const local = ["192.0.2.1", "192.0.2.2", "2001:db8::1"];
@@ -62,7 +63,10 @@ function start(...addresses: readonly string[]) {
   return startWith({}, ...addresses);
 }
 
-function startWith(more: Pick<HostIPsOptions, "onChange" | "resolve">, ...addresses: readonly string[]) {
+function startWith(
+  more: Partial<Pick<HostIPsOptions, "onChange" | "resolve" | "configured" | "log">>,
+  ...addresses: readonly string[]
+) {
   const clock = new FakeClock();
   const watchers = new Set<() => void>();
   const network = {
@@ -77,6 +81,7 @@ function startWith(more: Pick<HostIPsOptions, "onChange" | "resolve">, ...addres
       network.reads++;
       return network.addresses;
     },
+    hasAddress: (address) => network.addresses.includes(address),
     watch(changed, signal) {
       watchers.add(changed);
       signal.addEventListener("abort", () => watchers.delete(changed));
@@ -84,7 +89,8 @@ function startWith(more: Pick<HostIPsOptions, "onChange" | "resolve">, ...addres
   };
   const abort = new AbortController();
   const onArrival = () => void network.arrivals++;
-  const hostIPs = watchHostIPs({ configured: [], nodeName: "node", net, clock, onArrival, ...more }, abort.signal);
+  const options = { configured: [], nodeName: "node", net, clock, log: new FakeLog(), onArrival, ...more };
+  const hostIPs = watchHostIPs(options, abort.signal);
   return { network, clock, abort, hostIPs };
 }
 
@@ -191,4 +197,21 @@ test("the node name is resolved at the start, and again when the local addresses
   network.addresses = ["192.0.2.1", "192.0.2.2", "192.0.2.3"];
   await clock.advance(9_000);
   expect([hostIPs(), leads.asked, leads.notified]).toEqual([["192.0.2.1"], 2, 2]);
+});
+
+test("the addresses of --node-ip count as soon as interfaces have all of them, and stay when one disappears", async () => {
+  const log = new FakeLog();
+  const configured = ["198.51.100.7", "2001:db8::7"];
+  const { network, clock, hostIPs } = startWith({ configured, log }, "192.0.2.1", "198.51.100.7");
+  expect([hostIPs(), hostIPs()]).toEqual([[], []]);
+  network.addresses = [...network.addresses, "2001:db8::7"];
+  network.change();
+  expect([hostIPs(), network.arrivals]).toEqual([configured, 1]);
+  network.addresses = ["192.0.2.1"];
+  await clock.advance(60_001);
+  expect(hostIPs()).toEqual(configured);
+  expect(log.takeLines()).toEqual([
+    `error: --node-ip: node IP: "2001:db8::7" not found in the host's network interfaces; waiting for it`,
+    `error: --node-ip: node IP: "198.51.100.7" not found in the host's network interfaces; waiting for it`,
+  ]);
 });

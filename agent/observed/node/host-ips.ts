@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import type { Clock } from "../../../host/clock.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { Net } from "../../../host/net.ts";
 
 const CACHE_TTL_MS = 60_000;
@@ -44,6 +45,7 @@ export interface HostIPsOptions {
   readonly nodeName: string;
   readonly net: Net;
   readonly clock: Clock;
+  readonly log: Log;
   /** The node had no address and has one now: pods must be reported again. Never called synchronously. */
   readonly onArrival: () => void;
   /** The node's addresses have changed. If left out, the kernel is watched only until there is an address. */
@@ -62,14 +64,18 @@ export interface HostIPsOptions {
  *   seconds of a change that the kernel reports. Nothing runs in between.
  * - An address that disappears, for instance when a cable is pulled, is kept until another one replaces it.
  * - While there is no address, as at boot before the network is up, every call reads, and the kernel reports the first address.
+ * - The node has the addresses of `--node-ip` from the moment when interfaces have all of them (kubelet: validateNodeIP).
+ *   One that disappears later is logged and kept.
  */
 export function watchHostIPs(options: HostIPsOptions, signal: AbortSignal): () => readonly string[] {
-  const { configured, nodeName, net, clock, onArrival, onChange, resolve } = options;
+  const { configured, nodeName, net, clock, log, onArrival, onChange, resolve } = options;
   const arrival = new AbortController();
   let isWatching = false;
   let resolved: readonly string[] = [];
   /** The local addresses at the time when the node name was last resolved. */
   let resolvedForLocal: string | undefined;
+  /** The address of `--node-ip` that no interface had at the last read. */
+  let missing: string | undefined;
   // No TTL cache: the addresses outlive their reading, since one that disappears stays until another replaces it.
   let readAt = clock.now();
   let current = read();
@@ -77,7 +83,12 @@ export function watchHostIPs(options: HostIPsOptions, signal: AbortSignal): () =
   if (resolve !== undefined) void resolveAndRefresh(resolve);
 
   function read(): readonly string[] {
-    return chooseHostIPs(configured, nodeName, net.addresses(), resolved);
+    const before = missing;
+    missing = isAddressConfigured(configured) ? configured.find((address) => !net.hasAddress(address)) : undefined;
+    if (missing === undefined) return chooseHostIPs(configured, nodeName, net.addresses(), resolved);
+    if (missing !== before)
+      log.error({}, `--node-ip: node IP: "${missing}" not found in the host's network interfaces; waiting for it`);
+    return [];
   }
 
   function refresh(): void {

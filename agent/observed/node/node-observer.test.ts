@@ -9,10 +9,10 @@ import type { SignalObservations } from "../../decide/node/observed-node.ts";
 import { createNodeObserver } from "./node-observer.ts";
 
 function createFixture({
-  isInCluster = true,
+  needsImages = true,
   signals = ["memory.available", "nodefs.available", "imagefs.inodesFree"],
 }: {
-  readonly isInCluster?: boolean;
+  readonly needsImages?: boolean;
   readonly signals?: readonly string[];
 } = {}) {
   const clock = new FakeClock();
@@ -29,7 +29,7 @@ function createFixture({
     addresses: () => ["192.0.2.1"],
     clock,
     log: new FakeLog(),
-    isInCluster,
+    needsImages,
     refreshEveryMs: 10_000,
     onMeasured: (found) => void measured.push(found),
     onChange() {
@@ -97,12 +97,14 @@ test("a runtime that does not respond keeps its last status except for its readi
   await settlePromises();
   expect(observer.now().runtime).toMatchObject({
     isReady: false,
+    noResponse: "status: the runtime is down",
     name: "fake",
     readyAt: FakeClock.start,
     conditions: [{ type: "RuntimeReady", status: true }, { type: "NetworkReady" }],
   });
   await clock.advance(400);
   expect(takeCalls()).toEqual({ status: 3, version: 3 });
+  expect(observer.now().runtime.noResponse).toBeUndefined();
   expect(reported.map((line) => line.replace(/:.*/, "")).slice(-2)).toEqual(["0 ms not ready", "300 ms ready"]);
   stop.abort();
   await ended;
@@ -151,7 +153,8 @@ test("observe resolves even if the runtime does not respond", async () => {
   const { runtime, observer, reported, silent } = createFixture();
   runtime.failures = { status: [silent()] };
   await observer.observe();
-  expect([observer.now().runtime.isReady, observer.now().runtime.conditions, reported]).toEqual([false, undefined, []]);
+  expect([observer.now().runtime.isReady, observer.now().runtime.conditions]).toEqual([false, undefined]);
+  expect(reported).toEqual(["0 ms not ready: unknown; images unknown"]);
   await observer.observe();
   expect(observer.now().runtime.isReady).toBe(true);
 });
@@ -224,8 +227,8 @@ test("a slow file system is measured, too", async () => {
   await ended;
 });
 
-test("without a cluster only the signals are measured, every ten seconds", async () => {
-  const { clock, stop, measured, observer, takeCalls } = createFixture({ isInCluster: false });
+test("the images are not listed where nothing reads them; signals and runtime are read every ten seconds", async () => {
+  const { clock, stop, measured, observer, takeCalls } = createFixture({ needsImages: false });
   await observer.observe(1_000);
   const ended = observer.run(stop.signal);
   await clock.advance(35_000);
@@ -238,18 +241,18 @@ test("without a cluster only the signals are measured, every ten seconds", async
       "imagefs.inodesFree",
     ]),
   );
-  expect(takeCalls()).toEqual({ imageFsInfo: 1 });
+  expect(takeCalls()).toEqual({ imageFsInfo: 1, status: 5, version: 1 });
   stop.abort();
   await ended;
   expect(clock.pendingTimers).toBe(0);
 });
 
-test("without a cluster and without a threshold nothing is measured and no timer runs", async () => {
-  const { clock, stop, measured, observer, takeCalls } = createFixture({ isInCluster: false, signals: [] });
-  await observer.observe(1_000);
+test("without a threshold nothing is measured", async () => {
+  const { clock, stop, measured, observer, takeCalls } = createFixture({ needsImages: false, signals: [] });
   const ended = observer.run(stop.signal);
-  await clock.advance(60_000);
-  expect([measured, takeCalls(), clock.pendingTimers]).toEqual([[], {}, 0]);
+  await clock.advance(25_000);
+  expect([measured, takeCalls()]).toEqual([[], { status: 3, version: 1 }]);
   stop.abort();
   await ended;
+  expect(clock.pendingTimers).toBe(0);
 });

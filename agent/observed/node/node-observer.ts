@@ -19,11 +19,8 @@ export interface NodeObserverOptions extends Omit<SignalReaderOptions, "runtime"
   /** The node's addresses, the primary first. */
   readonly addresses: () => readonly string[];
   readonly clock: Clock;
-  /**
-   * The Node object needs the runtime's conditions and images. Without a cluster only the signals are measured; the
-   * runtime's status is read once per connection.
-   */
-  readonly isInCluster: boolean;
+  /** The Node object or a rule reads the images. Without either they are not listed. */
+  readonly needsImages: boolean;
   /** How often the signals are measured, and a ready runtime is read again: no event reports that it is not ready. */
   readonly refreshEveryMs: number;
   /** The observed node has changed. */
@@ -40,7 +37,7 @@ export interface NodeObserver {
    * rejects.
    */
   observe(deadlineMs?: number): Promise<void>;
-  /** Measures the signals and, in a cluster, reads the runtime and its images until the signal aborts. Never rejects. */
+  /** Measures the signals and reads the runtime, and its images if needed, until the signal aborts. Never rejects. */
   run(signal: AbortSignal): Promise<void>;
   readonly runtimeStatus: RuntimeStatusReader;
   /** An image was, or may have been, added or removed. */
@@ -60,7 +57,7 @@ const NOT_READY_BACKOFF: BackoffOptions = { initialMs: 100, maxMs: 5_000 };
 const MIN_IMAGE_LIST_INTERVAL_MS = 30_000;
 
 export function createNodeObserver(options: NodeObserverOptions): NodeObserver {
-  const { clock, machine, addresses, signals, isInCluster, refreshEveryMs, onChange, onMeasured } = options;
+  const { clock, machine, addresses, signals, needsImages, refreshEveryMs, onChange, onMeasured } = options;
   const signalReader = createSignalReader(options);
   const wakeUps = { runtime: createAutoResetEvent(clock), images: createAutoResetEvent(clock) };
   const runtimeStatus = createRuntimeStatusReader({
@@ -84,14 +81,13 @@ export function createNodeObserver(options: NodeObserverOptions): NodeObserver {
   }
 
   async function watchRuntimeAndSignals(signal: AbortSignal): Promise<void> {
-    if (!isInCluster && signals.size === 0) return;
     let failures = 0;
     while (!signal.aborted) {
       // An unhealthy runtime is read more often, but the signals are not.
       if (Math.abs(clock.now() - measureStartedAt) >= refreshEveryMs) void measure();
-      if (isInCluster) await runtimeStatus.refresh();
+      await runtimeStatus.refresh();
       // A runtime without a ready network is read as often as one that is not ready.
-      failures = !isInCluster || isHealthy(runtimeStatus.now()) ? 0 : failures + 1;
+      failures = isHealthy(runtimeStatus.now()) ? 0 : failures + 1;
       const delayMs = failures === 0 ? refreshEveryMs : backoffMs(NOT_READY_BACKOFF, failures);
       await wakeUps.runtime.wait(clock.now() + delayMs, signal);
     }
@@ -114,13 +110,12 @@ export function createNodeObserver(options: NodeObserverOptions): NodeObserver {
       isShuttingDown: false,
     }),
     async observe(deadlineMs = REQUEST_TIMEOUT_MS) {
-      const refreshed = isInCluster ? runtimeStatus.refresh(deadlineMs) : undefined;
-      await Promise.all([refreshed, measure(Math.min(deadlineMs, MEASURE_TIMEOUT_MS))]);
+      await Promise.all([runtimeStatus.refresh(deadlineMs), measure(Math.min(deadlineMs, MEASURE_TIMEOUT_MS))]);
     },
     async run(signal) {
       await Promise.all([
         watchRuntimeAndSignals(signal),
-        isInCluster ? watchImages(options, wakeUps.images, onImages, signal) : undefined,
+        needsImages ? watchImages(options, wakeUps.images, onImages, signal) : undefined,
       ]);
     },
     invalidateImages: () => wakeUps.images.set(),

@@ -1,5 +1,6 @@
 import type { Runtime } from "../../../cri/runtime.ts";
 import type { Clock } from "../../../host/clock.ts";
+import { messageOf } from "../../../host/error-message.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { StatusResponse } from "../../../proto/cri/gen/api.ts";
 import { type ObservedRuntime, unknownRuntime } from "../../decide/node/observed-node.ts";
@@ -55,11 +56,15 @@ export function createRuntimeStatusReader(options: RuntimeStatusReaderOptions): 
       ]);
       const identity = version && { name: version.runtimeName, version: version.runtimeVersion };
       if (startedOn === connection) connectionRead = connection;
-      update((before) => ({ ...before, ...identity, ...toObservedRuntime(status, before.readyAt, clock.now()) }));
+      update(({ noResponse: _, ...before }) => ({
+        ...before,
+        ...identity,
+        ...toObservedRuntime(status, before.readyAt, clock.now()),
+      }));
       return undefined;
     } catch (error) {
       log.debug({ err: error }, "cannot read the status of the container runtime");
-      update((before) => ({ ...before, isReady: false }));
+      update((before) => ({ ...before, isReady: false, noResponse: messageOf(error) }));
       return { error };
     }
   }

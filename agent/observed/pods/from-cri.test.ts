@@ -145,9 +145,9 @@ test("a container has the name of its metadata or else of its label, and the has
   expect(toObservedContainer(named, sandboxId)).toMatchObject({ name: "own", attempt: 2 });
 });
 
-test("the image is the one that the user specified, if the runtime reports both", () => {
-  const image = { image: "sha256:1", userSpecifiedImage: "busybox:1" };
-  expect(toObservedContainer(ContainerStatus.fromPartial({ image }), sandboxId).image).toBe("busybox:1");
+test("the image is the runtime's name for it, as with the kubelet, even if the runtime reports the user's too", () => {
+  const image = { image: "sha256:1", userSpecifiedImage: "busybox@sha256:2" };
+  expect(toObservedContainer(ContainerStatus.fromPartial({ image }), sandboxId).image).toBe("sha256:1");
 });
 
 test("a dual-stack sandbox has both addresses, and one on the host network has none", () => {

@@ -1,3 +1,4 @@
+import type { EventExit } from "../../../cri/runtime.ts";
 import {
   type Container,
   ContainerState,
@@ -17,6 +18,7 @@ import {
   podNamespaceLabel,
   podUidLabel,
 } from "../../../proto/kubernetes/well-known-names.ts";
+import { SIGKILL_EXIT_CODE } from "../../decide/container/oom-reason.ts";
 import type { ContainerUser, ObservedContainer, ObservedSandbox } from "../../decide/pod/observed.ts";
 
 /** The pod that a sandbox or container belongs to. */
@@ -51,6 +53,20 @@ export function toObservedSandbox(status: PodSandboxStatus): ObservedSandbox {
   };
 }
 
+/** Converts the list entry of a sandbox whose status cannot be read; `known` is what the last status has shown. */
+export function listedSandbox(sandbox: PodSandbox, known: ObservedSandbox | undefined): ObservedSandbox {
+  return {
+    ips: [],
+    hostNetwork: false,
+    crashes: crashesOf(sandbox),
+    ...known,
+    id: sandbox.id as SandboxId,
+    attempt: sandbox.metadata?.attempt ?? 0,
+    createdAt: epochMs(sandbox.createdAt),
+    ready: sandbox.state === PodSandboxState.SANDBOX_READY,
+  };
+}
+
 function crashesOf({ annotations }: Pick<ContainerStatus, "annotations">): number {
   const crashes = Number(annotations[crashesAnnotation] ?? 0);
   return Number.isSafeInteger(crashes) && crashes >= 0 ? crashes : 0;
@@ -61,19 +77,7 @@ function crashesOf({ annotations }: Pick<ContainerStatus, "annotations">): numbe
  * does.
  */
 export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxId): ObservedContainer {
-  const identity = {
-    id: status.id as ContainerId,
-    name: status.metadata?.name || (status.labels[containerNameLabel] ?? ""),
-    sandboxId,
-    attempt: status.metadata?.attempt ?? 0,
-    createdAt: epochMs(status.createdAt),
-    image: status.image?.userSpecifiedImage || (status.image?.image ?? ""),
-    imageRef: status.imageRef,
-    hash: status.annotations[containerHashAnnotation],
-    crashes: crashesOf(status),
-    ...userOf(status),
-    ...stopSignalOf(status),
-  };
+  const identity = { ...identityOf(status, sandboxId), ...userOf(status), ...stopSignalOf(status) };
   switch (status.state) {
     case ContainerState.CONTAINER_CREATED:
       return { ...identity, state: "created" };
@@ -93,6 +97,63 @@ export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxI
     default:
       return { ...identity, state: "unknown" };
   }
+}
+
+/**
+ * Converts the list entry of a container whose status cannot be read. `known` is what the last status has shown, and
+ * `eventExit` the exit that an event has reported.
+ */
+export function listedContainer(
+  container: Container,
+  known: ObservedContainer | undefined,
+  eventExit: EventExit | undefined,
+): ObservedContainer {
+  const identity = { ...known, ...identityOf(container, container.podSandboxId as SandboxId) };
+  const startedAt = known !== undefined && "startedAt" in known ? known.startedAt : identity.createdAt;
+  switch (container.state) {
+    case ContainerState.CONTAINER_CREATED:
+      return { ...identity, state: "created" };
+    case ContainerState.CONTAINER_RUNNING:
+      return { ...identity, state: "running", startedAt };
+    case ContainerState.CONTAINER_EXITED:
+      return known?.state === "exited"
+        ? known
+        : { ...identity, ...unreadableExit, startedAt, ...(eventExit && toExit(eventExit)), state: "exited" };
+    default:
+      return { ...identity, state: "unknown" };
+  }
+}
+
+/** As of a container that has disappeared. */
+const unreadableExit = {
+  finishedAt: 0,
+  exitCode: SIGKILL_EXIT_CODE,
+  reason: "ContainerStatusUnknown",
+  message: "The container runtime lists the container as exited and cannot tell its status",
+};
+
+const toExit = ({ exitCode, finishedAt }: EventExit) => ({
+  exitCode,
+  finishedAt: epochMs(finishedAt),
+  reason: reasonOfExit(exitCode),
+  message: "",
+});
+
+/** The runtime's reason of an exit, as far as its code tells. */
+export const reasonOfExit = (exitCode: number): string => (exitCode === 0 ? "Completed" : "Error");
+
+function identityOf(container: Omit<Container, "state" | "podSandboxId" | "imageId">, sandboxId: SandboxId) {
+  return {
+    id: container.id as ContainerId,
+    name: container.metadata?.name || (container.labels[containerNameLabel] ?? ""),
+    sandboxId,
+    attempt: container.metadata?.attempt ?? 0,
+    createdAt: epochMs(container.createdAt),
+    image: container.image?.image ?? "",
+    imageRef: container.imageRef,
+    hash: container.annotations[containerHashAnnotation],
+    crashes: crashesOf(container),
+  };
 }
 
 function userOf({ user }: ContainerStatus): { readonly user?: ContainerUser } {

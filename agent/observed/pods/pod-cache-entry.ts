@@ -26,10 +26,16 @@ export interface PodCacheEntry {
   removedAttempts: ReadonlyMap<string, number>;
   resources: readonly PodResource[];
   pendingPostStartHooks: ReadonlySet<string>;
+  endedPreStopHooks: ReadonlySet<string>;
+  probeMarks: ObservedPod["probeMarks"];
   /** The sandbox and container ids by which events may refer to the pod. */
   ids: ReadonlySet<string>;
   /** The sandboxes and containers to read again, each with its latest token. */
   readonly staleIds: Map<CriId, StaleToken>;
+  /** The sandboxes whose status the runtime cannot tell, each with its error. They are as the runtime lists them. */
+  readonly sandboxReadErrors: Map<SandboxId, Error>;
+  /** The same of containers, with how often in a row their status could not be read. */
+  readonly containerReadErrors: Map<ContainerId, { readonly error: Error; readonly times: number }>;
   /** Everything must be listed again. */
   isStale: boolean;
   areFilesStale: boolean;
@@ -63,8 +69,12 @@ export function createPodCacheEntry(uid: PodUid, namespace: string, name: string
     removedAttempts: new Map(),
     resources: [],
     pendingPostStartHooks: new Set(),
+    endedPreStopHooks: new Set(),
+    probeMarks: [],
     ids: new Set(),
     staleIds: new Map(),
+    sandboxReadErrors: new Map(),
+    containerReadErrors: new Map(),
     isStale,
     areFilesStale: true,
     mutations: 0,
@@ -98,7 +108,9 @@ export function markStale(entry: PodCacheEntry, id: CriId): void {
 /** Removes a sandbox or container that does not exist any more. */
 export function removeFrom(entry: PodCacheEntry, id: CriId): void {
   entry.sandboxes.delete(id as SandboxId);
+  entry.sandboxReadErrors.delete(id as SandboxId);
   entry.containers.delete(id as ContainerId);
+  entry.containerReadErrors.delete(id as ContainerId);
   entry.parents.delete(id as ContainerId);
   entry.staleIds.delete(id);
   entry.eventExits.delete(id as ContainerId);
@@ -148,8 +160,10 @@ export function newestFirst<T extends { readonly attempt: number; readonly creat
 
 /** Converts the entry to the input of decisions. */
 export function toObservedPod(entry: PodCacheEntry, images: ObservedPod["images"]): ObservedPod {
-  const { uid, namespace, name, loggedAttempts, removedAttempts, pendingPostStartHooks, eventExits } = entry;
-  const { resources } = entry;
+  const { uid, namespace, name, loggedAttempts, removedAttempts, resources, eventExits } = entry;
+  const { pendingPostStartHooks, endedPreStopHooks, probeMarks } = entry;
+  const [sandboxReadError] = entry.sandboxReadErrors.values();
+  const [containerRead] = entry.containerReadErrors.values();
   return {
     uid,
     namespace,
@@ -161,7 +175,11 @@ export function toObservedPod(entry: PodCacheEntry, images: ObservedPod["images"
     removedAttempts,
     resources,
     pendingPostStartHooks,
+    endedPreStopHooks,
+    probeMarks,
     health: new Map(),
     ...(eventExits.size > 0 && ({ hasUnconfirmedExit: true } satisfies Partial<ObservedPod>)),
+    ...(sandboxReadError && { sandboxReadError }),
+    ...(containerRead && { containerReadError: containerRead.error }),
   };
 }

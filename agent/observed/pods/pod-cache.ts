@@ -5,6 +5,7 @@ import type { Log } from "../../../host/log/log.ts";
 import type { Container, PodSandbox } from "../../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid } from "../../../proto/ids.ts";
 import { allContainers } from "../../../proto/kubernetes/containers.ts";
+import { isOutdated } from "../../decide/container/container-hash.ts";
 import { imageOf } from "../../decide/container/image.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import type { MutationEffect } from "../../decide/pod/mutation-effect.ts";
@@ -26,6 +27,7 @@ import {
 import type { PodDirReader } from "./pod-dirs.ts";
 import { applyLists, type RefreshDeps, refreshEntry } from "./refresh.ts";
 import { listOf } from "./relist-log.ts";
+import { recheckUnanswered } from "./unanswered-calls.ts";
 
 /**
  * The cache of the node's pods, with marks for what is out of date. An observation reads only that: an idle pod costs
@@ -191,7 +193,8 @@ function indexIds({ owners }: PodCacheState, entry: PodCacheEntry): void {
 }
 
 /**
- * The images of the containers whose newest instance is not created or running: those that may have to be created next.
+ * The images of the containers that may have to be created next: no instance is created or runs, or it has another
+ * image.
  */
 async function imagesOf(
   { images }: PodCacheState,
@@ -199,12 +202,12 @@ async function imagesOf(
   desired: DesiredPod | undefined,
 ): Promise<ObservedPod["images"]> {
   const containers = newestFirst(entry.containers.values());
-  const isAlive = ({ name }: { readonly name: string }) => {
-    const newest = containers.find((each) => each.name === name);
-    return newest?.state === "created" || newest?.state === "running";
+  const isThere = (container: Parameters<typeof isOutdated>[0]) => {
+    const newest = containers.find(({ name }) => name === container.name);
+    return (newest?.state === "created" || newest?.state === "running") && !isOutdated(container, newest);
   };
   const neededImages = (desired === undefined ? [] : allContainers(desired.pod.spec))
-    .filter((container) => !isAlive(container))
+    .filter((container) => !isThere(container))
     .map(imageOf);
   const found = [...new Set(neededImages)].map(async (image) => [image, await images.presence(image)] as const);
   return new Map<string, ImagePresence>(await Promise.all(found));
@@ -231,10 +234,11 @@ function applyEffect(cache: PodCacheState, uid: PodUid, effect: MutationEffect):
       entry.areFilesStale = true;
       return;
     case "everything":
-      entry.isStale = true;
-      // A failed volume set-up may have left directories.
-      entry.areFilesStale = true;
-      for (const id of [...entry.sandboxes.keys(), ...entry.containers.keys()]) markStale(entry, id);
+      markEverything(entry);
+      return;
+    case "unanswered":
+      markEverything(entry);
+      recheckUnanswered(cache, entry);
       return;
     case "created":
       cache.owners.set(effect.container.id, uid);
@@ -247,7 +251,7 @@ function applyEffect(cache: PodCacheState, uid: PodUid, effect: MutationEffect):
       markChanged(cache, entry, effect.id);
       return;
     }
-    case "removedForRestart":
+    case "containerAndFiles":
       entry.areFilesStale = true;
       markChanged(cache, entry, effect.id);
       return;
@@ -256,6 +260,13 @@ function applyEffect(cache: PodCacheState, uid: PodUid, effect: MutationEffect):
       markChanged(cache, entry, effect.id);
       return;
   }
+}
+
+function markEverything(entry: PodCacheEntry): void {
+  entry.isStale = true;
+  // A failed volume set-up may have left directories.
+  entry.areFilesStale = true;
+  for (const id of [...entry.sandboxes.keys(), ...entry.containers.keys()]) markStale(entry, id);
 }
 
 function markChanged({ owners }: PodCacheState, entry: PodCacheEntry, id: CriId): void {

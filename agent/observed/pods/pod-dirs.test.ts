@@ -103,15 +103,32 @@ test("the resources of a pod are its directories, its user ids and each emptyDir
   expect(await resourcesOf("/root/pods/v/userns")).toEqual([]);
 });
 
-test("the last attempt that was removed for a restart counts, per container", async () => {
+test("the marks of a container are read, and of its attempts that were removed for a restart the last one counts", async () => {
   const folder = "/root/pods/u/containers";
-  const { removedAttempts, pendingPostStartHooks } = await look(
+  const { removedAttempts, pendingPostStartHooks, endedPreStopHooks } = await look(
     `${folder}/a/cleared-00000009`,
     `${folder}/a/cleared-0000000a`,
     `${folder}/b/cleared-00000000`,
     `${folder}/b/cleared-x`,
     `${folder}/b/post-start-00000001`,
+    `${folder}/b/pre-stop-0000000b`,
   );
   expect(Object.fromEntries(removedAttempts)).toEqual({ a: 10, b: 0 });
   expect([...pendingPostStartHooks]).toEqual(["b #1"]);
+  expect([...endedPreStopHooks]).toEqual(["b #11"]);
+});
+
+test("the marks of probes are those of single instances", async () => {
+  const folder = "/root/pods/u/containers";
+  const { probeMarks } = await look(
+    `${folder}/a/started-0000000a`,
+    `${folder}/a/ready-0000000a`,
+    `${folder}/b/ready-00000000`,
+    `${folder}/b/ready-x`,
+  );
+  expect(probeMarks).toEqual([
+    { mark: "ready", name: "a", attempt: 10 },
+    { mark: "started", name: "a", attempt: 10 },
+    { mark: "ready", name: "b", attempt: 0 },
+  ]);
 });

@@ -9,7 +9,7 @@ import {
   volumePluginDirs,
 } from "../../../proto/kubelet/pod-dirs.ts";
 import { attemptOfLog } from "../../decide/container/log-file-name.ts";
-import { instanceKey } from "../../decide/pod/observed.ts";
+import { instanceKey, type ProbeMark } from "../../decide/pod/observed.ts";
 import type { PodResource } from "../../decide/pod/resources.ts";
 import type { Owner } from "./from-cri.ts";
 
@@ -18,7 +18,10 @@ export interface PodDirContents {
   readonly loggedAttempts: ReadonlyMap<string, number>;
   /** By `instanceKey`. */
   readonly pendingPostStartHooks: ReadonlySet<string>;
+  /** By `instanceKey`. */
+  readonly endedPreStopHooks: ReadonlySet<string>;
   readonly removedAttempts: ReadonlyMap<string, number>;
+  readonly probeMarks: readonly ProbeMark[];
 }
 
 /** Reads the directories of pods below the root directory and the log directory. */
@@ -78,24 +81,48 @@ async function readResources(root: Files, podDir: string): Promise<readonly PodR
 }
 
 /**
- * Reads the marker files. An instance whose `postStart` hook is due has one, which `act` creates before the start and
- * removes after the hook's success; so does the last instance that was removed to restart all containers.
+ * Reads the marker files. `post-start`: the hook is due; `act` creates the mark before the start and removes it after the
+ * hook's success. `pre-stop`: the hook has ended; the mark stays until the instance is removed. `cleared`: the last
+ * instance that RestartAllContainers removed. `started`, `ready`: by its probes.
  */
 async function readMarks(root: Files, folder: string): Promise<ReturnType<typeof emptyMarks>> {
   const marks = emptyMarks();
-  const { pendingPostStartHooks, removedAttempts } = marks;
   for (const name of await directoriesOf(root, folder))
     for (const { name: file } of (await root.list(`${folder}/${name}`)) ?? []) {
       const found = parseInstanceMark(file);
-      if (found === undefined) continue;
-      const { mark, attempt } = found;
-      if (mark === "post-start") pendingPostStartHooks.add(instanceKey({ name, attempt }));
-      else removedAttempts.set(name, Math.max(attempt, removedAttempts.get(name) ?? -1));
+      if (found !== undefined) addMark(marks, name, found);
     }
   return marks;
 }
 
-const emptyMarks = () => ({ pendingPostStartHooks: new Set<string>(), removedAttempts: new Map<string, number>() });
+function addMark(
+  { pendingPostStartHooks, endedPreStopHooks, removedAttempts, probeMarks }: ReturnType<typeof emptyMarks>,
+  name: string,
+  { mark, attempt }: NonNullable<ReturnType<typeof parseInstanceMark>>,
+): void {
+  switch (mark) {
+    case "post-start":
+      pendingPostStartHooks.add(instanceKey({ name, attempt }));
+      break;
+    case "pre-stop":
+      endedPreStopHooks.add(instanceKey({ name, attempt }));
+      break;
+    case "cleared":
+      removedAttempts.set(name, Math.max(attempt, removedAttempts.get(name) ?? -1));
+      break;
+    case "started":
+    case "ready":
+      probeMarks.push({ mark, name, attempt });
+      break;
+  }
+}
+
+const emptyMarks = () => ({
+  pendingPostStartHooks: new Set<string>(),
+  endedPreStopHooks: new Set<string>(),
+  removedAttempts: new Map<string, number>(),
+  probeMarks: [] as ProbeMark[],
+});
 
 async function directoriesOf(files: Files, path: string): Promise<readonly string[]> {
   return ((await files.list(path)) ?? []).filter(({ kind }) => kind === "directory").map(({ name }) => name);

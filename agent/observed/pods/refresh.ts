@@ -1,4 +1,4 @@
-import { CriError } from "../../../cri/error.ts";
+import { type CriCode, CriError } from "../../../cri/error.ts";
 import type { Runtime } from "../../../cri/runtime.ts";
 import {
   type Container,
@@ -8,7 +8,7 @@ import {
   PodSandboxState,
 } from "../../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
-import { toObservedContainer, toObservedSandbox } from "./from-cri.ts";
+import { listedContainer, listedSandbox, reasonOfExit, toObservedContainer, toObservedSandbox } from "./from-cri.ts";
 import { type CriId, markStale, type PodCacheEntry, removeFrom, type StaleToken } from "./pod-cache-entry.ts";
 import type { TerminationMessages } from "./termination-message.ts";
 
@@ -19,6 +19,9 @@ export interface RefreshDeps {
   readonly runtime: RuntimeReader;
   readonly terminationMessages: TerminationMessages;
 }
+
+/** How many reads of a container's status must fail in a row before the runtime's list is used instead. */
+const MAX_CONTAINER_READS = 3;
 
 /**
  * Reads what is marked as stale in an entry, and nothing else. Rejects with `CriError` when every read has ended; the
@@ -42,6 +45,9 @@ export async function refreshEntry({ runtime, terminationMessages }: RefreshDeps
   const failed = reads.find((read) => read.status === "rejected");
   if (failed !== undefined) throw failed.reason;
 }
+
+/** Codes after which a list would show nothing more: the runtime has not answered, or does not have the object. */
+const UNLISTABLE_CODES: ReadonlySet<CriCode> = new Set(["UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED", "NOT_FOUND"]);
 
 async function readLists(runtime: RuntimeReader, entry: PodCacheEntry): Promise<void> {
   const filter = { podUid: entry.uid };
@@ -101,7 +107,7 @@ function withEventExit({ eventExits }: PodCacheEntry, status: ContainerStatus): 
     // A runtime that was killed before it saved the exit makes one up: 255, `Unknown` in containerd.
     if (status.reason !== "Unknown") return status;
   }
-  const reason = eventExit.exitCode === 0 ? "Completed" : "Error";
+  const reason = reasonOfExit(eventExit.exitCode);
   return { ...status, ...eventExit, reason, state: ContainerState.CONTAINER_EXITED };
 }
 
@@ -123,19 +129,65 @@ async function readOne(
 ): Promise<void> {
   const parent = entry.parents.get(id as ContainerId);
   try {
-    if (parent === undefined) {
-      const sandbox = toObservedSandbox(await runtime.podSandboxStatus(id as SandboxId));
-      entry.sandboxes.set(sandbox.id, sandbox);
-    } else {
-      const status = withEventExit(entry, await runtime.containerStatus(id as ContainerId));
-      const container = toObservedContainer({ ...status, message: await terminationMessages.read(status) }, parent);
-      entry.containers.set(container.id, container);
-    }
-    if (entry.staleIds.get(id) === token) entry.staleIds.delete(id);
+    const isRead =
+      parent === undefined
+        ? await readSandbox(runtime, entry, id as SandboxId)
+        : await readContainer({ runtime, terminationMessages }, entry, id as ContainerId, parent);
+    if (isRead && entry.staleIds.get(id) === token) entry.staleIds.delete(id);
   } catch (error) {
     if (!(error instanceof CriError && error.code === "NOT_FOUND")) throw error;
     removeFrom(entry, id);
     // The containers of a removed sandbox are removed, too.
     for (const [container, sandbox] of [...entry.parents]) if (sandbox === id) removeFrom(entry, container);
   }
+}
+
+/**
+ * Reads a sandbox. If the runtime answers with an error, a list shows what is needed to remove the sandbox: returns
+ * false, and the status is read again in the next observation.
+ */
+async function readSandbox(runtime: RuntimeReader, entry: PodCacheEntry, id: SandboxId): Promise<boolean> {
+  try {
+    entry.sandboxes.set(id, toObservedSandbox(await runtime.podSandboxStatus(id)));
+    entry.sandboxReadErrors.delete(id);
+    return true;
+  } catch (error) {
+    if (!(error instanceof CriError) || UNLISTABLE_CODES.has(error.code)) throw error;
+    const [listed] = await runtime.listPodSandbox({ id });
+    if (listed === undefined) throw new CriError("NOT_FOUND", error.verb, error.details, { cause: error });
+    entry.sandboxes.set(id, listedSandbox(listed, entry.sandboxes.get(id)));
+    entry.sandboxReadErrors.set(id, error);
+    return false;
+  }
+}
+
+/**
+ * Reads a container. If the runtime answers with an error again and again, a list shows what is needed to stop and remove
+ * the container: returns false, and the status is read again in the next observation.
+ */
+async function readContainer(
+  { runtime, terminationMessages }: RefreshDeps,
+  entry: PodCacheEntry,
+  id: ContainerId,
+  sandboxId: SandboxId,
+): Promise<boolean> {
+  let read: ContainerStatus;
+  try {
+    read = await runtime.containerStatus(id);
+  } catch (error) {
+    if (!(error instanceof CriError) || UNLISTABLE_CODES.has(error.code)) throw error;
+    const times = (entry.containerReadErrors.get(id)?.times ?? 0) + 1;
+    entry.containerReadErrors.set(id, { error, times });
+    if (times < MAX_CONTAINER_READS) throw error;
+    const [listed] = await runtime.listContainers({ id });
+    if (listed === undefined) throw new CriError("NOT_FOUND", error.verb, error.details, { cause: error });
+    entry.containers.set(id, listedContainer(listed, entry.containers.get(id), entry.eventExits.get(id)));
+    if (listed.state !== ContainerState.CONTAINER_RUNNING) entry.eventExits.delete(id);
+    return false;
+  }
+  const status = withEventExit(entry, read);
+  const container = toObservedContainer({ ...status, message: await terminationMessages.read(status) }, sandboxId);
+  entry.containers.set(id, container);
+  entry.containerReadErrors.delete(id);
+  return true;
 }

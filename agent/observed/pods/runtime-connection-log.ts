@@ -3,10 +3,13 @@ import { createLogOnce } from "../../../host/async/log-once.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log/log.ts";
 
+type Outage = Extract<RuntimeEvent, { kind: "disconnected" }>;
+
 /** Logs the state of the connection to the container runtime. */
 export interface RuntimeConnectionLog {
   connected(source: RuntimeEventSource): void;
-  disconnected(event: Extract<RuntimeEvent, { kind: "disconnected" }>): void;
+  /** The connection was lost, or the reason has changed. */
+  disconnected(outage: Outage): void;
   /** Logs nothing from now on. */
   stop(): void;
 }
@@ -22,6 +25,8 @@ export function createRuntimeConnectionLog(clock: Clock, log: Log): RuntimeConne
   const loggedErrors = createLogOnce();
   let hasConnected = false;
   let lastLogged: "here" | "away" | undefined;
+  /** Undefined while the runtime is connected. */
+  let latestOutage: Outage | undefined;
   let cancel = () => {};
 
   function schedule(work: () => void): void {
@@ -29,23 +34,29 @@ export function createRuntimeConnectionLog(clock: Clock, log: Log): RuntimeConne
     cancel = clock.wakeAt(clock.now() + STABLE_MS, work);
   }
 
+  function logOutage({ socket, error }: Outage): void {
+    lastLogged = "away";
+    log.warn({ socket, err: error }, "the container runtime is away; pods keep running; reconnecting");
+  }
+
   return {
     connected(source) {
+      latestOutage = undefined;
       schedule(loggedErrors.clear);
       const message = hasConnected ? "the container runtime is back" : "following the container runtime";
       log[lastLogged === "here" ? "debug" : "info"]({ source }, message);
       hasConnected = true;
       lastLogged = "here";
     },
-    disconnected({ error, socket }) {
-      const logOutage = () => {
-        lastLogged = "away";
-        log.warn({ socket, err: error }, "the container runtime is away; pods keep running; reconnecting");
-      };
+    disconnected(outage) {
+      const isNew = latestOutage === undefined;
+      latestOutage = outage;
+      // The reason of the same outage has changed: a line that is due shows the latest one.
+      if (!isNew) return;
       cancel();
       if (lastLogged === "away") return;
-      if (loggedErrors.shouldLog(error.code)) logOutage();
-      else schedule(logOutage);
+      if (loggedErrors.shouldLog(outage.error.code)) logOutage(outage);
+      else schedule(() => logOutage(latestOutage ?? outage));
     },
     stop: () => cancel(),
   };

@@ -207,6 +207,19 @@ test("a second outage soon after the first is logged if it lasts", async () => {
   expect(log.takeLines()).toEqual(["info: the container runtime is back"]);
 });
 
+test("an outage whose reason changes is logged ten seconds after its start, with the latest reason", async () => {
+  const { clock, runtime, log } = await createFixture();
+  runtime.restart();
+  await clock.advance(1000);
+  log.takeLines();
+  for (let second = 0; second < 30; second++) {
+    runtime.goDown(`reason ${second}`);
+    await clock.advance(1000);
+  }
+  const logged = log.lines.filter(({ level }) => level === "warn").map(({ fields }) => String(fields["err"]));
+  expect(logged).toEqual(["CriError: events: reason 9"]);
+});
+
 test("a failed list is retried after half a second, and observations fail until it succeeds", async () => {
   const failure = () => new CriError("DEADLINE_EXCEEDED", "ListContainers", "no answer");
   const { clock, log, completed, audits, woken } = await createFixture("cri-events", (runtime) => {

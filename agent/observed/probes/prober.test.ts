@@ -1,21 +1,26 @@
 import { expect, test } from "bun:test";
+import { sleepUnlessAborted } from "../../../host/clock.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Container, Probe } from "../../../proto/kubernetes/gen/types.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import { emptyObservedPod, type ObservedPod } from "../../decide/pod/observed.ts";
-import { createProber, type ProberOptions, type ProbeTarget } from "./prober.ts";
+import { createProber } from "./prober.ts";
+import type { ProberOptions, ProbeTarget } from "./prober-state.ts";
 
 const uid = "u" as PodUid;
 const probe: Probe = { tcpSocket: { port: 80 }, periodSeconds: 10 };
 
-/** A prober with one pod whose container runs; `asked` are the kinds of the probes, each with its second. */
-function startProber(more: Partial<ProberOptions> = {}) {
+/**
+ * A prober with one pod whose container has been running for `ageMs`; `asked` are the kinds of the probes, each with its
+ * second.
+ */
+function startProber({ ageMs = 0, ...more }: Partial<ProberOptions> & { readonly ageMs?: number } = {}) {
   const clock = new FakeClock();
   const log = new FakeLog();
   const asked: string[] = [];
-  const startedAt = clock.now();
+  const startedAt = clock.now() - ageMs;
   const settings: ProberOptions = {
     clock,
     log,
@@ -24,9 +29,10 @@ function startProber(more: Partial<ProberOptions> = {}) {
       return { result: "success", message: "" };
     },
     onResult: () => {},
+    onEarlyFailure: () => {},
     wake: () => {},
     hostIPs: () => [],
-    random: () => 0,
+    earlyProbes: true,
     ...more,
   };
   const probes = createProber(settings);
@@ -88,7 +94,7 @@ test("a probe that throws does not affect the container, and runs again", async 
     },
   });
   look({ livenessProbe: { ...probe, failureThreshold: 1 } });
-  await clock.advance(10_000);
+  await clock.advance(20_000);
   expect(log.takeLines()).toEqual(Array(2).fill("error: cannot run the liveness probe of container a"));
   expect([tries, look({ livenessProbe: probe }).health.get("c" as ContainerId)]).toEqual([
     2,
@@ -105,7 +111,9 @@ test("a probe that is removed from the pod stops, and one that is added starts",
   await clock.advance(10_000);
   look({ readinessProbe: probe, livenessProbe: probe });
   await clock.advance(1_000);
-  expect(asked).toEqual(["0s liveness", "0s readiness", "10s readiness", "15s liveness"]);
+  expect(asked).toEqual(["0.1s readiness", "10s readiness"]);
+  await clock.advance(10_000);
+  expect(asked.slice(2)).toEqual(["20s readiness", "20s liveness"]);
   await probes.stop();
 });
 
@@ -119,7 +127,7 @@ for (const [sentence, backMs] of [
     await clock.advance(5_000);
     clock.stepWallClock(-backMs);
     await clock.advance(20_000);
-    expect(asked).toEqual(["0s liveness", "10s liveness", "20s liveness"]);
+    expect(asked).toEqual(["10s liveness", "20s liveness"]);
     await probes.stop();
   });
 
@@ -130,7 +138,7 @@ test("a clock that is set back when a probe is added delays the others only by t
   clock.stepWallClock(-3_600_000);
   look({ livenessProbe: probe, readinessProbe: { ...probe, initialDelaySeconds: 60, periodSeconds: 100 } });
   await clock.advance(20_000);
-  expect(asked).toEqual(["0s liveness", "5s readiness", "15s liveness", "25s liveness"]);
+  expect(asked).toEqual(["5.1s readiness", "15s liveness", "25s liveness"]);
   await probes.stop();
 });
 
@@ -142,7 +150,18 @@ test("a terminating pod runs only its readiness probes", async () => {
   probes.stopRestartProbes(uid);
   look(all);
   await clock.advance(10_000);
-  expect(asked).toEqual(["0s liveness", "0s readiness", "10s readiness"]);
+  expect(asked).toEqual(["0.1s readiness", "10s readiness"]);
+  await probes.stop();
+});
+
+test("a terminating pod that an earlier agent has started runs only its readiness probes", async () => {
+  const { clock, asked, look, probes } = startProber({ ageMs: 1_000 });
+  const all = { startupProbe: probe, livenessProbe: probe, readinessProbe: probe };
+  look(all);
+  probes.stopRestartProbes(uid);
+  expect(look(all).health.get("c" as ContainerId)).toEqual({ isStarted: true, isReady: false });
+  await clock.advance(10_000);
+  expect(new Set(asked.map((line) => line.replace(/^.* /, "")))).toEqual(new Set(["readiness"]));
   await probes.stop();
 });
 
@@ -200,8 +219,132 @@ test("fifty probes with a period of one second and random starts use one timer t
     timers = Math.max(timers, clock.pendingTimers);
     await clock.advance(37);
   }
+  // The first period of all of them is over.
+  await clock.advance(1_250);
   [rings, asked.length] = [0, 0];
   await clock.advance(10_000);
   expect({ rings, asked: asked.length, timers }).toEqual({ rings: 40, asked: 500, timers: 1 });
+  await probes.stop();
+});
+
+test("of the early tries only a success has an effect; the failures before it are passed on as such", async () => {
+  const results: string[] = [];
+  const earlyFailures: string[] = [];
+  const { clock, asked, log, look, probes } = startProber({
+    runProbe: async ({ kind }) => {
+      asked.push(kind);
+      return { result: clock.elapsedMs < 700 ? "failure" : "success", message: "no server" };
+    },
+    onResult: (_, { result }) => void results.push(`${clock.elapsedMs / 1000}s ${result}`),
+    onEarlyFailure: ({ kind }, { message }) => void earlyFailures.push(`${kind} ${message}`),
+  });
+  look({ readinessProbe: probe });
+  await clock.advance(700);
+  expect([asked.length, results, log.takeLines()]).toEqual([6, [], []]);
+  expect(earlyFailures).toEqual(Array.from({ length: 6 }, () => "readiness no server"));
+  await clock.advance(30_000);
+  expect([asked.length, results]).toEqual([10, ["0.72s success", "10s success", "20s success", "30s success"]]);
+  expect(earlyFailures).toHaveLength(6);
+  await probes.stop();
+});
+
+test("an early try that cannot be executed is not repeated at once, unlike one that counts", async () => {
+  const { clock, asked, look, probes } = startProber({
+    earlyProbes: false,
+    runProbe: async () => {
+      asked.push(`${clock.elapsedMs / 1000}s`);
+      return { result: "error", message: "" };
+    },
+  });
+  look({ readinessProbe: probe });
+  await clock.advance(10_000);
+  expect(asked).toEqual(["0.1s", "10s", "10s", "10s"]);
+  await probes.stop();
+});
+
+for (const [what, outcome] of [
+  ["killed", { result: "failure", message: "", exitCode: 137 }],
+  ["not executed", { result: "error", message: "no running task found" }],
+] as const)
+  test(`a command that was ${what} has a result only if its container does not exit within a second`, async () => {
+    const results: string[] = [];
+    const exec: Probe = { exec: { command: ["ready"] }, periodSeconds: 10 };
+    for (const exits of [false, true]) {
+      const { clock, look, probes } = startProber({
+        runProbe: async () => outcome,
+        onResult: (_, { result }) => void results.push(`${clock.elapsedMs / 1000}s ${result}`),
+      });
+      look({ readinessProbe: exec });
+      await clock.advance(10_900);
+      if (exits) probes.onObserved(emptyObservedPod(uid, "default", "web"), desiredWith({ readinessProbe: exec }));
+      await clock.advance(1_000);
+      await probes.stop();
+    }
+    expect(results).toEqual([`11s ${outcome.result}`]);
+  });
+
+test("the probes of a container with a postStart hook begin when the hook has succeeded", async () => {
+  const { clock, asked, look, probes } = startProber();
+  const hook = { lifecycle: { postStart: { exec: { command: ["hook"] } } } };
+  await clock.advance(25_000);
+  look({ ...hook, readinessProbe: probe, livenessProbe: probe });
+  await clock.advance(15_000);
+  expect(asked).toEqual(["25s readiness", "35s liveness", "35s readiness"]);
+  await probes.stop();
+});
+
+/** A hundred pods that start together; `lastsMs` is the duration of their commands, which always fail. */
+async function startHundred(lastsMs: number) {
+  const tries: { readonly at: number; readonly id: ContainerId }[] = [];
+  let [running, most] = [0, 0];
+  const { clock, probes } = startProber({
+    async runProbe({ id }, signal) {
+      tries.push({ at: clock.elapsedMs, id });
+      most = Math.max(most, ++running);
+      await sleepUnlessAborted(clock, lastsMs, signal);
+      running--;
+      return { result: "failure", message: "" };
+    },
+  });
+  for (let i = 0; i < 100; i++) {
+    const [uid, id] = [`u${i}` as PodUid, `c${i}` as ContainerId];
+    const observed = observedSince(clock.now());
+    const readinessProbe = { exec: { command: ["ready"] }, periodSeconds: 10 };
+    const containers = observed.containers.map((each) => ({ ...each, id }));
+    probes.onObserved({ ...observed, uid, containers }, { ...desiredWith({ readinessProbe }), uid });
+  }
+  return { clock, probes, tries, most: () => most };
+}
+
+test("at most four early tries of commands run at once, each pod in its turn, and the tries that count do not wait", async () => {
+  const { clock, probes, tries, most } = await startHundred(100);
+  await clock.advance(9_999);
+  expect(most()).toBe(4);
+  const triesOfEach = Map.groupBy(tries, ({ id }) => id);
+  expect([triesOfEach.size, Math.min(...[...triesOfEach.values()].map((each) => each.length))]).toEqual([100, 2]);
+  tries.length = 0;
+  await clock.advance(101);
+  expect([most(), new Set(tries.map(({ id }) => id)).size]).toEqual([100, 100]);
+  await probes.stop();
+});
+
+test("an early try that has not had its turn when a try counts is given up", async () => {
+  const { clock, probes, tries } = await startHundred(6_000);
+  await clock.advance(10_000);
+  const early = tries.filter(({ at }) => at < 10_000);
+  expect(early.map(({ id }) => id)).toEqual(["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"] as ContainerId[]);
+  // Four of them still run.
+  expect(tries.length - early.length).toBe(96);
+  await clock.advance(9_999);
+  expect(tries.length).toBe(8 + 96 + 4);
+  await probes.stop();
+});
+
+test("an early try that waits for its turn ends with its container", async () => {
+  const { clock, probes, tries } = await startHundred(5_000);
+  await clock.advance(200);
+  for (let i = 4; i < 100; i++) probes.forget(`u${i}` as PodUid);
+  await clock.advance(9_000);
+  expect(new Set(tries.map(({ id }) => id))).toEqual(new Set(["c0", "c1", "c2", "c3"] as ContainerId[]));
   await probes.stop();
 });

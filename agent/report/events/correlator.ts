@@ -7,6 +7,7 @@ import {
   type EventAggregate,
   eventKey,
   incremented,
+  keyPrefixOf,
   type SpamFilterState,
   spamKey,
   takeToken,
@@ -22,13 +23,15 @@ export interface EventRecord {
 export interface EventCorrelator {
   /** The Event to send for something that has just happened; undefined if the spam filter drops it. */
   correlate(event: Event, now: number): EventRecord | undefined;
+  /** No further event is about this object. */
+  forget(uid: string): void;
 }
 
 const MAX_ENTRIES = 4096;
 
 /**
  * client-go's EventCorrelator: counts repeated events, aggregates similar ones and limits each source. Its memory is
- * bounded.
+ * bounded; what is about objects that are gone would fill it with some kilobytes for each of them.
  */
 export function createEventCorrelator(): EventCorrelator {
   const aggregates = createLruMap<EventAggregate>(MAX_ENTRIES);
@@ -49,6 +52,11 @@ export function createEventCorrelator(): EventCorrelator {
       const { state, isAllowed } = takeToken(spamFilters.get(spam), now);
       spamFilters.set(spam, state);
       return isAllowed ? current : undefined;
+    },
+    forget(uid) {
+      const prefix = keyPrefixOf(uid);
+      for (const map of [aggregates, records, spamFilters])
+        for (const [key] of map.entries()) if (key.startsWith(prefix)) map.delete(key);
     },
   };
 }

@@ -4,6 +4,7 @@ import type { Event, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.
 import { settlePromises } from "../../../test/fakes/clock.ts";
 import type { Action } from "../../decide/pod/action.ts";
 import type { DatedTerminationRequest, DesiredPod } from "../../decide/pod/desired.ts";
+import type { PodOutcome } from "../../decide/pod/memory.ts";
 import { createPodEventRecorder } from "./pod-event-recorder.ts";
 
 const uid = "u" as PodUid;
@@ -172,6 +173,25 @@ test("a request of the node to end the pod is recorded once, with the first stat
   events.onStatus(requested, { ...running });
   events.onStatus(requested, { phase: "Failed", reason: "Evicted", conditions: [] });
   expect(recorded()).toEqual(["Evicted: the node is short of memory"]);
+});
+
+const pastDeadline: PodOutcome = { phase: "Failed", reason: "DeadlineExceeded", message: "too long", at: 9 };
+
+test("a passed deadline is recorded once, when it is decided and before the containers have stopped", () => {
+  const { events, recorded } = createFixture();
+  const running: PodStatus = { phase: "Running", conditions: [] };
+  events.onStatus(desired, running);
+  events.onStatus(desired, { ...running }, pastDeadline);
+  expect(recorded()).toEqual(["DeadlineExceeded: too long"]);
+  events.onStatus(desired, { phase: "Failed", reason: "DeadlineExceeded", conditions: [] }, pastDeadline);
+  expect(recorded()).toEqual([]);
+});
+
+test("an outcome that the API server has already is not recorded again", () => {
+  const { events, recorded } = createFixture();
+  const failed: PodStatus = { phase: "Failed", reason: "DeadlineExceeded", conditions: [] };
+  events.onStatus({ ...desired, pod: { ...pod, status: failed } }, { ...failed }, pastDeadline);
+  expect(recorded()).toEqual([]);
 });
 
 test("a request that an earlier agent has carried out is not recorded again", () => {

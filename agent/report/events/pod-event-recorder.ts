@@ -7,10 +7,12 @@ import {
   eventsAtEnd,
   eventsAtStart,
   eventsOfStatusChange,
+  outcomeEvents,
   terminationRequestEvent,
 } from "../../decide/events/pod-events.ts";
 import type { ActionFinished, ActionStarted } from "../../decide/pod/action-call.ts";
 import { type DatedTerminationRequest, type DesiredPod, fullNameOf } from "../../decide/pod/desired.ts";
+import type { PodOutcome } from "../../decide/pod/memory.ts";
 import { isTerminal } from "../../decide/sources/api-pod.ts";
 import { isUnobservedStatus } from "../../decide/status/status.ts";
 import type { EventRecorder } from "./recorder.ts";
@@ -20,7 +22,8 @@ export interface PodEventRecorder {
   /** `additional`: further events to record after those of the action. */
   onActionStarted(started: ActionStarted, additional?: readonly PodEvent[]): void;
   onActionFinished(finished: ActionFinished): void;
-  onStatus(desired: DesiredPod, status: PodStatus): void;
+  /** `outcome`: set once it is decided how the pod ends, perhaps long before its status shows it. */
+  onStatus(desired: DesiredPod, status: PodStatus, outcome?: PodOutcome): void;
   /** Records any other event of the pod, `namespace/name`. */
   recordEvent(uid: PodUid, pod: string, event: PodEvent): void;
   onPodRemoved(uid: PodUid): void;
@@ -48,6 +51,8 @@ interface EventMemory {
   isSandboxChangeRecorded: boolean;
   /** When the node requested the termination whose event was recorded. */
   terminationRequestedAt: number | undefined;
+  /** The outcome whose events were recorded. */
+  outcome: PodOutcome | undefined;
   status: PodStatus | undefined;
 }
 
@@ -58,6 +63,7 @@ function createEventMemory(): EventMemory {
     failing: new Set(),
     isSandboxChangeRecorded: false,
     terminationRequestedAt: undefined,
+    outcome: undefined,
     status: undefined,
   };
 }
@@ -138,28 +144,35 @@ export function createPodEventRecorder({
       // The event is recorded even if the size is unknown.
       imageSizeBytes(action.image).then(recordPulled, () => recordPulled(undefined));
     },
-    onStatus({ uid, pod, terminationRequest }, status) {
+    onStatus({ uid, pod, terminationRequest }, status, outcome) {
       const memory = memoryOf(uid);
       if (isUnobservedStatus(status) || memory.status === status) return;
       const before = memory.status ?? pod.status;
       memory.status = status;
-      const requests = newRequestEvents(memory, terminationRequest, before ?? status);
-      recordAll({ uid, pod: fullNameOf(pod) }, [...requests, ...eventsOfStatusChange(pod, before, status)]);
+      const ends = newEndEvents(memory, terminationRequest, outcome, isTerminal(before ?? status));
+      recordAll({ uid, pod: fullNameOf(pod) }, [...ends, ...eventsOfStatusChange(pod, before, status)]);
     },
     recordEvent: (uid, pod, event) => recordAll({ uid, pod }, [event]),
     onPodRemoved: (uid) => void memories.delete(uid),
   };
 }
 
-/** The event of a request, once. An earlier agent has recorded it if the pod's status was terminal before. */
-function newRequestEvents(
+/**
+ * The events of a request of the node and of an outcome, each once. An earlier agent has recorded them if the pod's
+ * status was terminal before.
+ */
+function newEndEvents(
   memory: EventMemory,
   request: DatedTerminationRequest | undefined,
-  before: PodStatus,
+  outcome: PodOutcome | undefined,
+  wasTerminal: boolean,
 ): readonly PodEvent[] {
-  const isKnown = request?.requestedAt === memory.terminationRequestedAt;
+  const isNewRequest = request !== undefined && request.requestedAt !== memory.terminationRequestedAt;
+  const isNewOutcome = outcome !== undefined && outcome !== memory.outcome;
   memory.terminationRequestedAt = request?.requestedAt;
-  return request === undefined || isKnown || isTerminal(before) ? [] : [terminationRequestEvent(request)];
+  memory.outcome = outcome;
+  if (wasTerminal) return [];
+  return [...(isNewRequest ? [terminationRequestEvent(request)] : []), ...(isNewOutcome ? outcomeEvents(outcome) : [])];
 }
 
 function referenceOf(

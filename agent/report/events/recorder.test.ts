@@ -36,6 +36,15 @@ test("an event is created once, and repetitions increase its count", async () =>
   expect(requests().map((call) => call.split(" ")[0]!)).toEqual(["create", "patch"]);
 });
 
+test("the counts of a forgotten object's events begin again at one, those of other objects go on", async () => {
+  const { recorder, record, stored } = createFixture();
+  for (const name of ["web", "web-2"]) record("m", name);
+  recorder.forget("web");
+  for (const name of ["web", "web-2"]) record("m", name);
+  await recorder.settled();
+  expect((await stored()).toSorted()).toEqual(["1x m", "1x m", "2x m"]);
+});
+
 test("an event that the API server has deleted is created again with its count", async () => {
   const { kube, recorder, record, all, stored } = createFixture();
   record("m");

@@ -16,6 +16,8 @@ import { createEventQueue } from "./queue.ts";
 export interface EventRecorder {
   /** `at` is the time of the event, by default now. */
   record(involvedObject: Event["involvedObject"], event: Pick<Event, "type" | "reason" | "message">, at?: number): void;
+  /** No further event is about the object with this uid. */
+  forget(uid: string): void;
   /** The API server is reachable again: retry at once. */
   onRecovered(): void;
   /** Resolves when the queue is empty or the sender has stopped. */
@@ -96,6 +98,7 @@ export function createEventRecorder({ kube, nodeName, clock, log }: EventRecorde
       queue.add(eventRecord);
       sender.wake();
     },
+    forget: correlator.forget,
     onRecovered: () => retryWait?.abort(),
     settled: () => sender.settled(),
     stop() {

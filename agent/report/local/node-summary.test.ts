@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { FakeClock } from "../../../test/fakes/clock.ts";
+import { observedRuntime } from "../../../test/fakes/observed-node.ts";
 import { createNodeSummary } from "./node-summary.ts";
 
 function createFixture() {
@@ -35,6 +36,23 @@ test("the runtime is away since its connection broke, with the latest reason, un
   report.onRuntimeAway("connection refused");
   expect(report.report().runtime).toMatchObject({ state: "away", since: "2026-01-01T00:01:00Z" });
   expect(changed()).toBe(5);
+});
+
+test("a runtime that is connected and does not respond is not ready since then", async () => {
+  const { clock, report, changed } = createFixture();
+  const noResponse = "Status: no answer within 10000 ms";
+  report.onRuntimeObserved({ ...observedRuntime, isReady: false, noResponse });
+  expect(report.report().runtime.state).toBe("connecting");
+  report.onRuntimeReady();
+  expect(report.report().runtime).toEqual({ state: "notReady", since: start, message: noResponse });
+  await clock.advance(20_000);
+  report.onRuntimeObserved({ ...observedRuntime, isReady: false, noResponse });
+  expect(report.report().runtime).toMatchObject({ since: start });
+  report.onRuntimeAway("connection refused");
+  expect(report.report().runtime.state).toBe("away");
+  report.onRuntimeReady();
+  report.onRuntimeObserved(observedRuntime);
+  expect([report.report().runtime, changed()]).toEqual([{ state: "ready" }, 4]);
 });
 
 test("subscribers are called only when the rejected manifests change", () => {

@@ -1,7 +1,10 @@
 import { createEventSource } from "../../../host/async/event-source.ts";
 import type { Clock } from "../../../host/clock.ts";
+import { isJsonEqual } from "../../../proto/json-equal.ts";
 import { formatTime } from "../../../proto/kubernetes/values/time.ts";
-import type { LocalNodeReport, RejectedManifest } from "../../decide/node/local-node-report.ts";
+import type { LocalNodeReport, RejectedManifest, RuntimeState } from "../../decide/node/local-node-report.ts";
+import { runtimeProblemOf } from "../../decide/node/node-conditions.ts";
+import type { ObservedRuntime } from "../../decide/node/observed-node.ts";
 
 /** The node part of `berth status`: rejected manifests and the state of the container runtime. */
 export interface NodeSummary {
@@ -11,6 +14,8 @@ export interface NodeSummary {
   onRuntimeAway(message: string): void;
   /** The runtime was listed completely. */
   onRuntimeReady(): void;
+  /** The runtime's status was read, or the runtime did not respond. */
+  onRuntimeObserved(runtime: ObservedRuntime): void;
   report(): LocalNodeReport;
   /** Calls `changed` after each change; returns the function that unsubscribes. */
   subscribe(changed: () => void): () => void;
@@ -19,22 +24,37 @@ export interface NodeSummary {
 export function createNodeSummary(clock: Clock): NodeSummary {
   const changes = createEventSource();
   const since = () => formatTime(clock.now());
-  let current: LocalNodeReport = { refused: [], runtime: { state: "connecting", since: since() } };
+  /** What the connection shows: a runtime whose processes are frozen stays connected. */
+  let connection: RuntimeState = { state: "connecting", since: since() };
+  /** What the runtime's status shows. */
+  let notReady: Extract<RuntimeState, { readonly state: "notReady" }> | undefined;
+  let current: LocalNodeReport = { refused: [], runtime: connection };
 
   function update(next: Partial<LocalNodeReport>): void {
-    const before = JSON.stringify(current);
+    const before = current;
     current = { ...current, ...next };
-    if (JSON.stringify(current) !== before) changes.emit();
+    if (!isJsonEqual(current, before)) changes.emit();
   }
+
+  const updateRuntime = () =>
+    update({ runtime: connection.state === "ready" && notReady !== undefined ? notReady : connection });
 
   return {
     setRejected: (rejected) => update({ refused: rejected }),
     onRuntimeAway(message) {
-      const { runtime } = current;
       // A connection that breaks before the first complete list continues the same outage.
-      update({ runtime: { state: "away", since: runtime.state === "away" ? runtime.since : since(), message } });
+      connection = { state: "away", since: connection.state === "away" ? connection.since : since(), message };
+      updateRuntime();
     },
-    onRuntimeReady: () => update({ runtime: { state: "ready" } }),
+    onRuntimeReady() {
+      connection = { state: "ready" };
+      updateRuntime();
+    },
+    onRuntimeObserved(runtime) {
+      const message = runtimeProblemOf(runtime);
+      notReady = message === undefined ? undefined : { state: "notReady", since: notReady?.since ?? since(), message };
+      updateRuntime();
+    },
     report: () => current,
     subscribe: changes.subscribe,
   };

@@ -45,7 +45,7 @@ export interface PodReportsOptions {
 
 export interface PodReports {
   report(uid: PodUid, desired: DesiredPod, status: PodStatus, stage: StageKind, blockedReason?: BlockedReason): void;
-  /** A probe of a pod, `namespace/name`, failed. */
+  /** A probe of a pod, `namespace/name`, failed. An early try makes no event. */
   onProbeFailed(uid: PodUid, pod: string, event: PodEvent, failure: ProbeFailure): void;
   onActionStarted(started: ActionStarted): void;
   onActionFinished(finished: ActionFinished): void;
@@ -97,7 +97,7 @@ export function createPodReports({ log, clock, recordEvent }: PodReportsOptions)
       if (isNew) changes.emit();
     },
     onProbeFailed(uid, pod, event, failure) {
-      recordEvent(uid, pod, event);
+      if (failure.isEarly !== true) recordEvent(uid, pod, event);
       if (probeFailures.record(uid, failure, states.get(uid)?.status)) changes.emit();
     },
     onActionStarted: pulls.onActionStarted,

@@ -7,6 +7,7 @@ import type { StageKind } from "../../decide/pod/stage.ts";
 import { isTerminal } from "../../decide/sources/api-pod.ts";
 import {
   isDeletionDue,
+  isStartProgress,
   mayBeDelayed,
   phaseOnlyPatch,
   type StatusPatch,
@@ -34,10 +35,12 @@ export interface PendingStatus {
   accepted: { readonly status: PodStatus; readonly times: number; readonly at: number } | undefined;
   /** Since when only changes are pending that may wait to be merged with the next status. */
   deferredSince: number | undefined;
+  /** When the server last accepted a patch that shows how far the start has come. */
+  startProgressAt: number | undefined;
   /** A patch without a response may have been applied, so `api` may be older than our own write. */
   mayApiBeStale: boolean;
-  /** The uid of the API pod that we have deleted. */
-  deletedUid: string | undefined;
+  /** The API pod whose deletion the server has accepted, how often it has, and when it last did. */
+  deletion: { readonly uid: string; readonly times: number; readonly at: number } | undefined;
   readonly loggedErrors: LogOnce;
 }
 
@@ -47,6 +50,7 @@ interface PatchCall {
   readonly api: Pod;
   patch: StatusPatch;
   status: PodStatus;
+  isStartProgress: boolean;
 }
 
 /** One request about the pod: write its status, read it, or delete it. */
@@ -65,9 +69,14 @@ const REPEATS_WITHOUT_DELAY = 3;
 const REPEAT_BACKOFF: BackoffOptions = { initialMs: 1_000, maxMs: 60_000 };
 /**
  * How long minor changes wait to be merged with the next status: one request instead of two for most pod starts and
- * ends.
+ * ends. Also how far the steps of a start are apart: the first one is sent at once, and the end of the start.
  */
 const DEFER_MS = 1_000;
+/**
+ * How long the server has to show that a pod is gone whose deletion it has accepted. A proxy may have answered in its
+ * place; then the deletion is sent again.
+ */
+const DELETION_BACKOFF: BackoffOptions = { initialMs: 2_000, maxMs: 300_000 };
 /** A status that lasted this long before it was overwritten is sent again at once. */
 const REPEAT_WINDOW_MS = 300_000;
 
@@ -86,8 +95,9 @@ export function emptyPendingStatus(uid: PodUid): PendingStatus {
     rejectedPatches: new Map(),
     accepted: undefined,
     deferredSince: undefined,
+    startProgressAt: undefined,
     mayApiBeStale: false,
-    deletedUid: undefined,
+    deletion: undefined,
     loggedErrors: createLogOnce(),
   };
 }
@@ -102,6 +112,7 @@ export function resetPending(pending: PendingStatus): void {
   pending.rejectedPatches = empty.rejectedPatches;
   pending.accepted = empty.accepted;
   pending.deferredSince = empty.deferredSince;
+  pending.startProgressAt = empty.startProgressAt;
 }
 
 /** The next request that brings the API server up to date, or when one is due; undefined if none is needed. */
@@ -109,18 +120,22 @@ export function nextCall(
   pending: PendingStatus,
   now: number,
 ): StatusCall | { readonly kind: "wait"; readonly until: number } | undefined {
-  const { status, api, stage, deletedUid } = pending;
+  const { status, api, stage } = pending;
   if (status === undefined || api === undefined) return undefined;
   if (pending.mayApiBeStale) return { kind: "get", api };
   const whole = patchOf(pending, api, status, now);
   const waits = whole !== undefined && mayBeDelayed(api, whole, status, stage);
   // Not in the future if the clock was set back.
   pending.deferredSince = waits ? Math.min(pending.deferredSince ?? now, now) : undefined;
+  const isProgress = whole !== undefined && isStartProgress(api, whole, status, stage);
+  const notBefore = isProgress ? nextProgressAt(pending, now) : 0;
+  const due = (patch: StatusPatch) => Math.max(dueOf(pending, status, patch), notBefore);
   const patches = whole === undefined ? [] : [whole, phaseOnlyPatch(api, whole, stage) ?? []].flat();
-  const patch = patches.find((each) => dueOf(pending, status, each) <= now);
-  if (patch !== undefined) return { kind: "patch", api, patch, status };
-  if (isDeletionDue(api, stage) && deletedUid !== api.metadata.uid) return { kind: "delete", api };
-  const until = Math.min(...patches.map((each) => dueOf(pending, status, each)));
+  const patch = patches.find((each) => due(each) <= now);
+  if (patch !== undefined) return { kind: "patch", api, patch, status, isStartProgress: isProgress };
+  const deletionDue = isDeletionDue(api, stage) ? deletionDueOf(pending, api) : Number.POSITIVE_INFINITY;
+  if (deletionDue <= now) return { kind: "delete", api };
+  const until = Math.min(deletionDue, ...patches.map(due));
   return until === Number.POSITIVE_INFINITY ? undefined : { kind: "wait", until };
 }
 
@@ -144,9 +159,30 @@ function dueOf(
   return Math.max(rejectedPatches.get(text) ?? 0, (isRepeated ? accepted.at : 0) + pauseMs, sentAt);
 }
 
+/** Not later than a second from now if the clock was set back. */
+function nextProgressAt({ startProgressAt }: PendingStatus, now: number): number {
+  return startProgressAt === undefined ? 0 : Math.min(startProgressAt, now) + DEFER_MS;
+}
+
+function deletionDueOf({ deletion }: PendingStatus, { metadata: { uid } }: Pod): number {
+  return deletion === undefined || deletion.uid !== uid ? 0 : deletion.at + backoffMs(DELETION_BACKOFF, deletion.times);
+}
+
+/** The server has accepted the deletion of an API pod. The watch shows when the pod is gone. */
+export function recordDeleted(pending: PendingStatus, uid: string, now: number): void {
+  const times = pending.deletion?.uid === uid ? pending.deletion.times : 0;
+  pending.deletion = { uid, times: times + 1, at: now };
+}
+
 /** Counts equal statuses in a row: another agent for this node or a webhook may keep reverting them. */
-export function recordAccepted(pending: PendingStatus, { patch, status }: PatchCall, response: Pod, now: number): void {
+export function recordAccepted(
+  pending: PendingStatus,
+  { patch, status, isStartProgress: isProgress }: PatchCall,
+  response: Pod,
+  now: number,
+): void {
   if (patch === EMPTY_PATCH) return;
+  if (isProgress) pending.startProgressAt = now;
   const { accepted } = pending;
   const isInRow =
     accepted !== undefined && now - accepted.at < REPEAT_WINDOW_MS && isSemanticallyEqual(accepted.status, status);
@@ -165,7 +201,7 @@ export function latestPatch(pending: PendingStatus, call: PatchCall, now: number
   const next = nextCall(pending, now);
   const isOfSame = next?.kind === "patch" && next.api.metadata.uid === call.api.metadata.uid;
   call.patch = isOfSame ? next.patch : EMPTY_PATCH;
-  if (isOfSame) call.status = next.status;
+  if (isOfSame) Object.assign(call, { status: next.status, isStartProgress: next.isStartProgress });
   return call.patch;
 }
 

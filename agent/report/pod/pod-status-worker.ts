@@ -18,6 +18,7 @@ import {
   nextCall,
   type PendingStatus,
   recordAccepted,
+  recordDeleted,
   recordRejected,
   type StatusCall,
 } from "./pending-status.ts";
@@ -101,7 +102,7 @@ async function send(
   const resource = pods(namespace);
   if (call.kind === "delete") {
     await kube.delete(resource, name, { gracePeriodSeconds: 0, preconditions: { uid } }, { signal });
-    pending.deletedUid = uid;
+    recordDeleted(pending, uid, clock.now());
     return;
   }
   if (call.kind === "get") {
@@ -159,9 +160,7 @@ async function onSendFailed(
     return;
   }
   if (!isOutage(error)) logOnce(log, pending, call.api, call.kind === "delete" ? DELETE_FAILED : SEND_FAILED, error);
-  if (call.kind === "patch" && hasCode(error, "INVALID", "TOO_LARGE")) {
-    recordRejected(pending, call, clock.now());
-  }
+  if (call.kind === "patch" && isInvalid(error)) recordRejected(pending, call, clock.now());
 }
 
 /** The patch could not be computed; only this pod is affected. */
@@ -173,6 +172,11 @@ function onPatchFailed({ log }: PodStatusOptions, pending: PendingStatus, error:
 function isResultUnknown(error: unknown): boolean {
   const isUnprocessed = error instanceof KubeError && error.isUnprocessed;
   return hasCode(error, "UNREACHABLE", "TIMEOUT", "CLOSED") && !isUnprocessed;
+}
+
+/** Only this answer says that the patch itself is wrong. Every other one may be due to something that passes. */
+function isInvalid(error: unknown): boolean {
+  return hasCode(error, "INVALID") && error instanceof KubeError && error.reason === "Invalid";
 }
 
 function isPod(value: unknown): value is Pod {

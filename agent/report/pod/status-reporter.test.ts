@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { KubeError } from "../../../kube/error.ts";
+import { errorOfStatus, KubeError } from "../../../kube/error.ts";
 import { pods } from "../../../kube/resource.ts";
 import type { RateLimit } from "../../../kube/transport/flow-control.ts";
 import type { PodUid } from "../../../proto/ids.ts";
@@ -13,6 +13,7 @@ import { createPodStatusReporter } from "./status-reporter.ts";
 
 const notFound = () => new KubeError("NOT_FOUND", 'pods "web" not found', { status: 404 });
 const unreachable = () => new KubeError("UNREACHABLE", "connection refused");
+const invalid = () => new KubeError("INVALID", "no", { status: 422, reason: "Invalid" });
 const server = (retryAfterMs?: number) => new KubeError("SERVER", "it broke", { status: 500, retryAfterMs });
 
 /** A node `n` with a watch of its pods in the API server. */
@@ -244,6 +245,44 @@ test("a container's wait for its hook is merged with the hook's end, or sent alo
   expect((await stored("slow")).status?.containerStatuses?.[0]?.containerID).toBe("containerd://1");
 });
 
+test("of many containers the first start and the last are reported at once, and those between once a second", async () => {
+  const { clock, make, setStatus, stored, requests, reporter, end } = await createFixture();
+  const web = await make("web");
+  const containerOf = (name: string, state: ContainerStatus["state"]): ContainerStatus => ({
+    ...{ name, ready: state?.running !== undefined, restartCount: 0, image: "busybox:1", imageID: "" },
+    ...(state && { state }),
+  });
+  const names = Array.from({ length: 25 }, (_, index) => `c${index}`);
+  const startedFirst = (count: number): PodStatus => ({
+    ...statusOf(count === names.length ? "Running" : "Pending"),
+    containerStatuses: names.map((name, index) =>
+      containerOf(name, index < count ? { running: {} } : { waiting: { reason: "ContainerCreating" } }),
+    ),
+  });
+  await setStatus(web, startedFirst(0));
+  requests();
+  const sent: (readonly [ms: number, running: number])[] = [];
+  for (let count = 1; count <= names.length; count++) {
+    await setStatus(web, startedFirst(count));
+    for (let step = 0; step < 2; step++) {
+      const running =
+        (await stored("web")).status?.containerStatuses?.filter(({ state }) => state?.running).length ?? 0;
+      if (requests().length > 0) sent.push([clock.elapsedMs, running]);
+      if (step === 0) await clock.advance(100);
+    }
+  }
+  expect(sent).toEqual([
+    [0, 1],
+    [1000, 10],
+    [2000, 20],
+    [2400, 25],
+  ]);
+  await clock.advance(5_000);
+  expect(requests()).toEqual([]);
+  reporter.stop();
+  end();
+});
+
 test("the acknowledgement of a deletion is merged with the end, or sent alone after a second", async () => {
   const { clock, make, setStatus, stored, requests } = await createFixture();
   const running = statusOf("Running", { observedGeneration: 1 });
@@ -386,15 +425,34 @@ test("a pod held by finalizers is deleted once, and reports after its cleanup ar
   expect([await phase("web"), ...requests()]).toEqual(["Succeeded"]);
 });
 
-test("a pod is deleted once, however late its watch shows the deletion", async () => {
+test("a pod whose watch shows the deletion late is read when a second deletion does not find it", async () => {
   const { kube, clock, make, setStatus, requests } = await createFixture();
   const web = await make("web");
   await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
   await settlePromises();
   kube.silenceWatches();
   await setStatus(web, statusOf("Succeeded"), "finished");
-  await clock.advance(5000);
-  expect(requests().filter((call) => call.startsWith("delete"))).toEqual(["delete pods/shop/web"]);
+  requests();
+  await clock.advance(1_900);
+  expect(requests()).toEqual([]);
+  await clock.advance(600_000);
+  expect(requests()).toEqual(["delete pods/shop/web", "get pods/shop/web"]);
+});
+
+test("a deletion that a proxy has answered with success is sent again until the pod is gone, ever more rarely", async () => {
+  const { kube, clock, make, setStatus, requests } = await createFixture();
+  const web = await make("web");
+  await kube.user.delete(pods("shop"), "web", { gracePeriodSeconds: 30 });
+  await setStatus(web, statusOf("Succeeded"), "terminated");
+  requests();
+  const { delete: deletePod } = kube;
+  let swallowed = 3;
+  kube.delete = (...call) => (swallowed-- > 0 ? Promise.resolve() : deletePod(...call));
+  await setStatus(web, statusOf("Succeeded"), "finished");
+  await clock.advance(13_900);
+  expect([swallowed, ...requests()]).toEqual([0]);
+  await clock.advance(200);
+  expect([(await kube.user.list(pods(), {})).items.length, ...requests()]).toEqual([0, "delete pods/shop/web"]);
 });
 
 test("a pod that a lagging API server does not find at first is deleted later", async () => {
@@ -571,7 +629,7 @@ test("patches that failed in an outage are retried as soon as it ends, without a
 test("a rejected status is not sent again until it changes", async () => {
   const { kube, clock, make, setStatus, phase, requests } = await createFixture();
   const web = await make("web");
-  kube.failures = { patch: [new KubeError("INVALID", "no", { status: 422 })] };
+  kube.failures = { patch: [invalid()] };
   await setStatus(web, statusOf("Pending", { message: "bad" }));
   await clock.advance(60_000);
   expect(requests()).toHaveLength(1);
@@ -582,7 +640,7 @@ test("a rejected status is not sent again until it changes", async () => {
 test("a rejected status is sent again after five minutes", async () => {
   const { kube, clock, reporter, make, setStatus, phase, end } = await createFixture();
   const web = await make("web");
-  kube.failures = { patch: [new KubeError("INVALID", "no", { status: 422 })] };
+  kube.failures = { patch: [invalid()] };
   await setStatus(web, statusOf("Running"));
   await clock.advance(299_000);
   expect(await phase("web")).toBe("Pending");
@@ -592,10 +650,35 @@ test("a rejected status is sent again after five minutes", async () => {
   end();
 });
 
+for (const [who, error, retriesMs] of [
+  ["a proxy answers 418", () => errorOfStatus("PATCH", 418, {}), [100, 200, 400]],
+  ["a proxy answers 404", () => errorOfStatus("PATCH", 404, {}), [100, 200, 400]],
+  ["a proxy answers 409", () => errorOfStatus("PATCH", 409, {}), [100, 200, 400]],
+  ["a proxy answers 422", () => errorOfStatus("PATCH", 422, {}), [100, 200, 400]],
+  [
+    "the API server answers BadRequest",
+    () => errorOfStatus("PATCH", 400, { reason: "BadRequest" }),
+    [1000, 2000, 4000],
+  ],
+] as const)
+  test(`a status that ${who} to is sent again soon`, async () => {
+    const { kube, clock, make, setStatus, phase, requests } = await createFixture();
+    const web = await make("web");
+    kube.failures = { patch: retriesMs.map(error) };
+    await setStatus(web, statusOf("Running"));
+    for (const ms of retriesMs) {
+      expect([await phase("web"), ...requests()]).toEqual(["Pending", "patch pods/shop/web/status"]);
+      await clock.advance(ms - 1);
+      expect(requests()).toEqual([]);
+      await clock.advance(1);
+    }
+    expect([await phase("web"), ...requests()]).toEqual(["Running", "patch pods/shop/web/status"]);
+  });
+
 test("another client's write does not cause a rejected status to be sent again", async () => {
   const { kube, make, setStatus, requests } = await createFixture();
   const web = await make("web");
-  kube.failures = { patch: [new KubeError("INVALID", "no", { status: 422 })] };
+  kube.failures = { patch: [invalid()] };
   await setStatus(web, statusOf("Running"));
   await kube.user.patch(pods("shop"), "web", { type: "merge", body: { metadata: { labels: { a: "b" } } } });
   await settlePromises();
@@ -612,7 +695,7 @@ test("a deleted pod whose final status is rejected sends only its phase and is d
   kube.patch = async (resource, name, each, options) => {
     const body = typeof each.body === "function" ? each.body() : each.body;
     sent.push(body);
-    if (JSON.stringify(body).includes("bad")) throw new KubeError("INVALID", "no", { status: 422 });
+    if (JSON.stringify(body).includes("bad")) throw invalid();
     return await patch(resource, name, each, options);
   };
   await setStatus(web, statusOf("Failed", { message: "bad" }), "finished");

@@ -77,7 +77,7 @@ export function createPodStatusReporter(settings: PodStatusOptions): PodStatusRe
       if (!replaces(pod.metadata.resourceVersion, pending.api?.metadata.resourceVersion, snapshot)) return;
       pending.api = pod;
       pending.ineffectivePatch = undefined;
-      if (snapshot?.isRolledBack) pending.deletedUid = undefined;
+      if (snapshot?.isRolledBack) pending.deletion = undefined;
       worker.wake(pending);
     },
     onDeleted(pod) {

@@ -326,6 +326,7 @@ test("a sidecar in a crash loop is shown for a running pod, as in kubectl", () =
 const probeFailures = [
   { container: "a", kind: "readiness", message: "Readiness probe failed: no route" },
   { container: "b", kind: "liveness", message: "Liveness probe failed: bad disk" },
+  { container: "c", kind: "startup", message: "Startup probe failed: no file yet", isEarly: true },
 ] as const;
 const back = { exitCode: 143, reason: "Error" };
 const probeCases: readonly [sentence: string, status: PodStatus, message: string][] = [
@@ -343,6 +344,16 @@ const probeCases: readonly [sentence: string, status: PodStatus, message: string
   [
     "a container that ended by itself does not show its readiness failure",
     { phase: "Running", containerStatuses: [{ ...waiting, name: "a", lastState: { terminated: back } }] },
+    "back-off 10s; it exited with code 143",
+  ],
+  [
+    "a container within the first period of its probe shows the last early try",
+    { phase: "Running", containerStatuses: [{ ...running, name: "c", ready: false }] },
+    "c is not ready: Startup probe failed: no file yet",
+  ],
+  [
+    "a container that ended by itself does not show an early try, which cannot have stopped it",
+    { phase: "Running", containerStatuses: [{ ...waiting, name: "c", lastState: { terminated: back } }] },
     "back-off 10s; it exited with code 143",
   ],
   [

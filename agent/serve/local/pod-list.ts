@@ -178,8 +178,10 @@ function waitingReason(
   const { reason = "", message = "" } = state?.waiting ?? {};
   const last = lastState?.terminated;
   if (reason !== "CrashLoopBackOff" || last === undefined) return { reason, message };
-  // A failed readiness probe does not stop a container, so it does not explain the end.
-  const failure = probeFailures.findLast(({ container, kind }) => container === name && kind !== "readiness");
+  // Neither a failed readiness probe nor an early try stops a container, so they do not explain the end.
+  const failure = probeFailures.findLast(
+    ({ container, kind, isEarly }) => container === name && kind !== "readiness" && isEarly !== true,
+  );
   return {
     reason,
     message: `${message}; ${describeExit(last)}${failure === undefined ? "" : ` (${failure.message})`}`,

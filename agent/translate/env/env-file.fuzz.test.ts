@@ -14,17 +14,27 @@ const soup = fc
 test(
   "parseEnvFile returns variables and at most one problem for any text, and appending a line keeps the variables",
   () => {
-    const property = fc.property(fc.oneof(soup, fc.string({ unit: "binary", maxLength: 300 })), (text) => {
-      const { variables, problem } = parseEnvFile(text);
-      for (const [name, value] of variables) {
-        expect(name).toMatch(/^[^=\n#]([^=\n]*[^=\n\t ])?$/);
-        expect(value).not.toContain("'");
-      }
-      if (problem !== undefined) expect(problem).toMatch(/^invalid environment variable format .*line \d+: /);
-      const longer = parseEnvFile(`${text}${text.endsWith("\n") ? "" : "\n"}Z='z'\n`);
-      for (const [name, value] of variables) expect(longer.variables.get(name)).toBe(value);
-    });
+    let nonEmpty = 0;
+    const property = fc.property(
+      fc.oneof(
+        soup,
+        fc.string({ unit: "binary", maxLength: 300 }),
+        soup.map((rest) => `A='1'\n${rest}`),
+      ),
+      (text) => {
+        const { variables, problem } = parseEnvFile(text);
+        for (const [name, value] of variables) {
+          expect(name).toMatch(/^[^=\n#]([^=\n]*[^=\n\t ])?$/);
+          expect(value).not.toContain("'");
+        }
+        if (problem !== undefined) expect(problem).toMatch(/^invalid environment variable format .*line \d+: /);
+        const longer = parseEnvFile(`${text}${text.endsWith("\n") ? "" : "\n"}Z='z'\n`);
+        for (const [name, value] of variables) expect(longer.variables.get(name)).toBe(value);
+        if (variables.size > 0) nonEmpty += 1;
+      },
+    );
     fc.assert(property, { numRuns });
+    expect(nonEmpty).toBeGreaterThan(numRuns / 20);
   },
   longMs,
 );

@@ -85,23 +85,28 @@ test("the OOM killer spares a sidecar as long as the main container with the sma
   expect(score(undefined, "2Gi", undefined)).toBe(999);
 });
 
-test("a pod's request is the sum of its containers', where a limit replaces a missing request", () => {
-  const pod = podOf({ requests: { cpu: "100m", memory: "1Mi" } }, { limits: { cpu: "1", memory: "2Mi" } });
+test("the limits of a sandbox are the sums of those that are set, as with the kubelet", () => {
+  const pod = podOf({ requests: { cpu: "100m", memory: "1Mi" } }, { limits: { cpu: "1", memory: "2Mi" } }, {});
   expect(podAmounts(pod)).toEqual({
-    cpuRequest: 1100,
-    cpuLimit: undefined,
-    memoryRequest: 3 * 2 ** 20,
-    memoryLimit: undefined,
+    cpuRequest: 100,
+    cpuLimit: 1000,
+    memoryRequest: 2 ** 20,
+    memoryLimit: 2 ** 21,
   });
 });
 
-test("a pod has a limit only when every container has one", () => {
-  const limits = { cpu: "500m", memory: "1Mi" };
-  expect(podAmounts(podOf({ limits }, { limits }))).toEqual({
-    cpuRequest: 1000,
-    cpuLimit: 1000,
-    memoryRequest: 2 ** 21,
-    memoryLimit: 2 ** 21,
+test("a sandbox without a CPU request gets the shares of its limit", () => {
+  const amounts = podAmounts(podOf({ limits: { cpu: "500m" } }));
+  expect(amounts.cpuRequest).toBeUndefined();
+  expect(linuxResources(amounts, nodeFacts)).toMatchObject({ cpuShares: 512n, cpuQuota: 50_000n });
+});
+
+test("the resources of the pod itself replace those of its containers in its sandbox", () => {
+  const { metadata, spec } = podOf({ requests: { cpu: "1" }, limits: { memory: "1Mi" } });
+  const resources = { requests: { cpu: "2" }, limits: { memory: "8Mi" } };
+  expect(podAmounts({ metadata, spec: { ...spec, resources } })).toMatchObject({
+    cpuRequest: 2000,
+    memoryLimit: 2 ** 23,
   });
 });
 

@@ -37,18 +37,18 @@ export function amountsOf(resources: ResourceRequirements | undefined): LinuxAmo
 }
 
 /**
- * The resources of a pod for its sandbox. CRI carries the overhead in a field of its own.
- * https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
+ * The resources of a pod for its sandbox, by which a runtime may size a virtual machine: the sums of what its containers
+ * have set, even if some have no limit. CRI carries the overhead in a field of its own. Rule: the kubelet's
+ * calculateSandboxResources.
  */
 export function podAmounts({ spec }: Pod): LinuxAmounts {
-  const options = { excludesOverhead: true, skipsPodLevel: true } as const;
-  const requests = toAmounts(podRequests(spec, { ...options, defaultsToLimits: true }));
-  const limits = toAmounts(podLimits(spec, { ...options, requiresAllContainers: true }));
+  const requests = toAmounts(podRequests(spec, { excludesOverhead: true }));
+  const limits = toAmounts(podLimits(spec, { excludesOverhead: true }));
   const numberOf = (amount: bigint | undefined) => (amount === undefined ? undefined : Number(amount));
   return {
-    cpuRequest: Number(requests.get("cpu") ?? 0n),
+    cpuRequest: numberOf(requests.get("cpu")),
     cpuLimit: numberOf(limits.get("cpu")),
-    memoryRequest: Number(requests.get("memory") ?? 0n),
+    memoryRequest: numberOf(requests.get("memory")),
     memoryLimit: numberOf(limits.get("memory")),
   };
 }

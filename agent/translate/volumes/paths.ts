@@ -62,9 +62,22 @@ export function postStartMark(uid: string, container: string, attempt: number): 
   return `${containerDir(uid, container)}/${formatInstanceMark("post-start", attempt)}`;
 }
 
+/** Marks an instance whose `preStop` hook has ended; relative to the root directory. */
+export function preStopMark(uid: string, container: string, attempt: number): string {
+  return `${containerDir(uid, container)}/${formatInstanceMark("pre-stop", attempt)}`;
+}
+
 /** Marks an instance that was removed by RestartAllContainers; relative to the root directory. */
 export function removedForRestartMark(uid: string, container: string, attempt: number): string {
   return `${containerDir(uid, container)}/${formatInstanceMark("cleared", attempt)}`;
+}
+
+/** Marks an instance that has started, or is ready, by its probes; relative to the root directory. */
+export function probeMarkFile(
+  uid: string,
+  { mark, name, attempt }: { readonly mark: "started" | "ready"; readonly name: string; readonly attempt: number },
+): string {
+  return `${containerDir(uid, name)}/${formatInstanceMark(mark, attempt)}`;
 }
 
 /** The path of the termination-message file in the container; undefined when the container disables it. */

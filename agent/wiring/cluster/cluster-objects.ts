@@ -50,6 +50,7 @@ export function createClusterObjects(options: ClusterObjectsOptions): ClusterObj
   let isApiSynced = false;
   const services = createServices({
     kube,
+    clock,
     log,
     root,
     namespaces: () => new Set(desired.all().map(({ pod }) => pod.metadata.namespace ?? "default")),

@@ -3,18 +3,18 @@ import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import type { PodUid } from "../../../proto/ids.ts";
-import type { Node, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
+import type { Node, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { PodEvent } from "../../decide/events/pod-event.ts";
 import { duplicateNameEvent, invalidPodEvent } from "../../decide/events/pod-events.ts";
 import { pullSecretEvents } from "../../decide/events/pull-secret-events.ts";
 import { recordOf } from "../../decide/pod/action.ts";
 import type { ActionFinished, ActionStarted } from "../../decide/pod/action-call.ts";
-import { type DesiredPod, fullNameOf, type SourceKind } from "../../decide/pod/desired.ts";
-import type { StageKind } from "../../decide/pod/stage.ts";
+import { fullNameOf, type SourceKind } from "../../decide/pod/desired.ts";
 import { mirrorOwnerOf } from "../../decide/sources/mirror.ts";
 import { type ApiPodListener, watchApiPods } from "../../desired/api/api-pods.ts";
 import { createServiceAccounts, type ServiceAccounts } from "../../desired/objects/service-accounts.ts";
 import type { DesiredPods } from "../../desired/pods.ts";
+import type { DecidedStatus } from "../../loop/sync-subscriber.ts";
 import { createPodEventRecorder, type PodEventRecorder } from "../../report/events/pod-event-recorder.ts";
 import type { EventRecorder } from "../../report/events/recorder.ts";
 import { createMirrorPods, createStaticPodChanges, type MirrorPods } from "../../report/pod/mirror.ts";
@@ -92,7 +92,7 @@ export interface ClusterSyncDeps {
 export interface ClusterSync {
   /** Runs the watches and the senders until the signal aborts; never rejects. */
   run(signal: AbortSignal): Promise<void>;
-  report(desired: DesiredPod, status: PodStatus, stage: StageKind): void;
+  report(decided: Omit<DecidedStatus, "uid" | "blockedReason">): void;
   /**
    * Resolves when the final status of a terminating pod is saved, so that its containers may be removed from the node.
    * Never rejects.
@@ -150,8 +150,8 @@ function createClusterSync(
       for (const component of [statusReporter, mirrors, recorder]) component.stop();
     },
     ensureFinalStatusSaved: statusReporter.ensureFinalStatusSaved,
-    report(desiredPod, status, stage) {
-      events.onStatus(desiredPod, status);
+    report({ desired: desiredPod, status, stage, outcome }) {
+      events.onStatus(desiredPod, status, outcome);
       statusReporter.report(desiredPod, status, stage);
       if (staticPodChanges.hasChanged(desiredPod)) mirrors.reconcile();
     },
@@ -165,6 +165,7 @@ function createClusterSync(
     recordEvent: events.recordEvent,
     onPodFinished(uid) {
       events.onPodRemoved(uid);
+      recorder.forget(uid);
       statusReporter.onPodRemoved(uid);
       staticPodChanges.forget(uid);
       mirrors.reconcile();

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import { CriError } from "../../../cri/error.ts";
+import { createEventSource } from "../../../host/async/event-source.ts";
 import { leases, nodes } from "../../../kube/resource.ts";
 import type { Node } from "../../../proto/kubernetes/gen/types.ts";
 import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
@@ -63,8 +64,19 @@ function startNode(options: StartOptions = {}) {
     onNetworkChanged: () => void networkChanges.push(nodeSync.networkProblem() ?? "the network is ready"),
     onHostIPsChanged: () => void hostIPChanges.push(nodeSync.hostIPs().join()),
   });
-  const noPods = { all: () => [], subscribe: () => {}, requestTermination: async () => {} };
-  const ended = Promise.all([node.run(noPods, stop.signal), nodeSync.run(stop.signal)]);
+  const desired = {
+    all: () => [],
+    areAllSourcesReady: () => true,
+    subscribe: () => {},
+    requestTermination: async () => {},
+  };
+  const agent = {
+    desired,
+    sourcesReady: createEventSource(),
+    invalidateImages: () => {},
+    nodeSummary: { onRuntimeObserved: () => {} },
+  };
+  const ended = Promise.all([node.run(agent, stop.signal), nodeSync.run(stop.signal)]);
   return {
     clock,
     kube,

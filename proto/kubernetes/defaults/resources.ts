@@ -1,6 +1,6 @@
 import type { PodSpec, ResourceRequirements } from "../gen/types.ts";
 import { podLimits, podRequests } from "../pod-resources.ts";
-import { isHugePages, isPodLevelResource, type ResourceList, type ResourceQuantities } from "../resource-list.ts";
+import { formatResourceList, isHugePages, isPodLevelResource, type ResourceList } from "../resource-list.ts";
 import { formatQuantity, parseQuantity, toScaled } from "../values/quantity.ts";
 
 const milli = -3;
@@ -38,7 +38,7 @@ export function defaultPodResources(given: ResourceRequirements, spec: PodSpec):
   };
   const limits = defaultHugePageLimits(resources, spec);
   if (Object.keys(limits).length === 0) return resources;
-  const ofContainers = formatList(podRequests(spec, ONLY_CONTAINERS));
+  const ofContainers = formatResourceList(podRequests(spec, ONLY_CONTAINERS));
   const requests = {
     ...pick(limits, isPodLevelResource),
     ...pick(ofContainers, (name) => name === "cpu" || name === "memory"),
@@ -49,7 +49,7 @@ export function defaultPodResources(given: ResourceRequirements, spec: PodSpec):
 
 function defaultHugePageLimits({ limits, requests }: ResourceRequirements, spec: PodSpec): ResourceList {
   if (limits === undefined && requests === undefined) return {};
-  const ofContainers = formatList(podLimits(spec, ONLY_CONTAINERS));
+  const ofContainers = formatResourceList(podLimits(spec, ONLY_CONTAINERS));
   return { ...pick(ofContainers, (name) => isHugePages(name) && requests?.[name] === undefined), ...limits };
 }
 
@@ -58,7 +58,3 @@ function pick(list: ResourceList, isExpected: (name: string) => boolean): Resour
 }
 
 const ONLY_CONTAINERS = { excludesOverhead: true, skipsPodLevel: true } as const;
-
-function formatList(quantities: ResourceQuantities): ResourceList {
-  return Object.fromEntries([...quantities].map(([name, quantity]) => [name, formatQuantity(quantity)]));
-}

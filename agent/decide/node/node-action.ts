@@ -1,0 +1,96 @@
+import { type Backoff, backoffDelayMs, dueAfter } from "../pod/backoff.ts";
+
+/** What the node does besides ending pods; each kind has a record here and a performer in `act/performers`. */
+export type NodeAction = RemoveImage;
+
+/** Removes an image of the runtime. */
+export interface RemoveImage {
+  readonly kind: "removeImage";
+  /** The runtime's id of the image. */
+  readonly image: string;
+  readonly why: string;
+}
+
+/** Everything that the agent has to know of one kind of action, except how to perform it. */
+interface NodeActionRecord<A extends NodeAction> {
+  /** One English sentence, the log line. */
+  describe(action: A): string;
+  /** What the action is about: two actions with one key are never performed at the same time. */
+  key(action: A): string;
+}
+
+const records: { readonly [K in NodeAction["kind"]]: NodeActionRecord<Extract<NodeAction, { readonly kind: K }>> } = {
+  removeImage: {
+    describe: ({ image, why }) => `remove image ${image}: ${why}`,
+    key: ({ image }) => image,
+  },
+};
+
+/** One English sentence, the log line. */
+export function describeNodeAction(action: NodeAction): string {
+  return records[action.kind].describe(action);
+}
+
+/** Names the action in the memory. */
+function keyOf(action: NodeAction): string {
+  return JSON.stringify([action.kind, records[action.kind].key(action)]);
+}
+
+/** What is remembered of an action while a rule requests it. */
+type ActionState =
+  | { readonly state: "running"; readonly failures: number }
+  | { readonly state: "succeeded" | "failed"; readonly failures: number; readonly at: number };
+
+/** The actions that run, and those that ended and are still requested. */
+export type NodeActionMemory = ReadonlyMap<string, ActionState>;
+
+/** Epoch milliseconds. */
+interface DueActions {
+  readonly actions: readonly NodeAction[];
+  /** When the first of the others is due; infinity if none waits for its time. */
+  readonly lookAgainAt: number;
+  /** Without the actions that are no longer requested. */
+  readonly memory: NodeActionMemory;
+}
+
+const RETRY: Backoff = { initialMs: 1_000, maxMs: 300_000 };
+/** A success that the observation does not show yet: images, for example, are listed at most every half minute. */
+const REPEAT_AFTER_MS = 60_000;
+
+/**
+ * The requested actions that are due. An action that runs is not started again; one that has failed waits with a delay
+ * that doubles up to five minutes, one that has succeeded and is still requested a minute.
+ */
+export function dueActions(requested: readonly NodeAction[], memory: NodeActionMemory, now: number): DueActions {
+  const unique = new Map(requested.map((action) => [keyOf(action), action]));
+  const dueAts = [...unique].map(([key, action]) => ({ action, dueAt: dueAt(memory.get(key), now) }));
+  const later = dueAts.flatMap(({ dueAt: at }) => (at > now ? [at] : []));
+  return {
+    actions: dueAts.flatMap(({ action, dueAt: at }) => (at > now ? [] : [action])),
+    lookAgainAt: Math.min(...later),
+    memory: new Map([...memory].filter(([key, { state }]) => state === "running" || unique.has(key))),
+  };
+}
+
+/** Infinity while the action runs: its end decides again. */
+function dueAt(known: ActionState | undefined, now: number): number {
+  if (known === undefined) return now;
+  if (known.state === "running") return Number.POSITIVE_INFINITY;
+  return dueAfter(known.at, known.state === "succeeded" ? REPEAT_AFTER_MS : backoffDelayMs(RETRY, known.failures), now);
+}
+
+export function recordNodeActionStarted(memory: NodeActionMemory, action: NodeAction): NodeActionMemory {
+  const key = keyOf(action);
+  return new Map(memory).set(key, { state: "running", failures: memory.get(key)?.failures ?? 0 });
+}
+
+export function recordNodeActionEnded(
+  memory: NodeActionMemory,
+  action: NodeAction,
+  state: "succeeded" | "failed",
+  at: number,
+): NodeActionMemory {
+  const key = keyOf(action);
+  const failures = state === "failed" ? (memory.get(key)?.failures ?? 0) + 1 : 0;
+  return new Map(memory).set(key, { state, failures, at });
+}

@@ -36,7 +36,7 @@ async function outcomeOf(name: string) {
 
 test("a new agent reports the pods as the one before did and restarts no container", async () => {
   await node.waitForPod("done", "it has succeeded", ({ phase }) => phase === "Succeeded");
-  // The agent reports the end before it has stopped the sandbox.
+  // The agent reports the final status before it has stopped the sandbox.
   await node.waitForLogLine("stop sandbox", "pod=default/done-berth");
   const [running, done] = [await node.waitUntilRunning(...steady), await outcomeOf("done")];
   await node.agent.stop();

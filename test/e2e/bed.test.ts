@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -84,6 +84,21 @@ describe.each(versions)("containerd %s", (version) => {
       const shim = (await listProcesses()).find(({ argv }) => argv.includes(sandboxId))!;
       process.kill(shim.pid, "SIGKILL");
       await pollUntil("the end of the shim", 5000, async () => (await processStart(shim.pid)) === undefined);
+    } finally {
+      await containerd.stop();
+    }
+    expect(await findLeakedResources(before)).toEqual([]);
+  }, 60_000);
+
+  test("leaves nothing of a pod that a killed runc has left frozen", async () => {
+    const containerd = await startContainerd({ version, stateDir: folder });
+    try {
+      await importImages(containerd);
+      await runWebPod(containerd.endpoint, "frozen", 0);
+      const { cgroups } = await findBedResources(containerd.record);
+      const isV1 = cgroups.some((path) => path.startsWith("/sys/fs/cgroup/freezer/"));
+      const [pattern, file, state] = isV1 ? [/\/freezer\//, "freezer.state", "FROZEN"] : [/./, "cgroup.freeze", "1"];
+      for (const path of cgroups.filter((one) => pattern.test(one))) await writeFile(join(path, file), state);
     } finally {
       await containerd.stop();
     }

@@ -85,6 +85,22 @@ test("a failed preStop hook does not prevent SIGTERM, and the log names the fail
   await node.waitForLogLine("failing-berth", "preStop hook", "its command exited with code 7");
 });
 
+test("a preStop hook that has ended does not run again when the agent is killed before the container ends", async () => {
+  const preStop = shell("echo hook >>/notes/slow");
+  const trap = "echo ending >>/notes/slow; sleep 4; echo ended >>/notes/slow; exit 0";
+  const command = script(`trap "${trap}" TERM; echo up >>/notes/slow; sleep 1000000 & wait`);
+  const spec = { ...withNotes(), terminationGracePeriodSeconds: 30 };
+  await node.putManifest(podOf("slow", withHooks({ preStop }, { command }), spec));
+  await pollUntil("its trap to be set", 20_000, async () => (await readNotes("slow").catch(() => [])).length === 1);
+  await node.removeFile("slow.yaml");
+  await pollUntil("SIGTERM to arrive", 20_000, async () => (await readNotes("slow")).includes("ending"));
+  await node.agent.kill9();
+  await node.startAgent();
+  await pollUntil("the container to end", 20_000, async () => (await readNotes("slow")).includes("ended"));
+  await waitUntilGone("slow");
+  expect(await readNotes("slow")).toEqual(["up", "hook", "ending", "ended"]);
+});
+
 test("httpGet hooks send their own headers and the kube-lifecycle user agent, once per hook", async () => {
   const asked: string[] = [];
   const server = Bun.serve({

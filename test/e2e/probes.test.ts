@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
@@ -68,6 +68,15 @@ test("HTTP and TCP probes reach the pod's address by a named port", async () => 
     "it runs, and is not ready",
     (pod) => pod.phase === "Running" && pod.ready === "0/1",
   );
+});
+
+test("a container that is not ready within the first period of its probe says why", async () => {
+  const readinessProbe: Probe = { httpGet: { port: 8080 }, periodSeconds: 600 };
+  await node.putManifest(podOf("early", { command: untilStopped, readinessProbe }));
+  const isExplained = ({ message }: PodSummary) => message !== "";
+  const { ready, message } = await node.waitForPod("early", "it says why it is not ready", isExplained);
+  expect(ready).toBe("0/1");
+  expect(message).toMatch(/^main is not ready: Readiness probe failed: Get "http:.*refused/);
 });
 
 /** Starts a gRPC health server on all addresses of this machine. */
@@ -177,6 +186,35 @@ test("no other probe runs before the startup probe has succeeded, and a containe
 
   await node.waitForPod("never-up", "it was restarted", ({ restarts }) => restarts >= 1);
   await node.waitForLogLine("never-up-berth", "Container main failed startup probe, will be restarted");
+});
+
+test("a restart of the agent leaves a pod ready and started until its slow probes have run again", async () => {
+  const slowly = (seconds: number, note: string): Probe => ({
+    exec: { command: ["sh", "-c", `sleep ${seconds}; echo asked >>/notes/${note}`] },
+    ...tolerant,
+  });
+  const probes = { startupProbe: slowly(2, "startup"), readinessProbe: slowly(3, "readiness") };
+  await node.putManifest(podOf("slow-probes", { ...notes, ...probes }, withNotes));
+  const pod = await node.waitForPod("slow-probes", "it is ready", ({ ready }) => ready === "1/1");
+  const count = async (note: string) => (await readFile(noteOf(pod, note), "utf8")).split("\n").length - 1;
+  // The agent shows the pod as ready some milliseconds before that is on disk for the next agent.
+  await pollUntil("the marks to be on disk", 10_000, async () => {
+    const files = await readdir(join(node.paths.agentRoot, "pods", pod.uid, "containers/main"));
+    return ["started-00000000", "ready-00000000"].every((mark) => files.includes(mark));
+  });
+  await node.agent.kill9();
+  const before = await count("readiness");
+  await node.startAgent();
+  const seen = new Set<string>();
+  const stopWatching = await node.watch((pods) => {
+    const { containerStatuses: [shown] = [] } = pods.find(({ uid }) => uid === pod.uid)?.status ?? {};
+    if (shown !== undefined) seen.add(`started ${shown.started}, ready ${shown.ready}`);
+  });
+  // A command of the last agent may still end.
+  await pollUntil("it to be asked twice", 30_000, async () => (await count("readiness")) >= before + 2);
+  stopWatching();
+  expect([[...seen], await count("startup")]).toEqual([["started true, ready true"], 1]);
+  await node.removeFile("slow-probes.yaml");
 });
 
 test("a new agent takes over a pod's readiness and continues its probes", async () => {

@@ -65,7 +65,7 @@ test("a pod starts when its unreachable registry returns", async () => {
   const waiting = await node.waitForPod(
     "patient",
     "its image cannot be pulled",
-    ({ reason }) => reason === "ErrImagePull",
+    ({ reason }) => reason === "ErrImagePull" || reason === "ImagePullBackOff",
   );
   expect(waiting.message).toContain("connection refused");
 

@@ -7,6 +7,7 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { seededRandom } from "../../random.ts";
+import type { ProxiedRequest } from "../../upstream/http2-gateway.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { findOverlaps, type LifetimeRecording, recordLifetimes } from "../container-lifetimes.ts";
 import { script } from "../manifest.ts";
@@ -201,6 +202,21 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
     expect(started.length).toBeGreaterThan(1);
     expect(started[0]).toMatch(/resourceVersion=\d+/);
     expect(started.at(-1)).toContain("sendInitialEvents=true");
+  });
+
+  test("that ends a watch with 410, and its stream a moment later, is asked for a new list at once", async () => {
+    const { gateway, relay } = cluster.network;
+    const status = { kind: "Status", apiVersion: "v1", metadata: {}, status: "Failure", reason: "Expired", code: 410 };
+    const isWatchOfPods = ({ path }: ProxiedRequest) => /\/pods\?.*watch=true/.test(path);
+    relay.delay(30);
+    expect(gateway.endWith(`${JSON.stringify({ type: "ERROR", object: status })}\n`, isWatchOfPods)).toBe(1);
+    await cluster.apply([bound("after-410")]);
+    const began = performance.now();
+    await waitFor("it is known", () => shown("after-410")?.status?.startTime !== undefined);
+    expect(performance.now() - began).toBeLessThan(2_000);
+    relay.delay(0);
+    await waitUntilReady("after-410");
+    await remove("after-410");
   });
 
   test("behind a dead open connection is reached again within half a minute", async () => {

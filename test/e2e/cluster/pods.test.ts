@@ -1,7 +1,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { pods } from "../../../kube/resource.ts";
 import { PodSandboxStatusRequest, PodSandboxStatusResponse } from "../../../proto/cri/gen/api.ts";
+import type { Pod, Probe } from "../../../proto/kubernetes/gen/types.ts";
 import { callCri } from "../../bed/containerd/cri-call.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
+import { createAdminClient } from "../../upstream/admin-client.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
@@ -57,6 +62,87 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       'False ReadinessGatesNotReady the status of pod readiness gate "example.com/fed" is not "True", but False',
     );
     await deletePods("gated");
+  });
+
+  test("has no event of a probe that its stop cuts off", async () => {
+    const names = ["cut-1", "cut-2", "cut-3"];
+    // Its first run makes the pod ready, the next one lasts until the stop.
+    const command = ["sh", "-c", "test -e /notes/1 && touch /notes/2 && exec sleep 60; touch /notes/1"];
+    const readinessProbe: Probe = { exec: { command }, timeoutSeconds: 60, periodSeconds: 1 };
+    const volumeMounts = [{ name: "notes", mountPath: "/notes" }];
+    const withNotes = { volumes: [{ name: "notes", emptyDir: {} }] };
+    await cluster.apply(names.map((name) => barePod(name, { readinessProbe, volumeMounts }, withNotes)));
+    await kubectl("wait", "--for=condition=Ready", ...names.map((name) => `pod/${name}`), "--timeout=30s");
+    const uids = (await cluster.pods()).map(({ metadata }) => metadata.uid);
+    const noteOf = (uid: string | undefined) =>
+      join(cluster.node.paths.agentRoot, `pods/${uid}/volumes/kubernetes.io~empty-dir/notes/2`);
+    await pollUntil("the second probes", 10_000, async () => uids.map(noteOf).every((path) => existsSync(path)));
+    await deletePods(...names);
+    // Events are sent in their order.
+    await cluster.apply([barePod("later")]);
+    const eventsUntilLater = () =>
+      pollUntil("the start of a later pod", 10_000, async () => {
+        const events = await kubectl("get", "events", "--no-headers");
+        return / Started +pod.later /.test(events) && events.split("\n");
+      });
+    const ofNames = (await eventsUntilLater()).filter((line) => line.includes("pod/cut-"));
+    const reasons = ofNames.map((line) => line.split(/ +/)[2]);
+    expect(reasons.filter((reason) => reason === "Killing")).toHaveLength(3);
+    expect(ofNames.filter((line) => line.includes("Unhealthy"))).toEqual([]);
+    await deletePods("later");
+  });
+
+  test("whose log directory has too long a name stays Pending with an event, and is deleted at once", async () => {
+    const name = "p".repeat(220);
+    await cluster.apply([{ ...barePod(name), metadata: { name } }]);
+    const events = await pollUntil("the event", 10_000, async () => {
+      const all = parseDescribedEvents(await kubectl("describe", "pod", name));
+      return all.some(({ reason }) => reason === "FailedCreatePodSandBox") && all;
+    });
+    expect(events.find(({ reason }) => reason === "FailedCreatePodSandBox")?.message).toEndWith(
+      "has a name of more than 255 bytes",
+    );
+    expect((await cluster.pod(name)).status?.phase).toBe("Pending");
+    const deletedAt = performance.now();
+    await deletePods(name);
+    expect(performance.now() - deletedAt).toBeLessThan(5_000);
+  });
+
+  test("of forty containers has one status a second while they start", async () => {
+    const kube = createAdminClient(cluster.plane, "recorder");
+    const stopping = new AbortController();
+    const seen: { readonly pod: Pod; readonly at: number }[] = [];
+    const record = (pod: Pod) => void seen.push({ pod, at: performance.now() });
+    const ofMany = { fieldSelector: "metadata.name=many" };
+    const listed = Promise.withResolvers<void>();
+    const watching = kube.listAndWatch(
+      pods("default"),
+      ofMany,
+      {
+        onReplaced: () => listed.resolve(),
+        onChanged: (_kind, pod) => record(pod),
+        onOutage: () => undefined,
+        onRecovered: () => undefined,
+      },
+      stopping.signal,
+    );
+    await listed.promise;
+    const { spec } = barePod("");
+    const containers = Array.from({ length: 40 }, (_, index) => ({ ...spec.containers[0], name: `c${index}` }));
+    await cluster.create([barePod("many", {}, { containers })]);
+    await kubectl("wait", "--for=condition=Ready", "pod/many", "--timeout=50s");
+    await deletePods("many");
+    stopping.abort();
+    await watching;
+    kube.close();
+    const runningIn = ({ status }: Pod) => status?.containerStatuses?.filter(({ state }) => state?.running).length ?? 0;
+    const first = seen.findIndex(({ pod }) => runningIn(pod) > 0);
+    const last = seen.findIndex(({ pod }) => runningIn(pod) === 40);
+    expect(runningIn(seen[first]!.pod)).toBe(1);
+    const startSeconds = (seen[last]!.at - seen[first]!.at) / 1000;
+    expect(last - first).toBeLessThanOrEqual(Math.ceil(startSeconds));
+    // Beside these: created, bound, waiting, deleted, its deletion confirmed, failed, grace period 0, gone.
+    expect(seen.length - (last - first + 1)).toBeLessThanOrEqual(8);
   });
 
   test("keeps its allocated resources after a resize and has the condition PodResizePending", async () => {

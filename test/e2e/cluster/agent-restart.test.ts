@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
+import type { Container, PodSpec, Probe } from "../../../proto/kubernetes/gen/types.ts";
+import { webImage } from "../../bed/images/images.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
+import { podOf } from "../manifest.ts";
+import { barePod, type Manifest } from "./api-objects.ts";
+import { recordEndpoints } from "./endpoint-recording.ts";
+import { type ClusterNode, startClusterNode } from "./node.ts";
+import { recordStatuses } from "./status-recording.ts";
+
+setDefaultTimeout(60_000);
+
+const skip = skipWithoutPrograms("restarts of the agent on a node of a cluster");
+
+/** A probe that takes its time, and counts its runs in a volume that the test reads. */
+const slowly = (seconds: number, note: string): Probe => ({
+  exec: { command: ["sh", "-c", `sleep ${seconds}; echo asked >>/notes/${note}`] },
+  periodSeconds: 1,
+  timeoutSeconds: 30,
+});
+const notes: Partial<Container> = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
+const labels = { served: "yes" };
+const service: Manifest = {
+  apiVersion: "v1",
+  kind: "Service",
+  metadata: { name: "web" },
+  spec: { selector: labels, ports: [{ port: 80 }] },
+};
+const served = (pod: ReturnType<typeof barePod>) => ({ ...pod, metadata: { ...pod.metadata, labels } });
+const withNotes: Partial<PodSpec> = { volumes: [{ name: "notes", emptyDir: {} }] };
+
+describe.skipIf(skip !== undefined)("a restart of the agent", () => {
+  let cluster: ClusterNode;
+  beforeAll(async () => {
+    cluster = await startClusterNode();
+  }, BUILD_TIMEOUT_MS);
+  afterAll(() => cluster?.tearDown());
+
+  test("takes no pod out of its Services, although its probes need long to succeed again", async () => {
+    const { node } = cluster;
+    const thrice: Probe = { httpGet: { port: 8080 }, successThreshold: 3, periodSeconds: 5 };
+    const startup = { startupProbe: slowly(2, "startup"), readinessProbe: slowly(1, "readiness") };
+    await cluster.apply([
+      service,
+      served(barePod("slow", { ...notes, readinessProbe: slowly(3, "readiness") }, withNotes)),
+      served(barePod("started-slowly", { ...notes, ...startup }, withNotes)),
+      served(barePod("thrice", { image: webImage, command: [], readinessProbe: thrice })),
+    ]);
+    const fromManifest = podOf("static", { ...notes, readinessProbe: slowly(3, "readiness") }, withNotes);
+    await node.putManifest({ ...fromManifest, metadata: { ...fromManifest.metadata, labels } });
+    const names = ["slow", "started-slowly", "thrice", `static-${node.name}`];
+    await cluster.kubectl("wait", "--for=create", ...names.map((name) => `pod/${name}`), "--timeout=30s");
+    await cluster.kubectl("wait", "--for=condition=Ready", ...names.map((name) => `pod/${name}`), "--timeout=50s");
+    const uids = new Map((await node.pods()).map(({ name, uid }) => [name, uid]));
+    const countProbes = async (name: string, note: string) => {
+      const path = `pods/${uids.get(name)}/volumes/kubernetes.io~empty-dir/notes/${note}`;
+      return (await readFile(join(node.paths.agentRoot, path), "utf8")).split("\n").length - 1;
+    };
+    const countReadiness = () =>
+      Promise.all(names.filter((name) => name !== "thrice").map((name) => countProbes(name, "readiness")));
+    const statuses = await recordStatuses(cluster.plane);
+    const endpoints = await recordEndpoints(cluster.plane, "web");
+    const sorted = names.toSorted();
+    await pollUntil("each pod to be an endpoint", 10_000, async () => isDeepStrictEqual(endpoints.ready(), sorted));
+    await node.agent.kill9();
+    const before = await countReadiness();
+    await node.startAgent();
+    // A command of the last agent may still end.
+    await pollUntil("each pod to be probed twice", 30_000, async () => {
+      const now = await countReadiness();
+      return now.every((count, at) => count >= (before[at] ?? 0) + 2);
+    });
+    expect(endpoints.losses()).toEqual([]);
+    expect(endpoints.ready()).toEqual(sorted);
+    expect(statuses.regressions()).toEqual([]);
+    expect(statuses.now().get("started-slowly")?.status?.containerStatuses?.[0]).toMatchObject({
+      ...{ started: true, ready: true, restartCount: 0 },
+    });
+    expect(await countProbes("started-slowly", "startup")).toBe(1);
+    await statuses.stop();
+    await endpoints.stop();
+    await cluster.kubectl("delete", "service", "web");
+    await node.removeFile("static.yaml");
+    await cluster.kubectl("delete", "pod", ...names.slice(0, 3), "--timeout=30s");
+    await cluster.waitUntilEmpty();
+  });
+});

@@ -1,0 +1,159 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Node, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { hashAnnotation, mirrorAnnotation, podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
+import { findLeakedResources, listMachineResources } from "../../bed/cleanup/leaked-resources.ts";
+import { busyboxImage, webImage } from "../../bed/images/images.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
+import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
+import { type ReferenceKubelet, startReferenceKubelet } from "../../upstream/reference-kubelet.ts";
+import { podOf, untilStopped } from "../manifest.ts";
+import { startNodeWithoutAgent, type TestNode } from "../node.ts";
+import { barePod, type Manifest } from "./api-objects.ts";
+import { areContainersReady } from "./node.ts";
+
+setDefaultTimeout(180_000);
+
+const skip = skipWithoutPrograms("a change from the kubelet to Berth and back");
+const nodeName = "node-a";
+
+const sidecar = { name: "side", image: busyboxImage, command: untilStopped, restartPolicy: "Always" } as const;
+const prepare = { name: "prepare", image: busyboxImage, command: ["true"] };
+const scratch = { volumes: [{ name: "scratch", emptyDir: {} }] };
+const mounted = { volumeMounts: [{ name: "scratch", mountPath: "/scratch" }] };
+const hooks = { preStop: { exec: { command: ["true"] } }, postStart: { exec: { command: ["true"] } } };
+const limited = { limits: { cpu: "1.5", memory: "64Mi" }, requests: { cpu: "10m" } };
+const probed = {
+  livenessProbe: { exec: { command: ["true"] }, periodSeconds: 1 },
+  readinessProbe: { exec: { command: ["true"] }, periodSeconds: 1 },
+};
+const reader = [
+  { name: "A", value: "b" },
+  { name: "IP", valueFrom: { fieldRef: { fieldPath: "status.podIP" } } },
+];
+
+const staticPods: readonly Pod[] = [
+  podOf("plain"),
+  podOf("disk", mounted, scratch),
+  podOf("sidecar", {}, { initContainers: [sidecar] }),
+  podOf("prepared", { resources: limited }, { initContainers: [prepare] }),
+  podOf("probed", probed),
+  podOf("hooked", { lifecycle: hooks, env: reader }),
+  podOf("host", {}, { hostNetwork: true, hostPID: true, priorityClassName: "system-node-critical" }),
+  podOf("secured", {
+    securityContext: { runAsUser: 1000, readOnlyRootFilesystem: true, capabilities: { drop: ["ALL"] } },
+  }),
+];
+const configMap = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" }, data: { a: "b" } };
+const settings = { volumes: [{ name: "scratch", configMap: { name: "settings" } }] };
+const apiPods: readonly Manifest[] = [
+  barePod("api-plain"),
+  barePod("api-web", { image: webImage, command: [], readinessProbe: { httpGet: { port: 8080 }, periodSeconds: 1 } }),
+  barePod("api-settings", { ...mounted, envFrom: [{ configMapRef: { name: "settings" } }] }, settings),
+  barePod("api-sidecar", { resources: limited }, { initContainers: [prepare, sidecar] }),
+];
+const staticNames = staticPods.map(({ metadata }) => `${metadata.name}-${nodeName}`);
+const names = [...staticNames, ...apiPods.map(({ metadata }) => metadata.name)];
+
+describe.skipIf(skip !== undefined)("a change of agents", () => {
+  let folder = "";
+  let before: readonly string[] = [];
+  let plane: ControlPlane;
+  let node: TestNode;
+  let kubelet: ReferenceKubelet | undefined;
+  beforeAll(async () => {
+    before = await listMachineResources();
+    folder = await mkdtemp(join(tmpdir(), "berth-takeover-"));
+    plane = await startControlPlane({ stateDir: folder, print: console.log });
+    const kubeconfig = await plane.nodeKubeconfig(nodeName);
+    node = await startNodeWithoutAgent({ cluster: { kubeconfig, nodeName } });
+  }, BUILD_TIMEOUT_MS);
+  afterAll(async () => {
+    await kubelet?.kill9();
+    await node?.tearDown();
+    await plane?.stop();
+    await rm(folder, { recursive: true });
+    expect(await findLeakedResources(before)).toEqual([]);
+  });
+
+  const read = async <Kind>(kind: string, name: string) =>
+    JSON.parse(await plane.kubectl(["get", kind, name, "--output=json"])) as Kind;
+  const apply = (items: readonly object[]) =>
+    plane.kubectl(["apply", "--filename=-"], { input: JSON.stringify({ apiVersion: "v1", kind: "List", items }) });
+
+  const startKubelet = async () => {
+    const { endpoint } = node.containerd;
+    const own = { staticPodPath: node.paths.manifests, clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
+    const place = { controlPlane: plane, nodeName, endpoint, stateDir: node.folder, rootDir: node.paths.agentRoot };
+    kubelet = await startReferenceKubelet({ ...place, configuration: { ...own, fileCheckFrequency: "1s" } });
+  };
+
+  /** Waits until the agent of this version reports the node, and these pods are ready. */
+  const waitForAgent = async (version: string, pods: readonly string[]) => {
+    await pollUntil(`the node to be Ready with ${version}`, 60_000, async () => {
+      const seen = await read<Node>("node", nodeName).catch(() => undefined);
+      const isReady = seen?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
+      return seen?.status?.nodeInfo?.kubeletVersion === version && isReady === true;
+    });
+    for (const name of pods)
+      await pollUntil(`the pod ${name} to be ready`, 60_000, async () =>
+        areContainersReady(await read<Pod>("pod", name).catch(() => undefined)),
+      );
+  };
+
+  /** What an agent that does not recognise the pods of the other one would replace. */
+  const present = async (podNames: readonly string[]) => {
+    const isOfPods = ({ labels }: { readonly labels: Readonly<Record<string, string>> }) =>
+      podNames.includes(labels[podNameLabel] ?? "");
+    const pods = await Promise.all(podNames.map((name) => read<Pod>("pod", name)));
+    return {
+      containers: (await node.containers())
+        .filter(isOfPods)
+        .map(({ id, state, metadata, labels }) => `${labels[podNameLabel]} ${metadata?.name} ${id} ${state}`)
+        .toSorted(),
+      sandboxes: (await node.sandboxes())
+        .filter(isOfPods)
+        .map(({ id, state, metadata }) => `${metadata?.name} ${id} ${state}`)
+        .toSorted(),
+      pods: pods.map(({ metadata, status }) => ({
+        name: metadata.name,
+        uid: metadata.uid,
+        hash: metadata.annotations?.[hashAnnotation],
+        mirror: metadata.annotations?.[mirrorAnnotation],
+        restarts: status?.containerStatuses?.map(({ restartCount }) => restartCount),
+        podIP: status?.podIP,
+      })),
+    };
+  };
+
+  /** Returns the names of a static pod and one of the API, which the agent starts after it has seen the others. */
+  const putNewPods = async (name: string) => {
+    await node.putManifest(podOf(name));
+    await apply([barePod(`api-${name}`)]);
+    return [`${name}-${nodeName}`, `api-${name}`];
+  };
+
+  test("from the kubelet to Berth and back restarts no container and replaces no mirror pod", async () => {
+    await startKubelet();
+    await apply([configMap, ...apiPods]);
+    for (const pod of staticPods) await node.putManifest(pod);
+    await waitForAgent("v1.36.3", names);
+    const first = await present(names);
+    expect(first.pods.filter(({ mirror }) => mirror !== undefined).map(({ name = "" }) => name)).toEqual(staticNames);
+
+    await kubelet?.stop();
+    await node.startAgent();
+    const later = [...names, ...(await putNewPods("of-berth"))];
+    await waitForAgent("v1.36.3+berth", later);
+    expect(await present(names)).toEqual(first);
+
+    const second = await present(later);
+    await node.agent.stop();
+    await startKubelet();
+    await waitForAgent("v1.36.3", [...later, ...(await putNewPods("of-kubelet"))]);
+    expect(await present(later)).toEqual(second);
+  });
+});

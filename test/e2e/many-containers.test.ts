@@ -1,0 +1,30 @@
+// A pod of forty containers with one process namespace, whose shim blocks when all of them are stopped at once.
+import { afterAll, beforeAll, describe, setDefaultTimeout, test } from "bun:test";
+import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
+import { busyboxImage } from "../bed/images/images.ts";
+import { podOf, untilStopped } from "./manifest.ts";
+import { startNode, type TestNode } from "./node.ts";
+
+setDefaultTimeout(120_000);
+
+const containers = Array.from({ length: 40 }, (_, index) => ({
+  name: `c${index}`,
+  image: busyboxImage,
+  command: untilStopped,
+}));
+
+for (const version of ["1.6", "2.1"] satisfies ContainerdVersion[])
+  describe(`containerd ${version}`, () => {
+    let node: TestNode;
+    beforeAll(async () => {
+      node = await startNode({ version });
+    });
+    afterAll(() => node.tearDown());
+
+    test("a pod of forty containers that share a process namespace ends within seconds", async () => {
+      await node.putManifest(podOf("many", {}, { containers, shareProcessNamespace: true }));
+      await node.waitForPod("many", "it is up", ({ ready }) => ready === "40/40", 90_000);
+      await node.removeFile("many.yaml");
+      await node.waitUntilEmpty(30_000);
+    });
+  });

@@ -57,8 +57,8 @@ const registryLogin = { username: "captain", password: "hunter2-let-me-in" };
 const letters = ["a", "b", "c"] as const;
 type Letter = (typeof letters)[number];
 
-/** What the default `memory.available<100Mi` of evictionHard takes from a node's allocatable memory. */
-const EVICTION_RESERVE = 100 * 2 ** 20;
+/** A node's allocatable memory: the machine's, less the default `memory.available<100Mi` of evictionHard. */
+const allocatableMemory = totalmem() - 100 * 2 ** 20;
 
 const nodeNameOf = (letter: Letter) => `node-${letter}`;
 const namespaceOf = (letter: Letter) => `space-${letter}`;
@@ -291,7 +291,8 @@ async function createSide(
     [root, "ROOT"],
     [manifests, "MANIFESTS"],
     [stateDir, "STATE"],
-    [String(totalmem() - EVICTION_RESERVE), "NODE-MEMORY"],
+    [String(allocatableMemory), "NODE-MEMORY"],
+    [String(Math.ceil(allocatableMemory / 2 ** 20)), "NODE-MEMORY-MI"],
     ...(await hostNamespaces()),
     ...digests,
     ...addresses.filter(([address]) => address !== "None"),

@@ -46,14 +46,12 @@ async function listAll(): Promise<readonly string[]> {
     list("/sys/fs/cgroup/k8s.io").then(containerIds),
   ]);
   const ifnames = (JSON.parse(links.stdout) as readonly { readonly ifname: string }[]).map(({ ifname }) => ifname);
-  const containers = processes.filter(({ argv }) =>
-    /containerd|catatonit|httpd|berth$|etcd$|kube-|kubelet$/.test(argv[0] ?? ""),
-  );
+  const programs = processes.filter(({ argv: [program = ""] }) => isOfPodOrBed(program));
   return [
     ...mountinfo.split("\n").map((line) => `mount ${line.split(" ")[4]}`),
     ...ifnames.map((name) => `link ${name}`),
     ...rules.stdout.split("\n").filter((line) => line.startsWith("-A")),
-    ...containers.map(({ pid, argv }) => `process ${pid} ${argv.join(" ")}`),
+    ...programs.map(({ pid, argv }) => `process ${pid} ${argv.join(" ")}`),
     ...folders.flat().map((name) => `file ${name}`),
   ];
 }
@@ -70,6 +68,12 @@ async function createOwnershipTest(bed: BedRecord): Promise<(line: string) => bo
     processes.some((pid) => line.startsWith(`process ${pid} `)) ||
     (line.startsWith("file ") && ownNames.some((ownName) => line.includes(ownName)));
 }
+
+/** Whether a process belongs to a pod or a bed, by its program. A test runner may name a test file in its title. */
+const isOfPodOrBed = (program: string) =>
+  /^(containerd(-shim-runc-v2)?|catatonit|httpd|berth|etcd|kube-[a-z-]+|kubelet)$/.test(
+    basename(program.split(" ")[0] ?? ""),
+  );
 
 /** Picks the folders of containers: a cgroup's folder also holds the files of its controllers. */
 const containerIds = (names: readonly string[]) => names.filter((name) => /^[0-9a-f]{64}$/.test(name));

@@ -1,13 +1,12 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState } from "../../../proto/cri/gen/api.ts";
-import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { seededRandom } from "../../random.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { findOverlaps, recordLifetimes } from "../container-lifetimes.ts";
-import { script } from "../manifest.ts";
 import { barePod, deployment } from "./api-objects.ts";
+import { checkOutage } from "./api-server-outage.ts";
 import { areContainersReady, type ClusterNode, startClusterNode, uidsOf } from "./node.ts";
 import { recordStatuses } from "./status-recording.ts";
 
@@ -16,9 +15,6 @@ setDefaultTimeout(120_000);
 const skip = skipWithoutPrograms("a cluster whose parts fail");
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 const random = seededRandom(seed);
-
-/** Runs for some seconds in its first instance, and forever in the second. */
-const endsOnce = script("test -e /notes/again && sleep 1000000; touch /notes/again; sleep 8");
 
 describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
   let cluster: ClusterNode;
@@ -94,49 +90,6 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
   }, 300_000);
 
   // The last test, because the controllers need time to recover after it.
-  test("changes during a minute without API server are reported right after its return, with another certificate", async () => {
-    await cluster.apply([
-      barePod("ends", { command: script("sleep 8; exit 7") }, { restartPolicy: "Never" }),
-      barePod(
-        "restarts",
-        { command: endsOnce, volumeMounts: [{ name: "notes", mountPath: "/notes" }] },
-        { volumes: [{ name: "notes", emptyDir: {} }] },
-      ),
-      barePod("stays"),
-    ]);
-    await kubectl("wait", "--for=condition=Ready", "pod/ends", "pod/restarts", "pod/stays", "--timeout=30s");
-    const stays = await cluster.pod("stays");
-    const restarts = await cluster.pod("restarts");
-    await cluster.plane.stopApiServer();
-    const outage = pause(60_000);
-    await pollUntil("the end of a container", 20_000, async () => {
-      const ended = (await cluster.node.containers()).filter(({ state }) => state === ContainerState.CONTAINER_EXITED);
-      return ended.some(({ labels }) => labels[podNameLabel] === "ends");
-    });
-    await outage;
-    const returned = Date.now();
-    await cluster.plane.restartApiServer({ newCertificate: true });
-    const back = performance.now();
-    const [ends] = await cluster.waitForPods("its end", "ends", ([pod]) => pod?.status?.phase === "Failed", 15_000);
-    const { exitCode, reason, finishedAt } = ends?.status?.containerStatuses?.[0]?.state?.terminated ?? {};
-    expect({ exitCode, reason }).toEqual({ exitCode: 7, reason: "Error" });
-    expect(Date.parse(finishedAt!)).toBeLessThan(returned - 10_000);
-    const [again] = await cluster.waitForPods(
-      "its restart",
-      "restarts",
-      (pods) => pods.every(areContainersReady),
-      15_000,
-    );
-    expect(performance.now() - back).toBeLessThan(5_000);
-    const { restartCount, containerID } = again?.status?.containerStatuses?.[0] ?? {};
-    expect(restartCount).toBe(1);
-    expect(containerID).not.toBe(restarts.status?.containerStatuses?.[0]?.containerID);
-    // The node controller may have marked the node and its pods as not ready for a moment.
-    const [same] = await cluster.waitForPods("it is up", "stays", (pods) => pods.every(areContainersReady), 15_000);
-    expect(same?.status?.containerStatuses).toEqual(stays.status!.containerStatuses!);
-    await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=10s");
-
-    await kubectl("delete", "pod", "ends", "restarts", "stays", "--timeout=20s");
-    await cluster.waitUntilEmpty();
-  });
+  test("changes during an outage of the API server are reported right after its return, with another certificate", () =>
+    checkOutage(cluster, 15_000));
 });

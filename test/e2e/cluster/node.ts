@@ -2,11 +2,13 @@ import { expect } from "bun:test";
 import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pods } from "../../../kube/resource.ts";
 import { ContainerState, PodSandboxState } from "../../../proto/cri/gen/api.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { podUidLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { findLeakedResources, listMachineResources } from "../../bed/cleanup/leaked-resources.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
+import { createAdminClient } from "../../upstream/admin-client.ts";
 import { type ControlPlane, type KubectlVersion, startControlPlane } from "../../upstream/control-plane.ts";
 import { startNodeWithoutAgent, type TestNode } from "../node.ts";
 import type { Manifest } from "./api-objects.ts";
@@ -21,7 +23,7 @@ export interface ClusterNode {
   apply(manifests: readonly Manifest[], version?: KubectlVersion): Promise<void>;
   /** Runs `kubectl create` for all manifests: one request each, while `apply` sends two. */
   create(manifests: readonly Manifest[]): Promise<void>;
-  /** The pods with the label `app`, or all pods, sorted by name. */
+  /** The pods of the default namespace with the label `app`, or all of them, sorted by name. */
   pods(app?: string): Promise<readonly Pod[]>;
   pod(name: string): Promise<Pod>;
   /** Waits until the pods of `app` meet `condition`. Throws with their last statuses and the end of the agent's log. */
@@ -40,6 +42,8 @@ export interface ClusterNode {
 }
 
 const TIMEOUT_MS = 30_000;
+/** A list of some hundred pods takes some milliseconds of two processors. */
+const POLL_MS = 50;
 
 const nodeName = "node-a";
 
@@ -99,6 +103,8 @@ async function startNodeOfCluster(plane: ControlPlane, server: string | undefine
 }
 
 function createClusterNode(plane: ControlPlane, node: TestNode, tearDown: () => Promise<void>): ClusterNode {
+  // The tests poll pods often, and a kubectl for each poll would take a processor.
+  const kube = createAdminClient(plane, "cluster-node");
   const cluster: ClusterNode = {
     plane,
     node,
@@ -112,10 +118,11 @@ function createClusterNode(plane: ControlPlane, node: TestNode, tearDown: () => 
       await plane.kubectl(["create", "--filename=-"], { input });
     },
     async pods(app) {
-      const selector = app === undefined ? [] : [`--selector=app=${app}`];
-      return (JSON.parse(await cluster.kubectl("get", "pods", "--output=json", ...selector)) as { items: Pod[] }).items;
+      const selector = app === undefined ? {} : { labelSelector: `app=${app}` };
+      const { items } = await kube.list(pods("default"), selector);
+      return items.toSorted((a, b) => ((a.metadata.name ?? "") < (b.metadata.name ?? "") ? -1 : 1));
     },
-    pod: async (name) => JSON.parse(await cluster.kubectl("get", "pod", name, "--output=json")) as Pod,
+    pod: (name) => kube.get(pods("default"), name),
     waitForPods: (what, app, condition, timeoutMs = TIMEOUT_MS) =>
       pollForPods(cluster, what, app, condition, timeoutMs),
     async runningUids() {
@@ -133,12 +140,15 @@ function createClusterNode(plane: ControlPlane, node: TestNode, tearDown: () => 
         left = await cluster.pods();
         return left.length === 0;
       };
-      await pollUntil("no pod in the API", timeoutMs, isEmpty).catch(async (cause: unknown) => {
+      await pollUntil("no pod in the API", timeoutMs, isEmpty, POLL_MS).catch(async (cause: unknown) => {
         throw new Error(`pods are left:\n${describeStatuses(left)}\n${(await node.log()).slice(-4000)}`, { cause });
       });
       await node.waitUntilEmpty(timeoutMs);
     },
-    tearDown,
+    async tearDown() {
+      kube.close();
+      await tearDown();
+    },
   };
   return cluster;
 }
@@ -152,10 +162,11 @@ async function pollForPods(
 ): Promise<readonly Pod[]> {
   let last: readonly Pod[] = [];
   try {
-    return await pollUntil(`pods of ${app}: ${what}`, timeoutMs, async () => {
+    const poll = async () => {
       last = await pods(app);
       return condition(last) && last;
-    });
+    };
+    return await pollUntil(`pods of ${app}: ${what}`, timeoutMs, poll, POLL_MS);
   } catch (cause) {
     const log = (await node.log()).slice(-4000);
     throw new Error(`pods of ${app} did not meet: ${what}; last seen:\n${describeStatuses(last)}\n${log}`, { cause });

@@ -39,6 +39,11 @@ const exitsOnFile = (folder: string): Manifest =>
     { nodeName: "node-a", restartPolicy: "Never", volumes: [{ name: "notes", hostPath: { path: folder } }] },
   );
 
+/**
+ * After an outage the agent reconnects within two seconds. The rest is for a pod that starts, and for one that stops, on
+ * a busy machine.
+ */
+const RECOVERY_MS = 5_000;
 /** A second, less the latency of a response. */
 const MIN_GAP_MS = 950;
 
@@ -91,10 +96,10 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
 
   /**
    * Changes pods during an outage: one exits, one is created, one is deleted, one is created and force-deleted. Checks
-   * that no change is visible during the outage and all are handled within `withinMs` after it. `begin` starts the
-   * outage and returns its end.
+   * that no change is visible during the outage and all are handled soon after it. `begin` starts the outage and returns
+   * its end.
    */
-  async function duringOutage(begin: () => () => Promise<void> | void, forMs: number, withinMs: number): Promise<void> {
+  async function duringOutage(begin: () => () => Promise<void> | void, forMs: number): Promise<void> {
     const folder = join(cluster.node.folder, "notes");
     await mkdir(folder, { recursive: true });
     await rm(join(folder, "end"), { force: true });
@@ -118,7 +123,7 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
     const isDone = () =>
       outcomeOf(shown("ends")) === "Failed 7 Error" && areContainersReady(shown("fresh")) && shown("old") === undefined;
     await waitFor("the changes during the outage", isDone);
-    expect(performance.now() - ended).toBeLessThan(withinMs);
+    expect(performance.now() - ended).toBeLessThan(RECOVERY_MS);
     expect((await lifetimes.all()).filter(({ owner }) => owner.includes(shown("fresh")!.metadata.uid!))).toHaveLength(
       2,
     );
@@ -129,19 +134,15 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
   test("that answers 429 gets no retry before its Retry-After, and no change is lost", async () => {
     const receivedRequests = () => cluster.network.gateway.received;
     let [from, to] = [0, 0];
-    await duringOutage(
-      () => {
-        from = receivedRequests().length;
-        const end = cluster.network.gateway.respondWith(429, undefined, { "retry-after": "1" });
-        cluster.network.relay.reset();
-        return () => {
-          to = receivedRequests().length;
-          end();
-        };
-      },
-      3_000,
-      10_000,
-    );
+    await duringOutage(() => {
+      from = receivedRequests().length;
+      const end = cluster.network.gateway.respondWith(429, undefined, { "retry-after": "1" });
+      cluster.network.relay.reset();
+      return () => {
+        to = receivedRequests().length;
+        end();
+      };
+    }, 3_000);
     // The requests that were answered with 429. The start of a watch differs between its attempts, so it is removed.
     const answered = receivedRequests().slice(from, to);
     const requestKey = (line: string) =>
@@ -157,47 +158,35 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
   });
 
   test("that answers 500 for a while causes no lost change", async () => {
-    await duringOutage(
-      () => {
-        const end = cluster.network.gateway.respondWith(500);
-        cluster.network.relay.reset();
-        return end;
-      },
-      3_000,
-      10_000,
-    );
+    await duringOutage(() => {
+      const end = cluster.network.gateway.respondWith(500);
+      cluster.network.relay.reset();
+      return end;
+    }, 3_000);
   });
 
   test("that does not answer for a while causes no lost change", async () => {
-    await duringOutage(
-      () => {
-        const end = cluster.network.gateway.hold();
-        cluster.network.relay.reset();
-        return end;
-      },
-      5_000,
-      10_000,
-    );
+    await duringOutage(() => {
+      const end = cluster.network.gateway.hold();
+      cluster.network.relay.reset();
+      return end;
+    }, 5_000);
   });
 
   test("that answers a resumed watch with 410 is listed again", async () => {
     const { gateway, relay } = cluster.network;
     const watches = () => gateway.requests.filter((line) => /\/pods\?.*watch=true/.test(line));
     let before = 0;
-    await duringOutage(
-      () => {
-        const end = gateway.respondWith(503);
-        relay.reset();
-        return async () => {
-          await cluster.plane.compactEtcd();
-          await cluster.plane.restartApiServer();
-          before = watches().length;
-          end();
-        };
-      },
-      1_000,
-      15_000,
-    );
+    await duringOutage(() => {
+      const end = gateway.respondWith(503);
+      relay.reset();
+      return async () => {
+        await cluster.plane.compactEtcd();
+        await cluster.plane.restartApiServer();
+        before = watches().length;
+        end();
+      };
+    }, 1_000);
     const started = watches().slice(before);
     expect(started.length).toBeGreaterThan(1);
     expect(started[0]).toMatch(/resourceVersion=\d+/);
@@ -227,16 +216,6 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
     expect(performance.now() - began).toBeLessThan(35_000);
     await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=5s");
     await remove("fresh");
-  });
-
-  test("whose watch is silent while it answers all other requests is watched again within 75 seconds", async () => {
-    // The dead connection of the test before may have left a second watch at the gateway.
-    expect(cluster.network.gateway.mute(({ path }) => /\/pods\?.*watch=true/.test(path))).toBeGreaterThan(0);
-    const began = performance.now();
-    await cluster.apply([bound("unheard")]);
-    await waitFor("it runs", () => areContainersReady(shown("unheard")), 95_000);
-    expect(performance.now() - began).toBeLessThan(85_000);
-    await remove("unheard");
   });
 
   test("with a latency of 200 ms and repeated stalls gets its pods running", async () => {

@@ -1,0 +1,62 @@
+import { expect } from "bun:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { ContainerState } from "../../../proto/cri/gen/api.ts";
+import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
+import { script } from "../manifest.ts";
+import { barePod } from "./api-objects.ts";
+import { areContainersReady, type ClusterNode } from "./node.ts";
+
+/** Runs for some seconds in its first instance, and forever in the second. */
+const endsOnce = script("test -e /notes/again && sleep 1000000; touch /notes/again; sleep 5");
+
+/**
+ * Stops the API server for `outageMs`, at least fifteen seconds, and starts it with another certificate. Meanwhile one
+ * pod ends, one restarts, and one stays. Checks that all of it is in the API within five seconds after the return.
+ */
+export async function checkOutage(cluster: ClusterNode, outageMs: number): Promise<void> {
+  await cluster.apply([
+    barePod("ends", { command: script("sleep 5; exit 7") }, { restartPolicy: "Never" }),
+    barePod(
+      "restarts",
+      { command: endsOnce, volumeMounts: [{ name: "notes", mountPath: "/notes" }] },
+      { volumes: [{ name: "notes", emptyDir: {} }] },
+    ),
+    barePod("stays"),
+  ]);
+  await cluster.kubectl("wait", "--for=condition=Ready", "pod/ends", "pod/restarts", "pod/stays", "--timeout=30s");
+  const stays = await cluster.pod("stays");
+  const restarts = await cluster.pod("restarts");
+  await cluster.plane.stopApiServer();
+  const outage = pause(outageMs);
+  await pollUntil("the end of a container", 20_000, async () => {
+    const ended = (await cluster.node.containers()).filter(({ state }) => state === ContainerState.CONTAINER_EXITED);
+    return ended.some(({ labels }) => labels[podNameLabel] === "ends");
+  });
+  await outage;
+  const returned = Date.now();
+  await cluster.plane.restartApiServer({ newCertificate: true });
+  const back = performance.now();
+  const [ends] = await cluster.waitForPods("its end", "ends", ([pod]) => pod?.status?.phase === "Failed", 15_000);
+  const { exitCode, reason, finishedAt } = ends?.status?.containerStatuses?.[0]?.state?.terminated ?? {};
+  expect({ exitCode, reason }).toEqual({ exitCode: 7, reason: "Error" });
+  // The time of the end, not of the report.
+  expect(Date.parse(finishedAt!)).toBeLessThan(returned - 5_000);
+  const [again] = await cluster.waitForPods(
+    "its restart",
+    "restarts",
+    (pods) => pods.every(areContainersReady),
+    15_000,
+  );
+  expect(performance.now() - back).toBeLessThan(5_000);
+  const { restartCount, containerID } = again?.status?.containerStatuses?.[0] ?? {};
+  expect(restartCount).toBe(1);
+  expect(containerID).not.toBe(restarts.status?.containerStatuses?.[0]?.containerID);
+  // The node controller may have marked the node and its pods as not ready for a moment.
+  const [same] = await cluster.waitForPods("it is up", "stays", (pods) => pods.every(areContainersReady), 15_000);
+  expect(same?.status?.containerStatuses).toEqual(stays.status!.containerStatuses!);
+  await cluster.kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=10s");
+
+  await cluster.kubectl("delete", "pod", "ends", "restarts", "stays", "--timeout=20s");
+  await cluster.waitUntilEmpty();
+}

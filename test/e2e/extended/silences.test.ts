@@ -1,0 +1,39 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
+import { barePod } from "../cluster/api-objects.ts";
+import { checkOutage } from "../cluster/api-server-outage.ts";
+import { type FaultyNetwork, openFaultyNetwork } from "../cluster/faulty-network.ts";
+import { areContainersReady, type ClusterNode, startClusterNode } from "../cluster/node.ts";
+
+setDefaultTimeout(180_000);
+
+const skip = skipWithoutPrograms("an API server that is silent for minutes");
+
+describe.skipIf(skip !== undefined)("an API server that is silent for minutes", () => {
+  let cluster: ClusterNode & { readonly network: FaultyNetwork };
+  beforeAll(async () => {
+    cluster = await startClusterNode(openFaultyNetwork);
+  }, BUILD_TIMEOUT_MS);
+  afterAll(() => cluster?.tearDown());
+
+  test("whose watch is silent while it answers all other requests is watched again within 75 seconds", async () => {
+    const muted = cluster.network.gateway.mute(({ path }) => /\/pods\?.*watch=true/.test(path));
+    expect(muted).toBe(1);
+    const began = performance.now();
+    await cluster.apply([barePod("unheard", {}, { nodeName: "node-a" })]);
+    await cluster.waitForPods(
+      "it runs",
+      "unheard",
+      (pods) => pods.length === 1 && pods.every(areContainersReady),
+      95_000,
+    );
+    // Five seconds for the start of the pod.
+    expect(performance.now() - began).toBeLessThan(80_000);
+    await cluster.kubectl("delete", "pod", "unheard", "--timeout=20s");
+    await cluster.waitUntilEmpty();
+  });
+
+  // The last test, because the controllers need time to recover after it.
+  test("changes during a minute without API server are reported right after its return, with another certificate", () =>
+    checkOutage(cluster, 60_000));
+});

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { announce, announceFailures } from "./check.ts";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
-import { findTests, fuzzSuites } from "./suites.ts";
+import { extendedSuites, findTests, fuzzSuites } from "./suites.ts";
 import { closingLine, extendedTestsDocument } from "./test-summary.ts";
 
 const hourMs = 60 * 60_000;
@@ -21,8 +21,10 @@ const program = (name: string, argv: readonly string[], env: Readonly<Record<str
 });
 
 async function allSuites(): Promise<readonly Suite[]> {
+  const files = await findTests(".");
   return [
-    ...fuzzSuites(await findTests("."), 100_000).map((suite) => ({ ...suite, timeoutMs: hourMs })),
+    ...extendedSuites(files),
+    ...fuzzSuites(files, 100_000).map((suite) => ({ ...suite, timeoutMs: hourMs })),
     program("live differential", ["test/upstream/run.ts", "differential"]),
     program("chaos 200", ["test/upstream/run.ts", "chaos"], { BERTH_CHAOS: "200" }),
     program("vm", ["test/vm/run.ts"]),

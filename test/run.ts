@@ -10,10 +10,10 @@ import {
   docsConformanceSuite,
   findTests,
   fuzzSuites,
-  runInTwoQueues,
-  type TestFile,
-  testSuite,
-  titleOf,
+  machineSuites,
+  runInQueues,
+  runInThreeQueues,
+  withLowPriority,
 } from "./suites.ts";
 import { closingLine, seconds } from "./test-summary.ts";
 import { unavailableReason } from "./upstream/programs.ts";
@@ -28,25 +28,6 @@ async function upstreamSuite(): Promise<Suite> {
   const argv = [process.execPath, "test/upstream/build.ts"];
   // The timeout is long because the build runs beside other suites.
   return { name: "upstream programs", argv, hasReport: false, timeoutMs: 60 * minuteMs, unavailable };
-}
-
-/**
- * The suites that need root and a container runtime: the build, the contracts on real runtimes, and the end-to-end
- * tests of the binary. Those that need the upstream programs come last.
- */
-function machineSuites(files: readonly TestFile[]): Readonly<Record<"before" | "after", readonly Suite[]>> {
-  const build = [process.execPath, "cli/build.ts"];
-  const byFile = files.filter(
-    ({ path, isQuick, isFuzz }) => !isQuick && !isFuzz && /^test\/(contract|e2e)\//.test(path),
-  );
-  const suites = (expected: boolean) =>
-    byFile
-      .filter(({ needsUpstream }) => needsUpstream === expected)
-      .map((file) => testSuite(titleOf(file.path), [file]));
-  return {
-    before: [{ name: "build", argv: build, hasReport: false, timeoutMs: 5 * minuteMs }, ...suites(false)],
-    after: suites(true),
-  };
 }
 
 async function runAll(print: (line: string) => void): Promise<readonly Outcome[]> {
@@ -67,16 +48,23 @@ async function runAll(print: (line: string) => void): Promise<readonly Outcome[]
   const upstream = run(upstreamBuild, true);
   const checked = await check(plain, reports, print);
   outcomes.push(...checked.map((outcome) => applySkipPolicy(outcome, false, process.env)));
-  const fuzz = fuzzSuites(files, requiresAll(process.env) ? 10_000 : 2000);
-  await runInTwoQueues([...fuzz, docsConformanceSuite(files)], (suite) => run(suite));
-  // Wait for the build: a compiler beside them would disturb the following suites, which measure time.
-  const { failed } = await upstream;
-  // Sequential, because these suites share the machine's cores, bridges and iptables, and measure time.
-  const { before, after } = machineSuites(files);
-  for (const suite of before) await run(suite);
+  await run({ name: "build", argv: [process.execPath, "cli/build.ts"], hasReport: false, timeoutMs: 5 * minuteMs });
   // Without this, each suite would try to build the programs itself.
-  const unavailable = failed.length > 0 ? "the upstream programs could not be built" : upstreamBuild.unavailable;
-  for (const suite of after) await run({ ...suite, unavailable }, true);
+  const built = upstream.then(({ failed }) =>
+    failed.length > 0 ? "the upstream programs could not be built" : upstreamBuild.unavailable,
+  );
+  const fuzz = fuzzSuites(files, requiresAll(process.env) ? 10_000 : 2000);
+  const suites = machineSuites(files);
+  const needsUpstream = new Set(suites.upstream);
+  // Random inputs need nothing but the processor, so they get what the others leave.
+  const background = [...fuzz, docsConformanceSuite(files)].map(withLowPriority);
+  await Promise.all([
+    runInQueues(1, background, (suite) => run(suite)),
+    runInThreeQueues(suites, built, async (suite) =>
+      needsUpstream.has(suite) ? await run({ ...suite, unavailable: await built }, true) : await run(suite),
+    ),
+  ]);
+  for (const suite of suites.alone) await run(suite);
   return outcomes;
 }
 

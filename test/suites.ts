@@ -12,6 +12,16 @@ const step = (name: string, ...argv: readonly string[]): Suite => ({
   timeoutMs: 5 * minuteMs,
 });
 
+/** End-to-end tests of which each waits for minutes: `npm run test:extended` runs them. */
+const extendedFolder = /^test\/e2e\/extended\//;
+/**
+ * End-to-end tests that run while no other suite does: they measure fractions of seconds, or use what all beds of the
+ * machine share.
+ */
+const runsAlone = /^test\/(contract\/clock|e2e\/(bed|log-reader|runtime-freeze|runtime-kill|up))\.test\.ts$/;
+/** The end-to-end tests that take longest, which begin first. */
+const slowest = ["cluster/differential", "cluster/outages", "cluster/faults", "cluster/workloads", "agent-restart"];
+
 /** Test files that need root and a container runtime, Go, or minutes. All others are part of the quick check. */
 const needsMachine = /^test\/(e2e|vm)\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
 /**
@@ -26,13 +36,14 @@ const folders = "{proto,host,probe-net,cri,kube,cni,cgroups,csi,devices,agent,cl
 const upstreamMarker = "skipWithoutPrograms(";
 
 /**
- * A test file. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random inputs. `needsUpstream`: the
- * upstream programs must be built first.
+ * A test file. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random inputs. `isExtended`: only
+ * `npm run test:extended` runs it. `needsUpstream`: the upstream programs must be built first.
  */
 export interface TestFile {
   readonly path: string;
   readonly isQuick: boolean;
   readonly isFuzz: boolean;
+  readonly isExtended: boolean;
   readonly needsUpstream: boolean;
 }
 
@@ -44,7 +55,8 @@ export async function findTests(root: string): Promise<readonly TestFile[]> {
       const text = await readFile(join(root, path), "utf8");
       const isQuick = !needsMachine.test(path) && !docsConformance.test(path);
       const needsUpstream = !isQuick && text.includes(upstreamMarker);
-      return { path, isQuick, isFuzz: text.includes('env["FUZZ_RUNS"]'), needsUpstream };
+      const isFuzz = text.includes('env["FUZZ_RUNS"]');
+      return { path, isQuick, isFuzz, isExtended: extendedFolder.test(path), needsUpstream };
     }),
   );
 }
@@ -82,19 +94,88 @@ export function fuzzSuites(files: readonly TestFile[], inputs: number): readonly
 const isSlowFuzz = ({ path }: TestFile) => /^(test\/scenarios|agent\/config)\//.test(path);
 
 /** The name of a file's suite: `e2e bed` for `test/e2e/bed.test.ts`. */
-export const titleOf = (path: string) =>
+const titleOf = (path: string) =>
   path
     .replace(/(\.fuzz)?\.test\.ts$/, "")
     .replace(/^test\//, "")
     .replaceAll("/", " ");
 
-/** Runs the suites in their order, two at a time. */
-export async function runInTwoQueues(suites: readonly Suite[], run: (suite: Suite) => Promise<unknown>): Promise<void> {
+/** The contract tests on real parts and the end-to-end tests. */
+export interface MachineSuites {
+  /** Those without upstream programs, the slowest first. */
+  readonly plain: readonly Suite[];
+  readonly upstream: readonly Suite[];
+  /** Those that run while no other suite does. */
+  readonly alone: readonly Suite[];
+}
+
+/** The suites that need root and a container runtime: the contracts on real parts, and the end-to-end tests. */
+export function machineSuites(files: readonly TestFile[]): MachineSuites {
+  const all = files.filter(
+    ({ path, isQuick, isFuzz, isExtended }) =>
+      !isQuick && !isFuzz && !isExtended && /^test\/(contract|e2e)\//.test(path),
+  );
+  const isSlow = ({ path }: TestFile) => slowest.some((name) => path.endsWith(`/${name}.test.ts`));
+  const suites = (selected: readonly TestFile[]) =>
+    selected
+      .toSorted((a, b) => Number(isSlow(b)) - Number(isSlow(a)))
+      .map((file) => testSuite(titleOf(file.path), [file]));
+  const shared = all.filter(({ path }) => !runsAlone.test(path));
+  return {
+    plain: suites(shared.filter(({ needsUpstream }) => !needsUpstream)),
+    upstream: suites(shared.filter(({ needsUpstream }) => needsUpstream)),
+    alone: suites(all.filter(({ path }) => runsAlone.test(path))),
+  };
+}
+
+/** The end-to-end tests that only `npm run test:extended` runs. */
+export const extendedSuites = (files: readonly TestFile[]): readonly Suite[] =>
+  files.filter(({ isExtended }) => isExtended).map((file) => testSuite(titleOf(file.path), [file]));
+
+/** The same suite with the lowest priority for the processor. */
+export const withLowPriority = (suite: Suite): Suite => ({ ...suite, argv: ["nice", "-n", "19", ...suite.argv] });
+
+/** Runs the suites in their order, one after the other in each of `queues` queues. */
+export async function runInQueues(
+  queues: number,
+  suites: readonly Suite[],
+  run: (suite: Suite) => Promise<unknown>,
+): Promise<void> {
   const waiting = [...suites];
   const queue = async () => {
     for (let suite = waiting.shift(); suite !== undefined; suite = waiting.shift()) await run(suite);
   };
-  await Promise.all([queue(), queue()]);
+  await Promise.all(Array.from({ length: queues }, queue));
+}
+
+/**
+ * Runs `plain` and `upstream` suites in three queues, those of `upstream` after `built`. Suites with a control plane
+ * compute much and the others mostly wait, so two queues prefer the former and one the latter.
+ */
+export async function runInThreeQueues(
+  { plain, upstream }: Pick<MachineSuites, "plain" | "upstream">,
+  built: Promise<unknown>,
+  run: (suite: Suite) => Promise<unknown>,
+): Promise<void> {
+  const [waiting, waitingForBuild] = [[...plain], [...upstream]];
+  let isBuilt = false;
+  const whenBuilt = built.then(() => {
+    isBuilt = true;
+  });
+  const queue = async (prefersUpstream: boolean) => {
+    for (;;) {
+      const early = prefersUpstream && isBuilt ? waitingForBuild.shift() : undefined;
+      const suite = early ?? waiting.shift();
+      if (suite !== undefined) await run(suite);
+      else if (waitingForBuild.length === 0) return;
+      else {
+        await whenBuilt;
+        const late = waitingForBuild.shift();
+        if (late !== undefined) await run(late);
+      }
+    }
+  };
+  await Promise.all([queue(true), queue(true), queue(false)]);
 }
 
 /**

@@ -28,6 +28,7 @@ async function allSuites(): Promise<readonly Suite[]> {
     program("live differential", ["test/upstream/run.ts", "differential"]),
     program("chaos 200", ["test/upstream/run.ts", "chaos"], { BERTH_CHAOS: "200" }),
     program("vm", ["test/vm/run.ts"]),
+    program("planted faults", ["test/mutation/run.ts", "100", "--write"]),
   ];
 }
 

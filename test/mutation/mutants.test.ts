@@ -1,0 +1,64 @@
+import { expect, test } from "bun:test";
+import { seededRandom } from "../random.ts";
+import { describeMutant, draw, mutantsOf } from "./mutants.ts";
+import { mutationDocument, share } from "./mutation-document.ts";
+
+const source = `/** Whether a < b, and true. */
+export function decide(a: number, b: 1 | 2, isOn: boolean): readonly number[] {
+  if (a < b && isOn) return [];
+  return a === 7 ? [a, b] : [...(isOn ? [b] : [])];
+}
+const settings: { on: true } = { on: true };
+`;
+
+test("faults are planted in code, not in comments and types", () => {
+  expect(mutantsOf("x.ts", source).map((mutant) => describeMutant(mutant, source))).toMatchInlineSnapshot(`
+    [
+      "x.ts:3: \`if (a < b && isOn) return [];\` → \`if (!(a < b && isOn)) return [];\`",
+      "x.ts:3: \`if (a < b && isOn) return [];\` → \`if (a < b || isOn) return [];\`",
+      "x.ts:3: \`if (a < b && isOn) return [];\` → \`if (a <= b && isOn) return [];\`",
+      "x.ts:4: \`return a === 7 ? [a, b] : [...(isOn ? [b] : [])];\` → \`return !(a === 7) ? [a, b] : [...(isOn ? [b] : [])];\`",
+      "x.ts:4: \`return a === 7 ? [a, b] : [...(isOn ? [b] : [])];\` → \`return a !== 7 ? [a, b] : [...(isOn ? [b] : [])];\`",
+      "x.ts:4: \`return a === 7 ? [a, b] : [...(isOn ? [b] : [])];\` → \`return a === 8 ? [a, b] : [...(isOn ? [b] : [])];\`",
+      "x.ts:4: \`return a === 7 ? [a, b] : [...(isOn ? [b] : [])];\` → \`return a === 7 ? [b] : [...(isOn ? [b] : [])];\`",
+      "x.ts:4: \`return a === 7 ? [a, b] : [...(isOn ? [b] : [])];\` → \`return a === 7 ? [a, b] : [];\`",
+      "x.ts:4: \`return a === 7 ? [a, b] : [...(isOn ? [b] : [])];\` → \`return a === 7 ? [a, b] : [...(!(isOn) ? [b] : [])];\`",
+      "x.ts:4: \`return a === 7 ? [a, b] : [...(isOn ? [b] : [])];\` → \`return a === 7 ? [a, b] : [...(isOn ? [] : [])];\`",
+      "x.ts:6: \`const settings: { on: true } = { on: true };\` → \`const settings: { on: true } = { on: false };\`",
+    ]
+  `);
+});
+
+test("a file that is no TypeScript is refused", () => {
+  expect(() => mutantsOf("x.ts", "if (")).toThrow("x.ts: ");
+});
+
+test("a draw repeats nothing, and has as many as there are", () => {
+  expect(draw([1, 2, 3], 5, seededRandom(1)).toSorted()).toEqual([1, 2, 3]);
+  expect(draw([1, 2, 3], 2, seededRandom(1))).toHaveLength(2);
+});
+
+test("the document counts the faults by the suite that found them, and lists the others", () => {
+  const findings = [
+    { text: "a.ts:1: `x` → `y`", foundBy: "scenarios" },
+    { text: "b.ts:2: `x` → `y`", foundBy: undefined },
+  ];
+  expect(share(findings)).toBe(0.5);
+  expect(mutationDocument({ findings, all: 9, seed: 3, commit: "abc" }, ["units", "scenarios"])).toMatchInlineSnapshot(`
+    "# Planted faults
+
+    \`bun test/mutation/run.ts 2 3\` on commit abc plants 2 of 9 possible faults in
+    \`agent/decide\` and \`agent/observed\`, one at a time. The suites run in this order, and the first that fails has found the fault.
+
+    | suite | faults found |
+    |---|---|
+    | units | 0 |
+    | scenarios | 1 |
+    | none | 1 |
+
+    Not found:
+
+    - b.ts:2: \`x\` → \`y\`
+    "
+  `);
+});

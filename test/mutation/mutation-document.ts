@@ -1,0 +1,36 @@
+/** A planted fault as text, and the suite that found it; undefined if none did. */
+export interface Finding {
+  readonly text: string;
+  readonly foundBy: string | undefined;
+}
+
+export interface MutationRun {
+  readonly findings: readonly Finding[];
+  /** How many faults could be planted. */
+  readonly all: number;
+  readonly seed: number;
+  readonly commit: string;
+}
+
+/** The share of the faults that a suite has found, from 0 to 1. */
+export const share = (findings: readonly Finding[]): number =>
+  findings.filter(({ foundBy }) => foundBy !== undefined).length / findings.length;
+
+/** The document with the result of a run; `suites` in the order in which they look for a fault. */
+export function mutationDocument({ findings, all, seed, commit }: MutationRun, suites: readonly string[]): string {
+  const missed = findings.filter(({ foundBy }) => foundBy === undefined).toSorted((a, b) => (a.text < b.text ? -1 : 1));
+  const rows = suites.map((suite) => `| ${suite} | ${findings.filter(({ foundBy }) => foundBy === suite).length} |`);
+  return [
+    "# Planted faults",
+    "",
+    `\`bun test/mutation/run.ts ${findings.length} ${seed}\` on commit ${commit} plants ${findings.length} of ${all} possible faults in`,
+    "`agent/decide` and `agent/observed`, one at a time. The suites run in this order, and the first that fails has found the fault.",
+    "",
+    "| suite | faults found |",
+    "|---|---|",
+    ...rows,
+    `| none | ${missed.length} |`,
+    "",
+    ...(missed.length > 0 ? ["Not found:", "", ...missed.map(({ text }) => `- ${text}`), ""] : []),
+  ].join("\n");
+}

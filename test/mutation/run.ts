@@ -1,0 +1,92 @@
+// Plants faults in the decisions and the observation, one at a time, and says which suite finds each:
+// `bun test/mutation/run.ts [COUNT] [SEED]`. With --write it puts the result into docs/mutation-tests.md.
+import { mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { execa } from "execa";
+import { seededRandom } from "../random.ts";
+import { describeMutant, draw, type Mutant, mutantsOf, plant } from "./mutants.ts";
+import { type Finding, mutationDocument, share } from "./mutation-document.ts";
+
+/** Which files get faults. */
+const PLANTED = ["agent/decide", "agent/observed"];
+/** The suites in the order of their durations: the first one that fails has found the fault. */
+const SUITES: Readonly<Record<string, readonly string[]>> = {
+  "unit tests of the component": ["./agent/decide", "./agent/observed"],
+  "unit tests of the agent": ["./agent"],
+  scenarios: ["./test/scenarios"],
+  "docs conformance": ["./test/docs-conformance"],
+};
+/** A fault may make a test wait for ever. */
+const TIMEOUT_MS = 5 * 60_000;
+/** At least this share of the faults must be found. */
+const REQUIRED = 0.9;
+
+/** A copy of the tree, so that the tree stays as it is. */
+async function copyTree(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "berth-mutation-"));
+  await execa("git", ["checkout-index", "--all", `--prefix=${folder}/`]);
+  await symlink(join(process.cwd(), "node_modules"), join(folder, "node_modules"));
+  return folder;
+}
+
+/** The first suite that fails in the copy; undefined if all pass. */
+async function firstFailure(folder: string): Promise<string | undefined> {
+  for (const [name, paths] of Object.entries(SUITES)) {
+    const result = await execa(process.execPath, ["test", "--bail", "--timeout=30000", ...paths], {
+      cwd: folder,
+      env: { FUZZ_RUNS: "50", DIE_EVERY: "17", NO_COLOR: "1" },
+      timeout: TIMEOUT_MS,
+      killSignal: "SIGKILL",
+      reject: false,
+      buffer: false,
+      stdio: "ignore",
+    });
+    if (result.failed) return name;
+  }
+  return undefined;
+}
+
+async function testMutant(folder: string, mutant: Mutant): Promise<Finding> {
+  const path = join(folder, mutant.path);
+  const source = await readFile(path, "utf8");
+  await writeFile(path, plant(mutant, source));
+  const foundBy = await firstFailure(folder);
+  await writeFile(path, source);
+  const finding = { text: describeMutant(mutant, source), foundBy };
+  console.log(`${(foundBy ?? "NOT FOUND").padEnd(28)} ${finding.text}`);
+  return finding;
+}
+
+async function allMutants(): Promise<readonly Mutant[]> {
+  const { stdout } = await execa("git", ["ls-files", ...PLANTED]);
+  const paths = stdout.split("\n").filter((path) => path.endsWith(".ts") && !path.endsWith(".test.ts"));
+  return (await Promise.all(paths.map(async (path) => mutantsOf(path, await readFile(path, "utf8"))))).flat();
+}
+
+process.chdir(join(import.meta.dirname, "../.."));
+const [count = 100, seed = Math.floor(Math.random() * 1e9)] = process.argv.slice(2).map(Number).filter(Number.isFinite);
+const all = await allMutants();
+console.log(`${count} of ${all.length} faults, seed ${seed}`);
+const waiting = [...draw(all, count, seededRandom(seed))];
+const findings: Finding[] = [];
+const folders = await Promise.all([copyTree(), copyTree()]);
+try {
+  const failing = await firstFailure(folders[0]);
+  if (failing !== undefined) throw new Error(`without a fault, ${failing} fail`);
+  const queue = async (folder: string) => {
+    for (let mutant = waiting.pop(); mutant !== undefined; mutant = waiting.pop())
+      findings.push(await testMutant(folder, mutant));
+  };
+  await Promise.all(folders.map(queue));
+} finally {
+  for (const folder of folders) await rm(folder, { recursive: true });
+}
+const { stdout: commit } = await execa("git", ["rev-parse", "--short=12", "HEAD"]);
+if (process.argv.includes("--write"))
+  await writeFile(
+    "docs/mutation-tests.md",
+    mutationDocument({ findings, all: all.length, seed, commit }, Object.keys(SUITES)),
+  );
+console.log(`${findings.filter(({ foundBy }) => foundBy !== undefined).length} of ${findings.length} found`);
+process.exitCode = share(findings) >= REQUIRED ? 0 : 1;

@@ -55,7 +55,7 @@ async function runAll(print: (line: string) => void): Promise<readonly Outcome[]
   );
   const fuzz = fuzzSuites(files, requiresAll(process.env) ? 10_000 : 2000);
   const suites = machineSuites(files);
-  const needsUpstream = new Set(suites.upstream);
+  const needsUpstream = new Set([...suites.upstream, ...suites.heavy]);
   // Random inputs need nothing but the processor, so they get what the others leave.
   const background = [...fuzz, docsConformanceSuite(files)].map(withLowPriority);
   await Promise.all([

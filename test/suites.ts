@@ -19,8 +19,8 @@ const extendedFolder = /^test\/e2e\/extended\//;
  * machine share.
  */
 const runsAlone = /^test\/(contract\/clock|e2e\/(bed|log-reader|runtime-freeze|runtime-kill|up))\.test\.ts$/;
-/** The end-to-end tests that take longest, which begin first. */
-const slowest = ["cluster/differential", "cluster/outages", "cluster/faults", "cluster/workloads", "agent-restart"];
+/** Tests with a hundred pods or more, which keep a processor busy: one of them runs at a time. */
+const heavy = /^test\/e2e\/cluster\/(differential|faults|outages|workloads)\.test\.ts$/;
 
 /** Test files that need root and a container runtime, Go, or minutes. All others are part of the quick check. */
 const needsMachine = /^test\/(e2e|vm)\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
@@ -102,9 +102,11 @@ const titleOf = (path: string) =>
 
 /** The contract tests on real parts and the end-to-end tests. */
 export interface MachineSuites {
-  /** Those without upstream programs, the slowest first. */
+  /** Those without upstream programs. */
   readonly plain: readonly Suite[];
+  /** Those with upstream programs: one heavy one runs at a time. */
   readonly upstream: readonly Suite[];
+  readonly heavy: readonly Suite[];
   /** Those that run while no other suite does. */
   readonly alone: readonly Suite[];
 }
@@ -115,17 +117,14 @@ export function machineSuites(files: readonly TestFile[]): MachineSuites {
     ({ path, isQuick, isFuzz, isExtended }) =>
       !isQuick && !isFuzz && !isExtended && /^test\/(contract|e2e)\//.test(path),
   );
-  const isSlow = ({ path }: TestFile) => slowest.some((name) => path.endsWith(`/${name}.test.ts`));
-  const suites = (selected: readonly TestFile[]) =>
-    selected
-      .toSorted((a, b) => Number(isSlow(b)) - Number(isSlow(a)))
-      .map((file) => testSuite(titleOf(file.path), [file]));
-  const shared = all.filter(({ path }) => !runsAlone.test(path));
-  return {
-    plain: suites(shared.filter(({ needsUpstream }) => !needsUpstream)),
-    upstream: suites(shared.filter(({ needsUpstream }) => needsUpstream)),
-    alone: suites(all.filter(({ path }) => runsAlone.test(path))),
+  const groupOf = ({ path, needsUpstream }: TestFile) => {
+    if (runsAlone.test(path)) return "alone";
+    if (heavy.test(path)) return "heavy";
+    return needsUpstream ? "upstream" : "plain";
   };
+  const suites = (group: keyof MachineSuites) =>
+    all.filter((file) => groupOf(file) === group).map((file) => testSuite(titleOf(file.path), [file]));
+  return { plain: suites("plain"), upstream: suites("upstream"), heavy: suites("heavy"), alone: suites("alone") };
 }
 
 /** The end-to-end tests that only `npm run test:extended` runs. */
@@ -149,33 +148,27 @@ export async function runInQueues(
 }
 
 /**
- * Runs `plain` and `upstream` suites in three queues, those of `upstream` after `built`. Suites with a control plane
- * compute much and the others mostly wait, so two queues prefer the former and one the latter.
+ * Runs the suites in three queues, those with upstream programs after `built`. The first queue alone takes the heavy
+ * ones, the second one begins with those of a control plane, and the third with the others, which mostly wait.
  */
 export async function runInThreeQueues(
-  { plain, upstream }: Pick<MachineSuites, "plain" | "upstream">,
+  suites: Omit<MachineSuites, "alone">,
   built: Promise<unknown>,
   run: (suite: Suite) => Promise<unknown>,
 ): Promise<void> {
-  const [waiting, waitingForBuild] = [[...plain], [...upstream]];
+  const [plain, upstream, heavySuites] = [[...suites.plain], [...suites.upstream], [...suites.heavy]];
   let isBuilt = false;
   const whenBuilt = built.then(() => {
     isBuilt = true;
   });
-  const queue = async (prefersUpstream: boolean) => {
-    for (;;) {
-      const early = prefersUpstream && isBuilt ? waitingForBuild.shift() : undefined;
-      const suite = early ?? waiting.shift();
-      if (suite !== undefined) await run(suite);
-      else if (waitingForBuild.length === 0) return;
-      else {
-        await whenBuilt;
-        const late = waitingForBuild.shift();
-        if (late !== undefined) await run(late);
-      }
+  const queue = async (...groups: readonly Suite[][]) => {
+    const isReady = (group: Suite[]) => group.length > 0 && (isBuilt || group === plain);
+    while (groups.some((group) => group.length > 0)) {
+      const suite = groups.find(isReady)?.shift();
+      await (suite === undefined ? whenBuilt : run(suite));
     }
   };
-  await Promise.all([queue(true), queue(true), queue(false)]);
+  await Promise.all([queue(heavySuites, upstream, plain), queue(upstream, plain), queue(plain, upstream)]);
 }
 
 /**

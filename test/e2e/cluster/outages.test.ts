@@ -306,7 +306,7 @@ describe.skipIf(skip !== undefined)("an API server behind a faulty network", () 
     await waitFor(
       "a hundred ends",
       () => [...exitCodes.keys()].every((name) => /^(Failed|Succeeded)/.test(outcomeOf(shown(name)))),
-      60_000,
+      100_000,
     );
     const expected = [...exitCodes].map(
       ([name, code]) => `${name}: ${code === 0 ? "Succeeded 0 Completed" : `Failed ${code} Error`}`,

@@ -228,7 +228,7 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
 
   test("a hundred pods start at once and are all removed", async () => {
     await cluster.apply([deployment("crowd", 100)], "1.32");
-    await older("rollout", "status", "deployment/crowd", "--timeout=60s");
+    await older("rollout", "status", "deployment/crowd", "--timeout=100s");
     const pods = await cluster.waitForPods(
       "a hundred are up",
       "crowd",
@@ -240,5 +240,5 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     expect(containers.map(({ labels }) => labels[podUidLabel] ?? "").toSorted()).toEqual(uidsOf(pods));
     await cluster.kubectl("delete", "deployment", "crowd", "--cascade=foreground", "--timeout=90s");
     await cluster.waitUntilEmpty();
-  }, 180_000);
+  }, 240_000);
 });

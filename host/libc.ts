@@ -12,6 +12,7 @@ export function openLibc<Functions extends Record<string, FFIFunction>>(
   try {
     return dlopen("libc.so.6", functions);
   } catch {
+    // `libcProblem` finds the reason when a caller needs it.
     return undefined;
   }
 }

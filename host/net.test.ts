@@ -117,6 +117,7 @@ async function runInNetworkNamespace(act: string) {
     import { readdirSync, readlinkSync } from "node:fs";
     import { createNet } from ${JSON.stringify(join(import.meta.dirname, "net.ts"))};
     const sockets = () => readdirSync("/proc/self/fd").filter((fd) => {
+      // The descriptor of the listing itself is closed by then.
       try { return readlinkSync("/proc/self/fd/" + fd).startsWith("socket:"); } catch { return false; }
     }).length;
     const ip = (...args) => Bun.spawnSync(["ip", ...args]).exitCode;

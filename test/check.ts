@@ -1,6 +1,7 @@
 import { mkdtemp, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { ifAbsent } from "./bed/if-absent.ts";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
 import { findTests, staticSuites, type TestFile, testSuite } from "./suites.ts";
 import { closingLine, failureExcerpts, outcomeLine } from "./test-summary.ts";
@@ -43,7 +44,7 @@ export async function check(
  */
 export async function announce(outcome: Outcome, print: (line: string) => void): Promise<Outcome> {
   print(outcomeLine(outcome));
-  const lines = (await readFile(outcome.log, "utf8").catch(() => "")).trimEnd().split("\n");
+  const lines = (await readFile(outcome.log, "utf8").catch(ifAbsent(""))).trimEnd().split("\n");
   for (const title of outcome.skipped) print(`  skipped: ${title}`);
   for (const reason of lines.filter((line) => line.startsWith("skipped: "))) print(`  ${reason}`);
   if (outcome.failed.length > 0) {
@@ -62,7 +63,7 @@ export async function announceFailures(outcomes: readonly Outcome[], print: (lin
   for (const { name, failed, log } of outcomes.filter((outcome) => outcome.failed.length > 0)) {
     print(`\nfailed in ${name}:`);
     for (const title of failed.slice(0, 50)) print(`  ${title}`);
-    const output = await readFile(log, "utf8").catch(() => "");
+    const output = await readFile(log, "utf8").catch(ifAbsent(""));
     for (const excerpt of failureExcerpts(output).slice(0, 3)) print(excerpt);
   }
 }

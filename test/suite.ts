@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
+import { ifAbsent } from "./bed/if-absent.ts";
 import { readJunit } from "./junit.ts";
 
 /** A program that passes or fails by its exit code, or a set of test files. */
@@ -55,7 +56,7 @@ export async function runSuite(suite: Suite, reports: string): Promise<Outcome> 
     const failed = failure === undefined ? [] : [`${name} ${failure}`];
     return { name, durationMs, passed: 1 - failed.length, failed, skipped: [], log };
   }
-  const counts = readJunit(await readFile(report, "utf8").catch(() => ""));
+  const counts = readJunit(await readFile(report, "utf8").catch(ifAbsent("")));
   const strays = strayFailures(await readFile(log, "utf8"), failure, counts.failed.length);
   const empty = counts.passed + counts.failed.length + counts.skipped.length + strays.length === 0;
   const failed = [...counts.failed, ...strays, ...(empty ? [`${name}: no test ran`] : [])];

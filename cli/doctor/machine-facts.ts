@@ -292,6 +292,7 @@ async function readAgent(files: Files, rootDir: string): Promise<Facts["agent"]>
   if (response === undefined) return undefined;
   if (!response.ok) throw new Error(`the agent responded with HTTP ${response.status}`);
   const { node } = (await response.json()) as AgentStatus;
+  // The process id is extra: an unreadable lock leaves it out.
   const lock = await files.read(`${rootDir}/${LOCK_FILE}`, MAX_FILE_BYTES).catch(() => "");
   const pid = /^pid (\d+)/.exec(lock)?.[1];
   return { node: node.name, pid: pid === undefined ? undefined : Number(pid) };

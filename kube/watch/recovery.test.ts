@@ -26,6 +26,7 @@ function createFixture({ random = 0, sleepMs = 60_000 } = {}) {
         if (code !== undefined) throw new KubeError(code, "no", { status });
         return {};
       };
+      // The caller's failure is not what these tests observe.
       await connection.request({ method: "GET", path: "/", deadlineMs: 1 }).catch(() => undefined);
       await settlePromises();
     },
@@ -148,6 +149,7 @@ test("the subscriber is called for each recovery until its signal aborts", async
     inner.respond = () => {
       throw new KubeError("SERVER", "no", { status: 500 });
     };
+    // The caller's failure is not what these tests observe.
     await connection.request({ method: "GET", path: "/", deadlineMs: 1 }).catch(() => undefined);
     await clock.advance(5_000);
     inner.respond = () => ({});

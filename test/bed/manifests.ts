@@ -1,5 +1,6 @@
 import { copyFile, mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { ifAbsent } from "./if-absent.ts";
 
 /** A manifest folder that is ready for an agent. */
 export interface ManifestFolder {
@@ -79,6 +80,6 @@ async function listManifests(folder: string): Promise<readonly string[] | undefi
 
 async function hasSameText(path: string, other: string): Promise<boolean> {
   // A missing file or a dangling symlink is equal to no example.
-  const [one, two] = await Promise.all([path, other].map((file) => readFile(file, "utf8").catch(() => undefined)));
+  const [one, two] = await Promise.all([path, other].map((file) => readFile(file, "utf8").catch(ifAbsent(undefined))));
   return one !== undefined && one === two;
 }

@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promise
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
+import { ifAbsent } from "./if-absent.ts";
 
 /**
  * A set of Debian packages, of this release or another, that is used without installation: the packages are downloaded
@@ -71,7 +72,7 @@ export async function unpackPackages(
     await download(packageSet, workDir);
     const versions = await unpack(workDir, join(workDir, "root"));
     // Moves an outdated folder away in one step, since its programs may be running; it is deleted with the work folder.
-    await rename(root, join(workDir, "outdated")).catch(() => undefined);
+    await rename(root, join(workDir, "outdated")).catch(ifAbsent(undefined));
     await rename(join(workDir, "root"), root);
     return { root, versions };
   } catch (cause) {
@@ -91,7 +92,7 @@ async function readVersions(
   root: string,
   packageSet: PackageSet,
 ): Promise<Readonly<Record<string, string>> | undefined> {
-  const text = await readFile(join(root, "versions.json"), "utf8").catch(() => "{}");
+  const text = await readFile(join(root, "versions.json"), "utf8").catch(ifAbsent("{}"));
   const versions = JSON.parse(text) as Record<string, string>;
   return packageNames[packageSet].every((name) => name in versions) ? versions : undefined;
 }

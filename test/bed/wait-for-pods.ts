@@ -22,6 +22,7 @@ const timeLimitMs = ({ isKept }: ManifestFolder) => (isKept ? 20_000 : 60_000);
 export async function waitForPods(agent: Agent, folder: ManifestFolder, signal: AbortSignal): Promise<PodsOutcome> {
   await pollUntil("the agent to answer", 10_000, async () => {
     if (!agent.isRunning) throw await agentEndError(agent);
+    // The agent does not listen at first; the timeout reports any other failure.
     return await agent.pods().catch(() => undefined);
   });
   const timeLimit = AbortSignal.timeout(timeLimitMs(folder));

@@ -309,6 +309,7 @@ async function hostNamespaces(): Promise<Placeholders> {
 
 async function waitUntilNodeReady(kube: KubeClient, nodeName: string): Promise<void> {
   await pollUntil(`the node ${nodeName} to be Ready`, 60_000, async () => {
+    // The node does not exist at first; the timeout reports any other failure.
     const node = await kube.get(nodes, nodeName).catch(() => undefined);
     return node?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
   });

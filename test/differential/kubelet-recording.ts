@@ -3,6 +3,7 @@ import { existsSync, statfsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
+import { ifAbsent } from "../bed/if-absent.ts";
 import { builtVersion } from "../upstream/programs.ts";
 import { allCases } from "./cases/all.ts";
 import type { PodCase } from "./cases/pod-case.ts";
@@ -62,7 +63,7 @@ export async function readRecording(cases: readonly PodCase[]): Promise<KubeletR
   const recording = new Map<string, KubeletRows>();
   const stale: string[] = [];
   for (const podCase of cases) {
-    const text = await readFile(pathOf(podCase.name), "utf8").catch(() => undefined);
+    const text = await readFile(pathOf(podCase.name), "utf8").catch(ifAbsent(undefined));
     const recorded = text === undefined ? undefined : (JSON.parse(text) as RecordedCase);
     if (recorded?.hash !== hashOf(podCase)) stale.push(podCase.name);
     else recording.set(podCase.name, rowsOf(recorded));

@@ -70,6 +70,7 @@ describe.each<ContainerdVersion>(["1.6", "2.1"])("an agent that is killed repeat
     await pollUntil("the remains of interrupted starts to be removed", 20_000, async () => {
       seen = await countByState();
       return seen === thirtyOfEach;
+      // The expectation below shows after a timeout what was seen last.
     }).catch(() => undefined);
     expect(seen).toBe(thirtyOfEach);
   });

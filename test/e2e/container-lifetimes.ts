@@ -165,6 +165,7 @@ async function listExited({ endpoint }: Containerd): Promise<ReadonlySet<string>
 }
 
 async function ownerOf(containerd: Containerd, id: string): Promise<string> {
+  // The container may be removed meanwhile.
   const shown = await containerd.ctr(["-n", "k8s.io", "containers", "info", id]).catch(() => undefined);
   if (shown === undefined) return `${id}, which was gone at once`;
   const { Labels: labels } = JSON.parse(shown) as { readonly Labels: Readonly<Record<string, string>> };

@@ -3,6 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Container, Lifecycle, LifecycleHandler, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { ifAbsent } from "../bed/if-absent.ts";
 import { busyboxImage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
@@ -56,7 +57,11 @@ test("a sidecar's preStop hook runs while the app container ends, and its SIGTER
   const initContainers = [{ ...proxy, command: trapping("echo proxy ended >>/notes/served; exit 0") }];
   const spec = { ...withNotes(), initContainers, terminationGracePeriodSeconds: 30 };
   await node.putManifest(podOf("served", withHooks({}, { command: trapping(ends) }), spec));
-  await pollUntil("both traps to be set", 20_000, async () => (await readNotes("served").catch(() => [])).length === 2);
+  await pollUntil(
+    "both traps to be set",
+    20_000,
+    async () => (await readNotes("served").catch(ifAbsent([]))).length === 2,
+  );
   await node.removeFile("served.yaml");
   await waitUntilGone("served");
   expect((await readNotes("served")).slice(2)).toEqual(["drained", "app ended", "proxy ended"]);
@@ -78,7 +83,11 @@ test("a failed preStop hook does not prevent SIGTERM, and the log names the fail
     'trap "echo ended >>/notes/failing; exit 0" TERM; echo up >>/notes/failing; sleep 1000000 & wait',
   );
   await node.putManifest(podOf("failing", withHooks({ preStop }, { command }), withNotes()));
-  await pollUntil("its trap to be set", 20_000, async () => (await readNotes("failing").catch(() => [])).length === 1);
+  await pollUntil(
+    "its trap to be set",
+    20_000,
+    async () => (await readNotes("failing").catch(ifAbsent([]))).length === 1,
+  );
   await node.removeFile("failing.yaml");
   await waitUntilGone("failing");
   expect(await readNotes("failing")).toEqual(["up", "tried", "ended"]);
@@ -91,7 +100,7 @@ test("a preStop hook that has ended does not run again when the agent is killed 
   const command = script(`trap "${trap}" TERM; echo up >>/notes/slow; sleep 1000000 & wait`);
   const spec = { ...withNotes(), terminationGracePeriodSeconds: 30 };
   await node.putManifest(podOf("slow", withHooks({ preStop }, { command }), spec));
-  await pollUntil("its trap to be set", 20_000, async () => (await readNotes("slow").catch(() => [])).length === 1);
+  await pollUntil("its trap to be set", 20_000, async () => (await readNotes("slow").catch(ifAbsent([]))).length === 1);
   await node.removeFile("slow.yaml");
   await pollUntil("SIGTERM to arrive", 20_000, async () => (await readNotes("slow")).includes("ending"));
   await node.agent.kill9();
@@ -173,7 +182,11 @@ test("a hanging preStop hook is killed together with its container at the end of
 test("a pod with a hanging postStart hook is never ready, and ends when its manifest is removed", async () => {
   const postStart = shell("echo begun >>/notes/never-up; sleep 1000000");
   await node.putManifest(podOf("never-up", withHooks({ postStart }, { command: untilStopped }), withNotes()));
-  await pollUntil("its hook to run", 20_000, async () => (await readNotes("never-up").catch(() => [])).length === 1);
+  await pollUntil(
+    "its hook to run",
+    20_000,
+    async () => (await readNotes("never-up").catch(ifAbsent([]))).length === 1,
+  );
   const pod = await node.waitForPod("never-up", "it is shown", () => true);
   expect([pod.phase, pod.reason, pod.ready]).toEqual(["Pending", "ContainerCreating", "0/1"]);
   const removedAt = performance.now();
@@ -187,7 +200,7 @@ test("a postStart hook that was running when the agent was killed is run again b
   await node.putManifest(podOf("killed", withHooks({ postStart }, { command: untilStopped }), withNotes()));
   // The note is the proof: the agent logs the hook before the runtime has started its command.
   const countStarts = async () =>
-    (await readNotes("killed").catch((): string[] => [])).filter((line) => line === "begin").length;
+    (await readNotes("killed").catch(ifAbsent<string[]>([]))).filter((line) => line === "begin").length;
   await pollUntil("its hook to run", 20_000, async () => (await countStarts()) === 1);
   await node.agent.kill9();
   await node.startAgent();

@@ -16,6 +16,7 @@ import { buildIfStale } from "../bed/build.ts";
 import { bedPaths } from "../bed/cleanup/bed-record.ts";
 import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
 import { callCri } from "../bed/containerd/cri-call.ts";
+import { ifAbsent } from "../bed/if-absent.ts";
 import { importImages } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 
@@ -206,7 +207,7 @@ export const isReady = ({ phase, ready }: PodSummary) =>
 export async function waitForOutput(node: TestNode, pod: PodSummary, words: string, container = "main"): Promise<void> {
   const file = join(node.paths.podLogs, `${pod.namespace}_${pod.name}_${pod.uid}`, container, "0.log");
   await pollUntil(`${pod.name} to print ${words}`, TIMEOUT_MS, async () =>
-    (await readFile(file, "utf8").catch(() => "")).includes(words),
+    (await readFile(file, "utf8").catch(ifAbsent(""))).includes(words),
   );
 }
 
@@ -233,6 +234,7 @@ async function watchPods(agentRoot: string, changed: (pods: readonly PodSummary[
   const lines = answer.body!.pipeThrough(new TextDecoderStream()).pipeThrough(lineSplitter());
   void (async () => {
     for await (const line of lines) changed((JSON.parse(line) as PodListing).pods);
+    // The stream breaks when its agent ends; the caller watches the next agent.
   })().catch(() => undefined);
   return () => stop.abort();
 }
@@ -258,6 +260,7 @@ async function pollForPod(
   let last: PodSummary | undefined;
   try {
     return await pollUntil(`pod ${name}: ${what}`, timeoutMs, async () => {
+      // The agent may be restarting; the timeout reports a failure that lasts.
       const pods = await node.pods().catch(() => []);
       last = pods.find((pod) => pod.name === `${name}-${node.name}`) ?? last;
       return pods.find((pod) => pod === last && condition(pod));
@@ -294,7 +297,7 @@ async function describeRemains(node: TestNode): Promise<readonly string[]> {
     node.sandboxes(),
     node.containers(),
     // Some of the folders do not exist before the first pod.
-    ...folders.map(async (folder) => (await readdir(folder).catch(() => [])).map((name) => join(folder, name))),
+    ...folders.map(async (folder) => (await readdir(folder).catch(ifAbsent([]))).map((name) => join(folder, name))),
   ]);
   return [
     ...pods.map(({ name, phase, reason }) => `pod ${name} ${phase} ${reason}`),

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Container, PodSpec, Probe } from "../../proto/kubernetes/gen/types.ts";
+import { ifAbsent } from "../bed/if-absent.ts";
 import { webImage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
@@ -172,7 +173,7 @@ test("no other probe runs before the startup probe has succeeded, and a containe
   await node.putManifest(podOf("never-up", { startupProbe }));
   const waiting = await node.waitForPod("slow", "it runs", ({ phase }) => phase === "Running");
   const countProbes = async (name: string) =>
-    (await readFile(noteOf(waiting, name), "utf8").catch(() => "")).split("\n").length - 1;
+    (await readFile(noteOf(waiting, name), "utf8").catch(ifAbsent(""))).split("\n").length - 1;
   await pollUntil("it to be asked three times", 30_000, async () => (await countProbes("startup")) >= 3);
   expect([await countProbes("liveness"), await countProbes("readiness")]).toEqual([0, 0]);
   const { status } = await node.waitForPod("slow", "it is shown", () => true);

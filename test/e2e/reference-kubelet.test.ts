@@ -51,6 +51,7 @@ describe.skipIf(skip !== undefined)("the reference kubelet", () => {
       stateDir: join(folder, "node"),
     });
     await pollUntil("the node to be Ready", 30_000, async () => {
+      // The node does not exist at first; the timeout reports any other failure.
       const seen = await read<Node>("node", "reference").catch(() => undefined);
       return seen?.status?.conditions?.some(({ type, status: is }) => type === "Ready" && is === "True");
     });

@@ -96,6 +96,7 @@ function isGone(pid: number): boolean {
     process.kill(pid, 0);
     return false;
   } catch {
+    // The kernel knows no such process.
     return true;
   }
 }

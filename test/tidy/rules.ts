@@ -172,13 +172,31 @@ const nothingIsBoundLate: Rule = (tree) =>
     /\blet \w+: [A-Z]\w* \| undefined;|\blet \w+!?: [A-Z]\w*;|\blet \w+ = (async )?\(\) => /,
   );
 
-/** An empty catch needs a comment that says why. */
+/** A handler that ignores the error, and whose result is nothing: an empty block, undefined, false, an empty text or list. */
+const NOTHING = String.raw`(?:\{\s*\}|\{\s*return(?: (?:undefined|null))?;\s*\}|\(\{\}\)|undefined|null|void 0|true|false|0|""|\[\])`;
+const SWALLOWED = new RegExp(
+  String.raw`\bcatch(?: \(\w+\))? \{\s*(?:return(?: (?:undefined|null|true|false|0|""|\[\]))?;\s*)?\}|\.catch\(\s*\(\w*\)(?:: [^=]+?)? => ${NOTHING},?\s*\)`,
+  "g",
+);
+const COMMENT = /^\s*(\/\/|\*|\/\*)|\*\/\s*$|\S \/\/ /;
+
+/**
+ * An error that is swallowed needs a comment that says why: on its line, on the line before its statement's line, or
+ * above a paragraph of such lines.
+ */
 const errorsAreNotSwallowed: Rule = (tree) =>
-  handWritten(tree).flatMap(([path, text]) =>
-    [...text.matchAll(/catch(?: \(\w+\))? \{\s*\}|\.catch\(\(\) => \{\s*\}\)/g)].map(
-      ({ index }) => `${path}:${text.slice(0, index).split("\n").length}: an empty catch without a comment`,
-    ),
-  );
+  handWritten(tree).flatMap(([path, text]) => {
+    const lines = text.split("\n");
+    const found = [...text.matchAll(SWALLOWED)].map((match) => lineOf(text, match.index));
+    const isExplained = (line: number): boolean =>
+      COMMENT.test(lines[line] ?? "") ||
+      COMMENT.test(lines[line - 1] ?? "") ||
+      (found.includes(line - 1) && isExplained(line - 1));
+    return found
+      .filter((line) => !isExplained(line))
+      .map((line) => `${path}:${line + 1}: swallows an error, and no comment says why`);
+  });
+const lineOf = (text: string, index: number) => text.slice(0, index).split("\n").length - 1;
 
 const nothingIsUnfinished: Rule = (tree) =>
   linesWith(

@@ -210,13 +210,43 @@ const planted: readonly { rule: keyof typeof rules; path: string; text: string; 
     rule: "errors are not swallowed without a reason",
     path: "host/x.ts",
     text: "try { f(); } catch {\n}",
-    expected: "an empty catch",
+    expected: "host/x.ts:1: swallows an error",
   },
   {
     rule: "errors are not swallowed without a reason",
     path: "host/x.ts",
     text: "p.catch(() => {});",
-    expected: "an empty catch",
+    expected: "host/x.ts:1: swallows an error",
+  },
+  {
+    rule: "errors are not swallowed without a reason",
+    path: "host/x.ts",
+    text: "p.catch(() => undefined);",
+    expected: "host/x.ts:1: swallows an error",
+  },
+  {
+    rule: "errors are not swallowed without a reason",
+    path: "test/x.ts",
+    text: '\nconst text = await readFile(path, "utf8").catch(() => "");',
+    expected: "test/x.ts:2: swallows an error",
+  },
+  {
+    rule: "errors are not swallowed without a reason",
+    path: "host/x.ts",
+    text: "const names = await readdir(path).catch((): readonly string[] => []);",
+    expected: "host/x.ts:1: swallows an error",
+  },
+  {
+    rule: "errors are not swallowed without a reason",
+    path: "host/x.ts",
+    text: "await read().catch(\n  () => false,\n);",
+    expected: "host/x.ts:1: swallows an error",
+  },
+  {
+    rule: "errors are not swallowed without a reason",
+    path: "host/x.ts",
+    text: "try {\n  f();\n} catch {\n  return undefined;\n}",
+    expected: "host/x.ts:3: swallows an error",
   },
   {
     rule: "no TODO, focused test or default export is left",
@@ -266,3 +296,13 @@ for (const { rule, path, text, expected } of planted)
     const found = rules[rule]!(new Map([...tree, [path, text]]));
     expect(found.join("\n")).toContain(expected);
   });
+
+test.each([
+  "// The file may be missing.\np.catch(() => undefined);",
+  "p.catch(() => undefined); // The file may be missing.",
+  "try { f(); } catch {\n  // The next pass repeats it.\n}",
+  'const refused = await start().catch(() => "refused");',
+  "await p.catch((error: unknown) => log(error));",
+])("a catch that explains itself, or keeps the error, is accepted: %s", (text) => {
+  expect(rules["errors are not swallowed without a reason"]!(new Map([["host/x.ts", text]]))).toEqual([]);
+});

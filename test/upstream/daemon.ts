@@ -5,6 +5,7 @@ import { request as httpRequest } from "node:http";
 import { request as httpsRequest } from "node:https";
 import { basename } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { ifAbsent } from "../bed/if-absent.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 
 /** A program that runs until it is stopped. Its output is appended to a log file. */
@@ -86,7 +87,7 @@ export async function waitUntilReady(
       );
     });
   } catch (cause) {
-    const lines = (await readFile(daemon.logFile, "utf8").catch(() => "")).trimEnd().split("\n");
+    const lines = (await readFile(daemon.logFile, "utf8").catch(ifAbsent(""))).trimEnd().split("\n");
     throw new Error(`${name} is not ready; the end of its log ${daemon.logFile}:\n${lines.slice(-15).join("\n")}`, {
       cause,
     });

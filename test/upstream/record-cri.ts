@@ -112,6 +112,7 @@ async function recordPod(
     await status(`container-status-${name}`, id);
   }
   const broken = await create("start-error", ["/does-not-exist"]);
+  // The start fails, as it should; the recorded status shows its error.
   await start(broken).catch(() => undefined);
   await status("container-status-start-error", broken);
   await call("list-containers", `${runtime}/ListContainers`, Buffer.alloc(0), api.ListContainersResponse);

@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { ownProcessGroup } from "../bed/cleanup/processes.ts";
+import { ifAbsent } from "../bed/if-absent.ts";
 import type { Image, PackagePrograms } from "./image.ts";
 
 /** A running or finished virtual machine. */
@@ -65,6 +66,6 @@ function qemuArgs({ kernel, initrd, disks }: Image, root: string, consoleFile: s
 
 /** The last lines of the guest's kernel console. */
 export async function endOfConsole({ console }: Guest, count = 25): Promise<string> {
-  const text = await readFile(console, "utf8").catch(() => "");
+  const text = await readFile(console, "utf8").catch(ifAbsent(""));
   return text.trimEnd().split(/\r?\n/).slice(-count).join("\n");
 }

@@ -10,6 +10,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { execa } from "execa";
 import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
 import type { PodListing, PodSummary } from "../../agent/serve/local/pod-list.ts";
+import { ifAbsent } from "../bed/if-absent.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { berthFolder } from "./guest-paths.ts";
 import type { GuestMessage } from "./guest-protocol.ts";
@@ -253,7 +254,7 @@ async function runChecks(): Promise<void> {
     // The following checks depend on this one.
     report({ kind: "failed", check, detail: error instanceof Error ? error.message : String(error) });
     for (const [name, path] of Object.entries(logs))
-      report({ kind: "log", name, text: (await readFile(path, "utf8").catch(() => "")).slice(-20_000) });
+      report({ kind: "log", name, text: (await readFile(path, "utf8").catch(ifAbsent(""))).slice(-20_000) });
   }
 }
 

@@ -39,6 +39,7 @@ async function nodeOf(files: Readonly<Record<string, string>> = {}) {
     await disk
       .at("/")
       .read(path, 1 << 20)
+      // A missing file has no text.
       .catch(() => undefined);
   const left = () => disk.paths().filter((path) => path.includes("/sha256-"));
   return { time, disk, log, present, node, start, textOf, left };

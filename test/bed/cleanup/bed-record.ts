@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { mkdir, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
+import { ifAbsent } from "../if-absent.ts";
 import { processStart } from "./processes.ts";
 
 /**
@@ -89,8 +90,8 @@ export function pickSubnet(id: string, used: ReadonlySet<string>): string {
 
 /** The records of all test beds of this machine, of any clone, that have not been cleaned up. */
 export async function listRecords(): Promise<readonly BedRecord[]> {
-  const names = await readdir(recordsDir).catch(() => []);
-  const texts = await Promise.all(names.map((name) => readFile(join(recordsDir, name), "utf8").catch(() => "")));
+  const names = await readdir(recordsDir).catch(ifAbsent([]));
+  const texts = await Promise.all(names.map((name) => readFile(join(recordsDir, name), "utf8").catch(ifAbsent(""))));
   // A record is incomplete if its owner died while writing it: then nothing had been started yet.
   return texts.filter((text) => text.endsWith("}")).map((text) => JSON.parse(text) as BedRecord);
 }
@@ -101,7 +102,7 @@ export async function isOwnerAlive(record: BedRecord): Promise<boolean> {
 
 /** When the bed was claimed, in milliseconds since the epoch; undefined if it has no record any more. */
 export async function recordedAt(record: BedRecord): Promise<number | undefined> {
-  return (await stat(recordPath(record)).catch(() => undefined))?.mtimeMs;
+  return (await stat(recordPath(record)).catch(ifAbsent(undefined)))?.mtimeMs;
 }
 
 export async function deleteRecord(record: BedRecord): Promise<void> {

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { lstat, readdir, readFile, readlink } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { execa } from "execa";
+import { ifAbsent } from "../if-absent.ts";
 import { type BedRecord, bedPaths } from "./bed-record.ts";
 import { listProcesses, ownProcessGroup, type RunningProcess, withDescendants } from "./processes.ts";
 
@@ -48,11 +49,11 @@ export async function findContainers(bed: BedRecord): Promise<readonly string[]>
   const cri = "io.containerd.grpc.v1.cri";
   const folders = [join(root, cri, "sandboxes"), join(root, cri, "containers"), tasksFolder(state)];
   const [names, mounts, processes, logText] = await Promise.all([
-    Promise.all(folders.map((folder) => readdir(folder).catch(() => []))),
+    Promise.all(folders.map((folder) => readdir(folder).catch(ifAbsent([])))),
     findMounts(bed),
     listProcesses(),
     // If containerd died while it created a container, its log may be the only place with the id.
-    readFile(log, "utf8").catch(() => ""),
+    readFile(log, "utf8").catch(ifAbsent("")),
   ]);
   const shims = processes.filter(isShimOf(bed)).flatMap(({ argv }) => argv);
   const candidates = [
@@ -136,6 +137,7 @@ const isShimOf = (bed: BedRecord) => {
 };
 
 async function rootIsBelow(pid: number, folder: string): Promise<boolean> {
+  // The process may end meanwhile; a zombie's mounts are not readable.
   const mountinfo = await readFile(`/proc/${pid}/mountinfo`, "utf8").catch(() => "");
   const rootLine = mountinfo.split("\n").find((line) => line.split(" ")[4] === "/");
   return rootLine?.includes(`=${folder}/`) === true;
@@ -176,7 +178,9 @@ const tasksFolder = (state: string) => join(state, "io.containerd.runtime.v2.tas
 /** The cgroup folders of these containers in all mounted hierarchies. */
 async function findCgroups(bed: BedRecord, ids: readonly string[]): Promise<readonly string[]> {
   const tasks = tasksFolder(bedPaths(bed.stateDir).state);
-  const specs = await Promise.all(ids.map((id) => readFile(join(tasks, id, "config.json"), "utf8").catch(() => "")));
+  const specs = await Promise.all(
+    ids.map((id) => readFile(join(tasks, id, "config.json"), "utf8").catch(ifAbsent(""))),
+  );
   const paths = specs.map((spec, at) => /"cgroupsPath":\s*"([^"]*)"/.exec(spec)?.[1] ?? `/k8s.io/${ids[at]}`);
   const mountinfo = await readFile("/proc/self/mountinfo", "utf8");
   const hierarchies = mountinfo
@@ -202,7 +206,7 @@ async function findShimSockets(bed: BedRecord, ids: readonly string[]): Promise<
  */
 async function findCniResults(bed: BedRecord, ids: readonly string[]): Promise<readonly string[]> {
   const loopbacks = new Set(ids.map((id) => `cni-loopback-${id}-lo`));
-  const results = await readdir(cniResultsDir).catch(() => []);
+  const results = await readdir(cniResultsDir).catch(ifAbsent([]));
   const ownArguments = results.filter((name) => name.startsWith(`${bed.network}-`) || loopbacks.has(name));
   return ownArguments.map((name) => join(cniResultsDir, name));
 }
@@ -210,7 +214,8 @@ async function findCniResults(bed: BedRecord, ids: readonly string[]): Promise<r
 /** The agent's symlinks for log collectors that point into the state folder. */
 async function findLogLinks(bed: BedRecord): Promise<readonly string[]> {
   const folder = "/var/log/containers";
-  const links = (await readdir(folder).catch(() => [])).map((name) => join(folder, name));
+  const links = (await readdir(folder).catch(ifAbsent([]))).map((name) => join(folder, name));
+  // The folder may also contain files that are no links.
   const targets = await Promise.all(links.map((link) => readlink(link).catch(() => "")));
   return links.filter((_, at) => targets[at]?.startsWith(`${bed.stateDir}/`));
 }

@@ -53,6 +53,7 @@ async function removeOnce(bed: BedRecord, left: BedResources): Promise<void> {
   for (const link of left.links) await execa("ip", ["link", "delete", link], { ...ownProcessGroup, reject: false });
   if (left.rules.length > 0) await removeRules(bed.network);
   for (const path of left.cgroups) {
+    // The next pass finds a cgroup that still has a process.
     await rmdir(path).catch(() => undefined);
     // Removes the common parent with its last child. While a sibling exists the kernel refuses, as it should.
     await rmdir(dirname(path)).catch(() => undefined);

@@ -1,6 +1,7 @@
 import { readdir, readFile } from "node:fs/promises";
 import { basename } from "node:path";
 import { execa } from "execa";
+import { ifAbsent } from "../if-absent.ts";
 import { pollUntil } from "../poll-until.ts";
 import { type BedRecord, listRecords } from "./bed-record.ts";
 import { findBedResources, findContainers } from "./bed-resources.ts";
@@ -32,7 +33,7 @@ export async function findLeakedResources(before: readonly string[]): Promise<re
 }
 
 async function listAll(): Promise<readonly string[]> {
-  const list = (folder: string) => readdir(folder).catch((): readonly string[] => []);
+  const list = (folder: string) => readdir(folder).catch(ifAbsent<readonly string[]>([]));
   const [mountinfo, links, rules, processes, ...folders] = await Promise.all([
     readFile("/proc/self/mountinfo", "utf8"),
     execa("ip", ["-json", "link", "show"]),

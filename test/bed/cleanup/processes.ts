@@ -1,4 +1,5 @@
 import { readdir, readFile } from "node:fs/promises";
+import { ifAbsent } from "../if-absent.ts";
 
 export interface RunningProcess {
   readonly pid: number;
@@ -40,7 +41,7 @@ export function withDescendants(all: readonly RunningProcess[], roots: readonly 
 async function readProcess(pid: number): Promise<RunningProcess | undefined> {
   const [fields, cmdline] = await Promise.all([
     statFields(pid),
-    readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => ""),
+    readFile(`/proc/${pid}/cmdline`, "utf8").catch(ifAbsent("")),
   ]);
   if (fields === undefined || fields[0] === "Z") return undefined;
   return { pid, parent: Number(fields[1]), group: Number(fields[2]), argv: cmdline.split("\0").slice(0, -1) };
@@ -48,6 +49,6 @@ async function readProcess(pid: number): Promise<RunningProcess | undefined> {
 
 /** The fields of /proc/PID/stat from the state on. The process name before them may contain spaces and brackets. */
 async function statFields(pid: number): Promise<readonly string[] | undefined> {
-  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => undefined);
+  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(ifAbsent(undefined));
   return stat?.slice(stat.lastIndexOf(")") + 2).split(" ");
 }

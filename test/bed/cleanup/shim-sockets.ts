@@ -1,5 +1,6 @@
 import { readdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { ifAbsent } from "../if-absent.ts";
 
 const shimSocketDir = "/run/containerd/s";
 
@@ -14,11 +15,11 @@ export interface SocketFile {
  * sandbox.
  */
 export async function findDeadSockets(since: number): Promise<readonly string[]> {
-  const names = await readdir(shimSocketDir).catch(() => []);
+  const names = await readdir(shimSocketDir).catch(ifAbsent([]));
   const files = await Promise.all(
     names.map(async (name) => {
       const path = join(shimSocketDir, name);
-      const found = await stat(path).catch(() => undefined);
+      const found = await stat(path).catch(ifAbsent(undefined));
       return found === undefined ? [] : [{ path, createdAt: found.mtimeMs }];
     }),
   );

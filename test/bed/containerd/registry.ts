@@ -3,6 +3,7 @@ import { closeSync, openSync } from "node:fs";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { bedPaths } from "../cleanup/bed-record.ts";
+import { ifAbsent } from "../if-absent.ts";
 import type { Blob, BuiltImage } from "../images/oci-layout.ts";
 import { unpackPackages } from "../packages.ts";
 import { pollUntil } from "../poll-until.ts";
@@ -35,7 +36,7 @@ export async function startRegistry(containerd: Containerd, user?: RegistryUser)
   const logFile = join(containerd.record.stateDir, "registry.log");
   await mkdir(paths.registryStore, { recursive: true });
   await writeFile(paths.registryConfig, await configuration(paths.registryStore, user));
-  const readLog = () => readFile(logFile, "utf8").catch(() => "");
+  const readLog = () => readFile(logFile, "utf8").catch(ifAbsent(""));
   const logged = (await readLog()).length;
   const log = openSync(logFile, "a");
   const child = spawn(join(root, "usr/bin/docker-registry"), ["serve", paths.registryConfig], {

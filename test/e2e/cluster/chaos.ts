@@ -69,6 +69,7 @@ describe.skipIf(skip !== undefined)(`${count} random pods`, () => {
       // A failed request counts as a deviation.
       deviations = await findDeviations(workload).catch((error: unknown) => [`the pods cannot be read: ${error}`]);
       return deviations.length === 0;
+      // The expectation below shows the last deviations after a timeout.
     }).catch(() => undefined);
     console.log(`all reached their outcomes ${Math.round(performance.now() - calmFrom)} ms after the last hit`);
     expect(deviations).toEqual([]);

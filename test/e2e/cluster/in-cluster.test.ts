@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { builtBinary, kubeletConfiguration } from "../../bed/agent.ts";
 import { buildIfStale } from "../../bed/build.ts";
+import { ifAbsent } from "../../bed/if-absent.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { type ControlPlane, startControlPlane } from "../../upstream/control-plane.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
@@ -29,7 +30,7 @@ describe.skipIf(skip !== undefined)("with --in-cluster", () => {
   let plane: ControlPlane;
   let child: ChildProcess | undefined;
   const kubectl = (...args: readonly string[]) => plane.kubectl(args);
-  const log = () => readFile(join(folder, "berth.log"), "utf8").catch(() => "");
+  const log = () => readFile(join(folder, "berth.log"), "utf8").catch(ifAbsent(""));
 
   beforeAll(async () => {
     await buildIfStale();
@@ -94,10 +95,9 @@ describe.skipIf(skip !== undefined)("with --in-cluster", () => {
           () => false,
         ),
     );
-    const renewTime = () =>
-      kubectl("get", "lease", "node-a", "--namespace=kube-node-lease", "--output=jsonpath={.spec.renewTime}").catch(
-        () => "",
-      );
+    const leaseArguments = ["get", "lease", "node-a", "--namespace=kube-node-lease"];
+    // The lease does not exist at first; the timeout reports any other failure.
+    const renewTime = () => kubectl(...leaseArguments, "--output=jsonpath={.spec.renewTime}").catch(() => "");
     await pollUntil("a lease", 20_000, async () => (await renewTime()) !== "");
 
     // A new account of the same name makes the tokens of the old one invalid.

@@ -102,6 +102,7 @@ function createJoinFixture(
       return { "node.crt": cert, "node.key": key };
     },
     async startAgent(configuration) {
+      // Before the first start there is no log.
       logged = (await node.log().catch(() => "")).length;
       await node.startAgent(configuration);
     },
@@ -116,6 +117,7 @@ function createJoinFixture(
       await pollUntil(
         "a node that is Ready",
         45_000,
+        // The node does not exist at first; the timeout reports any other failure.
         async () => (await plane.kubectl(argv).catch(() => "")) === "True",
       );
     },

@@ -94,12 +94,14 @@ describe.skipIf(skip !== undefined)("a change of agents", () => {
   /** Waits until the agent of this version reports the node, and these pods are ready. */
   const waitForAgent = async (version: string, pods: readonly string[]) => {
     await pollUntil(`the node to be Ready with ${version}`, 60_000, async () => {
+      // The API server may be busy; the timeout reports a failure that lasts.
       const seen = await read<Node>("node", nodeName).catch(() => undefined);
       const isReady = seen?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
       return seen?.status?.nodeInfo?.kubeletVersion === version && isReady === true;
     });
     for (const name of pods)
       await pollUntil(`the pod ${name} to be ready`, 60_000, async () =>
+        // The API server may be busy; the timeout reports a failure that lasts.
         areContainersReady(await read<Pod>("pod", name).catch(() => undefined)),
       );
   };

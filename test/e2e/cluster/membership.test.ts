@@ -207,6 +207,7 @@ describe.skipIf(skip !== undefined)("a node of a cluster", () => {
     await kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=30s");
     expect(await uid()).not.toBe(before);
     const owner = "--output=jsonpath={.metadata.ownerReferences[*].uid}";
+    // The lease is missing for a while; the timeout reports any other failure.
     const ownerOfLease = () => kubectl("get", "lease", "node-a", "--namespace=kube-node-lease", owner).catch(() => "");
     await pollUntil("a lease of the new object", 30_000, async () => (await ownerOfLease()) === (await uid()));
 

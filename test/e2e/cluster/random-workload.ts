@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Container, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
+import { ifAbsent } from "../../bed/if-absent.ts";
 import { busyboxImage } from "../../bed/images/images.ts";
 import { script } from "../manifest.ts";
 import { holdOpenCommand } from "../open-file-watch.ts";
@@ -228,6 +229,6 @@ export const openFilesDir = (folder: string) => join(folder, "held");
 
 /** The notes of a pod's containers so far. */
 export async function readNotes(folder: string, name: string): Promise<Notes> {
-  const text = await readFile(join(folder, name, "all"), "utf8").catch(() => "");
+  const text = await readFile(join(folder, name, "all"), "utf8").catch(ifAbsent(""));
   return text.split("\n").filter((line) => line !== "");
 }

@@ -1,6 +1,6 @@
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log/log.ts";
-import { type Channel, createChannel } from "./channel.ts";
+import { createChannel } from "./channel.ts";
 import { type Containers, createContainers } from "./containers.ts";
 import { socketPathOf } from "./endpoint.ts";
 import { subscribeToEvents } from "./events/subscription.ts";
@@ -23,11 +23,8 @@ export interface RuntimeOptions {
   readonly random: () => number;
 }
 
-/**
- * A container runtime behind a socket. `createStreaming` and `createStats` take its `channel` for further methods.
- */
+/** A container runtime behind a socket. */
 export interface CriRuntime extends Runtime, RuntimeControl, Containers, Images {
-  readonly channel: Channel;
   /** By method, e.g. "RunPodSandbox"; methods that were never called are missing. */
   metrics(): Readonly<Record<string, MethodMetrics>>;
   close(): void;
@@ -46,7 +43,6 @@ export function createRuntime({ endpoint, imageEndpoint = endpoint, ...options }
   const runtimeControl = createRuntimeControl(channel, requestTimeoutMs);
 
   return {
-    channel,
     ...runtimeControl,
     ...createSandboxes(channel, requestTimeoutMs),
     ...createContainers(channel, requestTimeoutMs),

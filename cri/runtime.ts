@@ -1,4 +1,3 @@
-import type { VerbsOf } from "../host/adapter-verbs.ts";
 import type {
   AuthConfig,
   Container,
@@ -144,26 +143,3 @@ export interface Runtime {
    */
   events(listener: RuntimeEventListener, signal: AbortSignal): Promise<void>;
 }
-
-export const runtimeVerbs = {
-  version: "reads",
-  status: "reads",
-  runPodSandbox: "mutates",
-  stopPodSandbox: "mutates",
-  removePodSandbox: "mutates",
-  podSandboxStatus: "reads",
-  listPodSandbox: "reads",
-  createContainer: "mutates",
-  startContainer: "mutates",
-  stopContainer: "mutates",
-  removeContainer: "mutates",
-  containerStatus: "reads",
-  listContainers: "reads",
-  execSync: "mutates",
-  imageStatus: "reads",
-  pullImage: "mutates",
-  listImages: "reads",
-  removeImage: "mutates",
-  imageFsInfo: "reads",
-  events: "follows",
-} as const satisfies VerbsOf<Runtime>;

@@ -71,6 +71,8 @@ const LARGE_CHUNK_BYTES = 4_096;
 /**
  * Reads streams one after the other: EPIPE means lost messages, and the next stream continues. Rejects with any other
  * error.
+ *
+ * @internal
  */
 export async function readStreams(
   open: () => ReadableStream<Uint8Array>,

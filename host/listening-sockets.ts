@@ -25,7 +25,11 @@ export async function findListeningSockets(
   return [...byPort.values()];
 }
 
-/** Parses a table of proc(5): the local address is `hex address:hex port`, the tenth column is the inode. */
+/**
+ * Parses a table of proc(5): the local address is `hex address:hex port`, the tenth column is the inode.
+ *
+ * @internal
+ */
 export function parseListeningSockets(table: string): readonly { readonly port: number; readonly inode: string }[] {
   return table.split("\n").flatMap((line) => {
     const columns = line.trim().split(/\s+/);

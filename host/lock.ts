@@ -68,6 +68,8 @@ const MAX_TRIES = 3;
 
 /**
  * Takes the lock by flock(2) without waiting. Returns the name of the error, `EWOULDBLOCK` if another process holds it.
+ *
+ * @internal
  */
 export function flock(descriptor: number): string | undefined {
   const { i32, ptr } = FFIType;

@@ -78,6 +78,8 @@ export interface DefaultInterfaces {
 /**
  * Picks the addresses by which a pod or a peer can reach this node: first those on the interface of their family's
  * default route, then others of these interfaces, then the rest; in each group IPv4 before IPv6.
+ *
+ * @internal
  */
 export function globalAddressesOf(interfaces: Interfaces, defaults: DefaultInterfaces): readonly string[] {
   return Object.entries(interfaces)
@@ -97,7 +99,11 @@ export function globalAddressesOf(interfaces: Interfaces, defaults: DefaultInter
 const ALL_ZEROS = /^0+$/;
 const RTF_REJECT = 0x200;
 
-/** Parses /proc/net/route and /proc/net/ipv6_route; returns the interface of each one's first default route. */
+/**
+ * Parses /proc/net/route and /proc/net/ipv6_route; returns the interface of each one's first default route.
+ *
+ * @internal
+ */
 export function defaultInterfaces(ipv4: string | undefined, ipv6: string | undefined): DefaultInterfaces {
   const [rows, rows6] = [ipv4, ipv6].map((text = "") => text.split("\n").map((line) => line.trim().split(/\s+/)));
   const row = rows?.find(

@@ -63,7 +63,11 @@ export function memoryAvailabilityOf(meminfo: string): Availability | undefined 
   return { capacity, available: Math.max(0, capacity - workingSet) };
 }
 
-/** `limits` are the contents of the kernel's limit files; the smallest valid number counts. */
+/**
+ * `limits` are the contents of the kernel's limit files; the smallest valid number counts.
+ *
+ * @internal
+ */
 export function taskAvailabilityOf(loadavg: string, limits: readonly string[]): Availability | undefined {
   const running = /^\S+ \S+ \S+ \d+\/(\d+) /.exec(loadavg)?.[1];
   const known = limits.filter((text) => /^\d+\s*$/.test(text)).map(Number);
@@ -72,7 +76,11 @@ export function taskAvailabilityOf(loadavg: string, limits: readonly string[]): 
   return { capacity, available: Math.max(0, capacity - Number(running)) };
 }
 
-/** `cpus` is the CPU folder of sysfs, such as `/sys/devices/system/cpu`. */
+/**
+ * `cpus` is the CPU folder of sysfs, such as `/sys/devices/system/cpu`.
+ *
+ * @internal
+ */
 export function thermalThrottlePathsIn(cpus: string): readonly string[] {
   // Sandboxed machines may not have this folder.
   const names = existsSync(cpus) ? readdirSync(cpus) : [];

@@ -29,6 +29,8 @@ const MADV_DONTNEED = 4;
 /**
  * Creates a function that releases the resident pages of the program file itself. The mappings are read once, since that
  * takes 6 ms and they last as long as the process. Never throws: on failure the pages stay.
+ *
+ * @internal
  */
 export function createProgramPageRelease(): () => void {
   try {
@@ -44,7 +46,11 @@ export function createProgramPageRelease(): () => void {
   }
 }
 
-/** The read-only mappings of `file` in the text of /proc/PID/smaps that have no private (changed) pages. */
+/**
+ * The read-only mappings of `file` in the text of /proc/PID/smaps that have no private (changed) pages.
+ *
+ * @internal
+ */
 export function unchangedMappings(smaps: string, file: string): readonly MemoryRange[] {
   return smaps.split(/^(?=[0-9a-f]+-[0-9a-f]+ )/m).flatMap((part) => {
     const [, start = "", end = "", access = "", path] =

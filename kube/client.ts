@@ -1,4 +1,3 @@
-import type { VerbsOf } from "../host/adapter-verbs.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log/log.ts";
 import type { TokenRequest } from "../proto/kubernetes/gen/types.ts";
@@ -70,19 +69,6 @@ export interface KubeClient {
    */
   subscribeToRecovery(onRecovered: () => void, signal: AbortSignal): void;
 }
-
-export const kubeVerbs = {
-  get: "reads",
-  list: "reads",
-  create: "mutates",
-  // The server keeps nothing of a token that it issues.
-  requestToken: "reads",
-  replace: "mutates",
-  patch: "mutates",
-  delete: "mutates",
-  listAndWatch: "follows",
-  subscribeToRecovery: "follows",
-} as const satisfies VerbsOf<KubeClient>;
 
 export interface KubeClientOptions {
   readonly connection: KubeConnection;

@@ -70,7 +70,11 @@ export async function lockRuntime(target: LockTarget, machine: Files, log: Log):
   );
 }
 
-/** The real path, also if the last parts of it do not exist yet. */
+/**
+ * The real path, also if the last parts of it do not exist yet.
+ *
+ * @internal
+ */
 export function realPathWithMissingTail(path: string): string {
   if (path === "/") return path;
   try {

@@ -33,7 +33,11 @@ export async function readCapacity(
   };
 }
 
-/** The limits that the machine's kernel can enforce. */
+/**
+ * The limits that the machine's kernel can enforce.
+ *
+ * @internal
+ */
 export function kernelFeaturesOf({ swapBytes, hugePages, hasCgroupV2, limitsSwap }: Machine): KernelFeatures {
   return {
     swapCapacityBytes: swapBytes,

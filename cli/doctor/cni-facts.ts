@@ -33,7 +33,11 @@ export async function readCniFacts(
   return { ...folders, file, plugins, missingPlugins: plugins.filter((_, index) => !found[index]) };
 }
 
-/** The programs that a configuration list or a single configuration starts, or why the text is neither. */
+/**
+ * The programs that a configuration list or a single configuration starts, or why the text is neither.
+ *
+ * @internal
+ */
 export function pluginsOf(text: string): readonly string[] | string {
   const parsed = parse(text);
   if (parsed === undefined) return "it is not JSON";

@@ -85,6 +85,8 @@ const changesByType: Readonly<Record<number, ContainerChange>> = {
 /**
  * Converts a CRI event. If the sandbox is gone already, the event has no pod status, and only the container's id is
  * known.
+ *
+ * @internal
  */
 export function readCriEvent(event: ContainerEventResponse): RuntimeContainerEvent {
   const { containerId, containerEventType, podSandboxStatus: sandbox } = event;
@@ -102,7 +104,11 @@ export function readCriEvent(event: ContainerEventResponse): RuntimeContainerEve
   };
 }
 
-/** Converts an event of containerd. Undefined if it is not about a container itself, such as the exit of an exec. */
+/**
+ * Converts an event of containerd. Undefined if it is not about a container itself, such as the exit of an exec.
+ *
+ * @internal
+ */
 export function readContainerdEvent({ event }: Envelope): RuntimeContainerEvent | undefined {
   const bytes = event?.value ?? new Uint8Array();
   const changed = (change: ContainerChange, containerId: string, exit?: EventExit): RuntimeContainerEvent => ({

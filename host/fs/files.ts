@@ -147,7 +147,11 @@ export function createFiles(root: string): Files {
   };
 }
 
-/** Joins path parts below a root; throws `EOUTSIDE` if they lead out of it or contain a null byte. */
+/**
+ * Joins path parts below a root; throws `EOUTSIDE` if they lead out of it or contain a null byte.
+ *
+ * @internal
+ */
 export function joinInRoot(root: string, ...parts: string[]): string {
   const path = normalize(join(root, ...parts));
   const relativePath = relative(root, path);

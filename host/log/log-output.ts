@@ -31,6 +31,8 @@ const RETRY_MS = 5;
 /**
  * A reader that stops reading must not stop the agent. While the output takes nothing, lines are dropped at once; only
  * the first one waits, for a reader that is slow.
+ *
+ * @internal
  */
 export function createLogOutput({ tryWrite, monotonicMs, sleepMs }: LogOutputOptions): LogOutput {
   const encoder = new TextEncoder();
@@ -101,6 +103,8 @@ export function createStderrOutput(): LogOutput {
  * Writes to a descriptor without waiting for its reader. O_NONBLOCK would change the descriptor for all processes that
  * share it, so a pipe and a terminal are opened again, and a socket gets a flag with each call. Anything else, such as a
  * file, never waits for a reader.
+ *
+ * @internal
  */
 export function nonBlockingWrite(fd: number): TryWrite {
   const kind = fstatSync(fd);

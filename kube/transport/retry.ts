@@ -27,7 +27,11 @@ export interface FailedRequest {
   readonly attempts: number;
 }
 
-/** The delay before a failed request is sent again; undefined if it must not be retried. */
+/**
+ * The delay before a failed request is sent again; undefined if it must not be retried.
+ *
+ * @internal
+ */
 export function retryDelayMs({ method, error, attempts }: FailedRequest, random: () => number): number | undefined {
   if (attempts >= MAX_ATTEMPTS || !isRetryable(method, error)) return undefined;
   const delayMs = backoffMs(backoffOptions(MAX_DELAY_MS, random), attempts);

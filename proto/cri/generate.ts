@@ -3,7 +3,12 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** Options of ts-proto's last release for protobufjs: plain readonly objects, no TypeScript enums, int64 as bigint, only what a client needs. */
+/**
+ * Options of ts-proto's last release for protobufjs: plain readonly objects, no TypeScript enums, int64 as bigint, only
+ * what a client needs.
+ *
+ * @internal
+ */
 export const codecOptions = [
   "enumsAsLiterals=true",
   "esModuleInterop=true",

@@ -3,11 +3,10 @@ import { existsSync, statSync } from "node:fs";
 import { chmod, mkdtemp, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createChannel } from "../../cri/channel.ts";
 import { type CriRuntime, createRuntime } from "../../cri/client.ts";
 import { subscribeToEvents } from "../../cri/events/subscription.ts";
 import type { CriCallOptions, RuntimeEvent } from "../../cri/runtime.ts";
-import { createStats } from "../../cri/stats.ts";
-import { createStreaming } from "../../cri/streaming.ts";
 import { createClock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
 import {
@@ -16,7 +15,7 @@ import {
   PodSandboxConfig,
   UpdateContainerResourcesRequest,
 } from "../../proto/cri/gen/api.ts";
-import type { ContainerId, SandboxId } from "../../proto/ids.ts";
+import type { ContainerId } from "../../proto/ids.ts";
 import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
 import { busyboxImage, importImages } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
@@ -67,8 +66,10 @@ export function criEventsContract(version: ContainerdVersion): void {
   }
   runtimeContract(name, async () => {
     const fixture = await startFixture(version);
-    const { channel, version: ownVersion } = fixture.runtime;
-    const deps = { channel, clock: createClock(), log: fixture.log, random: Math.random };
+    const { version: ownVersion } = fixture.runtime;
+    const clock = createClock();
+    const channel = createChannel({ socketPath: fixture.containerd.socket, clock, log: fixture.log });
+    const deps = { channel, clock, log: fixture.log, random: Math.random };
     const versionOfOther = async (options: CriCallOptions) => ({
       ...(await ownVersion(options)),
       runtimeName: "other",
@@ -82,7 +83,10 @@ export function criEventsContract(version: ContainerdVersion): void {
       hasLoggedReady: async (path) => existsSync(path) && (await readFile(path, "utf8")).includes("ready"),
       features: { userNamespaces: false, supplementalGroupsPolicy: true },
       source: "cri-events",
-      end: fixture.end,
+      async end() {
+        channel.close();
+        await fixture.end();
+      },
     };
   });
 }
@@ -103,11 +107,10 @@ export function containerdUserNamespaceContract(): void {
 
 function clientTests(version: ContainerdVersion): void {
   let fixture: ContainerdFixture;
-  let sandbox: SandboxId;
   let container: ContainerId;
   beforeAll(async () => {
     fixture = await startFixture(version);
-    ({ sandbox, container } = await runTicker(fixture));
+    container = await runTicker(fixture);
   });
   afterAll(() => fixture.end());
 
@@ -116,14 +119,6 @@ function clientTests(version: ContainerdVersion): void {
     await pollUntil("the connection", 5_000, () => received.length > 0);
     expect(received[0]).toEqual({ kind: "connected", source: "containerd-events" });
     await stopListening();
-  });
-
-  test("exec, attach and portForward return the URL of a streaming session", async () => {
-    const { exec, attach, portForward } = createStreaming(fixture.runtime.channel, 10_000);
-    const streams = { tty: false, stdin: false, stdout: true, stderr: true };
-    expect(await exec({ containerId: container, cmd: ["true"], ...streams })).toStartWith("http");
-    expect(await attach({ containerId: container, ...streams })).toStartWith("http");
-    expect(await portForward(sandbox, [80])).toStartWith("http");
   });
 
   test("imageFsInfo names the file system of the images", async () => {
@@ -159,12 +154,6 @@ function clientTests(version: ContainerdVersion): void {
       ({ code }) => code,
     );
     expect(await answer).toBe(version === "1.6" ? "UNIMPLEMENTED" : 1);
-  });
-
-  test("statistics of a container or sandbox that does not exist are a CriError", async () => {
-    const { containerStats, podSandboxStats } = createStats(fixture.runtime.channel, 10_000);
-    expect(await failureOf(containerStats("0123abcd" as ContainerId))).toMatchObject({ name: "CriError" });
-    expect(await failureOf(podSandboxStats("0123abcd" as SandboxId))).toMatchObject({ name: "CriError" });
   });
 
   test("the client reconnects within two seconds of a restart of containerd; containers keep running", async () => {
@@ -282,7 +271,7 @@ async function runTicker({ runtime, stateDir }: ContainerdFixture) {
     config,
   );
   await runtime.startContainer(container);
-  return { sandbox, container };
+  return container;
 }
 
 function collectEvents(runtime: CriRuntime) {

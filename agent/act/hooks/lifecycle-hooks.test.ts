@@ -6,7 +6,7 @@ import type { HTTPGetAction, LifecycleHandler, Pod } from "../../../proto/kubern
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
 import { nodeFacts } from "../../../test/fakes/node-facts.ts";
-import { emptyObservedPod } from "../../decide/pod/observed.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import { HookError, runPostStart, stopContainer } from "./lifecycle-hooks.ts";
 import { createPodStops } from "./pod-stops.ts";
 

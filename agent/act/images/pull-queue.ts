@@ -10,7 +10,11 @@ export interface PullQueue {
   run<T>(pull: () => Promise<T>, signal: AbortSignal): Promise<T>;
 }
 
-/** The token bucket of `registryPullQPS` is empty. The message is the kubelet's. */
+/**
+ * The token bucket of `registryPullQPS` is empty. The message is the kubelet's.
+ *
+ * @internal
+ */
 export class PullRateError extends Error {
   override readonly name = "PullRateError";
   constructor() {

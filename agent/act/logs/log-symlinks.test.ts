@@ -2,7 +2,8 @@ import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
-import { emptyObservedPod, type ObservedContainer, type ObservedPod } from "../../decide/pod/observed.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
+import type { ObservedContainer, ObservedPod } from "../../decide/pod/observed.ts";
 import { createLogSymlinks } from "./log-symlinks.ts";
 
 const links = "/var/log/containers";

@@ -3,8 +3,9 @@ import { FilesError } from "../../../host/fs/files.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
-import { emptyObservedPod, type ObservedPod, type ProbeMark } from "../../decide/pod/observed.ts";
+import type { ObservedPod, ProbeMark } from "../../decide/pod/observed.ts";
 import { createProbeMarks } from "./probe-marks.ts";
 
 const uid = "u" as PodUid;

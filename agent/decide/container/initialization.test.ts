@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import { emptyMemory } from "../pod/memory.ts";
-import { emptyObservedPod, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
+import type { ObservedContainer, ObservedPod } from "../pod/observed.ts";
 import { decidePod } from "../pod/pod.ts";
 import { isInitialized, startableContainers } from "./initialization.ts";
 

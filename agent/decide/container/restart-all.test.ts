@@ -1,9 +1,10 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Container, ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import { describe } from "../pod/action.ts";
 import { emptyMemory, type PodMemory } from "../pod/memory.ts";
-import { emptyObservedPod, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
+import type { ObservedContainer, ObservedPod } from "../pod/observed.ts";
 import { decidePod } from "../pod/pod.ts";
 
 const now = 1_000_000_000;

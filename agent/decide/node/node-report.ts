@@ -47,6 +47,8 @@ export function initialNode(observed: ObservedNode, settings: NodeSettings, now:
  * An existing Node with what the agent sets once, when it registers: default labels, the attach-detach annotation, and
  * no huge page sizes that the kernel does not have. Taints and other labels belong to the administrator. Devices are an
  * earlier agent's: this one hands none out, so their amount becomes 0.
+ *
+ * @internal
  */
 export function reconcileNode(existing: Node, observed: ObservedNode, settings: NodeSettings): Node {
   const expected: Readonly<Record<string, string>> = {

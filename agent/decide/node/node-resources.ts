@@ -53,7 +53,11 @@ function othersAllocatable(before: ResourceList, capacity: ResourceList): Resour
   );
 }
 
-/** The capacity of the machine as an API resource list. */
+/**
+ * The capacity of the machine as an API resource list.
+ *
+ * @internal
+ */
 export function machineCapacity(machine: ResourceMachine, settings: ResourceSettings): ResourceList {
   const { cpuCount, memoryBytes, hugePages, storageBytes } = machine;
   const { maxPods, podsPerCore, localStorageCapacityIsolation } = settings;
@@ -72,6 +76,8 @@ export function machineCapacity(machine: ResourceMachine, settings: ResourceSett
 /**
  * Allocatable: the capacity less the reservations, never below zero. Memory is also less all huge pages, since they are
  * taken out of it. Resources without reservations, those of others included, stay as they are.
+ *
+ * @internal
  */
 export function allocatableOf(capacity: ResourceList, settings: ResourceSettings): ResourceList {
   const reserved = reservations(capacity, settings);

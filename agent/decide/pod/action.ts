@@ -15,7 +15,11 @@ export type Action = ResourceAction | ImageAction | SandboxAction | ContainerAct
 
 export type ActionKind = Action["kind"];
 
-/** The one table of what the agent knows of each kind of action. */
+/**
+ * The one table of what the agent knows of each kind of action.
+ *
+ * @internal
+ */
 export const actionRecords = {
   ...resourceActions,
   ...imageActions,

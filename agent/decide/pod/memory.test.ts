@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import type { Action } from "./action.ts";
 import { clearInProgress, recordDequeued, recordResult, recordStarted } from "./action-memory.ts";
 import { pullErrorShownUntil, pullRetryAt, retryAt } from "./backoff.ts";
@@ -11,7 +12,7 @@ import {
   memoryOfRevision,
   withObserved,
 } from "./memory.ts";
-import { emptyObservedPod, instanceKey, type ObservedContainer } from "./observed.ts";
+import { instanceKey, type ObservedContainer } from "./observed.ts";
 
 const nothing = emptyObservedPod("u" as PodUid, "default", "web");
 const ok: ActionResult = { ok: true };

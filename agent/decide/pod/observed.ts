@@ -138,25 +138,6 @@ export type ImagePresence =
   /** The runtime could not answer. */
   | { readonly present: "unknown"; readonly message: string };
 
-/** A pod that has left nothing on the node. */
-export function emptyObservedPod(uid: PodUid, namespace: string, name: string): ObservedPod {
-  return {
-    uid,
-    namespace,
-    name,
-    sandboxes: [],
-    containers: [],
-    images: new Map(),
-    loggedAttempts: new Map(),
-    removedAttempts: new Map(),
-    resources: [],
-    pendingPostStartHooks: new Set(),
-    endedPreStopHooks: new Set(),
-    probeMarks: [],
-    health: new Map(),
-  };
-}
-
 /** Identifies an instance of a pod's container where its CRI id is not known. */
 export function instanceKey({ name, attempt }: { readonly name: string; readonly attempt: number }): string {
   return `${name} #${attempt}`;

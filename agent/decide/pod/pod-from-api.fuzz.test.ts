@@ -4,13 +4,13 @@ import type { PodUid } from "../../../proto/ids.ts";
 import { decodeLenient } from "../../../proto/kubernetes/decode/lenient-decode.ts";
 import { mutatedPod } from "../../../test/fakes/arbitrary-json.ts";
 import { nodeSettings, observedMachine } from "../../../test/fakes/observed-node.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import { createNodeUsage } from "../../desired/node-usage.ts";
 import { admitPod, withInitialAdmission } from "../admission/admission.ts";
 import { toAdmissionNode } from "../admission/admission-node.ts";
 import { forbiddenSysctlRejection, unsupportedFeatures } from "../admission/unsupported-features.ts";
 import { mergeApi } from "../sources/merge-api.ts";
 import { emptyMemory } from "./memory.ts";
-import { emptyObservedPod } from "./observed.ts";
 import { decidePod } from "./pod.ts";
 
 const numRuns = Number(process.env["FUZZ_RUNS"] ?? 1000);

@@ -1,11 +1,12 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import { containerHash } from "../container/container-hash.ts";
 import { describe } from "./action.ts";
 import type { DesiredPodView } from "./desired.ts";
 import { emptyMemory } from "./memory.ts";
-import { emptyObservedPod, type ObservedContainer, type ObservedPod } from "./observed.ts";
+import type { ObservedContainer, ObservedPod } from "./observed.ts";
 import { decidePod } from "./pod.ts";
 
 const uid = "u" as PodUid;

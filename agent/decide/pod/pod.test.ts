@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Container, ContainerState, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import type { FailureKey } from "../actions/failure-key.ts";
 import { createKeyMap } from "../actions/key-map.ts";
 import { containerHash } from "../container/container-hash.ts";
@@ -8,7 +9,7 @@ import type { PodSettings } from "../settings.ts";
 import { describe } from "./action.ts";
 import type { DatedTerminationRequest, DesiredPodView } from "./desired.ts";
 import { emptyMemory, type FailureRecord, type PodMemory } from "./memory.ts";
-import { emptyObservedPod, type ObservedContainer, type ObservedPod, type ObservedSandbox } from "./observed.ts";
+import type { ObservedContainer, ObservedPod, ObservedSandbox } from "./observed.ts";
 import { type Decision, decideOrphan, decidePod } from "./pod.ts";
 
 const uid = "u" as PodUid;

@@ -1,10 +1,11 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import { orphanTermination, type TerminationCause, terminationCauseOf } from "../termination/termination-cause.ts";
 import type { DesiredPodView, Termination } from "./desired.ts";
 import { emptyMemory, type PodMemory, type PodOutcome } from "./memory.ts";
-import { emptyObservedPod, type ObservedContainer, type ObservedPod, type ObservedSandbox } from "./observed.ts";
+import type { ObservedContainer, ObservedPod, ObservedSandbox } from "./observed.ts";
 import { haveContainersStopped, type Stage, stageOf } from "./stage.ts";
 
 const uid = "u" as PodUid;

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { emptyObservedPod } from "../pod/observed.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import { addressesOf, podIPsOf } from "./pod-ips.ts";
 
 const rows: readonly [name: string, addresses: readonly string[], hostIPs: readonly string[], expected: string][] = [

@@ -1,12 +1,13 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { ContainerState, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import type { FailureKey } from "../actions/failure-key.ts";
 import { createKeyMap } from "../actions/key-map.ts";
 import { eventsOfStatusChange } from "../events/pod-events.ts";
 import type { DesiredPodView } from "../pod/desired.ts";
 import { emptyMemory, type FailureRecord, type PodMemory } from "../pod/memory.ts";
-import { type ExitedContainer, emptyObservedPod, type ObservedContainer, type ObservedPod } from "../pod/observed.ts";
+import type { ExitedContainer, ObservedContainer, ObservedPod } from "../pod/observed.ts";
 import { decidePod } from "../pod/pod.ts";
 import { unobservedStatus } from "./status.ts";
 

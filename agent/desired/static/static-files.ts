@@ -297,6 +297,8 @@ function resolvePods(state: StaticPathState): readonly ManifestPod[] {
  * read now. A rename delivers a complete file: with `hasArrived`, a file that was renamed into place and not written
  * since, it is read at once. Any other file may be read 30 ms after its last change. So may an empty file or one larger
  * than a single write, since the inotify event of a write may arrive after the stat.
+ *
+ * @internal
  */
 export function readableAt({ sizeBytes, modifiedMs }: FileStat, hasArrived: boolean, now: number): number | undefined {
   const isWhole = hasArrived && sizeBytes > 0 && sizeBytes <= ONE_WRITE_BYTES;

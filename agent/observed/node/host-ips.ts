@@ -16,6 +16,8 @@ const IGNORE_CHANGES_MS = 10_000;
  * only if `--node-ip` lists both families. `0.0.0.0` and `::` only select the preferred family. Without `--node-ip` the
  * address is, in this order: the node name if it is an address; the local address that the node name resolves to, for
  * instance through /etc/hosts; the first local address.
+ *
+ * @internal
  */
 export function chooseHostIPs(
   configured: readonly string[],

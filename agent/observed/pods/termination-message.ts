@@ -59,7 +59,11 @@ async function readLogTail(logs: Files, logPath: string): Promise<string> {
   );
 }
 
-/** The text of the last lines of a log in the CRI format. A line without its beginning is left out. */
+/**
+ * The text of the last lines of a log in the CRI format. A line without its beginning is left out.
+ *
+ * @internal
+ */
 export function tailOfLog(log: string): string {
   const lines = log.split("\n").slice(0, -1).slice(-MAX_LOG_LINES);
   const text = lines.map((line) => {

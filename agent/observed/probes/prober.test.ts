@@ -4,8 +4,9 @@ import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Container, Probe } from "../../../proto/kubernetes/gen/types.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
+import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
-import { emptyObservedPod, type ObservedPod } from "../../decide/pod/observed.ts";
+import type { ObservedPod } from "../../decide/pod/observed.ts";
 import { createProber } from "./prober.ts";
 import type { ProberOptions, ProbeTarget } from "./prober-state.ts";
 

@@ -51,7 +51,11 @@ function parseTerm(text: string, term: string): bigint {
   );
 }
 
-/** Formats milliseconds as Go formats a duration: `1h2m3.5s`, `1m0s`, `300ms`, `0s`. Rule: Go, Duration.String. */
+/**
+ * Formats milliseconds as Go formats a duration: `1h2m3.5s`, `1m0s`, `300ms`, `0s`. Rule: Go, Duration.String.
+ *
+ * @internal
+ */
 export function formatDuration(durationMs: number): string {
   const ms = Math.abs(durationMs);
   const nanos = BigInt(Math.trunc(ms)) * nanosPerMs + BigInt(Math.round((ms % 1) * 1_000_000));

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import type { VerbsOf } from "../../../host/adapter-verbs.ts";
 import { settlePromises } from "../../fakes/clock.ts";
+import type { VerbsOf } from "./adapter-verbs.ts";
 import { createDeaths } from "./deaths.ts";
 
 interface Shelf {

@@ -1,4 +1,4 @@
-import type { VerbKind } from "../../../host/adapter-verbs.ts";
+import type { VerbKind } from "./adapter-verbs.ts";
 
 /** An adapter as an agent of the harness gets it. */
 export interface Seam<Adapter extends object> {

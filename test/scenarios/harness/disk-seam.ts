@@ -1,9 +1,27 @@
 import { join } from "node:path/posix";
 import type { NodeDirs } from "../../../agent/act/volumes/pod-dirs.ts";
 import type { Files } from "../../../host/fs/files.ts";
-import { filesVerbs } from "../../../host/fs/files-verbs.ts";
 import type { FakeDisk } from "../../fakes/files.ts";
+import type { VerbsOf } from "./adapter-verbs.ts";
 import type { AgentLifetime } from "./deaths.ts";
+
+const filesVerbs = {
+  path: "computes",
+  read: "reads",
+  readEnd: "reads",
+  readBeneath: "reads",
+  makeFile: "mutates",
+  write: "mutates",
+  stat: "reads",
+  list: "reads",
+  makeFolder: "mutates",
+  rename: "mutates",
+  link: "mutates",
+  readLink: "reads",
+  remove: "mutates",
+  space: "reads",
+  watch: "follows",
+} as const satisfies VerbsOf<Files>;
 
 interface DiskSeam {
   readonly disk: NodeDirs;

@@ -1,7 +1,21 @@
-import { type KubeClient, kubeVerbs } from "../../../kube/client.ts";
+import type { KubeClient } from "../../../kube/client.ts";
 import type { KubeObject, Resource } from "../../../kube/resource.ts";
 import type { FakeKube } from "../../fakes/kube.ts";
+import type { VerbsOf } from "./adapter-verbs.ts";
 import type { AgentLifetime } from "./deaths.ts";
+
+const kubeVerbs = {
+  get: "reads",
+  list: "reads",
+  create: "mutates",
+  // The server keeps nothing of a token that it issues.
+  requestToken: "reads",
+  replace: "mutates",
+  patch: "mutates",
+  delete: "mutates",
+  listAndWatch: "follows",
+  subscribeToRecovery: "follows",
+} as const satisfies VerbsOf<KubeClient>;
 
 /** The API server of one agent. */
 export function kubeSeam(kube: FakeKube, lifetime: AgentLifetime): KubeClient {

@@ -1,8 +1,32 @@
-import { type Runtime, runtimeVerbs } from "../../../cri/runtime.ts";
+import type { Runtime } from "../../../cri/runtime.ts";
 import type { ContainerConfig, PodSandboxConfig } from "../../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
 import type { FakeRuntime } from "../../fakes/runtime.ts";
+import type { VerbsOf } from "./adapter-verbs.ts";
 import type { AgentLifetime } from "./deaths.ts";
+
+const runtimeVerbs = {
+  version: "reads",
+  status: "reads",
+  runPodSandbox: "mutates",
+  stopPodSandbox: "mutates",
+  removePodSandbox: "mutates",
+  podSandboxStatus: "reads",
+  listPodSandbox: "reads",
+  createContainer: "mutates",
+  startContainer: "mutates",
+  stopContainer: "mutates",
+  removeContainer: "mutates",
+  containerStatus: "reads",
+  listContainers: "reads",
+  execSync: "mutates",
+  imageStatus: "reads",
+  pullImage: "mutates",
+  listImages: "reads",
+  removeImage: "mutates",
+  imageFsInfo: "reads",
+  events: "follows",
+} as const satisfies VerbsOf<Runtime>;
 
 /** The container runtime of one agent. */
 export function runtimeSeam(runtime: FakeRuntime, lifetime: AgentLifetime): { readonly runtime: Runtime } {

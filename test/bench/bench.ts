@@ -1,60 +1,44 @@
-// Measures the agent beside the floor, which is what the runtime's own calls take, and beside the reference kubelet; a table each:
-//   bun test/bench/bench.ts [--quick] [--only floor|kubelet|probes|starts] [--containerd 1.6|2.1] [--write] [--binary PATH]
-// A missed target is shown and fails nothing: figures depend on the machine.
+// Measures the agent beside the floor, which is what the runtime's own calls take, and beside the reference kubelet; a table each.
+// A missed goal is shown and fails nothing: figures depend on the machine.
 import { copyFile, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { parseArgs } from "node:util";
+import { execa } from "execa";
 import { builtBinary } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
 import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 import { unavailableReason } from "../upstream/programs.ts";
-import { withFigures } from "./benchmarks-document.ts";
-import { benchCluster, type ClusterResult } from "./cluster/cluster-bench.ts";
-import { clusterFigures } from "./cluster/cluster-figures.ts";
-import { describeClusterEffort, fullClusterEffort, quickClusterEffort } from "./cluster/cluster-rounds.ts";
-import { type Conditions, describeConditions, loadNow, readConditions } from "./conditions.ts";
-import { type Figure, floorFigures, isTargetReached } from "./figures.ts";
-import { benchFloor } from "./floor/floor-bench.ts";
-import {
-  describeFloorEffort,
-  type FloorMeasurements,
-  fullFloorEffort,
-  quickFloorEffort,
-} from "./floor/floor-rounds.ts";
-import {
-  benchProbes,
-  describeProbeEffort,
-  fullProbeEffort,
-  type ProbeResult,
-  quickProbeEffort,
-} from "./probes/probe-bench.ts";
-import { probeFigures } from "./probes/probe-figures.ts";
-import {
-  benchStarts,
-  describeStartsEffort,
-  fullStartsEffort,
-  quickStartsEffort,
-  type StartsResult,
-} from "./starts/starts-bench.ts";
-import { startsFigures } from "./starts/starts-figures.ts";
-import { type BenchPart, markdownTable, textTable } from "./table.ts";
+import { tableOf, withFigures } from "./benchmarks-document.ts";
+import { describeConditions, readConditions } from "./conditions.ts";
+import { assess } from "./goals.ts";
+import { type Effort, isEffort, measurePart } from "./measure-part.ts";
+import { refusalOf, refusalOfMachine, samplesText } from "./publication.ts";
+import { measureBusyShare, waitUntilQuiet } from "./quiet-machine.ts";
+import { drawingOf, figuresOf, type Result } from "./results.ts";
+import type { Verdict } from "./statistics.ts";
+import { type BenchPart, textTable } from "./table.ts";
 
-const usage = `npm run bench -- [--quick] [--only floor|kubelet|probes|starts] [--containerd 1.6|2.1] [--write] [--binary PATH]
+const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|ownShare|probes|starts] [--containerd 1.6|2.1] [--write] [--binary PATH]
 
-  --quick              fewer repetitions: about twenty minutes instead of sixty-five
-  --only floor         only the comparison with raw CRI calls: a third of the time
-  --only kubelet       only the comparison with the reference kubelet
-  --only probes        only probes, readiness and statuses, compared with the reference kubelet
-  --only starts        only servers that need time, Jobs and init containers, compared with the reference kubelet
+  --effort published   default: as many pairs as decide something; about fifty minutes
+  --effort quick       shows that everything runs and decides nothing; about eight minutes
+  --effort thorough    two hundred single pods, so that their 90th percentile is shown, too; about two hours
+  --only floor         only the comparison with raw CRI calls: eight minutes
+  --only kubelet       only the comparison with the reference kubelet: sixteen minutes
+  --only ownShare      only the agents' own share of a start, and the time line of one start: seven minutes
+  --only probes        only probes, readiness and statuses, compared with the reference kubelet: ten minutes
+  --only starts        only servers that need time, Jobs and init containers, compared with the reference kubelet: ten minutes
   --containerd         the release of the runtime (default 1.6)
-  --write              write the figures into docs/benchmarks.md
+  --write              write the tables into docs/benchmarks.md and the samples below docs/benchmarks/; needs a quiet
+                       machine and a tree that is committed
   --binary PATH        measure this program instead of dist/berth
 `;
 
 const titles: Readonly<Record<BenchPart, string>> = {
   floor: "Compared with raw CRI calls (the floor)",
   kubelet: "Compared with the kubelet",
+  ownShare: "The agents' own share of a start",
   probes: "Probes, compared with the kubelet",
   starts: "Servers that need time, Jobs and init containers, compared with the kubelet",
 };
@@ -62,7 +46,7 @@ const titles: Readonly<Record<BenchPart, string>> = {
 const repository = join(import.meta.dirname, "..", "..");
 
 interface Options {
-  readonly isQuick: boolean;
+  readonly effort: Effort;
   readonly version: ContainerdVersion;
   readonly writesDocument: boolean;
   /** All parts if undefined. */
@@ -73,24 +57,25 @@ interface Options {
 function readOptions(): Options {
   const { values } = parseArgs({
     options: {
-      quick: { type: "boolean", default: false },
+      effort: { type: "string", default: "published" },
       only: { type: "string" },
       containerd: { type: "string", default: "1.6" },
       write: { type: "boolean", default: false },
       binary: { type: "string" },
     },
   });
-  const { quick: isQuick, containerd: version, write: writesDocument, binary, only } = values;
+  const { effort, containerd: version, write: writesDocument, binary, only } = values;
+  if (!isEffort(effort)) throw new Error(`--effort takes quick, published or thorough, found ${effort}`);
   if (version !== "1.6" && version !== "2.1") throw new Error(`--containerd takes 1.6 or 2.1, found ${version}`);
   if (only !== undefined && !isPart(only))
-    throw new Error(`--only takes floor, kubelet, probes or starts, found ${only}`);
-  return { isQuick, version, writesDocument, binary, only };
+    throw new Error(`--only takes floor, kubelet, ownShare, probes or starts, found ${only}`);
+  return { effort, version, writesDocument, binary, only };
 }
 
 const isPart = (text: string): text is BenchPart => Object.hasOwn(titles, text);
 
-async function bench({ isQuick, version, binary: givenBinary, only }: Options): Promise<readonly Result[]> {
-  const before = loadNow();
+async function bench(options: Options): Promise<readonly Result[]> {
+  const { effort, version, binary: givenBinary, only, writesDocument } = options;
   const interruption = createInterruption();
   if (givenBinary === undefined) console.log(await buildIfStale());
   const folder = await mkdtemp(join(tmpdir(), "berth-bench-"));
@@ -98,38 +83,40 @@ async function bench({ isQuick, version, binary: givenBinary, only }: Options): 
     // A copy, so that a concurrent build does not change the measured binary.
     const binary = join(folder, "berth");
     await copyFile(givenBinary ?? builtBinary, binary);
+    if (writesDocument) await rejectUnpublishable(binary, effort);
     const results: Result[] = [];
-    const add = async (part: BenchPart, partResult: PartResult) => {
-      const load = { before, after: loadNow() };
-      results.push({ part, ...partResult, conditions: await readConditions(binary, version, partResult.how, load) });
-    };
-    const common = { binary, version, folder, interruption };
-    const isAsked = (part: BenchPart) => only === undefined || only === part;
-    if (isAsked("floor")) {
-      const effort = isQuick ? quickFloorEffort : fullFloorEffort;
-      const measurements = await benchFloor({ ...common, effort });
-      await add("floor", { measurements, figures: floorFigures(measurements), how: describeFloorEffort(effort) });
-    }
-    if (only === "floor" || !(await isKubeletAvailable())) return results;
-    if (isAsked("kubelet")) {
-      const effort = isQuick ? quickClusterEffort : fullClusterEffort;
-      const measurements = await benchCluster({ ...common, effort });
-      await add("kubelet", { measurements, figures: clusterFigures(measurements), how: describeClusterEffort(effort) });
-    }
-    if (isAsked("probes")) {
-      const effort = isQuick ? quickProbeEffort : fullProbeEffort;
-      const measurements = await benchProbes({ ...common, effort });
-      await add("probes", { measurements, figures: probeFigures(measurements), how: describeProbeEffort(effort) });
-    }
-    if (isAsked("starts")) {
-      const effort = isQuick ? quickStartsEffort : fullStartsEffort;
-      const measurements = await benchStarts({ ...common, effort });
-      await add("starts", { measurements, figures: startsFigures(measurements), how: describeStartsEffort(effort) });
+    for (const part of await partsOf(only)) {
+      const busyBefore = await waitUntilQuiet(writesDocument ? QUIET_ATTEMPTS : 1, measureBusyShare);
+      const refusal = refusalOfMachine(busyBefore);
+      if (writesDocument && refusal !== undefined) throw new Error(refusal);
+      const { how, ...measured } = await measurePart(part, effort, { binary, version, folder, interruption });
+      results.push({ ...measured, conditions: await readConditions(binary, version, how, busyBefore) });
     }
     return results;
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+/** A machine becomes quiet within a minute after the previous part. */
+const QUIET_ATTEMPTS = 12;
+
+async function rejectUnpublishable(binary: string, effort: Effort): Promise<void> {
+  const git = async (...args: readonly string[]) => (await execa("git", args, { cwd: repository })).stdout;
+  const [{ stdout: version }, head, changes] = await Promise.all([
+    execa(binary, ["version"]),
+    git("rev-parse", "HEAD"),
+    git("status", "--porcelain"),
+  ]);
+  const refusal = refusalOf({ version, head, changes, isQuick: effort === "quick" });
+  if (refusal !== undefined) throw new Error(refusal);
+}
+
+/** The parts to measure; without the reference kubelet only the floor's. */
+async function partsOf(only: BenchPart | undefined): Promise<readonly BenchPart[]> {
+  const chosen = only === undefined ? (Object.keys(titles) as BenchPart[]) : [only];
+  if (chosen.every((part) => part === "floor") || (await isKubeletAvailable())) return chosen;
+  return chosen.filter((part) => part === "floor");
 }
 
 /** Whether the reference kubelet is available here. If not, prints the reason, and its rows are left out. */
@@ -150,49 +137,43 @@ function createInterruption(): Promise<never> {
   return interruption;
 }
 
-interface PartResult {
-  readonly figures: readonly Figure[];
-  readonly measurements: FloorMeasurements | ClusterResult | ProbeResult | StartsResult;
-  readonly how: string;
-}
-
-interface Result extends Omit<PartResult, "how"> {
-  readonly part: BenchPart;
-  readonly conditions: Conditions;
-}
-
 async function main(options: Options): Promise<void> {
   const started = performance.now();
   const results = await bench(options);
-  for (const { part, figures, conditions } of results) {
-    console.log(`\n${titles[part]}:\n\n${textTable(figures, part)}\n`);
-    for (const line of describeConditions(conditions)) console.log(line);
+  for (const result of results) {
+    console.log(`\n${titles[result.part]}:\n\n${textTable(figuresOf(result), result.part)}\n`);
+    const drawing = drawingOf(result);
+    if (drawing !== undefined) console.log(`${drawing}\n`);
+    for (const line of describeConditions(result.conditions)) console.log(line);
   }
   console.log(
-    "\nIn brackets: the lowest and the highest sample. For pods at once the floor runs four calls in parallel.",
+    "\nIn brackets: the lowest and the highest sample, or the 90 % interval. For pods at once the floor runs four calls in parallel.",
   );
-  const verdicts = results.flatMap(({ figures }) => figures.map(isTargetReached));
-  const count = (verdict: boolean) => verdicts.filter((one) => one === verdict).length;
-  if (results.some(({ conditions }) => conditions.load.before > conditions.cores / 2))
-    console.log("The machine was busy before the run, so the figures are not reliable.");
-  const file = await writeResults(results, options);
+  const verdicts = results.flatMap((result) => figuresOf(result).map((figure) => assess(figure)?.verdict));
+  const count = (verdict: Verdict) => verdicts.filter((one) => one === verdict).length;
+  for (const { part, conditions } of results)
+    if (refusalOfMachine(conditions.busyBefore) !== undefined)
+      console.log(`The machine was busy before the part ${part}, so its figures are not reliable.`);
+  const folder = await writeResults(results, options);
   const minutes = ((performance.now() - started) / 60_000).toFixed(1);
-  console.log(`\n${count(true)} targets reached, ${count(false)} missed, in ${minutes} minutes; all samples: ${file}`);
+  const counts = `${count("reached")} goals reached, ${count("missed")} missed, ${count("not decided")} not decided`;
+  console.log(`\n${counts}, in ${minutes} minutes; all samples: ${folder}`);
 }
 
-/** Writes the JSON file, and docs/benchmarks.md with `--write`. Returns the path of the JSON file. */
+/** Writes the samples, and docs/benchmarks.md with `--write`. Returns the folder of the samples. */
 async function writeResults(results: readonly Result[], { writesDocument }: Options): Promise<string> {
-  const folder = join(repository, "state");
-  const file = join(folder, "bench.json");
+  const docs = join(repository, "docs");
+  const folder = writesDocument ? join(docs, "benchmarks") : join(repository, "state", "benchmarks");
   await mkdir(folder, { recursive: true });
-  await writeFile(file, `${JSON.stringify(results, null, 2)}\n`);
+  for (const result of results) await writeFile(join(folder, `${result.part}.json`), samplesText(result));
   if (writesDocument) {
-    const document = join(repository, "docs", "benchmarks.md");
-    const write = (text: string, { part, figures, conditions }: Result) =>
-      withFigures(text, part, `${markdownTable(figures, part)}\n\n${describeConditions(conditions).join(" ")}`);
-    await writeFile(document, results.reduce(write, await readFile(document, "utf8")));
+    const document = join(docs, "benchmarks.md");
+    // The tables follow from the samples as they are written.
+    const written = results.map((result) => JSON.parse(samplesText(result)) as Result);
+    const write = (text: string, result: Result) => withFigures(text, result.part, tableOf(result));
+    await writeFile(document, written.reduce(write, await readFile(document, "utf8")));
   }
-  return relative(process.cwd(), file);
+  return relative(process.cwd(), folder);
 }
 
 async function run(): Promise<number> {

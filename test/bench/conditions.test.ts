@@ -25,12 +25,13 @@ test("describes the conditions in four sentences", () => {
     cores: 4,
     memoryGB: 8,
     how: describeFloorEffort({ singles: 100, batches: 4, idleMs: 60_000, starts: 7 }),
-    load: { before: 0.123, after: 1 },
+    busyBefore: 0.0123,
+    loadAfter: 1,
   });
   expect(lines).toEqual([
     "Measured 2026-01-02 03:04 UTC: berth 0.1.0 (abc), containerd 1.6.20, runc, bridge and portmap.",
     "Debian GNU/Linux 12, Linux 6.6, 4 cores of ARM Cortex-A76, 8 GB (Raspberry Pi 5).",
-    "One pod 100 times, 100 pods 4 times, idle for 60 s; floor and agent alternated.",
-    "Load of the machine in the minute before: 0.12; at the end: 1.00.",
+    "One pod 100 times, 100 pods 4 times, idle for 60 s; floor and agent alternated who began. All pods are bare: without a service account token and without volumes.",
+    "CPUs in use before: 1.2 %; load at the end: 1.00.",
   ]);
 });

@@ -21,17 +21,17 @@ export interface Conditions extends MachineDescription {
   readonly containerd: string;
   /** A sentence about the number of repetitions. */
   readonly how: string;
-  readonly load: { readonly before: number; readonly after: number };
+  /** The share of CPU time that was in use before the measurement began. */
+  readonly busyBefore: number;
+  /** The load average of the last minute at the end. */
+  readonly loadAfter: number;
 }
-
-/** The load average of the last minute. */
-export const loadNow = (): number => loadavg()[0] ?? Number.NaN;
 
 export async function readConditions(
   binary: string,
   containerd: string,
   how: string,
-  load: Conditions["load"],
+  busyBefore: number,
 ): Promise<Conditions> {
   const [{ stdout }, machine] = await Promise.all([execa(binary, ["version"]), describeThisMachine()]);
   return {
@@ -40,7 +40,8 @@ export async function readConditions(
     containerd,
     ...machine,
     how,
-    load,
+    busyBefore,
+    loadAfter: loadavg()[0] ?? Number.NaN,
   };
 }
 
@@ -63,12 +64,12 @@ export async function describeThisMachine(): Promise<MachineDescription> {
 
 /** One sentence per line. */
 export function describeConditions(conditions: Conditions): readonly string[] {
-  const { date, berth, containerd, how, load } = conditions;
+  const { date, berth, containerd, how, busyBefore, loadAfter } = conditions;
   return [
     `Measured ${date} UTC: berth ${berth}, containerd ${containerd}, runc, bridge and portmap.`,
     describeMachine(conditions),
     how,
-    `Load of the machine in the minute before: ${load.before.toFixed(2)}; at the end: ${load.after.toFixed(2)}.`,
+    `CPUs in use before: ${(100 * busyBefore).toFixed(1)} %; load at the end: ${loadAfter.toFixed(2)}.`,
   ];
 }
 

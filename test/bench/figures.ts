@@ -1,6 +1,8 @@
 import { type AgentIdle, BATCH_SIZE, type FloorMeasurements, type StartAndRemoval } from "./floor/floor-rounds.ts";
+import type { Goal } from "./goals.ts";
+import { diskPerMinute } from "./idle-windows.ts";
 import type { Round } from "./measure-rounds.ts";
-import { type Measured, medianOf, percentile, percentileOf } from "./statistics.ts";
+import { FEWEST_SAMPLES_OF_TAIL, type Measured, medianOf, percentile, percentileOf } from "./statistics.ts";
 
 /** One row of the result. All its values are in `unit`. */
 export interface Figure {
@@ -12,20 +14,23 @@ export interface Figure {
   /** The reference kubelet, if it was measured in the same run. */
   readonly peer?: Measured;
   readonly berth?: Measured;
-  /** The target: as text, and as the number that follows from the floor or the kubelet of the same run. */
-  readonly target?: { readonly words: string; readonly atMost: number };
+  /** A tail, such as the 90th percentile, has no pairs: only the values are compared. */
+  readonly isTail?: boolean;
+  readonly goal?: Goal;
 }
 
-/** Whether a figure reaches its target, compared after rounding as shown; undefined for a figure without a target. */
-export function isTargetReached({ unit, berth, target }: Figure): boolean | undefined {
-  if (berth === undefined || target === undefined) return undefined;
-  return Number(formatValue(berth.value, unit)) <= Number(formatValue(target.atMost, unit));
+/** The row of the 90th percentile, which needs 200 samples of each side; none without them. */
+export function tailRows(
+  what: string,
+  unit: Figure["unit"],
+  samples: Partial<Record<"floor" | "peer" | "berth", readonly number[]>>,
+): readonly Figure[] {
+  const sides = Object.entries(samples);
+  if (sides.some(([, all]) => all.length < FEWEST_SAMPLES_OF_TAIL)) return [];
+  return [
+    { what, unit, isTail: true, ...Object.fromEntries(sides.map(([side, all]) => [side, percentileOf(all, 0.9)])) },
+  ];
 }
-
-const digits = { ms: 0, s: 2, MB: 1, "%": 2, B: 0, "": 0 } as const;
-
-/** Formats a number without its unit. */
-export const formatValue = (value: number, unit: Figure["unit"]): string => value.toFixed(digits[unit]);
 
 /**
  * All figures of the comparison with the floor, in the order of the requirements: starts, removals, the agent's own
@@ -38,7 +43,7 @@ export function floorFigures(measurements: FloorMeasurements): readonly Figure[]
 type Pairs = FloorMeasurements["singles"];
 
 /** One value of each round, for the floor and for the agent. */
-const perRound = (pairs: Pairs, read: (one: StartAndRemoval) => number) => ({
+const perRound = <T>(pairs: Pairs, read: (one: StartAndRemoval) => T) => ({
   floor: pairs.map(({ floor }) => read(floor)),
   berth: pairs.map(({ agent }) => read(agent)),
 });
@@ -47,34 +52,40 @@ const seconds = (ms: number) => ms / 1000;
 
 function startFigures({ singles, batches, oneAtATime, fromNothing }: FloorMeasurements): readonly Figure[] {
   const one = perRound(singles, ({ start }) => start.wall);
-  const p50 = { floor: percentileOf(one.floor, 0.5), berth: percentileOf(one.berth, 0.5) };
+  const each = perRound(batches, ({ start }) => start.each.map(seconds));
+  const ofFloor = medianOf(one.floor);
   return [
-    { what: "one pod, p50", unit: "ms", ...p50, target: floorPlus(p50.floor, 10) },
-    { what: "one pod, p99", unit: "ms", floor: percentileOf(one.floor, 0.99), berth: percentileOf(one.berth, 0.99) },
+    { what: "one pod", unit: "ms", floor: ofFloor, berth: medianOf(one.berth), goal: overFloor(10) },
+    ...tailRows("one pod, p90", "ms", one),
     batchFigure("wall", batches, ({ start }) => start.wall, 1.1),
     batchFigure("p50", batches, ({ start }) => percentile(start.each, 0.5), 1.1),
-    batchFigure("p99", batches, ({ start }) => percentile(start.each, 0.99)),
+    ...tailRows(`${BATCH_SIZE} pods at once, p90`, "s", { floor: each.floor.flat(), berth: each.berth.flat() }),
     { what: `${BATCH_SIZE} pods, one at a time: wall`, unit: "s", floor: medianOf([seconds(oneAtATime.start.wall)]) },
-    { what: "process start → first container", unit: "ms", floor: p50.floor, berth: medianOf(fromNothing) },
+    // The floor has no start of a process: its value is that of one pod.
+    { what: "process start → first container", unit: "ms", floor: ofFloor, berth: medianOf(fromNothing), isTail: true },
   ];
 }
 
 function removalFigures({ singles, batches, oneAtATime }: FloorMeasurements): readonly Figure[] {
   const one = perRound(singles, ({ removal }) => removal.wall);
-  const p50 = { floor: percentileOf(one.floor, 0.5), berth: percentileOf(one.berth, 0.5) };
+  const each = perRound(batches, ({ removal }) => removal.each.map(seconds));
   const both = (what: string, read: (removal: Round) => number): Figure =>
     batchFigure(what, batches, ({ removal }) => read(removal));
   return [
-    { what: "removal of one pod, p50", unit: "ms", ...p50, target: floorPlus(p50.floor, 30) },
     {
-      what: "removal of one pod, p99",
+      what: "removal of one pod",
       unit: "ms",
-      floor: percentileOf(one.floor, 0.99),
-      berth: percentileOf(one.berth, 0.99),
+      floor: medianOf(one.floor),
+      berth: medianOf(one.berth),
+      goal: overFloor(30),
     },
+    ...tailRows("removal of one pod, p90", "ms", one),
     both("removal, wall", ({ wall }) => wall),
-    both("removal, p50", ({ each }) => percentile(each, 0.5)),
-    both("removal, p99", ({ each }) => percentile(each, 0.99)),
+    both("removal, p50", (removal) => percentile(removal.each, 0.5)),
+    ...tailRows(`${BATCH_SIZE} pods at once, removal, p90`, "s", {
+      floor: each.floor.flat(),
+      berth: each.berth.flat(),
+    }),
     {
       what: `${BATCH_SIZE} pods removed one at a time: wall`,
       unit: "s",
@@ -86,18 +97,19 @@ function removalFigures({ singles, batches, oneAtATime }: FloorMeasurements): re
 /** A figure of the rounds with many pods at once, where the floor runs four calls in parallel. */
 function batchFigure(what: string, batches: Pairs, read: (one: StartAndRemoval) => number, most?: number): Figure {
   const { floor, berth } = perRound(batches, (one) => seconds(read(one)));
-  const ofFloor = medianOf(floor);
   const figure = {
     what: `${BATCH_SIZE} pods at once, ${what}`,
     unit: "s",
-    floor: ofFloor,
+    floor: medianOf(floor),
     berth: medianOf(berth),
   } as const;
-  if (most === undefined) return figure;
-  return { ...figure, target: { words: `${most} × the floor`, atMost: most * ofFloor.value } };
+  return most === undefined ? figure : { ...figure, goal: { kind: "ratio", to: "floor", atMost: most } };
 }
 
-const floorPlus = (floor: Measured, ms: number) => ({ words: `floor + ${ms} ms`, atMost: floor.value + ms });
+const overFloor = (atMost: number): Goal => ({ kind: "overFloor", atMost });
+
+/** A limit of Berth's own samples. */
+export const limit = (atMost: number): Goal => ({ kind: "limit", atMost });
 
 function agentFigures({ idleEmpty, idleFull, memoryAfter, batches, version }: FloorMeasurements): readonly Figure[] {
   const startCpu = medianOf(batches.map(({ agent }) => seconds(agent.startCpuMs)));
@@ -106,42 +118,37 @@ function agentFigures({ idleEmpty, idleFull, memoryAfter, batches, version }: Fl
     ...idleFigures("without pods", idleEmpty, { cpu: 0.1, pss: 60 }),
     ...idleFigures(`with ${BATCH_SIZE} pods`, idleFull, { cpu: 0.15, pss: 75 }),
     { what: "PSS after all pods are gone", unit: "MB", berth: medianOf([megabytes(memoryAfter.pssBytes)]) },
-    { what: `CPU for ${BATCH_SIZE} starts`, unit: "s", berth: startCpu, target: atMost(1.5, "s") },
+    { what: `CPU for ${BATCH_SIZE} starts`, unit: "s", berth: startCpu, goal: limit(1.5) },
     { what: `CPU for ${BATCH_SIZE} removals`, unit: "s", berth: removalCpu },
-    { what: "`berth version`", unit: "ms", berth: medianOf(version), target: atMost(30, "ms") },
+    { what: "`berth version`", unit: "ms", berth: medianOf(version), goal: limit(30) },
   ];
 }
 
 function idleFigures(
   when: string,
-  { cpuMs, lastedMs, diskBytes, logBytes, memory }: AgentIdle,
+  windows: readonly AgentIdle[],
   most: { readonly cpu: number; readonly pss: number },
 ): readonly Figure[] {
-  const perMinute = (bytes: number) => medianOf([(bytes * 60_000) / lastedMs]);
+  const row = (what: string, unit: Figure["unit"], read: (idle: AgentIdle) => number, goal?: Goal): Figure => ({
+    what: `idle ${when}: ${what}`,
+    unit,
+    berth: medianOf(windows.map(read)),
+    ...(goal !== undefined && { goal }),
+  });
+  const [first] = windows;
+  const logPerMinute = ((first?.logBytes ?? Number.NaN) * 60_000) / (first?.lastedMs ?? Number.NaN);
+  const total = (what: string, bytes: number): Figure => ({
+    ...{ what: `idle ${when}: ${what}`, unit: "B", berth: medianOf([bytes]) },
+    goal: { kind: "total", atMost: 0 },
+  });
   return [
-    {
-      what: `idle ${when}: CPU of one core`,
-      unit: "%",
-      berth: medianOf([(100 * cpuMs) / lastedMs]),
-      target: atMost(most.cpu, "%"),
-    },
-    {
-      what: `idle ${when}: PSS`,
-      unit: "MB",
-      berth: medianOf([megabytes(memory.pssBytes)]),
-      target: atMost(most.pss, "MB"),
-    },
-    { what: `idle ${when}: RSS`, unit: "MB", berth: medianOf([megabytes(memory.rssBytes)]) },
-    {
-      what: `idle ${when}: to disk per minute`,
-      unit: "B",
-      berth: perMinute(diskBytes),
-      target: atMost(0, "B"),
-    },
-    { what: `idle ${when}: log per minute`, unit: "B", berth: perMinute(logBytes), target: atMost(0, "B") },
+    row("CPU of one core", "%", ({ cpuMs, lastedMs }) => (100 * cpuMs) / lastedMs, limit(most.cpu)),
+    row("PSS", "MB", ({ memory }) => megabytes(memory.pssBytes), limit(most.pss)),
+    row("anonymous memory", "MB", ({ memory }) => megabytes(memory.anonymousBytes)),
+    row("RSS", "MB", ({ memory }) => megabytes(memory.rssBytes)),
+    total("to disk per minute", diskPerMinute(windows)),
+    total("log per minute", logPerMinute),
   ];
 }
 
 const megabytes = (bytes: number) => bytes / 1e6;
-
-const atMost = (limit: number, unit: Figure["unit"]) => ({ words: `${limit} ${unit}`, atMost: limit });

@@ -1,8 +1,10 @@
+import { ptr } from "bun:ffi";
 import { readFile } from "node:fs/promises";
+import { libcProblem, openLibc } from "../../host/libc.ts";
 
 /** The usage of one process since its start. */
 export interface Usage {
-  /** CPU time of all threads, including ended ones, in steps of 10 ms. */
+  /** CPU time of all threads, including ended ones. */
   readonly cpuMs: number;
   /** Bytes that it caused to be written to disks. */
   readonly diskBytes: number;
@@ -18,16 +20,10 @@ export interface Memory {
   readonly anonymousBytes: number;
 }
 
-/** The kernel reports CPU times to user space in hundredths of a second, whatever its own tick is (times(2)). */
-const TICK_MS = 10;
-
 export async function usageOf(pid: number): Promise<Usage> {
-  const [stat, io] = await Promise.all([readFile(`/proc/${pid}/stat`, "utf8"), readFile(`/proc/${pid}/io`, "utf8")]);
-  // Fields from the state on: the program's name before it may contain any character (proc_pid_stat(5)).
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  const [userTicks, systemTicks] = fields.slice(11, 13).map(Number);
+  const io = await readFile(`/proc/${pid}/io`, "utf8");
   return {
-    cpuMs: ((userTicks ?? Number.NaN) + (systemTicks ?? Number.NaN)) * TICK_MS,
+    cpuMs: cpuMsOf(pid),
     diskBytes: numberOf(io, "write_bytes"),
     writtenBytes: numberOf(io, "wchar"),
   };
@@ -41,6 +37,25 @@ export async function memoryOf(pid: number): Promise<Memory> {
     anonymousBytes: numberOf(rollup, "Anonymous") * 1024,
   };
 }
+
+/**
+ * Reads the CPU-time clock of a process in nanoseconds: /proc/PID/stat has hundredths of a second, and an idle agent uses
+ * one of them in ten seconds.
+ */
+function cpuMsOf(pid: number): number {
+  const libc = openLibc({ clock_gettime: { args: ["i32", "ptr"], returns: "i32" } });
+  if (libc === undefined) throw new Error(`cannot read the CPU time of process ${pid}: ${libcProblem()}`);
+  try {
+    const time = new BigInt64Array(2);
+    if (libc.symbols.clock_gettime(cpuClockOf(pid), ptr(time)) !== 0) throw new Error(`process ${pid} has ended`);
+    return Number(time[0]) * 1000 + Number(time[1]) / 1e6;
+  } finally {
+    libc.close();
+  }
+}
+
+/** The clock's id, as clock_getcpuclockid(3) makes it: the process id, and 2 for the scheduler's time. */
+const cpuClockOf = (pid: number) => (~pid << 3) | 2;
 
 /** The number after `key:`, without its unit. */
 export function numberOf(text: string, key: string): number {

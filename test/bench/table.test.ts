@@ -1,39 +1,61 @@
 import { expect, test } from "bun:test";
 import type { Figure } from "./figures.ts";
-import { medianOf } from "./statistics.ts";
+import { medianOf, percentileOf } from "./statistics.ts";
 import { markdownTable, textTable } from "./table.ts";
 
-const ratio: Figure = {
-  what: "a pod",
-  unit: "ms",
-  floor: medianOf([100]),
-  peer: medianOf([200, 190, 210]),
-  berth: medianOf([150]),
-  target: { words: "0.70 × the kubelet's", atMost: 140 },
-};
-const count: Figure = {
-  what: "requests",
-  unit: "",
-  peer: medianOf([0]),
-  berth: medianOf([0]),
-  target: { words: "0", atMost: 0 },
-};
+const peer = medianOf([200, 190, 210, 195, 205]);
+const floor = medianOf([100, 100, 100, 100, 100]);
+const ratio = (berth: readonly number[]): Figure => ({
+  ...{ what: "a pod", unit: "ms", floor, peer, berth: medianOf(berth) },
+  goal: { kind: "ratio", to: "kubelet", atMost: 0.8 },
+});
+const row = (figure: Figure, part: "floor" | "kubelet" = "kubelet") => markdownTable([figure], part).split("\n")[2];
 
-test("a row of the kubelet's table is compared with the kubelet and also shows the floor", () => {
-  expect(markdownTable([ratio, count], "kubelet").split("\n")).toEqual([
-    "| what | floor | kubelet | berth | against the kubelet | to reach |  |",
-    "| --- | --- | --- | --- | --- | --- | --- |",
-    "| a pod | 100 ms | 200 ms | 150 ms | −50 ms, 0.75 × | ≤ 0.70 × the kubelet's | missed |",
-    "| requests |  | 0 | 0 | +0 | ≤ 0 | reached |",
+test("a row of the kubelet's table shows the median of the pairs' ratios with its interval, and the floor", () => {
+  expect(markdownTable([ratio([150, 150, 150, 150, 150])], "kubelet").split("\n")).toEqual([
+    "| what | floor | kubelet | berth | against the kubelet | n | goal |  |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    "| a pod | 100 ms | 200 ms | 150 ms | 0.75 (0.71–0.79) × | 5 | ≤ 0.80 × the kubelet's | reached |",
   ]);
 });
 
-test("a row of the floor's table does not show the kubelet", () => {
-  expect(markdownTable([ratio], "floor").split("\n")[2]).toBe(
-    "| a pod | 100 ms | 150 ms | +50 ms, 1.50 × | ≤ 0.70 × the kubelet's | missed |",
+test("an interval that contains the goal decides nothing, and one above it misses the goal", () => {
+  expect(row(ratio([150, 150, 170, 150, 170]))).toEndWith(
+    "| 0.79 (0.75–0.83) × | 5 | ≤ 0.80 × the kubelet's | not decided |",
+  );
+  expect(row(ratio([180, 180, 180, 180, 180]))).toEndWith(
+    "| 0.90 (0.86–0.95) × | 5 | ≤ 0.80 × the kubelet's | missed |",
   );
 });
 
+test("four pairs decide nothing", () => {
+  const few = { ...ratio([100, 100, 100, 100]), floor: undefined, peer: medianOf([200, 200, 200, 200]) };
+  expect(row({ ...few, floor })).toEndWith("| 0.50 (0.50–0.50) × | 4 | ≤ 0.80 × the kubelet's | not decided |");
+});
+
+test("a goal over the floor, a limit and a goal of the floor's table name the interval beside the verdict", () => {
+  const one: Figure = { what: "a pod", unit: "ms", floor, berth: medianOf([108, 109, 107, 120, 101]) };
+  expect(row({ ...one, goal: { kind: "overFloor", atMost: 10 } }, "floor")).toBe(
+    "| a pod | 100 ms | 108 ms | 1.08 (1.01–1.20) × | 5 | ≤ floor + 10 ms | not decided: 8 (1–20) ms |",
+  );
+  expect(row({ ...one, goal: { kind: "limit", atMost: 120 } }, "floor")).toEndWith(
+    "| ≤ 120 ms | reached: 108 (101–120) ms |",
+  );
+  expect(row({ ...one, goal: { kind: "ratio", to: "floor", atMost: 1 } }, "floor")).toEndWith(
+    "| ≤ 1.00 × the floor | missed: 1.08 (1.01–1.20) × |",
+  );
+});
+
+test("a counted number is judged as it is, and has neither pairs nor a ratio to 0", () => {
+  const count: Figure = { what: "requests", unit: "", peer: medianOf([0]), berth: medianOf([1]) };
+  expect(row({ ...count, goal: { kind: "total", atMost: 0 } })).toBe("| requests |  | 0 | 1 |  |  | ≤ 0 | missed |");
+});
+
+test("a tail is compared by its values", () => {
+  const tail = { isTail: true, peer: percentileOf([1, 2, 3], 0.9), berth: percentileOf([1, 2], 0.9) };
+  expect(row({ what: "p90", unit: "ms", ...tail })).toBe("| p90 |  | 3 ms | 2 ms | 0.67 × | 2 |  |  |");
+});
+
 test("the terminal table shows the lowest and the highest of several samples after the value", () => {
-  expect(textTable([ratio], "kubelet")).toContain("200 ms (190–210)");
+  expect(textTable([ratio([150, 150, 150, 150, 150])], "kubelet")).toContain("200 ms (190–210)");
 });

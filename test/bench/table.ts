@@ -1,14 +1,16 @@
-import { type Figure, formatValue, isTargetReached } from "./figures.ts";
-import type { Measured } from "./statistics.ts";
+import type { Figure } from "./figures.ts";
+import { assess, formatRatio, formatValue, ratiosOf, withUnit, wordsOf } from "./goals.ts";
+import { type Measured, type MedianInterval, medianInterval } from "./statistics.ts";
 
-/** One of the tables: compared with the floor, compared with the kubelet, and two with one matter each of the latter. */
-export type BenchPart = "floor" | "kubelet" | "probes" | "starts";
+/** One of the tables: compared with the floor, compared with the kubelet, and three with one matter each of the latter. */
+export type BenchPart = "floor" | "kubelet" | "ownShare" | "probes" | "starts";
 
-const kubeletHeader = ["what", "floor", "kubelet", "berth", "against the kubelet", "to reach", ""];
+const kubeletHeader = ["what", "floor", "kubelet", "berth", "against the kubelet", "n", "goal", ""];
 
 const headers: Readonly<Record<BenchPart, readonly string[]>> = {
-  floor: ["what", "floor", "berth", "against the floor", "to reach", ""],
+  floor: ["what", "floor", "berth", "against the floor", "n", "goal", ""],
   kubelet: kubeletHeader,
+  ownShare: kubeletHeader,
   probes: kubeletHeader,
   starts: kubeletHeader,
 };
@@ -36,25 +38,19 @@ export function markdownTable(figures: readonly Figure[], part: BenchPart): stri
 type FormatMeasured = (measured: Measured | undefined, unit: Figure["unit"]) => string;
 
 function cellsOf(figure: Figure, part: BenchPart, show: FormatMeasured): readonly string[] {
-  const { what, unit, floor, peer, berth, target } = figure;
-  const verdicts = new Map([
-    [true, "reached"],
-    [false, "missed"],
-  ]);
-  const reached = isTargetReached(figure);
-  const other = part === "floor" ? floor : peer;
+  const { what, unit, floor, peer, berth, goal } = figure;
+  const count = (berth ?? peer ?? floor)?.samples.length ?? 0;
   return [
     what,
     show(floor, unit),
     ...(part === "floor" ? [] : [show(peer, unit)]),
     show(berth, unit),
-    other === undefined || berth === undefined ? "" : compareWith(berth.value, other.value, unit),
-    target === undefined ? "" : `≤ ${target.words}`,
-    reached === undefined ? "" : (verdicts.get(reached) ?? ""),
+    comparisonOf(figure, part),
+    goal?.kind === "total" ? "" : `${count}`,
+    goal === undefined ? "" : `≤ ${wordsOf(goal, unit)}`,
+    verdictOf(figure),
   ];
 }
-
-const withUnit = (value: number, unit: Figure["unit"]) => `${formatValue(value, unit)} ${unit}`.trimEnd();
 
 const plain: FormatMeasured = (measured, unit) => (measured === undefined ? "" : withUnit(measured.value, unit));
 
@@ -63,8 +59,27 @@ const withRange: FormatMeasured = (measured, unit) => {
   return `${plain(measured, unit)} (${formatValue(measured.low, unit)}–${formatValue(measured.high, unit)})`;
 };
 
-/** The difference and the ratio: `+12 ms, 1.09 ×`. There is no ratio to 0. */
-function compareWith(value: number, other: number, unit: Figure["unit"]): string {
-  const difference = `${value < other ? "−" : "+"}${withUnit(Math.abs(value - other), unit)}`;
-  return other === 0 ? difference : `${difference}, ${(value / other).toFixed(2)} ×`;
+/** The median of the pairs' ratios with its interval; of tails and of what was counted, the ratio of the two values. */
+function comparisonOf({ floor, peer, berth, isTail, goal }: Figure, part: BenchPart): string {
+  const other = part === "floor" ? floor : peer;
+  if (berth === undefined || other === undefined) return "";
+  if (isTail !== true && goal?.kind !== "total" && berth.samples.length > 1 && other.samples.every((one) => one !== 0))
+    return `${withInterval(medianInterval(ratiosOf(berth.samples, other.samples)), formatRatio)} ×`;
+  return other.value === 0 ? "" : `${formatRatio(berth.value / other.value)} ×`;
+}
+
+const withInterval = ({ median, low, high }: MedianInterval, format: (value: number) => string): string =>
+  `${format(median)} (${format(low)}–${format(high)})`;
+
+/** The verdict; with the interval that it rests on, unless the comparison shows that already. */
+function verdictOf(figure: Figure): string {
+  const assessment = assess(figure);
+  if (assessment === undefined) return "";
+  const { verdict, interval } = assessment;
+  const isShown = figure.goal?.kind === "ratio" && figure.goal.to === "kubelet";
+  if (interval === undefined || isShown || interval.count < 2) return verdict;
+  const format = (value: number) =>
+    figure.goal?.kind === "ratio" ? formatRatio(value) : formatValue(value, figure.unit);
+  const unit = figure.goal?.kind === "ratio" ? "×" : figure.unit;
+  return `${verdict}: ${withInterval(interval, format)} ${unit}`.trimEnd();
 }

@@ -18,6 +18,8 @@ export interface AuditEvent {
   readonly user: { readonly username: string };
   readonly objectRef?: { readonly resource?: string; readonly subresource?: string };
   readonly requestReceivedTimestamp: string;
+  /** The end of the request. */
+  readonly stageTimestamp?: string;
 }
 
 /** The API server's audit log: it counts requests independently of the compared programs. */
@@ -25,6 +27,8 @@ export interface AuditLog {
   /** The API server's flags that enable the log. */
   readonly flags: readonly string[];
   requestsOf(nodeName: string, from: number, until: number): Promise<NodeRequests>;
+  /** All requests of the node so far. */
+  eventsOf(nodeName: string): Promise<readonly AuditEvent[]>;
 }
 
 /** Configures an audit log in `folder`, for nodes only and in batch mode, which does not delay responses. */
@@ -33,12 +37,17 @@ export async function createAuditLog(folder: string): Promise<AuditLog> {
   const nodesOnly = [{ level: "Metadata", userGroups: ["system:nodes"] }, { level: "None" }];
   const rules = { apiVersion: "audit.k8s.io/v1", kind: "Policy", omitStages: ["RequestReceived"], rules: nodesOnly };
   await writeFile(policy, JSON.stringify(rules));
+  const readAll = async () => {
+    const lines = (await readFile(log, "utf8")).split("\n").filter((line) => line !== "");
+    return lines.map((line) => JSON.parse(line) as AuditEvent);
+  };
   return {
     flags: [`--audit-policy-file=${policy}`, `--audit-log-path=${log}`, "--audit-log-mode=batch"],
     async requestsOf(nodeName, from, until) {
-      const lines = (await readFile(log, "utf8")).split("\n").filter((line) => line !== "");
-      const events = lines.map((line) => JSON.parse(line) as AuditEvent);
-      return countRequests(events, nodeName, from, until);
+      return countRequests(await readAll(), nodeName, from, until);
+    },
+    async eventsOf(nodeName) {
+      return (await readAll()).filter(({ user }) => user.username === `system:node:${nodeName}`);
     },
   };
 }
@@ -61,11 +70,11 @@ export function countRequests(
     leaseRenewals: count("lease"),
     statusReports: count("status"),
     watches: count("watch"),
-    others: requests.filter((_, at) => kinds[at] === "other").map(describe),
+    others: requests.filter((_, at) => kinds[at] === "other").map(describeRequest),
   };
 }
 
-function kindOf({
+export function kindOf({
   verb,
   objectRef: { resource, subresource } = {},
 }: AuditEvent): "lease" | "status" | "watch" | "other" {
@@ -74,5 +83,5 @@ function kindOf({
   return resource === "nodes" && subresource === "status" && verb === "patch" ? "status" : "other";
 }
 
-const describe = ({ verb, objectRef: { resource, subresource } = {} }: AuditEvent) =>
+export const describeRequest = ({ verb, objectRef: { resource, subresource } = {} }: AuditEvent) =>
   [verb, resource, subresource].filter((word) => word !== undefined).join(" ");

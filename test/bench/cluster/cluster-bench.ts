@@ -16,7 +16,7 @@ import {
   measureExits,
   type PerAgent,
 } from "./cluster-rounds.ts";
-import { type ComparedNode, createBerthNode, createKubeletNode } from "./compared-node.ts";
+import { type ComparedNode, type ComparedNodeOptions, createBerthNode, createKubeletNode } from "./compared-node.ts";
 
 export interface ClusterBenchOptions {
   readonly binary: string;
@@ -60,13 +60,14 @@ export async function benchCluster(options: ClusterBenchOptions): Promise<Cluste
 /** Creates both nodes, each with a runtime of its own, without starting their agents, and removes them after `work`. */
 export async function withNodes<T>(
   plane: ControlPlane,
-  { folder, binary }: Pick<ClusterBenchOptions, "folder" | "binary">,
+  { folder, binary, connect }: Pick<ClusterBenchOptions, "folder" | "binary"> & Pick<ComparedNodeOptions, "connect">,
   version: ContainerdVersion,
   work: (members: PerAgent<ComparedNode>) => Promise<T>,
 ): Promise<T> {
-  const kubelet = await createKubeletNode({ plane, folder, version });
+  const options = { plane, folder, version, ...(connect !== undefined && { connect }) };
+  const kubelet = await createKubeletNode(options);
   try {
-    const berth = await createBerthNode({ plane, folder, version }, binary);
+    const berth = await createBerthNode(options, binary);
     try {
       return await work({ kubelet, berth });
     } finally {
@@ -83,7 +84,7 @@ async function measureFirstRuntime(subjects: ClusterSubjects, options: ClusterBe
   const runtime = await startMeasuredRuntime(version, floorDir);
   const floor = startFloor(runtime, floorDir);
   try {
-    const measured = await measureCluster(subjects, floor.atOnce(1), effort);
+    const measured = await measureCluster(subjects, floor, effort);
     return { ...measured, exits: await measureExitLatency(subjects, options, version) };
   } finally {
     await floor.stop();

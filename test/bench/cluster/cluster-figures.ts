@@ -1,6 +1,8 @@
-import type { Figure } from "../figures.ts";
+import { type Figure, limit, tailRows } from "../figures.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
-import { type Measured, median, medianOf, percentile, percentileOf } from "../statistics.ts";
+import { diskPerMinute, type UsageWindow } from "../idle-windows.ts";
+import type { Round } from "../measure-rounds.ts";
+import { type Measured, medianOf, percentile, percentileOf } from "../statistics.ts";
 import type { ClusterResult } from "./cluster-bench.ts";
 import type { NodeIdle, PerAgent } from "./cluster-rounds.ts";
 
@@ -17,7 +19,7 @@ export function clusterFigures(result: ClusterResult): readonly Figure[] {
 }
 
 /**
- * A figure with the kubelet's value of the same run and Berth's. `most` is the target as a multiple of the kubelet's.
+ * A figure with the kubelet's value of the same run and Berth's. `most` is the goal as a multiple of the kubelet's.
  */
 export function pair<T>(
   what: string,
@@ -28,82 +30,66 @@ export function pair<T>(
 ): Figure {
   const peer = measure(samples.kubelet);
   const figure = { what, unit, peer, berth: measure(samples.berth) };
-  if (most === undefined) return figure;
-  return { ...figure, target: { words: `${most.toFixed(2)} × the kubelet's`, atMost: most * peer.value } };
+  return most === undefined ? figure : { ...figure, goal: { kind: "ratio", to: "kubelet", atMost: most } };
 }
 
 const seconds = (ms: number) => ms / 1000;
 
 function podFigures({ singles, batches, floor }: ClusterResult): readonly Figure[] {
-  const of = (share: number) => ({
-    ready: (all: (typeof singles)["berth"]) =>
-      percentileOf(
-        all.map(({ readyMs }) => readyMs),
-        share,
-      ),
-    gone: (all: (typeof singles)["berth"]) =>
-      percentileOf(
-        all.map(({ goneMs }) => goneMs),
-        share,
-      ),
-    start: percentileOf(
-      floor.map(({ startMs }) => startMs),
-      share,
-    ),
-    removal: percentileOf(
-      floor.map(({ removalMs }) => removalMs),
-      share,
-    ),
-  });
-  const [middle, high] = [of(0.5), of(0.99)];
-  // The floor is measured in the same round, so that a slow phase of the machine affects both.
+  type Single = (typeof singles)["berth"][number];
+  const one = (what: string, read: (pod: Single) => number, ofFloor: readonly number[], most: number) => [
+    { ...pair(`one pod, ${what}`, "ms", singles, (all) => medianOf(all.map(read)), most), floor: medianOf(ofFloor) },
+    ...tailRows(`one pod, ${what}, p90`, "ms", {
+      floor: ofFloor,
+      peer: singles.kubelet.map(read),
+      berth: singles.berth.map(read),
+    }),
+  ];
+  const removals = floor.singles.map(({ removal }) => removal.wall);
+  // The floor is measured in the same turn, so that a slow phase of the machine affects both.
   const overFloor = (all: (typeof singles)["berth"]) =>
-    percentileOf(
-      all.map(({ goneMs }, at) => goneMs - (floor[at]?.removalMs ?? Number.NaN)),
-      0.5,
-    );
-  type Batches = (typeof batches)["berth"];
-  const wall = (read: (one: Batches[number]) => { readonly wall: number }) => (all: Batches) =>
-    medianOf(all.map((one) => seconds(read(one).wall)));
-  const p50 = (read: (one: Batches[number]) => { readonly each: readonly number[] }) => (all: Batches) =>
-    medianOf(all.map((one) => seconds(percentile(read(one).each, 0.5))));
-  const atOnce = `${BATCH_SIZE} pods at once`;
+    medianOf(all.map(({ goneMs }, at) => goneMs - (removals[at] ?? Number.NaN)));
+  const starts = floor.singles.map(({ start }) => start.wall);
+  const gone = batchRows("deleted → gone", batches, ({ gone: round }) => round, {});
   return [
-    { ...pair("one pod, created → Ready, p50", "ms", singles, middle.ready, 0.9), floor: middle.start },
-    { ...pair("one pod, created → Ready, p99", "ms", singles, high.ready, 1), floor: high.start },
-    pair(
-      `${atOnce}, created → Ready, wall`,
-      "s",
-      batches,
-      wall(({ ready }) => ready),
-      0.65,
+    ...one("created → Ready", ({ readyMs }) => readyMs, starts, 0.9),
+    ...withFloor(
+      batchRows("created → Ready", batches, ({ ready }) => ready, { wall: 0.65, p50: 0.33 }),
+      floor.batches.map(({ start }) => start),
     ),
-    pair(
-      `${atOnce}, created → Ready, p50`,
-      "s",
-      batches,
-      p50(({ ready }) => ready),
-      0.33,
-    ),
-    { ...pair("one pod, deleted → gone, p50", "ms", singles, middle.gone, 0.2), floor: middle.removal },
-    { ...pair("one pod, deleted → gone, p99", "ms", singles, high.gone), floor: high.removal },
-    {
-      ...pair("one pod, deleted → gone, over the floor beside it, p50", "ms", singles, overFloor),
-      target: { words: "60 ms", atMost: 60 },
-    },
-    pair(
-      `${atOnce}, deleted → gone, wall`,
-      "s",
-      batches,
-      wall(({ gone }) => gone),
-    ),
-    pair(
-      `${atOnce}, deleted → gone, p50`,
-      "s",
-      batches,
-      p50(({ gone }) => gone),
+    ...one("deleted → gone", ({ goneMs }) => goneMs, removals, 0.2),
+    { ...pair("one pod, deleted → gone, over the floor beside it", "ms", singles, overFloor), goal: limit(60) },
+    ...withFloor(
+      gone,
+      floor.batches.map(({ removal }) => removal),
     ),
   ];
+}
+
+const p50 = ({ each }: Round) => seconds(percentile(each, 0.5));
+const wall = (round: Round) => seconds(round.wall);
+const eachOf = (rounds: readonly Round[]) => rounds.flatMap(({ each }) => each.map(seconds));
+
+/** The wall time, the median and the 90th percentile of pods at once, in this order. */
+function batchRows(
+  what: string,
+  batches: ClusterResult["batches"],
+  read: (batch: ClusterResult["batches"]["berth"][number]) => Round,
+  most: { readonly wall?: number; readonly p50?: number },
+): readonly Figure[] {
+  const rounds = { kubelet: batches.kubelet.map(read), berth: batches.berth.map(read) };
+  const atOnce = `${BATCH_SIZE} pods at once, ${what}`;
+  return [
+    pair(`${atOnce}, wall`, "s", rounds, (all) => medianOf(all.map(wall)), most.wall),
+    pair(`${atOnce}, p50`, "s", rounds, (all) => medianOf(all.map(p50)), most.p50),
+    ...tailRows(`${atOnce}, p90`, "s", { peer: eachOf(rounds.kubelet), berth: eachOf(rounds.berth) }),
+  ];
+}
+
+/** Adds the floor's rounds to those rows. */
+function withFloor(rows: readonly Figure[], rounds: readonly Round[]): readonly Figure[] {
+  const floors = [medianOf(rounds.map(wall)), medianOf(rounds.map(p50)), percentileOf(eachOf(rounds), 0.9)];
+  return rows.map((row, at) => ({ ...row, ...(floors[at] !== undefined && { floor: floors[at] }) }));
 }
 
 function agentFigures({ batches }: ClusterResult): readonly Figure[] {
@@ -119,37 +105,23 @@ function idleFigures(
   idle: PerAgent<NodeIdle>,
   most: { readonly cpu: number; readonly pss: number },
 ): readonly Figure[] {
-  const one = (read: (idle: NodeIdle) => number) => (of: NodeIdle) => medianOf([read(of)]);
+  const windows = { kubelet: idle.kubelet.windows, berth: idle.berth.windows };
+  const row = (rest: string, unit: Figure["unit"], read: (window: UsageWindow) => number, atMost?: number) =>
+    pair(what(rest), unit, windows, (all) => medianOf(all.map(read)), atMost);
   const minutes = idle.berth.lastedMs / 60_000;
   const lasted = minutes < 1 ? `${Math.round(minutes * 60)} s` : `${minutes.toFixed(0)} min`;
   const what = (rest: string) => `idle ${when}: ${rest}`;
   const requests = (rest: string, read: (idle: NodeIdle) => number, atMost?: number): Figure => ({
-    ...pair(what(`${rest} in ${lasted}`), "", idle, one(read)),
-    ...(atMost !== undefined && { target: { words: `${atMost}`, atMost } }),
+    ...pair(what(`${rest} in ${lasted}`), "", idle, (one) => medianOf([read(one)])),
+    ...(atMost !== undefined && { goal: { kind: "total", atMost } }),
   });
   return [
-    pair(
-      what("CPU of one core"),
-      "%",
-      idle,
-      one(({ cpuMs, lastedMs }) => (100 * cpuMs) / lastedMs),
-      most.cpu,
-    ),
-    pair(
-      what("PSS"),
-      "MB",
-      idle,
-      one(({ memory }) => memory.pssBytes / 1e6),
-      most.pss,
-    ),
+    row("CPU of one core", "%", ({ cpuMs, lastedMs }) => (100 * cpuMs) / lastedMs, most.cpu),
+    row("PSS", "MB", ({ memory }) => memory.pssBytes / 1e6, most.pss),
+    row("anonymous memory", "MB", ({ memory }) => memory.anonymousBytes / 1e6),
     {
-      ...pair(
-        what("to disk per minute"),
-        "B",
-        idle,
-        one(({ diskBytes }) => diskBytes / minutes),
-      ),
-      target: { words: "0 B", atMost: 0 },
+      ...pair(what("to disk per minute"), "B", windows, (all) => medianOf([diskPerMinute(all)])),
+      goal: { kind: "total", atMost: 0 },
     },
     requests("lease renewals", ({ requests: { leaseRenewals } }) => leaseRenewals, Math.ceil(6 * minutes)),
     requests("node status reports", ({ requests: { statusReports } }) => statusReports, Math.ceil(minutes / 5)),
@@ -159,18 +131,16 @@ function idleFigures(
 }
 
 function startFigures({ starts }: ClusterResult): readonly Figure[] {
-  const figure = pair("process start → new node Ready", "ms", starts, (all) => medianOf(all));
-  return [{ ...figure, target: { words: "300 ms", atMost: 300 } }];
+  return [{ ...pair("process start → new node Ready", "ms", starts, medianOf), goal: limit(300) }];
 }
 
 function exitFigures({ exits }: ClusterResult): readonly Figure[] {
   return (["1.6", "2.1"] as const).flatMap((version) => {
-    const what = (which: string) => `a container's exit → its status, ${which}, containerd ${version}`;
-    const most = (samples: readonly number[]) => percentileOf(samples, 1);
-    const middle = (samples: readonly number[]) => ({ ...medianOf(samples), value: median(samples) });
+    const what = `a container's exit → its status, containerd ${version}`;
+    const { kubelet: peer, berth } = exits[version];
     return [
-      { ...pair(what("p50"), "ms", exits[version], middle), target: { words: "20 ms", atMost: 20 } },
-      { ...pair(what("max"), "ms", exits[version], most), target: { words: "60 ms", atMost: 60 } },
+      { ...pair(what, "ms", exits[version], medianOf), goal: limit(20) },
+      ...tailRows(`${what}, p90`, "ms", { peer, berth }),
     ];
   });
 }

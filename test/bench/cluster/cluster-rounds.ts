@@ -1,10 +1,13 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { builtVersion } from "../../upstream/programs.ts";
-import { benchPod } from "../bench-pod.ts";
+import { benchPod, podShape } from "../bench-pod.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
+import type { Floor } from "../floor/raw-cri-floor.ts";
+import { measureWindows, type UsageWindow } from "../idle-windows.ts";
 import { measureRemovals, measureStarts, type Round, type Subject } from "../measure-rounds.ts";
-import { type Memory, memoryOf, usageOf } from "../process-usage.ts";
+import { usageOf } from "../process-usage.ts";
+import { takeTurns } from "../turns.ts";
 import type { ApiClient } from "./api-client.ts";
 import { type ApiWatch, nodesPath, podsPath } from "./api-watch.ts";
 import type { AuditLog, NodeRequests } from "./audit-log.ts";
@@ -21,29 +24,40 @@ export interface ClusterEffort {
 }
 
 /** The idle phase without pods lasts five minutes, because that is the period of a node's status report. */
-export const fullClusterEffort: ClusterEffort = {
-  singles: 100,
-  batches: 3,
+export const thoroughClusterEffort: ClusterEffort = {
+  singles: 200,
+  batches: 7,
   idleEmptyMs: 300_000,
   idleFullMs: 60_000,
   starts: 7,
-  exits: 50,
+  exits: 200,
 };
 
-export const quickClusterEffort: ClusterEffort = {
-  singles: 20,
-  batches: 1,
+/** The fewest repetitions that decide anything. */
+export const publishedClusterEffort: ClusterEffort = {
+  singles: 60,
+  batches: 5,
   idleEmptyMs: 60_000,
-  idleFullMs: 20_000,
-  starts: 3,
+  idleFullMs: 30_000,
+  starts: 5,
   exits: 15,
+};
+
+/** Shows that everything runs; decides nothing. */
+export const quickClusterEffort: ClusterEffort = {
+  singles: 5,
+  batches: 1,
+  idleEmptyMs: 10_000,
+  idleFullMs: 10_000,
+  starts: 1,
+  exits: 3,
 };
 
 export function describeClusterEffort(effort: ClusterEffort): string {
   const { singles, batches, idleEmptyMs, idleFullMs, starts, exits } = effort;
-  const often = `One pod ${singles} times, 100 pods ${batches} times, ${starts} agent starts, ${exits} container exits`;
-  const idle = `idle for ${idleEmptyMs / 1000} s without pods and ${idleFullMs / 1000} s with 100, both at the same time`;
-  return `${often}, ${idle}; otherwise kubelet ${builtVersion().split("-")[0]} and berth alternated, as two nodes of one cluster.`;
+  const often = `One pod ${singles} times, ${BATCH_SIZE} pods ${batches} times, ${starts} agent starts, ${exits} container exits`;
+  const idle = `idle for ${idleEmptyMs / 1000} s without pods and ${idleFullMs / 1000} s with ${BATCH_SIZE}, both at the same time`;
+  return `${often}, ${idle}; otherwise floor, kubelet ${builtVersion().split("-")[0]} and berth alternated who began, as two nodes of one cluster. ${podShape}`;
 }
 
 /** A value for each of the compared programs. */
@@ -68,10 +82,14 @@ export interface PodBatch {
 
 export interface NodeIdle {
   readonly lastedMs: number;
-  readonly cpuMs: number;
-  readonly diskBytes: number;
-  readonly memory: Memory;
+  readonly windows: readonly UsageWindow[];
   readonly requests: NodeRequests;
+}
+
+/** The raw runtime calls, in the same turns as the agents. */
+export interface FloorRound {
+  readonly start: Round;
+  readonly removal: Round;
 }
 
 export interface ClusterMeasurements {
@@ -79,8 +97,7 @@ export interface ClusterMeasurements {
   readonly starts: PerAgent<readonly number[]>;
   readonly idleEmpty: PerAgent<NodeIdle>;
   readonly singles: PerAgent<readonly SinglePod[]>;
-  /** The raw runtime calls for one pod, in the same rounds. */
-  readonly floor: readonly { readonly startMs: number; readonly removalMs: number }[];
+  readonly floor: { readonly singles: readonly FloorRound[]; readonly batches: readonly FloorRound[] };
   readonly batches: PerAgent<readonly PodBatch[]>;
   readonly idleFull: PerAgent<NodeIdle>;
 }
@@ -94,44 +111,55 @@ export interface ClusterSubjects {
   readonly print: (line: string) => void;
 }
 
-/** Measures everything: both programs alternate, and are idle at the same time. */
+/** Measures everything: the programs and the floor alternate who begins, and both programs are idle at the same time. */
 export async function measureCluster(
   subjects: ClusterSubjects,
-  floor: Subject,
+  floor: Floor,
   effort: ClusterEffort,
 ): Promise<ClusterMeasurements> {
-  const { members, print } = subjects;
+  const { members, names, print } = subjects;
   print(`process start → node Ready, ${effort.starts} times each`);
   const starts = await alternate(members, effort.starts, (member) => measureNodeStart(subjects, member));
   print(`idle without pods, ${effort.idleEmptyMs / 1000} s`);
   await pause(AGENT_WARM_UP_MS);
   const idleEmpty = await measureIdle(subjects, effort.idleEmptyMs);
-  print(`one pod, ${effort.singles} times each, after a warm-up round`);
-  const floorRounds: { readonly startMs: number; readonly removalMs: number }[] = [];
-  await alternate(members, 1, (member) => measureSingle(subjects, member, 0));
-  const singles = await alternate(members, effort.singles, async (member, turn) => {
-    if (member === members.kubelet) floorRounds.push(await measureFloor(floor, subjects.names(1)));
-    return await measureSingle(subjects, member, turn);
+  print(`one pod, ${effort.singles} times each, after a warm-up turn`);
+  const single = async (side: Side, turn: number): Promise<FloorRound> =>
+    side === "floor"
+      ? await measureFloor(floor.atOnce(1), names(1))
+      : await measurePods(subjects, members[side], 1, spreadMs(turn));
+  await takeTurns(SIDES, 1, single);
+  const singles = await takeTurns(SIDES, effort.singles, single);
+  print(`${BATCH_SIZE} pods at once, ${effort.batches} times each`);
+  const batches = await takeTurns(SIDES, effort.batches, async (side, turn) => {
+    print(`  ${side}, turn ${turn + 1}`);
+    if (side === "floor") return { ...(await measureFloor(floor.atOnce(4), names(BATCH_SIZE))), startCpuMs: 0 };
+    return await measureBatch(subjects, members[side]);
   });
-  const { batches, idleFull } = await measureBatches(subjects, effort);
-  return { starts, idleEmpty, singles, floor: floorRounds, batches, idleFull };
+  const podsOf = (rounds: readonly FloorRound[]) =>
+    rounds.map(({ start, removal }) => ({ readyMs: start.wall, goneMs: removal.wall }));
+  const batchesOf = (rounds: typeof batches.berth) =>
+    rounds.map(({ start, removal, startCpuMs }) => ({ ready: start, gone: removal, startCpuMs }));
+  return {
+    starts,
+    idleEmpty,
+    singles: { kubelet: podsOf(singles.kubelet), berth: podsOf(singles.berth) },
+    floor: { singles: singles.floor, batches: batches.floor },
+    batches: { kubelet: batchesOf(batches.kubelet), berth: batchesOf(batches.berth) },
+    idleFull: await measureIdleWithPods(subjects, effort.idleFullMs),
+  };
 }
 
-/** Measures both programs in each round, in alternating order: the kubelet is first in the first round. */
+const SIDES = ["floor", "kubelet", "berth"] as const;
+type Side = (typeof SIDES)[number];
+
+/** Measures both programs in each turn. They alternate who begins: the kubelet in the first turn. */
 export async function alternate<T>(
-  { kubelet, berth }: PerAgent<ComparedNode>,
+  members: PerAgent<ComparedNode>,
   turns: number,
   measure: (member: ComparedNode, turn: number) => Promise<T>,
 ): Promise<PerAgent<readonly T[]>> {
-  const results: { readonly kubelet: T[]; readonly berth: T[] } = { kubelet: [], berth: [] };
-  for (let turn = 0; turn < turns; turn++) {
-    const order = [
-      { member: kubelet, into: results.kubelet },
-      { member: berth, into: results.berth },
-    ];
-    for (const { member, into } of turn % 2 === 0 ? order : order.toReversed()) into.push(await measure(member, turn));
-  }
-  return results;
+  return await takeTurns(["kubelet", "berth"] as const, turns, (side, turn) => measure(members[side], turn));
 }
 
 /**
@@ -159,50 +187,48 @@ function ignoreAbsent(error: unknown): void {
   if (!String(error).includes("404")) throw error;
 }
 
-async function measureSingle(subjects: ClusterSubjects, member: ComparedNode, turn: number): Promise<SinglePod> {
-  const [name = ""] = subjects.names(1);
-  const ready = await startPods(subjects, member, [name]);
-  await pause(SIGNAL_HANDLER_SETUP_MS + spreadMs(turn));
-  const gone = await deletePods(subjects, [name]);
-  return { readyMs: ready.wall, goneMs: gone.wall };
+/** Starts pods at once on a node without others, and deletes them `afterMs` later. */
+async function measurePods(
+  subjects: ClusterSubjects,
+  member: ComparedNode,
+  count: number,
+  afterMs: number,
+): Promise<FloorRound> {
+  const names = subjects.names(count);
+  const start = await startPods(subjects, member, names);
+  await pause(SIGNAL_HANDLER_SETUP_MS + afterMs);
+  return { start, removal: await deletePods(subjects, names) };
 }
 
-async function measureFloor(floor: Subject, names: readonly string[]) {
+async function measureFloor(floor: Subject, names: readonly string[]): Promise<FloorRound> {
   const start = await measureStarts(floor, names);
   await pause(SIGNAL_HANDLER_SETUP_MS);
-  return { startMs: start.wall, removalMs: (await measureRemovals(floor)).wall };
+  return { start, removal: await measureRemovals(floor) };
 }
 
-async function measureBatches(
+async function measureBatch(
   subjects: ClusterSubjects,
-  effort: ClusterEffort,
-): Promise<Pick<ClusterMeasurements, "batches" | "idleFull">> {
-  const { members, print } = subjects;
-  const [kubelet, berth]: [PodBatch[], PodBatch[]] = [[], []];
-  let idleFull: PerAgent<NodeIdle> | undefined;
-  for (let round = 0; round < effort.batches; round++) {
-    print(`${BATCH_SIZE} pods at once, round ${round + 1} of ${effort.batches}`);
-    const order = [
-      { member: members.kubelet, into: kubelet },
-      { member: members.berth, into: berth },
-    ];
-    const running = [];
-    for (const { member, into } of round % 2 === 0 ? order : order.toReversed()) {
-      const names = subjects.names(BATCH_SIZE);
-      const before = await usageOf(member.pid);
-      const ready = await startPods(subjects, member, names);
-      await pause(AFTER_START_MS);
-      const startCpuMs = (await usageOf(member.pid)).cpuMs - before.cpuMs;
-      running.push({ into, names, ready, startCpuMs });
-    }
-    if (idleFull === undefined) {
-      print(`idle with ${BATCH_SIZE} pods, ${effort.idleFullMs / 1000} s`);
-      idleFull = await measureIdle(subjects, effort.idleFullMs);
-    }
-    for (const { into, names, ...batch } of running) into.push({ ...batch, gone: await deletePods(subjects, names) });
-  }
-  if (idleFull === undefined) throw new Error("no batch was measured");
-  return { batches: { kubelet, berth }, idleFull };
+  member: ComparedNode,
+): Promise<FloorRound & { readonly startCpuMs: number }> {
+  const names = subjects.names(BATCH_SIZE);
+  const before = await usageOf(member.pid);
+  const start = await startPods(subjects, member, names);
+  await pause(AFTER_START_MS);
+  const startCpuMs = (await usageOf(member.pid)).cpuMs - before.cpuMs;
+  return { start, startCpuMs, removal: await deletePods(subjects, names) };
+}
+
+/** Both nodes run their pods, whose starts are not measured, at the same time. */
+async function measureIdleWithPods(subjects: ClusterSubjects, idleMs: number): Promise<PerAgent<NodeIdle>> {
+  const { members, names, print } = subjects;
+  const podsOf = { kubelet: names(BATCH_SIZE), berth: names(BATCH_SIZE) };
+  await startPods(subjects, members.kubelet, podsOf.kubelet);
+  await startPods(subjects, members.berth, podsOf.berth);
+  print(`idle with ${BATCH_SIZE} pods, ${idleMs / 1000} s`);
+  const idle = await measureIdle(subjects, idleMs);
+  await deletePods(subjects, podsOf.kubelet);
+  await deletePods(subjects, podsOf.berth);
+  return idle;
 }
 
 const AFTER_START_MS = 1000;
@@ -267,20 +293,16 @@ async function measureIdle(subjects: ClusterSubjects, idleMs: number): Promise<P
   const { kubelet, berth } = subjects.members;
   await pause(SETTLE_IDLE_MS);
   const from = Date.now();
-  const before = await Promise.all([usageOf(kubelet.pid), usageOf(berth.pid)]);
-  await pause(idleMs);
-  const after = await Promise.all([usageOf(kubelet.pid), usageOf(berth.pid)]);
+  const windows = await measureWindows({ kubelet: kubelet.pid, berth: berth.pid }, idleMs);
   const until = Date.now();
   // The API server writes its audit log asynchronously.
   await pause(SETTLE_MS);
-  const idleOf = async ({ pid, nodeName }: ComparedNode, at: 0 | 1): Promise<NodeIdle> => ({
+  const idleOf = async (side: keyof PerAgent<unknown>): Promise<NodeIdle> => ({
     lastedMs: until - from,
-    cpuMs: after[at].cpuMs - before[at].cpuMs,
-    diskBytes: after[at].diskBytes - before[at].diskBytes,
-    memory: await memoryOf(pid),
-    requests: await subjects.audit.requestsOf(nodeName, from, until),
+    windows: windows[side],
+    requests: await subjects.audit.requestsOf(subjects.members[side].nodeName, from, until),
   });
-  return { kubelet: await idleOf(kubelet, 0), berth: await idleOf(berth, 1) };
+  return { kubelet: await idleOf("kubelet"), berth: await idleOf("berth") };
 }
 
 /**

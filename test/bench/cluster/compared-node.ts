@@ -31,11 +31,13 @@ export interface ComparedNodeOptions {
   /** Has a folder for each node. */
   readonly folder: string;
   readonly version: ContainerdVersion;
+  /** Returns the endpoint that the agent of this node connects to instead of the runtime's. */
+  readonly connect?: (nodeName: string, endpoint: string) => Promise<string>;
 }
 
 /** Creates the node of the compiled agent, without starting it. */
 export async function createBerthNode(
-  { plane, folder, version }: ComparedNodeOptions,
+  { plane, folder, version, connect }: ComparedNodeOptions,
   binary: string,
 ): Promise<ComparedNode> {
   const nodeName = nodeNameFor("berth", version);
@@ -46,16 +48,21 @@ export async function createBerthNode(
   const staticPodPath = join(stateDir, "static", "manifests");
   await mkdir(staticPodPath, { recursive: true });
   const berthConfiguration = { ...configuration, staticPodPath };
-  return await createComparedNode(nodeName, version, stateDir, (endpoint) =>
+  return await createComparedNode({ nodeName, version, stateDir, connect }, (endpoint) =>
     startAgent({ binary, stateDir, endpoint, configuration: berthConfiguration, cluster: { kubeconfig, nodeName } }),
   );
 }
 
 /** Creates the node of the reference kubelet, without starting it. */
-export async function createKubeletNode({ plane, folder, version }: ComparedNodeOptions): Promise<ComparedNode> {
+export async function createKubeletNode({
+  plane,
+  folder,
+  version,
+  connect,
+}: ComparedNodeOptions): Promise<ComparedNode> {
   const nodeName = nodeNameFor("kubelet", version);
   const stateDir = join(folder, nodeName);
-  return await createComparedNode(nodeName, version, stateDir, (endpoint) =>
+  return await createComparedNode({ nodeName, version, stateDir, connect }, (endpoint) =>
     startReferenceKubelet({ controlPlane: plane, nodeName, endpoint, stateDir, configuration }),
   );
 }
@@ -68,13 +75,18 @@ const nodeNameFor = (program: string, version: ContainerdVersion) => `${program}
  */
 const configuration = { clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
 
+interface NodeOptions extends Pick<ComparedNodeOptions, "version"> {
+  readonly nodeName: string;
+  readonly stateDir: string;
+  readonly connect: ComparedNodeOptions["connect"];
+}
+
 async function createComparedNode(
-  nodeName: string,
-  version: ContainerdVersion,
-  stateDir: string,
+  { nodeName, version, stateDir, connect = async (_, endpoint) => endpoint }: NodeOptions,
   launch: (endpoint: string) => Promise<Process>,
 ): Promise<ComparedNode> {
   const runtime = await startMeasuredRuntime(version, stateDir);
+  const endpoint = await connect(nodeName, runtime.containerd.endpoint);
   let current: Process | undefined;
   const stop = async () => {
     await current?.stop();
@@ -88,7 +100,7 @@ async function createComparedNode(
       return current.pid;
     },
     async start() {
-      current = await launch(runtime.containerd.endpoint);
+      current = await launch(endpoint);
       return current.startedAt;
     },
     stop,

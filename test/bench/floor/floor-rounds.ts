@@ -1,5 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { execa } from "execa";
+import { podShape } from "../bench-pod.ts";
+import { measureWindows, type UsageWindow } from "../idle-windows.ts";
 import { measureRemovals, measureStarts, type Round, type Subject } from "../measure-rounds.ts";
 import { type Memory, memoryOf } from "../process-usage.ts";
 import type { Floor } from "./raw-cri-floor.ts";
@@ -13,22 +15,21 @@ export interface FloorEffort {
   readonly starts: number;
 }
 
-export const fullFloorEffort: FloorEffort = { singles: 100, batches: 4, idleMs: 60_000, starts: 7 };
-export const quickFloorEffort: FloorEffort = { singles: 25, batches: 1, idleMs: 20_000, starts: 3 };
+export const thoroughFloorEffort: FloorEffort = { singles: 200, batches: 7, idleMs: 300_000, starts: 7 };
+/** The fewest repetitions that decide anything. */
+export const publishedFloorEffort: FloorEffort = { singles: 60, batches: 5, idleMs: 60_000, starts: 5 };
+/** Shows that everything runs; decides nothing. */
+export const quickFloorEffort: FloorEffort = { singles: 5, batches: 1, idleMs: 10_000, starts: 1 };
 
 export const describeFloorEffort = ({ singles, batches, idleMs }: FloorEffort): string =>
-  `One pod ${singles} times, 100 pods ${batches} times, idle for ${idleMs / 1000} s; floor and agent alternated.`;
+  `One pod ${singles} times, ${BATCH_SIZE} pods ${batches} times, idle for ${idleMs / 1000} s; floor and agent alternated who began. ${podShape}`;
 
 export const BATCH_SIZE = 100;
 
-/** The agent's usage during an idle phase. */
-export interface AgentIdle {
-  readonly lastedMs: number;
-  readonly cpuMs: number;
-  readonly diskBytes: number;
-  readonly writtenBytes: number;
+/** The agent's usage during a window of an idle phase. */
+export interface AgentIdle extends UsageWindow {
+  /** The same in each window: that of the whole phase, divided. */
   readonly logBytes: number;
-  readonly memory: Memory;
 }
 
 export interface StartAndRemoval {
@@ -44,11 +45,11 @@ export interface AgentRound extends StartAndRemoval {
 
 export interface FloorMeasurements {
   readonly version: readonly number[];
-  readonly idleEmpty: AgentIdle;
+  readonly idleEmpty: readonly AgentIdle[];
   readonly singles: readonly { readonly floor: StartAndRemoval; readonly agent: AgentRound }[];
   readonly oneAtATime: StartAndRemoval;
   readonly batches: readonly { readonly floor: StartAndRemoval; readonly agent: AgentRound }[];
-  readonly idleFull: AgentIdle;
+  readonly idleFull: readonly AgentIdle[];
   /** Ten seconds after the removal of all batches. */
   readonly memoryAfter: Memory;
   readonly fromNothing: readonly number[];
@@ -71,9 +72,9 @@ export async function measureFloorComparison(subjects: FloorSubjects, effort: Fl
   await agent.restart();
   const idleEmpty = await measureIdle(agent, effort.idleMs);
   print(`one pod, ${effort.singles} times each, after a warm-up round`);
-  await measurePair(subjects, 1);
+  await measurePair(subjects, 1, 0);
   const singles = [];
-  for (let round = 0; round < effort.singles; round++) singles.push(await measurePair(subjects, 1));
+  for (let round = 0; round < effort.singles; round++) singles.push(await measurePair(subjects, 1, round));
   print(`process start → first container, ${effort.starts} times`);
   const fromNothing = [];
   for (let round = 0; round < effort.starts; round++) {
@@ -84,12 +85,12 @@ export async function measureFloorComparison(subjects: FloorSubjects, effort: Fl
   await agent.restart();
   print(`${BATCH_SIZE} pods, the floor one at a time`);
   const oneAtATime = await measureSubject(floor.atOnce(1), names(BATCH_SIZE));
-  let idleFull: AgentIdle | undefined;
+  let idleFull: readonly AgentIdle[] | undefined;
   const batches = [];
   for (let round = 0; round < effort.batches; round++) {
     print(`${BATCH_SIZE} pods at once, round ${round + 1} of ${effort.batches}`);
     batches.push(
-      await measurePair(subjects, BATCH_SIZE, async () => {
+      await measurePair(subjects, BATCH_SIZE, round, async () => {
         if (idleFull !== undefined) return;
         print(`idle with ${BATCH_SIZE} pods, ${effort.idleMs / 1000} s`);
         idleFull = await measureIdle(agent, effort.idleMs);
@@ -114,13 +115,25 @@ async function measureSubject(subject: Subject, names: readonly string[]): Promi
   return { start, removal: await measureRemovals(subject) };
 }
 
-/** Measures the floor, with four pods in parallel, and then the agent. */
+/** Measures the floor, with four pods in parallel, and the agent, in this order in even rounds. */
 async function measurePair(
-  { floor, agent, names }: FloorSubjects,
+  subjects: FloorSubjects,
   count: number,
+  round: number,
   whileTheyRun: () => Promise<void> = async () => undefined,
 ): Promise<{ readonly floor: StartAndRemoval; readonly agent: AgentRound }> {
-  const ofFloor = await measureSubject(floor.atOnce(4), names(count));
+  const ofAgent = () => measureAgent(subjects, count, whileTheyRun);
+  const ofFloor = () => measureSubject(subjects.floor.atOnce(4), subjects.names(count));
+  if (round % 2 === 0) return { floor: await ofFloor(), agent: await ofAgent() };
+  const first = await ofAgent();
+  return { floor: await ofFloor(), agent: first };
+}
+
+async function measureAgent(
+  { agent, names }: FloorSubjects,
+  count: number,
+  whileTheyRun: () => Promise<void>,
+): Promise<AgentRound> {
   const before = await agent.usage();
   const start = await measureStarts(agent, names(count));
   const between = await agent.usage();
@@ -129,35 +142,19 @@ async function measurePair(
   const beforeRemoval = await agent.usage();
   const removal = await measureRemovals(agent);
   const after = await agent.usage();
-  return {
-    floor: ofFloor,
-    agent: {
-      start,
-      removal,
-      startCpuMs: between.cpuMs - before.cpuMs,
-      removalCpuMs: after.cpuMs - beforeRemoval.cpuMs,
-    },
-  };
+  const [startCpuMs, removalCpuMs] = [between.cpuMs - before.cpuMs, after.cpuMs - beforeRemoval.cpuMs];
+  return { start, removal, startCpuMs, removalCpuMs };
 }
 
 /** Garbage collection and timers of a start are over after this time. */
 const SETTLE_MS = 10_000;
 
-async function measureIdle(agent: StaticPodAgent, idleMs: number): Promise<AgentIdle> {
+async function measureIdle(agent: StaticPodAgent, idleMs: number): Promise<readonly AgentIdle[]> {
   await pause(SETTLE_MS);
-  const [before, logBefore] = [await agent.usage(), await agent.logBytes()];
-  const startedAt = performance.now();
-  await pause(idleMs);
-  const lastedMs = performance.now() - startedAt;
-  const [after, logAfter] = [await agent.usage(), await agent.logBytes()];
-  return {
-    lastedMs,
-    cpuMs: after.cpuMs - before.cpuMs,
-    diskBytes: after.diskBytes - before.diskBytes,
-    writtenBytes: after.writtenBytes - before.writtenBytes,
-    logBytes: logAfter - logBefore,
-    memory: await memoryOf(agent.pid),
-  };
+  const logBefore = await agent.logBytes();
+  const { agent: windows } = await measureWindows({ agent: agent.pid }, idleMs);
+  const logBytes = ((await agent.logBytes()) - logBefore) / windows.length;
+  return windows.map((window) => ({ ...window, logBytes }));
 }
 
 async function timeVersion(binary: string, times: number): Promise<readonly number[]> {

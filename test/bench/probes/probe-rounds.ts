@@ -1,13 +1,12 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { Container } from "../../../proto/kubernetes/gen/types.ts";
+import type { Container, Probe } from "../../../proto/kubernetes/gen/types.ts";
 import { benchPod } from "../bench-pod.ts";
 import { podsPath } from "../cluster/api-watch.ts";
 import { alternate, type ClusterSubjects, deletePods, type PerAgent, startPods } from "../cluster/cluster-rounds.ts";
-import type { ComparedNode } from "../cluster/compared-node.ts";
-import { usageOf } from "../process-usage.ts";
-import { startReadinessServer, startTcpProbeTarget, type TcpProbeTarget } from "./probe-targets.ts";
+import { measureWindows, type UsageWindow } from "../idle-windows.ts";
+import { type ProbeTarget, startHttpProbeTarget, startReadinessServer, startTcpProbeTarget } from "./probe-targets.ts";
 
-/** The number of containers that are probed every second. */
+/** The number of containers that are probed. */
 export const PROBES = 50;
 
 export interface ProbeEffort {
@@ -18,18 +17,20 @@ export interface ProbeEffort {
   readonly changes: number;
 }
 
-/** The CPU time of an agent within a time. */
-export interface CpuUsage {
-  readonly lastedMs: number;
-  readonly cpuMs: number;
-}
+export type ProbeKind = "tcp" | "http" | "exec";
+
+/**
+ * How often each container is probed. An exec probe starts a process in the container, which the machine cannot do fifty
+ * times a second for both agents.
+ */
+export const PERIOD_SECONDS: Readonly<Record<ProbeKind, number>> = { tcp: 1, http: 1, exec: 10 };
 
 export interface ProbingCost {
   /** The usage with as many pods without probes. */
-  readonly unasked: CpuUsage;
-  readonly asked: CpuUsage;
-  /** The number of connections during the measurement. */
-  readonly probes: number;
+  readonly unprobed: readonly UsageWindow[];
+  readonly probed: Readonly<Record<ProbeKind, readonly UsageWindow[]>>;
+  /** The number of probes that the servers counted in all windows together. */
+  readonly counted: Readonly<Record<"tcp" | "http", number>>;
 }
 
 export interface ReadinessChanges {
@@ -45,65 +46,71 @@ type Subjects = Omit<ClusterSubjects, "audit">;
 const host = "127.0.0.1";
 const SETTLE_MS = 5_000;
 
-/** Measures the usage with pods without probes and then with probed pods, on both nodes at the same time. */
+/** Measures the usage with pods without probes and then with each kind of probes, on both nodes at the same time. */
 export async function measureProbing(subjects: Subjects, effort: ProbeEffort): Promise<PerAgent<ProbingCost>> {
   const { members, print } = subjects;
-  const targets = { kubelet: await startTcpProbeTarget(), berth: await startTcpProbeTarget() };
-  try {
-    print(`${PROBES} pods without probes, ${effort.unprobedMs / 1000} s`);
-    const before = await withPods(subjects, undefined, () => usageWithin(members, effort.unprobedMs));
-    print(`${PROBES} TCP probes a second, ${effort.probedMs / 1000} s`);
-    return await withPods(subjects, targets, async () => {
-      const counted = countOf(targets);
-      const after = await usageWithin(members, effort.probedMs);
-      const now = countOf(targets);
-      const probingOf = (which: keyof PerAgent<unknown>): ProbingCost => ({
-        unasked: before[which],
-        asked: after[which],
-        probes: now[which] - counted[which],
+  const pids = () => ({ kubelet: members.kubelet.pid, berth: members.berth.pid });
+  print(`${PROBES} pods without probes, ${effort.unprobedMs / 1000} s`);
+  const unprobed = await withPods(
+    subjects,
+    () => ({}),
+    () => measureWindows(pids(), effort.unprobedMs),
+  );
+  const probe = async (kind: ProbeKind, start: () => Promise<ProbeTarget>) => {
+    print(`${PROBES} pods with ${kind} probes, ${effort.probedMs / 1000} s`);
+    const targets = { kubelet: await start(), berth: await start() };
+    try {
+      const probes = (side: Side) => ({ readinessProbe: probeOf(kind, targets[side].port) });
+      return await withPods(subjects, probes, async () => {
+        const before = { kubelet: targets.kubelet.count, berth: targets.berth.count };
+        const windows = await measureWindows(pids(), effort.probedMs);
+        const counted = (side: Side) => targets[side].count - before[side];
+        return { windows, counted: { kubelet: counted("kubelet"), berth: counted("berth") } };
       });
-      return { kubelet: probingOf("kubelet"), berth: probingOf("berth") };
-    });
-  } finally {
-    await Promise.all([targets.kubelet.close(), targets.berth.close()]);
+    } finally {
+      await Promise.all([targets.kubelet.close(), targets.berth.close()]);
+    }
+  };
+  const tcp = await probe("tcp", startTcpProbeTarget);
+  const http = await probe("http", startHttpProbeTarget);
+  const exec = await probe("exec", startTcpProbeTarget);
+  const costOf = (side: Side): ProbingCost => ({
+    unprobed: unprobed[side],
+    probed: { tcp: tcp.windows[side], http: http.windows[side], exec: exec.windows[side] },
+    counted: { tcp: tcp.counted[side], http: http.counted[side] },
+  });
+  return { kubelet: costOf("kubelet"), berth: costOf("berth") };
+}
+
+type Side = keyof PerAgent<unknown>;
+
+function probeOf(kind: ProbeKind, port: number): Probe {
+  const period = { periodSeconds: PERIOD_SECONDS[kind] };
+  switch (kind) {
+    case "tcp":
+      return { tcpSocket: { host, port }, ...period };
+    case "http":
+      return { httpGet: { host, port }, ...period };
+    case "exec":
+      return { exec: { command: ["true"] }, ...period };
   }
 }
 
-const countOf = ({ kubelet, berth }: PerAgent<TcpProbeTarget>): PerAgent<number> => ({
-  kubelet: kubelet.count,
-  berth: berth.count,
-});
-
-/** Runs `work` while each node runs the pods, which probe the node's target if there are targets. */
+/** Runs `work` while each node runs pods with these probes. */
 async function withPods<T>(
   subjects: Subjects,
-  targets: PerAgent<TcpProbeTarget> | undefined,
+  probes: (side: Side) => Pick<Container, "readinessProbe">,
   work: () => Promise<T>,
 ): Promise<T> {
   const { members } = subjects;
   const podsOf = { kubelet: subjects.names(PROBES), berth: subjects.names(PROBES) };
-  const start = (which: keyof PerAgent<unknown>) => {
-    const tcpSocket = { host, port: targets?.[which].port ?? 0 };
-    const probes = targets === undefined ? {} : { readinessProbe: { tcpSocket, periodSeconds: 1 } };
-    return startPods(subjects, members[which], podsOf[which], { containers: [probedContainer(probes)] });
-  };
+  const start = (side: Side) =>
+    startPods(subjects, members[side], podsOf[side], { containers: [probedContainer(probes(side))] });
   await Promise.all([start("kubelet"), start("berth")]);
   await pause(SETTLE_MS);
   const result = await work();
   await Promise.all([deletePods(subjects, podsOf.kubelet), deletePods(subjects, podsOf.berth)]);
   return result;
-}
-
-/** Measures the usage of both agents within the same time. */
-export async function usageWithin({ kubelet, berth }: PerAgent<ComparedNode>, ms: number): Promise<PerAgent<CpuUsage>> {
-  const read = () => Promise.all([usageOf(kubelet.pid), usageOf(berth.pid)]);
-  const from = performance.now();
-  const before = await read();
-  await pause(ms);
-  const after = await read();
-  const lastedMs = performance.now() - from;
-  const of = (at: 0 | 1): CpuUsage => ({ lastedMs, cpuMs: after[at].cpuMs - before[at].cpuMs });
-  return { kubelet: of(0), berth: of(1) };
 }
 
 /**

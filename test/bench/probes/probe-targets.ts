@@ -1,20 +1,36 @@
 import { createServer } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Server } from "node:net";
 
-/** A TCP server that accepts and counts connections, as the target of TCP probes. */
-export interface TcpProbeTarget {
+/** A server that counts connections or requests, as the target of TCP or HTTP probes. */
+export interface ProbeTarget {
   readonly port: number;
   readonly count: number;
   close(): Promise<void>;
 }
 
-export async function startTcpProbeTarget(): Promise<TcpProbeTarget> {
+export async function startTcpProbeTarget(): Promise<ProbeTarget> {
   let count = 0;
   const server = createTcpServer((socket) => {
     count++;
     // The prober closes the connection, some probers with a reset.
     socket.on("error", () => undefined);
     socket.resume();
+  });
+  const port = await listen(server);
+  return {
+    port,
+    get count() {
+      return count;
+    },
+    close: () => end(server),
+  };
+}
+
+export async function startHttpProbeTarget(): Promise<ProbeTarget> {
+  let count = 0;
+  const server = createServer((_, answer) => {
+    count++;
+    answer.end();
   });
   const port = await listen(server);
   return {

@@ -1,23 +1,27 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Container } from "../../../proto/kubernetes/gen/types.ts";
 import { benchPod } from "../bench-pod.ts";
-import { type ClusterSubjects, deletePods, type PerAgent, startPods } from "../cluster/cluster-rounds.ts";
-import type { ComparedNode } from "../cluster/compared-node.ts";
-import { BATCH_SIZE } from "../floor/floor-rounds.ts";
+import { alternate, type ClusterSubjects, deletePods, type PerAgent, startPods } from "../cluster/cluster-rounds.ts";
+import { measureWindows, type UsageWindow } from "../idle-windows.ts";
 import type { Round } from "../measure-rounds.ts";
-import { type Memory, memoryOf, usageOf } from "../process-usage.ts";
-import { type CpuUsage, usageWithin } from "./probe-rounds.ts";
+import { usageOf } from "../process-usage.ts";
 import { startTcpProbeTarget } from "./probe-targets.ts";
 
-/** The figures of pods that start at once and whose containers have two probes, a postStart hook and a preStop hook. */
+/** The number of pods that start at once: fewer than elsewhere, because five pairs of a hundred take too long. */
+export const PROBED_BATCH = 30;
+
+/** One turn of pods that start at once and whose containers have two probes, a postStart hook and a preStop hook. */
 export interface ProbedPods {
   readonly ready: Round;
   readonly gone: Round;
   /** CPU time of the agent until one second after the last pod was Ready. */
   readonly startCpuMs: number;
-  /** The agent's usage while only the probes run. */
-  readonly rest: CpuUsage;
-  readonly memory: Memory;
+}
+
+/** The turns, and the agent's usage while only the probes run. */
+export interface ProbedPodRounds {
+  readonly rounds: readonly ProbedPods[];
+  readonly rest: readonly UsageWindow[];
 }
 
 type Subjects = Omit<ClusterSubjects, "audit">;
@@ -25,30 +29,35 @@ type Subjects = Omit<ClusterSubjects, "audit">;
 const AFTER_START_MS = 1_000;
 const SETTLE_MS = 10_000;
 
-/** Starts and deletes such pods on one node after the other. In between both run them for `restMs` at the same time. */
-export async function measureProbedPods(subjects: Subjects, restMs: number): Promise<PerAgent<ProbedPods>> {
+/** Both agents start and delete such pods in turns. Then both run them for `restMs` at the same time. */
+export async function measureProbedPods(
+  subjects: Subjects,
+  effort: { readonly probedBatches: number; readonly restMs: number },
+): Promise<PerAgent<ProbedPodRounds>> {
   const { members, names, print } = subjects;
-  const { kubelet, berth } = members;
   const target = await startTcpProbeTarget();
   try {
-    print(`${BATCH_SIZE} pods at once with probes and hooks, and ${restMs / 1000} s with them`);
-    const specOverrides = { containers: [probedContainer(target.port)] };
-    const start = async (member: ComparedNode) => {
-      const pods = names(BATCH_SIZE);
+    print(`${PROBED_BATCH} pods at once with probes and hooks, ${effort.probedBatches} times each`);
+    const overrides = { containers: [probedContainer(target.port)] };
+    const rounds = await alternate(members, effort.probedBatches, async (member): Promise<ProbedPods> => {
+      const pods = names(PROBED_BATCH);
       const before = await usageOf(member.pid);
-      const ready = await startPods(subjects, member, pods, specOverrides);
+      const ready = await startPods(subjects, member, pods, overrides);
       await pause(AFTER_START_MS);
-      return { pods, ready, startCpuMs: (await usageOf(member.pid)).cpuMs - before.cpuMs };
-    };
-    const started = { kubelet: await start(kubelet), berth: await start(berth) };
+      const startCpuMs = (await usageOf(member.pid)).cpuMs - before.cpuMs;
+      return { ready, startCpuMs, gone: await deletePods(subjects, pods) };
+    });
+    print(`${effort.restMs / 1000} s with such pods`);
+    const resting = { kubelet: names(PROBED_BATCH), berth: names(PROBED_BATCH) };
+    await startPods(subjects, members.kubelet, resting.kubelet, overrides);
+    await startPods(subjects, members.berth, resting.berth, overrides);
     await pause(SETTLE_MS);
-    const rest = await usageWithin(members, restMs);
-    const end = async (which: keyof PerAgent<unknown>): Promise<ProbedPods> => {
-      const { pods, ...startFigures } = started[which];
-      const memory = await memoryOf(members[which].pid);
-      return { ...startFigures, rest: rest[which], memory, gone: await deletePods(subjects, pods) };
+    const rest = await measureWindows({ kubelet: members.kubelet.pid, berth: members.berth.pid }, effort.restMs);
+    await Promise.all([deletePods(subjects, resting.kubelet), deletePods(subjects, resting.berth)]);
+    return {
+      kubelet: { rounds: rounds.kubelet, rest: rest.kubelet },
+      berth: { rounds: rounds.berth, rest: rest.berth },
     };
-    return { kubelet: await end("kubelet"), berth: await end("berth") };
   } finally {
     await target.close();
   }

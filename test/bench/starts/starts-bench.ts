@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { startControlPlane } from "../../upstream/control-plane.ts";
 import { builtVersion } from "../../upstream/programs.ts";
-import { createPodNames } from "../bench-pod.ts";
+import { createPodNames, podShape } from "../bench-pod.ts";
 import { connectApi } from "../cluster/api-client.ts";
 import { watchApi } from "../cluster/api-watch.ts";
 import { type ClusterBenchOptions, withNodes } from "../cluster/cluster-bench.ts";
@@ -10,8 +10,10 @@ import { alternate, type ClusterSubjects, type PerAgent } from "../cluster/clust
 import { type LateServer, type LateServersPlan, measureLateServers, spreadOver } from "./late-servers.ts";
 import { measureInitContainers, measureJob } from "./short-containers.ts";
 
-/** How many pods or rounds of each kind. */
+/** How many pods of each kind in a group, and how many rounds. */
 export interface StartsEffort {
+  /** The agents run their groups of containers that need time in turns. */
+  readonly groups: number;
   readonly servers: number;
   readonly commands: number;
   /** Servers that listen after 0.7 s. */
@@ -22,34 +24,51 @@ export interface StartsEffort {
   readonly initPods: number;
 }
 
-export const fullStartsEffort: StartsEffort = {
-  servers: 60,
-  commands: 30,
-  soonServers: 40,
-  twice: 20,
-  jobs: 3,
+export const thoroughStartsEffort: StartsEffort = {
+  groups: 10,
+  servers: 20,
+  commands: 10,
+  soonServers: 10,
+  twice: 6,
+  jobs: 7,
+  initPods: 30,
+};
+/** The fewest repetitions that decide anything. */
+export const publishedStartsEffort: StartsEffort = {
+  groups: 5,
+  servers: 12,
+  commands: 6,
+  soonServers: 8,
+  twice: 4,
+  jobs: 5,
   initPods: 15,
 };
+/** Shows that everything runs; decides nothing. */
 export const quickStartsEffort: StartsEffort = {
-  servers: 60,
-  commands: 20,
-  soonServers: 20,
-  twice: 12,
+  groups: 1,
+  servers: 6,
+  commands: 4,
+  soonServers: 4,
+  twice: 2,
   jobs: 1,
-  initPods: 5,
+  initPods: 2,
 };
 
-export function describeStartsEffort({ servers, commands, soonServers, twice, jobs, initPods }: StartsEffort): string {
-  const late = `${servers} servers and ${commands} commands that are ready after 0.2 to 8 s, ${soonServers} servers after 0.7 s, ${twice} of them with successThreshold 2, created at different moments`;
+export function describeStartsEffort(effort: StartsEffort): string {
+  const { groups, servers, commands, soonServers, twice, jobs, initPods } = effort;
+  const late = `${groups} groups each of ${servers} servers and ${commands} commands that are ready after 0.2 to 8 s, of ${soonServers} servers after 0.7 s, and of ${twice} of them with successThreshold 2, created at different moments`;
   const short = `a Job ${jobs} times, a pod with init containers ${initPods} times`;
-  return `${late}; ${short}; kubelet ${builtVersion().split("-")[0]} and berth in turns, as two nodes of one cluster.`;
+  return `${late}; ${short}; kubelet ${builtVersion().split("-")[0]} and berth alternated who began, as two nodes of one cluster. ${podShape}`;
 }
 
+/** The containers that need time, by group. */
+export type LateGroups = readonly (readonly LateServer[])[];
+
 export interface StartsResult {
-  readonly servers: PerAgent<readonly LateServer[]>;
-  readonly commands: PerAgent<readonly LateServer[]>;
-  readonly soonServers: PerAgent<readonly LateServer[]>;
-  readonly twice: PerAgent<readonly LateServer[]>;
+  readonly servers: PerAgent<LateGroups>;
+  readonly commands: PerAgent<LateGroups>;
+  readonly soonServers: PerAgent<LateGroups>;
+  readonly twice: PerAgent<LateGroups>;
   /** From the create request to Complete, in milliseconds. */
   readonly jobs: PerAgent<readonly number[]>;
   /** From the create request to Ready, in milliseconds. */
@@ -79,7 +98,7 @@ export async function benchStarts(
   }
 }
 
-/** From 0.2 to 8 s. */
+/** From 0.2 to 8 s, spread over all groups. */
 const drawnMs = (count: number) => spreadOver(count).map((share) => 200 + share * 7_800);
 
 /** The time in which one pod after the other is created: a start takes a fraction of it, so that few overlap. */
@@ -87,29 +106,24 @@ const MS_PER_POD = 500;
 
 async function measureStarts(subjects: Omit<ClusterSubjects, "audit">, effort: StartsEffort): Promise<StartsResult> {
   const { members, print } = subjects;
-  const late = async (what: string, plan: Omit<LateServersPlan, "windowMs">) => {
-    print(what);
-    const windowMs = plan.listenAfterMs.length * MS_PER_POD;
-    const measured = await alternate(members, 1, (member) =>
-      measureLateServers(subjects, member, { ...plan, windowMs }),
-    );
-    return { kubelet: measured.kubelet.flat(), berth: measured.berth.flat() };
+  const { groups } = effort;
+  const late = async (what: string, size: number, plan: Omit<LateServersPlan, "windowMs">) => {
+    print(`${groups} × ${size} ${what}`);
+    return await alternate(members, groups, (member, turn) => {
+      const listenAfterMs = plan.listenAfterMs.slice(turn * size, (turn + 1) * size);
+      return measureLateServers(subjects, member, { ...plan, listenAfterMs, windowMs: size * MS_PER_POD });
+    });
   };
-  const soon = (count: number) => Array.from({ length: count }, () => 700);
+  const drawn = (size: number) => ({ listenAfterMs: drawnMs(groups * size) });
+  const soon = (size: number) => ({ listenAfterMs: Array.from({ length: groups * size }, () => 700) });
   const network = { kinds: ["http", "tcp"] } as const;
+  const { servers, commands, soonServers, twice } = effort;
+  const probe = { successThreshold: 2 };
   return {
-    servers: await late(`${effort.servers} servers that listen after 0.2 to 8 s`, {
-      ...{ ...network, listenAfterMs: drawnMs(effort.servers) },
-    }),
-    commands: await late(`${effort.commands} commands that succeed after 0.2 to 8 s`, {
-      ...{ kinds: ["exec"], listenAfterMs: drawnMs(effort.commands) },
-    }),
-    soonServers: await late(`${effort.soonServers} servers that listen after 0.7 s`, {
-      ...{ ...network, listenAfterMs: soon(effort.soonServers) },
-    }),
-    twice: await late(`${effort.twice} of them with successThreshold 2`, {
-      ...{ ...network, listenAfterMs: soon(effort.twice), probe: { successThreshold: 2 } },
-    }),
+    servers: await late("servers that listen after 0.2 to 8 s", servers, { ...network, ...drawn(servers) }),
+    commands: await late("commands that succeed after 0.2 to 8 s", commands, { kinds: ["exec"], ...drawn(commands) }),
+    soonServers: await late("servers that listen after 0.7 s", soonServers, { ...network, ...soon(soonServers) }),
+    twice: await late("servers with successThreshold 2", twice, { ...network, ...soon(twice), probe }),
     ...(await measureShortContainers(subjects, effort)),
   };
 }

@@ -1,0 +1,25 @@
+import { pair } from "../cluster/cluster-figures.ts";
+import type { Figure } from "../figures.ts";
+import { medianOf } from "../statistics.ts";
+import type { OwnShareResult } from "./own-share-bench.ts";
+import { drawTimeline, middleStart, ownShareMs, type StartTimeline } from "./start-timeline.ts";
+
+/** How long a start takes, and which part of it the agents take for themselves. */
+export function ownShareFigures({ starts }: OwnShareResult): readonly Figure[] {
+  const row = (what: string, read: (start: StartTimeline) => number) =>
+    pair(`one pod, ${what}`, "ms", starts, (all) => medianOf(all.map(read)));
+  return [
+    row("created → Ready", ({ readyMs }) => readyMs),
+    row("its CRI calls", (start) => start.readyMs - ownShareMs(start)),
+    row("created → Ready, less its CRI calls", ownShareMs),
+  ];
+}
+
+/** The time lines of one start of each agent, as a block of Markdown. */
+export function drawOwnShares({ starts }: OwnShareResult): string {
+  const drawn = (["berth", "kubelet"] as const).flatMap((agent) => {
+    const middle = middleStart(starts[agent]);
+    return middle === undefined ? [] : [drawTimeline(agent, middle)];
+  });
+  return `\`\`\`\n${drawn.join("\n\n")}\n\`\`\``;
+}

@@ -1,0 +1,94 @@
+import { expect, test } from "bun:test";
+import {
+  ContainerStatusRequest,
+  CreateContainerRequest,
+  CreateContainerResponse,
+  ImageStatusRequest,
+  ListContainersRequest,
+  RunPodSandboxRequest,
+  RunPodSandboxResponse,
+  StartContainerRequest,
+} from "../../../proto/cri/gen/api.ts";
+import type { PassedCall } from "./runtime-proxy.ts";
+import { drawTimeline, middleStart, ownShareMs, runtimeSteps, type StartTimeline } from "./start-timeline.ts";
+
+const nothing: Uint8Array = new Uint8Array();
+const sandbox = (name: string) => RunPodSandboxRequest.fromPartial({ config: { metadata: { name } } });
+const call = (
+  method: string,
+  from: number,
+  until: number,
+  request: Uint8Array = nothing,
+  response: Uint8Array = nothing,
+): PassedCall => ({
+  ...{ method, from, until, request, response },
+});
+const run = (name: string, id: string, from: number, until: number) =>
+  call(
+    "RunPodSandbox",
+    from,
+    until,
+    RunPodSandboxRequest.encode(sandbox(name)).finish(),
+    RunPodSandboxResponse.encode({ podSandboxId: id }).finish(),
+  );
+const create = (podSandboxId: string, containerId: string, from: number, until: number) =>
+  call(
+    "CreateContainer",
+    from,
+    until,
+    CreateContainerRequest.encode(CreateContainerRequest.fromPartial({ podSandboxId })).finish(),
+    CreateContainerResponse.encode({ containerId }).finish(),
+  );
+
+const calls = [
+  call("ImageStatus", 900, 901, ImageStatusRequest.encode(ImageStatusRequest.fromPartial({})).finish()),
+  run("other", "s0", 1002, 1020),
+  run("web", "s1", 1010, 1090),
+  create("s0", "c0", 1091, 1099),
+  create("s1", "c1", 1100, 1110),
+  call("ListContainers", 1105, 1115, ListContainersRequest.encode({ filter: undefined }).finish()),
+  call("StartContainer", 1112, 1150, StartContainerRequest.encode({ containerId: "c1" }).finish()),
+  call("ContainerStatus", 1140, 1155, ContainerStatusRequest.encode({ containerId: "c1", verbose: false }).finish()),
+  call("ContainerStatus", 1156, 1157, ContainerStatusRequest.encode({ containerId: "c0", verbose: false }).finish()),
+];
+const steps = runtimeSteps(calls, "web", { createdAt: 1000, readyAt: 1170 });
+const start: StartTimeline = {
+  shownMs: 4,
+  readyMs: 170,
+  steps: [...steps, { of: "api", what: "patch pods status", from: 158, until: 166 }],
+};
+
+test("the calls of a pod are found by the ids in their messages", () => {
+  expect(steps.map(({ what, from, until }) => [what, from, until])).toEqual([
+    ["RunPodSandbox", 10, 90],
+    ["CreateContainer", 100, 110],
+    ["StartContainer", 112, 150],
+    ["ContainerStatus", 140, 155],
+  ]);
+});
+
+test("an agent's own share is the time without a call for the pod, and two calls at once count once", () => {
+  expect(ownShareMs(start)).toBe(170 - 80 - 10 - 43);
+});
+
+test("the time line shows each step and the agent's work in between", () => {
+  expect(drawTimeline("berth", start)).toMatchInlineSnapshot(`
+    "berth: created → Ready 170.0 ms, of them its own 37.0 ms
+        0.0 →    4.0     4.0 ms  the API server stores the pod and sends it to watches
+        4.0 →   10.0     6.0 ms  (berth)
+       10.0 →   90.0    80.0 ms  RunPodSandbox
+       90.0 →  100.0    10.0 ms  (berth)
+      100.0 →  110.0    10.0 ms  CreateContainer
+      110.0 →  112.0     2.0 ms  (berth)
+      112.0 →  150.0    38.0 ms  StartContainer
+      140.0 →  155.0    15.0 ms  ContainerStatus
+      155.0 →  158.0     3.0 ms  (berth)
+      158.0 →  166.0     8.0 ms  patch pods status
+      166.0 →  170.0     4.0 ms  the watch shows the pod Ready"
+  `);
+});
+
+test("the drawn start is the one in the middle", () => {
+  const of = (readyMs: number): StartTimeline => ({ shownMs: 1, readyMs, steps: [] });
+  expect(middleStart([of(9), of(1), of(5)])?.readyMs).toBe(5);
+});

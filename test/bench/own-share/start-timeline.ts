@@ -1,0 +1,119 @@
+import {
+  ContainerStatusRequest,
+  CreateContainerRequest,
+  CreateContainerResponse,
+  PodSandboxStatusRequest,
+  PullImageRequest,
+  RunPodSandboxRequest,
+  RunPodSandboxResponse,
+  StartContainerRequest,
+} from "../../../proto/cri/gen/api.ts";
+import type { PassedCall } from "./runtime-proxy.ts";
+
+/** Something that an agent awaits during the start of a pod, in milliseconds since the create request. */
+export interface Step {
+  /** `runtime`: a CRI call for this pod. `api`: a request to the API server. */
+  readonly of: "runtime" | "api";
+  readonly what: string;
+  readonly from: number;
+  readonly until: number;
+}
+
+/** One start of a pod, from the create request to the Ready condition in the API. */
+export interface StartTimeline {
+  /** When a watch shows the new pod. */
+  readonly shownMs: number;
+  readonly readyMs: number;
+  /** In the order of their begin. */
+  readonly steps: readonly Step[];
+}
+
+/** The ids of a pod, which its calls have in their messages. */
+interface Ids {
+  readonly name: string;
+  readonly sandboxes: Set<string>;
+  readonly containers: Set<string>;
+}
+
+/** Whether a call is for this pod; it learns the ids of sandboxes and containers from the responses. */
+const belongsTo: Readonly<Record<string, (call: PassedCall, ids: Ids) => boolean>> = {
+  RunPodSandbox({ request, response }, { name, sandboxes }) {
+    const isOwn = RunPodSandboxRequest.decode(request).config?.metadata?.name === name;
+    if (isOwn) sandboxes.add(RunPodSandboxResponse.decode(response).podSandboxId);
+    return isOwn;
+  },
+  CreateContainer({ request, response }, { sandboxes, containers }) {
+    const isOwn = sandboxes.has(CreateContainerRequest.decode(request).podSandboxId);
+    if (isOwn) containers.add(CreateContainerResponse.decode(response).containerId);
+    return isOwn;
+  },
+  StartContainer: ({ request }, { containers }) => containers.has(StartContainerRequest.decode(request).containerId),
+  ContainerStatus: ({ request }, { containers }) => containers.has(ContainerStatusRequest.decode(request).containerId),
+  PodSandboxStatus: ({ request }, { sandboxes }) => sandboxes.has(PodSandboxStatusRequest.decode(request).podSandboxId),
+  PullImage: ({ request }, { name }) => PullImageRequest.decode(request).sandboxConfig?.metadata?.name === name,
+  // Names no pod. Only one pod starts at a time.
+  ImageStatus: () => true,
+};
+
+/** The CRI calls for the pod `name` between its create request and its Ready condition; lists of all pods are none. */
+export function runtimeSteps(
+  calls: readonly PassedCall[],
+  name: string,
+  { createdAt, readyAt }: { readonly createdAt: number; readonly readyAt: number },
+): readonly Step[] {
+  const ids: Ids = { name, sandboxes: new Set(), containers: new Set() };
+  return calls
+    .filter(({ from, until }) => from < readyAt && until > createdAt)
+    .filter((call) => belongsTo[call.method]?.(call, ids) === true)
+    .map(({ method, from, until }) => ({
+      ...{ of: "runtime" as const, what: method },
+      ...{ from: from - createdAt, until: Math.min(until, readyAt) - createdAt },
+    }));
+}
+
+/** The time from the create request to Ready in which no CRI call for the pod was under way. */
+export const ownShareMs = ({ readyMs, steps }: StartTimeline): number =>
+  readyMs - unionMs(steps.filter(({ of }) => of === "runtime"));
+
+/** The time in which at least one of the steps was under way. */
+function unionMs(steps: readonly Step[]): number {
+  let [sum, end] = [0, Number.NEGATIVE_INFINITY];
+  for (const { from, until } of inOrder(steps)) {
+    sum += Math.max(0, until - Math.max(from, end));
+    end = Math.max(end, until);
+  }
+  return sum;
+}
+
+const inOrder = (steps: readonly Step[]) => steps.toSorted((a, b) => a.from - b.from);
+
+/** Draws a start line by line: what was awaited when and for how long, and the agent's work in between. */
+export function drawTimeline(agent: string, timeline: StartTimeline): string {
+  const { shownMs, readyMs, steps } = timeline;
+  const lines = [`${agent}: created → Ready ${show(readyMs)} ms, of them its own ${show(ownShareMs(timeline))} ms`];
+  const draw = (what: string, from: number, until: number) =>
+    lines.push(`${show(from).padStart(7)} → ${show(until).padStart(6)}  ${show(until - from).padStart(6)} ms  ${what}`);
+  draw("the API server stores the pod and sends it to watches", 0, shownMs);
+  let at = shownMs;
+  const between = (from: number) => {
+    if (from - at >= SHORTEST_MS) draw(`(${agent})`, at, from);
+  };
+  for (const { what, from, until } of inOrder(steps)) {
+    between(from);
+    draw(what, from, until);
+    at = Math.max(at, until);
+  }
+  if (readyMs - at >= SHORTEST_MS) draw("the watch shows the pod Ready", at, readyMs);
+  return lines.join("\n");
+}
+
+/** Shorter gaps between two steps are not drawn. */
+const SHORTEST_MS = 0.1;
+
+const show = (ms: number) => ms.toFixed(1);
+
+/** The start whose own share is the middle one. */
+export function middleStart(starts: readonly StartTimeline[]): StartTimeline | undefined {
+  const sorted = starts.toSorted((a, b) => ownShareMs(a) - ownShareMs(b));
+  return sorted[Math.ceil(sorted.length / 2) - 1];
+}

@@ -1,0 +1,55 @@
+import { expect, test } from "bun:test";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { ifAbsent } from "../bed/if-absent.ts";
+import { figuresIn, tableOf } from "./benchmarks-document.ts";
+import { type RunToPublish, refusalOf, refusalOfMachine, samplesText } from "./publication.ts";
+import type { Result } from "./results.ts";
+
+const run: RunToPublish = {
+  version: "berth 0.1.0 (75a5052bdfd6)",
+  head: "75a5052bdfd6b1946aa7a9a2d5d2b7d3f5e2d9c8",
+  changes: "",
+  isQuick: false,
+};
+
+test("figures of a committed tree and its own program may be published", () => {
+  expect(refusalOf(run)).toBeUndefined();
+});
+
+test.each([
+  { change: { isQuick: true }, why: "--write needs enough pairs: leave out --quick" },
+  { change: { changes: " M agent/main.ts\n?? notes\n" }, why: "  M agent/main.ts\n  ?? notes" },
+  { change: { version: "berth 0.1.0 (75a5052bdfd6+)" }, why: "but found berth 0.1.0 (75a5052bdfd6+): npm run build" },
+  { change: { version: "berth 0.1.0 (0123456789ab)" }, why: "needs the program of the commit 75a5052bdfd6" },
+  { change: { version: "berth 0.1.0 (unknown)" }, why: "needs the program of the commit 75a5052bdfd6" },
+])("--write refuses a run with $change", ({ change, why }) => {
+  expect(refusalOf({ ...run, ...change })).toContain(why);
+});
+
+test("--write refuses a machine that is not quiet", () => {
+  expect(refusalOfMachine(0.05)).toBeUndefined();
+  expect(refusalOfMachine(0.31)).toBe(
+    "--write needs a quiet machine: its CPUs are busy for 31 % of the time, and may be for 5 %",
+  );
+});
+
+test("samples are short, and one line for each list of numbers", () => {
+  expect(samplesText({ a: [1.23456, 2, -3], b: [{ c: 1 }] })).toBe(
+    '{\n "a": [1.235, 2, -3],\n "b": [\n  {\n   "c": 1\n  }\n ]\n}\n',
+  );
+});
+
+const documents = join(import.meta.dirname, "..", "..", "docs");
+const withoutSamples = "Measured before samples were kept";
+
+test.each(["floor", "kubelet", "ownShare", "probes", "starts"] as const)(
+  "the published table %s is that of the committed samples, or says that it has none",
+  async (part) => {
+    const published = figuresIn(await readFile(join(documents, "benchmarks.md"), "utf8"), part);
+    const samples = await readFile(join(documents, "benchmarks", `${part}.json`), "utf8").catch(ifAbsent(undefined));
+    if (samples === undefined) return expect(published).toContain(withoutSamples);
+    const result = JSON.parse(samples) as Result;
+    expect(published).toBe(tableOf(result));
+  },
+);

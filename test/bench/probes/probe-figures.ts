@@ -107,7 +107,7 @@ function floodFigures(rate: string, { ages, shown, lastedMs }: Flood): readonly 
   const what = `${FLOOD.perSecond} status changes a second on ${FLOOD.pods} pods, ${rate}`;
   return [
     {
-      what: `${what}: age of the oldest unreported one, p50 of the last 40 %, at most 1.25 × that of the 40 % before`,
+      what: `${what}: age of the oldest unreported one, p50 of the last 40 %`,
       unit: "ms",
       berth: medianOf(after),
       goal: limit(Math.round(1.25 * usual)),

@@ -19,15 +19,15 @@ import { drawingOf, figuresOf, type Result } from "./results.ts";
 import type { Verdict } from "./statistics.ts";
 import { type BenchPart, textTable } from "./table.ts";
 
-const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|ownShare|probes|starts] [--containerd 1.6|2.1] [--write] [--binary PATH]
+const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|own-share|probes|starts] [--containerd 1.6|2.1] [--write] [--binary PATH]
 
-  --effort published   default: as many pairs as decide something; about fifty minutes
-  --effort quick       shows that everything runs and decides nothing; about eight minutes
+  --effort published   default: as many pairs as decide something; about forty-five minutes
+  --effort quick       shows that everything runs and decides nothing; about fifteen minutes
   --effort thorough    two hundred single pods, so that their 90th percentile is shown, too; about two hours
   --only floor         only the comparison with raw CRI calls: eight minutes
-  --only kubelet       only the comparison with the reference kubelet: sixteen minutes
-  --only ownShare      only the agents' own share of a start, and the time line of one start: seven minutes
-  --only probes        only probes, readiness and statuses, compared with the reference kubelet: ten minutes
+  --only kubelet       only the comparison with the reference kubelet: fifteen minutes
+  --only own-share     only the agents' own share of a start, and the time line of one start: three minutes
+  --only probes        only probes, readiness and statuses, compared with the reference kubelet: eight minutes
   --only starts        only servers that need time, Jobs and init containers, compared with the reference kubelet: ten minutes
   --containerd         the release of the runtime (default 1.6)
   --write              write the tables into docs/benchmarks.md and the samples below docs/benchmarks/; needs a quiet
@@ -38,7 +38,7 @@ const usage = `npm run bench -- [--effort quick|published|thorough] [--only floo
 const titles: Readonly<Record<BenchPart, string>> = {
   floor: "Compared with raw CRI calls (the floor)",
   kubelet: "Compared with the kubelet",
-  ownShare: "The agents' own share of a start",
+  "own-share": "The agents' own share of a start",
   probes: "Probes, compared with the kubelet",
   starts: "Servers that need time, Jobs and init containers, compared with the kubelet",
 };
@@ -68,7 +68,7 @@ function readOptions(): Options {
   if (!isEffort(effort)) throw new Error(`--effort takes quick, published or thorough, found ${effort}`);
   if (version !== "1.6" && version !== "2.1") throw new Error(`--containerd takes 1.6 or 2.1, found ${version}`);
   if (only !== undefined && !isPart(only))
-    throw new Error(`--only takes floor, kubelet, ownShare, probes or starts, found ${only}`);
+    throw new Error(`--only takes floor, kubelet, own-share, probes or starts, found ${only}`);
   return { effort, version, writesDocument, binary, only };
 }
 

@@ -5,7 +5,7 @@ import { type BenchPart, markdownTable } from "./table.ts";
 const titles: Readonly<Record<BenchPart, string>> = {
   floor: "beside the floor",
   kubelet: "beside the kubelet",
-  ownShare: "of own shares",
+  "own-share": "of own shares",
   probes: "of probes",
   starts: "of starts",
 };

@@ -41,21 +41,21 @@ const efforts = {
   quick: {
     floor: quickFloorEffort,
     kubelet: quickClusterEffort,
-    ownShare: quickOwnShareEffort,
+    "own-share": quickOwnShareEffort,
     probes: quickProbeEffort,
     starts: quickStartsEffort,
   },
   published: {
     floor: publishedFloorEffort,
     kubelet: publishedClusterEffort,
-    ownShare: publishedOwnShareEffort,
+    "own-share": publishedOwnShareEffort,
     probes: publishedProbeEffort,
     starts: publishedStartsEffort,
   },
   thorough: {
     floor: thoroughFloorEffort,
     kubelet: thoroughClusterEffort,
-    ownShare: thoroughOwnShareEffort,
+    "own-share": thoroughOwnShareEffort,
     probes: thoroughProbeEffort,
     starts: thoroughStartsEffort,
   },
@@ -90,9 +90,9 @@ export async function measurePart(
       const measurements = await benchCluster({ ...options, effort: of.kubelet });
       return { part, measurements, how: describeClusterEffort(of.kubelet) };
     }
-    case "ownShare": {
-      const measurements = await benchOwnShare({ ...options, effort: of.ownShare });
-      return { part, measurements, how: describeOwnShareEffort(of.ownShare) };
+    case "own-share": {
+      const measurements = await benchOwnShare({ ...options, effort: of["own-share"] });
+      return { part, measurements, how: describeOwnShareEffort(of["own-share"]) };
     }
     case "probes": {
       const measurements = await benchProbes({ ...options, effort: of.probes });

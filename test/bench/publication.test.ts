@@ -43,7 +43,7 @@ test("samples are short, and one line for each list of numbers", () => {
 const documents = join(import.meta.dirname, "..", "..", "docs");
 const withoutSamples = "Measured before samples were kept";
 
-test.each(["floor", "kubelet", "ownShare", "probes", "starts"] as const)(
+test.each(["floor", "kubelet", "own-share", "probes", "starts"] as const)(
   "the published table %s is that of the committed samples, or says that it has none",
   async (part) => {
     const published = figuresIn(await readFile(join(documents, "benchmarks.md"), "utf8"), part);

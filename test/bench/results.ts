@@ -14,7 +14,7 @@ import { startsFigures } from "./starts/starts-figures.ts";
 export type Measurements =
   | { readonly part: "floor"; readonly measurements: FloorMeasurements }
   | { readonly part: "kubelet"; readonly measurements: ClusterResult }
-  | { readonly part: "ownShare"; readonly measurements: OwnShareResult }
+  | { readonly part: "own-share"; readonly measurements: OwnShareResult }
   | { readonly part: "probes"; readonly measurements: ProbeResult }
   | { readonly part: "starts"; readonly measurements: StartsResult };
 
@@ -28,7 +28,7 @@ export function figuresOf(result: Measurements): readonly Figure[] {
       return floorFigures(result.measurements);
     case "kubelet":
       return clusterFigures(result.measurements);
-    case "ownShare":
+    case "own-share":
       return ownShareFigures(result.measurements);
     case "probes":
       return probeFigures(result.measurements);
@@ -39,5 +39,5 @@ export function figuresOf(result: Measurements): readonly Figure[] {
 
 /** What a table shows besides its rows. */
 export function drawingOf(result: Measurements): string | undefined {
-  return result.part === "ownShare" ? drawOwnShares(result.measurements) : undefined;
+  return result.part === "own-share" ? drawOwnShares(result.measurements) : undefined;
 }

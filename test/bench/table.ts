@@ -3,14 +3,14 @@ import { assess, formatRatio, formatValue, ratiosOf, withUnit, wordsOf } from ".
 import { type Measured, type MedianInterval, medianInterval } from "./statistics.ts";
 
 /** One of the tables: compared with the floor, compared with the kubelet, and three with one matter each of the latter. */
-export type BenchPart = "floor" | "kubelet" | "ownShare" | "probes" | "starts";
+export type BenchPart = "floor" | "kubelet" | "own-share" | "probes" | "starts";
 
 const kubeletHeader = ["what", "floor", "kubelet", "berth", "against the kubelet", "n", "goal", ""];
 
 const headers: Readonly<Record<BenchPart, readonly string[]>> = {
   floor: ["what", "floor", "berth", "against the floor", "n", "goal", ""],
   kubelet: kubeletHeader,
-  ownShare: kubeletHeader,
+  "own-share": kubeletHeader,
   probes: kubeletHeader,
   starts: kubeletHeader,
 };

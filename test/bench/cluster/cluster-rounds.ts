@@ -37,7 +37,7 @@ export const thoroughClusterEffort: ClusterEffort = {
 export const publishedClusterEffort: ClusterEffort = {
   singles: 60,
   batches: 5,
-  idleEmptyMs: 60_000,
+  idleEmptyMs: 40_000,
   idleFullMs: 30_000,
   starts: 5,
   exits: 15,

@@ -1,6 +1,7 @@
-import { mkdir } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import { bedPaths } from "../../bed/cleanup/bed-record.ts";
 import { startControlPlane } from "../../upstream/control-plane.ts";
 import { builtVersion } from "../../upstream/programs.ts";
 import { createPodNames, podShape } from "../bench-pod.ts";
@@ -9,6 +10,7 @@ import { watchApi } from "../cluster/api-watch.ts";
 import { type AuditEvent, createAuditLog, describeRequest, kindOf } from "../cluster/audit-log.ts";
 import { type ClusterBenchOptions, withNodes } from "../cluster/cluster-bench.ts";
 import { alternate, type ClusterSubjects, deletePods, type PerAgent, startPods } from "../cluster/cluster-rounds.ts";
+import { agentLogSteps } from "./agent-log-steps.ts";
 import { type PassedCall, type RuntimeProxy, startRuntimeProxy } from "./runtime-proxy.ts";
 import { runtimeSteps, type StartTimeline, type Step } from "./start-timeline.ts";
 
@@ -50,8 +52,11 @@ export async function benchOwnShare(
     const shared = { api, audit, watch: await watchApi(api), names: createPodNames(), print: console.log };
     return await withNodes(plane, { ...options, folder, connect }, version, async (members) => {
       await Promise.all([members.kubelet.start(), members.berth.start()]);
-      const callsOf = (nodeName: string) => proxies.get(nodeName)?.calls ?? [];
-      return await Promise.race([measureStarts({ ...shared, members }, callsOf, effort), interruption]);
+      const sources = {
+        callsOf: (nodeName: string) => proxies.get(nodeName)?.calls ?? [],
+        agentLog: bedPaths(join(folder, members.berth.nodeName)).agentLog,
+      };
+      return await Promise.race([measureStarts({ ...shared, members }, sources, effort), interruption]);
     });
   } finally {
     for (const proxy of proxies.values()) await proxy.close();
@@ -60,8 +65,8 @@ export async function benchOwnShare(
   }
 }
 
-/** After a start both agents finish their work, and the API server writes its audit log. */
-const SETTLE_MS = 1_000;
+/** After a start the agent finishes its work. */
+const SETTLE_MS = 400;
 
 interface MeasuredStart {
   readonly name: string;
@@ -71,9 +76,14 @@ interface MeasuredStart {
   readonly readyAt: number;
 }
 
+interface Sources {
+  readonly callsOf: (nodeName: string) => readonly PassedCall[];
+  readonly agentLog: string;
+}
+
 async function measureStarts(
   subjects: ClusterSubjects,
-  callsOf: (nodeName: string) => readonly PassedCall[],
+  { callsOf, agentLog }: Sources,
   { starts }: OwnShareEffort,
 ): Promise<OwnShareResult> {
   const { members, audit, print } = subjects;
@@ -96,14 +106,23 @@ async function measureStarts(
   const timelines = async (side: keyof PerAgent<unknown>) => {
     const { nodeName } = members[side];
     const events = await audit.eventsOf(nodeName);
-    return measured[side].map((one) => timelineOf(one, callsOf(nodeName), events));
+    // The kubelet's log has no durations.
+    const log = side === "berth" ? await readFile(agentLog, "utf8") : "";
+    return measured[side].map((one) => timelineOf(one, { calls: callsOf(nodeName), events, log }));
   };
   return { starts: { kubelet: await timelines("kubelet"), berth: await timelines("berth") } };
 }
 
-function timelineOf(one: MeasuredStart, calls: readonly PassedCall[], events: readonly AuditEvent[]): StartTimeline {
+interface Records {
+  readonly calls: readonly PassedCall[];
+  readonly events: readonly AuditEvent[];
+  readonly log: string;
+}
+
+function timelineOf(one: MeasuredStart, { calls, events, log }: Records): StartTimeline {
   const { name, createdAt, shownAt, readyAt } = one;
-  const steps = [...runtimeSteps(calls, name, one), ...apiSteps(events, one)];
+  const runtime = runtimeSteps(calls, name, one);
+  const steps = [...runtime, ...apiSteps(events, one), ...agentLogSteps(log, name, one, runtime)];
   return {
     shownMs: shownAt - createdAt,
     readyMs: readyAt - createdAt,
@@ -117,8 +136,14 @@ function apiSteps(events: readonly AuditEvent[], { createdAt, readyAt }: Measure
     .filter((event) => kindOf(event) === "other")
     .map((event) => ({
       ...{ of: "api" as const, what: describeRequest(event) },
-      from: Date.parse(event.requestReceivedTimestamp) - createdAt,
-      until: Date.parse(event.stageTimestamp ?? event.requestReceivedTimestamp) - createdAt,
+      from: millisecondsOf(event.requestReceivedTimestamp) - createdAt,
+      until: millisecondsOf(event.stageTimestamp ?? event.requestReceivedTimestamp) - createdAt,
     }))
     .filter(({ from, until }) => until > 0 && from < readyAt - createdAt);
+}
+
+/** An audit log has microseconds, which a Date does not. */
+function millisecondsOf(timestamp: string): number {
+  const microseconds = /\.\d{3}(\d{3})/.exec(timestamp)?.[1] ?? "0";
+  return Date.parse(timestamp) + Number(microseconds) / 1000;
 }

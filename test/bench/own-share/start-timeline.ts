@@ -12,8 +12,8 @@ import type { PassedCall } from "./runtime-proxy.ts";
 
 /** Something that an agent awaits during the start of a pod, in milliseconds since the create request. */
 export interface Step {
-  /** `runtime`: a CRI call for this pod. `api`: a request to the API server. */
-  readonly of: "runtime" | "api";
+  /** `runtime`: a CRI call for this pod. `api`: a request to the API server. `agent`: an action that the agent logs. */
+  readonly of: "runtime" | "api" | "agent";
   readonly what: string;
   readonly from: number;
   readonly until: number;
@@ -98,9 +98,9 @@ export function drawTimeline(agent: string, timeline: StartTimeline): string {
   const between = (from: number) => {
     if (from - at >= SHORTEST_MS) draw(`(${agent})`, at, from);
   };
-  for (const { what, from, until } of inOrder(steps)) {
+  for (const { of, what, from, until } of inOrder(steps)) {
     between(from);
-    draw(what, from, until);
+    draw(of === "agent" ? `(${agent}) ${what}` : what, from, until);
     at = Math.max(at, until);
   }
   if (readyMs - at >= SHORTEST_MS) draw("the watch shows the pod Ready", at, readyMs);

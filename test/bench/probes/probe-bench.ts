@@ -8,6 +8,7 @@ import { watchApi } from "../cluster/api-watch.ts";
 import { type ClusterBenchOptions, withNodes } from "../cluster/cluster-bench.ts";
 import type { PerAgent } from "../cluster/cluster-rounds.ts";
 import {
+  execMs,
   measureProbing,
   measureReadiness,
   type ProbeEffort,
@@ -26,7 +27,7 @@ export interface ProbeBenchEffort extends ProbeEffort {
 
 export const thoroughProbeEffort: ProbeBenchEffort = {
   unprobedMs: 60_000,
-  probedMs: 120_000,
+  probedMs: 60_000,
   changes: 200,
   floodMs: 30_000,
   probedBatches: 10,
@@ -35,8 +36,8 @@ export const thoroughProbeEffort: ProbeBenchEffort = {
 
 /** The fewest repetitions that decide anything. */
 export const publishedProbeEffort: ProbeBenchEffort = {
-  unprobedMs: 30_000,
-  probedMs: 50_000,
+  unprobedMs: 25_000,
+  probedMs: 25_000,
   changes: 20,
   floodMs: 20_000,
   probedBatches: 5,
@@ -46,7 +47,7 @@ export const publishedProbeEffort: ProbeBenchEffort = {
 /** Shows that everything runs; decides nothing. */
 export const quickProbeEffort: ProbeBenchEffort = {
   unprobedMs: 5_000,
-  probedMs: 10_000,
+  probedMs: 5_000,
   changes: 4,
   floodMs: 10_000,
   probedBatches: 1,
@@ -55,7 +56,7 @@ export const quickProbeEffort: ProbeBenchEffort = {
 
 export function describeProbeEffort(effort: ProbeBenchEffort): string {
   const { unprobedMs, probedMs, changes, floodMs, probedBatches, restMs } = effort;
-  const probed = `Each kind of probes for ${probedMs / 1000} s, minus the cost of as many pods without probes in ${unprobedMs / 1000} s, both at the same time`;
+  const probed = `TCP and HTTP probes for ${probedMs / 1000} s, exec probes for ${execMs(probedMs) / 1000} s, minus the cost of as many pods without probes in ${unprobedMs / 1000} s, both at the same time`;
   const others = `${changes} readiness changes, statuses for ${floodMs / 1000} s, pods with probes and hooks ${probedBatches} times, then for ${restMs / 1000} s`;
   return `${probed}; ${others}; otherwise kubelet ${builtVersion().split("-")[0]} and berth alternated who began, as two nodes of one cluster. ${podShape}`;
 }

@@ -57,13 +57,14 @@ export async function measureProbing(subjects: Subjects, effort: ProbeEffort): P
     () => measureWindows(pids(), effort.unprobedMs),
   );
   const probe = async (kind: ProbeKind, start: () => Promise<ProbeTarget>) => {
-    print(`${PROBES} pods with ${kind} probes, ${effort.probedMs / 1000} s`);
+    const lastMs = kind === "exec" ? execMs(effort.probedMs) : effort.probedMs;
+    print(`${PROBES} pods with ${kind} probes, ${lastMs / 1000} s`);
     const targets = { kubelet: await start(), berth: await start() };
     try {
       const probes = (side: Side) => ({ readinessProbe: probeOf(kind, targets[side].port) });
       return await withPods(subjects, probes, async () => {
         const before = { kubelet: targets.kubelet.count, berth: targets.berth.count };
-        const windows = await measureWindows(pids(), effort.probedMs);
+        const windows = await measureWindows(pids(), lastMs);
         const counted = (side: Side) => targets[side].count - before[side];
         return { windows, counted: { kubelet: counted("kubelet"), berth: counted("berth") } };
       });
@@ -83,6 +84,9 @@ export async function measureProbing(subjects: Subjects, effort: ProbeEffort): P
 }
 
 type Side = keyof PerAgent<unknown>;
+
+/** Each window of exec probes lasts a period of theirs. */
+export const execMs = (probedMs: number) => 2 * probedMs;
 
 function probeOf(kind: ProbeKind, port: number): Probe {
   const period = { periodSeconds: PERIOD_SECONDS[kind] };

@@ -49,9 +49,12 @@ function judgedSamples({ what, peer, floor }: Figure, goal: Goal, berth: readonl
   return goal.kind === "overFloor" ? pairsOf(berth, other.samples, difference) : ratiosOf(berth, other.samples);
 }
 
-/** The ratio of each pair. A pair of two zeros is equal. */
+/**
+ * The ratio of each pair. There is none to 0, or to a cost that measured less than nothing: it counts as the worst, so
+ * that such pairs decide nothing.
+ */
 export const ratiosOf = (own: readonly number[], other: readonly number[]): readonly number[] =>
-  pairsOf(own, other, (one, against) => (one === against ? 1 : one / against));
+  pairsOf(own, other, (one, against) => (against > 0 ? one / against : Number.POSITIVE_INFINITY));
 
 /** The goal in words, after `≤`. */
 export function wordsOf({ kind, atMost, ...goal }: Goal & { readonly to?: "kubelet" | "floor" }, unit: Figure["unit"]) {

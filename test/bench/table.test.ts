@@ -51,6 +51,14 @@ test("a counted number is judged as it is, and has neither pairs nor a ratio to 
   expect(row({ ...count, goal: { kind: "total", atMost: 0 } })).toBe("| requests |  | 0 | 1 |  |  | ≤ 0 | missed |");
 });
 
+test("a pair without a positive number to compare with has no ratio, and does not help to reach a goal", () => {
+  const goal = { kind: "ratio", to: "kubelet", atMost: 0.8 } as const;
+  const cost: Figure = { what: "cost", unit: "%", peer: medianOf([1, 1, -1, 0, 1]), berth: medianOf([0, 0, 0, 0, 0]) };
+  expect(row({ ...cost, goal })).toBe(
+    "| cost |  | 1.00 % | 0.00 % | 0.00 × | 5 | ≤ 0.80 × the kubelet's | not decided |",
+  );
+});
+
 test("a tail is compared by its values", () => {
   const tail = { isTail: true, peer: percentileOf([1, 2, 3], 0.9), berth: percentileOf([1, 2], 0.9) };
   expect(row({ what: "p90", unit: "ms", ...tail })).toBe("| p90 |  | 3 ms | 2 ms | 0.67 × | 2 |  |  |");

@@ -63,9 +63,9 @@ const withRange: FormatMeasured = (measured, unit) => {
 function comparisonOf({ floor, peer, berth, isTail, goal }: Figure, part: BenchPart): string {
   const other = part === "floor" ? floor : peer;
   if (berth === undefined || other === undefined) return "";
-  if (isTail !== true && goal?.kind !== "total" && berth.samples.length > 1 && other.samples.every((one) => one !== 0))
+  if (isTail !== true && goal?.kind !== "total" && berth.samples.length > 1 && other.samples.every((one) => one > 0))
     return `${withInterval(medianInterval(ratiosOf(berth.samples, other.samples)), formatRatio)} ×`;
-  return other.value === 0 ? "" : `${formatRatio(berth.value / other.value)} ×`;
+  return other.value <= 0 ? "" : `${formatRatio(berth.value / other.value)} ×`;
 }
 
 const withInterval = ({ median, low, high }: MedianInterval, format: (value: number) => string): string =>

@@ -107,3 +107,22 @@ test("the compiler rejects the machine's globals and timers in agent/decide and 
   const refused = ["node:fs", ...machine, ...timers];
   expect(await Promise.all(components.map(compile))).toEqual([refused, refused]);
 });
+
+test("knip reports what nothing uses, and what only tests use, unless it is internal", async () => {
+  const tree = join(folder, "knip");
+  const used = ["used", "tested", "internal", "unused"].map((name) => `export const ${name} = 1;\n`);
+  await plant({
+    "knip/package.json": '{ "type": "module" }',
+    "knip/cli/main.ts": 'import { used } from "../host/a.ts";\nconsole.log(used);\n',
+    "knip/host/a.ts": used.join("").replace("export const internal", "/** @internal */\n$&"),
+    "knip/host/a.test.ts": 'import { internal, tested } from "./a.ts";\nconsole.log(internal, tested);\n',
+  });
+  await copyFile(join(root, "knip.json"), join(tree, "knip.json"));
+  const reported = async (...argv: readonly string[]) => {
+    const args = [program("knip-bun"), "--include=exports,files", "--no-config-hints", ...argv];
+    const { stdout } = await execa(process.execPath, args, { cwd: tree, reject: false });
+    return [...stdout.matchAll(/^(\w+) +host\/a\.ts/gm)].map(([, name = ""]) => name);
+  };
+  expect(await reported()).toEqual(["unused"]);
+  expect(await reported("--production")).toEqual(["tested", "unused"]);
+});

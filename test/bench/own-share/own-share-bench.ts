@@ -130,7 +130,10 @@ function timelineOf(one: MeasuredStart, { calls, events, log }: Records): StartT
   };
 }
 
-/** The requests of a node during the start, except for those that every node repeats. Watches have no end. */
+/**
+ * The requests of a node during the start, except for those that every node repeats. One that began before belongs to
+ * the previous pod.
+ */
 function apiSteps(events: readonly AuditEvent[], { createdAt, readyAt }: MeasuredStart): readonly Step[] {
   return events
     .filter((event) => kindOf(event) === "other")
@@ -139,7 +142,7 @@ function apiSteps(events: readonly AuditEvent[], { createdAt, readyAt }: Measure
       from: millisecondsOf(event.requestReceivedTimestamp) - createdAt,
       until: millisecondsOf(event.stageTimestamp ?? event.requestReceivedTimestamp) - createdAt,
     }))
-    .filter(({ from, until }) => until > 0 && from < readyAt - createdAt);
+    .filter(({ from }) => from >= 0 && from < readyAt - createdAt);
 }
 
 /** An audit log has microseconds, which a Date does not. */

@@ -148,8 +148,7 @@ export async function syncPod(state: LoopState, pod: PodWorker): Promise<void> {
   pod.memory = decision.memory;
   scheduleSync(state, pod, decision.lookAgainAt);
   if (decision.stage.kind === "finished") return state.remove(pod);
-  // An event reported an exit that the runtime's status does not show yet. Act on the next observation.
-  if (observed.hasUnconfirmedExit) return;
+  if (decision.hasUnconfirmedExit) return;
   await performActions(state, input, decision);
 }
 

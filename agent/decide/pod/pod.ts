@@ -4,6 +4,7 @@ import { startableContainers, startableEphemeralContainers } from "../container/
 import { withMissingContainers, withReportedExits } from "../container/missing-containers.ts";
 import { withOomReasons } from "../container/oom-reason.ts";
 import { cannotReplaceSandbox, type SandboxNeed, sandboxNeed } from "../container/sandbox.ts";
+import { withUnconfirmedExits } from "../container/unconfirmed-exits.ts";
 import type { PodSettings } from "../settings.ts";
 import { type PreviousStatus, previousStatusOf } from "../status/previous-status.ts";
 import { podStatus, unobservedStatus } from "../status/status.ts";
@@ -28,17 +29,23 @@ export interface Decision {
   readonly memory: PodMemory;
   readonly lookAgainAt: number | undefined;
   readonly blockedReason: BlockedReason | undefined;
+  /**
+   * True while an exit is known that the runtime's status does not show yet. Enough to report it, not to act on it: an
+   * action might hit a container that still runs.
+   */
+  readonly hasUnconfirmedExit: boolean;
 }
 
 /** The whole policy for one desired pod. Pure: equal arguments give equal decisions. */
 export function decidePod(
   desired: DesiredPodView,
-  observed: ObservedPod,
+  shown: ObservedPod,
   previous: PodMemory,
   settings: PodSettings,
   now: number,
 ): Decision {
   const previousStatus = previousStatusOf(desired.pod);
+  const { observed, countsUntil } = withUnconfirmedExits(previousStatus, shown, now);
   const revisionMemory = memoryOfRevision(previous, desired.revision);
   const withExits = withReportedExits(previousStatus, observed);
   const complete = withMissingContainers(desired.pod, previousStatus, withExits, revisionMemory);
@@ -54,6 +61,7 @@ export function decidePod(
     outcome === revisionMemory.outcome && sandboxReplacedSince === revisionMemory.sandboxReplacedSince;
   const updatedMemory: PodMemory = isUnchanged ? currentMemory : { ...currentMemory, outcome, sandboxReplacedSince };
   const plan = createPlanBuilder(updatedMemory, now);
+  if (countsUntil !== undefined) plan.waitUntil(countsUntil);
   const stage = stageOf(terminationCauseOf(desired, outcome), observed, updatedMemory);
   if (stage.kind === "syncing") planSync(plan, desired, previousStatus, complete, updatedMemory, settings, now);
   else planTermination(plan, stage, observed, updatedMemory, now);
@@ -74,6 +82,7 @@ export function decidePod(
     ...plan.result(),
     status: finalStatus ?? status,
     memory: { ...updatedMemory, conditions, finalStatus },
+    hasUnconfirmedExit: observed.hasUnconfirmedExit === true,
   };
 }
 
@@ -86,7 +95,15 @@ function isAwaitingAdmission({ admission, termination }: DesiredPodView): boolea
 
 function decideUnadmitted(desired: DesiredPodView, memory: PodMemory): Decision {
   const status = unobservedStatus(desired, "the pod waits for admission");
-  return { stage: { kind: "syncing" }, actions: [], status, memory, lookAgainAt: undefined, blockedReason: undefined };
+  return {
+    stage: { kind: "syncing" },
+    actions: [],
+    status,
+    memory,
+    lookAgainAt: undefined,
+    blockedReason: undefined,
+    hasUnconfirmedExit: false,
+  };
 }
 
 /** A pod without a source: stops and removes what is left of it. */
@@ -96,7 +113,7 @@ export function decideOrphan(observed: ObservedPod, previous: PodMemory, now: nu
   const plan = createPlanBuilder(memory, now);
   const stage = terminationStageOf(orphanTermination(orphanedAt), observed, memory);
   planTermination(plan, stage, observed, memory, now);
-  return { stage, ...plan.result(), memory };
+  return { stage, ...plan.result(), memory, hasUnconfirmedExit: observed.hasUnconfirmedExit === true };
 }
 
 /** The pod waits until an earlier pod of the same name is gone. */

@@ -2,6 +2,7 @@ import { allContainerStatuses, containerNamed } from "../../../proto/kubernetes/
 import type { ContainerStatus, Pod, PodCondition, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import { shouldRestart } from "../container/restart.ts";
+import { takesExitBack } from "../container/unconfirmed-exits.ts";
 import { isTerminal } from "../sources/api-pod.ts";
 
 /** The conditions that a node agent owns. Others belong to controllers and stay as they are. */
@@ -24,6 +25,7 @@ const SHARED_CONDITION = "DisruptionTarget";
  *
  * - a terminal phase is final, is not reported while a container may run, and never together with a ready pod;
  * - a container that must not run again and has terminated stays terminated, until a later instance is reported;
+ * - an exit that was just reported is not taken back while the runtime still shows the container running;
  * - a reported exit is kept where this agent does not know it (it started without the API server, or the runtime was
  *   killed before it recorded the exit);
  * - a condition that keeps its status keeps its transition time, and a transition time never decreases;
@@ -31,6 +33,7 @@ const SHARED_CONDITION = "DisruptionTarget";
  * - fields of other owners are not touched.
  */
 export function mergeStatus({ spec, status: before = {} }: Pod, decided: PodStatus, now: number): PodStatus {
+  if (takesExitBack(before, decided, now)) return before;
   const merged = (list: ContainerList) =>
     (decided[list] ?? before[list])?.map((status) => keepEnded(spec, before[list], status));
   const reported = withoutUndefined<PodStatus>({

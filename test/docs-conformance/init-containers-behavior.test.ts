@@ -95,7 +95,7 @@ describe("Detailed behavior", () => {
     const { harness } = await runPod({ spec: { initContainers: two }, programs: short });
     await harness.advance("10s");
     const [sandbox] = harness.runtime.sandboxes.keys();
-    await harness.runtime.stopPodSandbox(sandbox!);
+    void harness.runtime.stopPodSandbox(sandbox!);
     await harness.advance("1m");
     expect(formatTimeline(harness, /(first|second|a) started/)).toEqual([
       "0s first started",

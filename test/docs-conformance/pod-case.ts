@@ -83,13 +83,16 @@ export async function setCondition(harness: AgentHarness, type: string, status: 
   await harness.advance("1ms");
 }
 
-/** The changes of sandboxes and containers so far, in order: `0s sandbox started`, `0s a started`, `31s a stopped`. */
+/**
+ * The changes of sandboxes and containers so far, in order: `0s sandbox started`, `0s a started`, `31s a stopped`. The
+ * times are rounded to tenths of a second, since the runtime shows each exit some milliseconds late.
+ */
 export function formatTimeline(harness: AgentHarness, pattern = /started|stopped/): readonly string[] {
   const [{ at: start } = { at: 0 }] = harness.runtime.timeline;
   return harness.runtime.timeline
     .map(({ at, kind, change, role }) => {
       const name = kind === "sandbox" ? "sandbox" : role.slice(role.indexOf("/") + 1);
-      return `${(at - start) / 1000}s ${name} ${change}`;
+      return `${Math.round((at - start) / 100) / 10}s ${name} ${change}`;
     })
     .filter((line) => pattern.test(line));
 }

@@ -202,7 +202,7 @@ describe("PodReadyToStartContainers", () => {
     const { harness, statuses } = await runPod();
     const { podIP } = await statusOf(harness);
     harness.kill();
-    for (const id of harness.runtime.sandboxes.keys()) await harness.runtime.stopPodSandbox(id);
+    for (const id of harness.runtime.sandboxes.keys()) void harness.runtime.stopPodSandbox(id);
     const before = statuses.length;
     const resume = harness.runtime.hang("runPodSandbox");
     await harness.start();

@@ -4,16 +4,16 @@ import type { RuntimeEvent } from "../../cri/runtime.ts";
 import { ContainerConfig, ContainerState, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
 import { FakeClock, settlePromises } from "./clock.ts";
-import { FakeRuntime } from "./runtime.ts";
+import { FakeRuntime, type FakeRuntimeOptions } from "./runtime.ts";
 
 const image = "busybox:1";
 const sandboxConfig = PodSandboxConfig.fromPartial({ metadata: { name: "web", uid: "u", namespace: "default" } });
 const containerConfig = ContainerConfig.fromPartial({ metadata: { name: "a" }, image: { image } });
 
 /** A fake with one running container; `reported` collects the events from then on. */
-async function createFixture() {
+async function createFixture(options: Omit<FakeRuntimeOptions, "clock"> = {}) {
   const clock = new FakeClock();
-  const runtime = new FakeRuntime({ clock });
+  const runtime = new FakeRuntime({ clock, ...options });
   runtime.addImage(image);
   const sandbox = await runtime.runPodSandbox(sandboxConfig, "");
   const container = await runtime.createContainer(sandbox, containerConfig, sandboxConfig);
@@ -100,7 +100,56 @@ test("a program exits after its time with its exit code", async () => {
   expect((await runtime.containerStatus(job)).state).toBe(ContainerState.CONTAINER_RUNNING);
   await clock.advance(1);
   expect(await runtime.containerStatus(job)).toMatchObject({ exitCode: 4, reason: "Error" });
-  expect(received.at(-1)).toMatchObject({ change: "stopped", containerId: job, podUid: "u" as never });
+  expect(received.at(-1)).toMatchObject({ change: "stopped", containerId: job, exit: { exitCode: 4 } });
+});
+
+/** The events and the state of an exit, at each millisecond at which something changes. */
+async function courseOfExit(source: "containerd-events" | "cri-events") {
+  const { clock, runtime, container, reported } = await createFixture({ source, exitLagMs: () => 40 });
+  const course: string[] = [];
+  const record = async () => {
+    const { state, exitCode } = await runtime.containerStatus(container);
+    const events = reported
+      .splice(0)
+      .map((event) => (event.kind === "container" ? `${event.change} ${event.exit?.exitCode ?? "?"}` : event.kind));
+    const shown = state === ContainerState.CONTAINER_RUNNING ? "running" : `exited ${exitCode}`;
+    course.push([`${clock.elapsedMs} ms`, ...events, shown].join(", "));
+  };
+  runtime.exit(container, 3);
+  await record();
+  const stop = settled(runtime.stopContainer(container, 10));
+  for (const ms of [20, 19, 1]) {
+    await clock.advance(ms);
+    await record();
+    course.push(await stop());
+  }
+  return course;
+}
+
+test("containerd's own events precede the status that shows an exit; a stop waits for it", async () => {
+  expect(await courseOfExit("containerd-events")).toEqual([
+    "0 ms, stopped 3, running",
+    "20 ms, stopped ?, running",
+    "pending",
+    "39 ms, running",
+    "pending",
+    "40 ms, exited 3",
+    "done",
+  ]);
+});
+
+test("a CRI event arrives with the status that shows the exit", async () => {
+  expect((await courseOfExit("cri-events")).filter((line) => line.includes("stopped"))).toEqual([
+    "40 ms, stopped ?, exited 3",
+  ]);
+});
+
+test("a container whose exit is not shown yet executes nothing, and a runtime that comes back shows the exit", async () => {
+  const { runtime, container } = await createFixture({ exitLagMs: () => 40 });
+  runtime.exit(container, 3);
+  expect(await settled(runtime.execSync(container, ["true"], 1))()).toBe("UNKNOWN");
+  runtime.restart();
+  expect(await runtime.containerStatus(container)).toMatchObject({ exitCode: 3 });
 });
 
 test("a lost container disappears without an event", async () => {

@@ -4,6 +4,7 @@ import type {
   ContainerChange,
   ContainerFilter,
   CriCallOptions,
+  EventExit,
   PullOptions,
   Runtime,
   RuntimeEvent,
@@ -60,6 +61,11 @@ export interface FakeCommand {
 export interface FakeRuntimeOptions {
   readonly clock: Clock;
   readonly source?: RuntimeEventSource;
+  /**
+   * How long the next exit is not shown in the statuses. containerd's own event arrives at once, a CRI event only
+   * together with the status, and a call that stops something returns only then. By default 0.
+   */
+  readonly exitLagMs?: () => number;
   readonly requestTimeoutMs?: number;
 }
 
@@ -80,6 +86,8 @@ interface FakeSandbox {
   readonly createdAt: bigint;
   readonly ip: string;
   state: PodSandboxState;
+  /** Set once its process has exited, until its status shows that. */
+  unshownExit: UnshownExit | undefined;
 }
 
 interface FakeContainer {
@@ -95,7 +103,15 @@ interface FakeContainer {
   reason: string;
   message: string;
   cancelTimer: () => void;
+  /** Set once its process has exited, until its status shows that. */
+  unshownExit: UnshownExit | undefined;
   readonly onEnd: Set<() => void>;
+}
+
+/** An exit that the runtime knows of and that its status does not show yet. */
+interface UnshownExit {
+  show(): void;
+  readonly shown: Promise<void>;
 }
 
 const disconnected = {
@@ -155,10 +171,17 @@ export class FakeRuntime implements Runtime {
   #ids = 0;
   #ticks = 0n;
   #isDown = false;
+  readonly #exitLagMs: () => number;
 
-  constructor({ clock, source = "cri-events", requestTimeoutMs = 120_000 }: FakeRuntimeOptions) {
+  constructor({
+    clock,
+    source = "containerd-events",
+    exitLagMs = () => 0,
+    requestTimeoutMs = 120_000,
+  }: FakeRuntimeOptions) {
     this.#clock = clock;
     this.#source = source;
+    this.#exitLagMs = exitLagMs;
     this.#requestTimeoutMs = requestTimeoutMs;
   }
 
@@ -205,15 +228,16 @@ export class FakeRuntime implements Runtime {
   stopPodSandbox(id: SandboxId, options?: CriCallOptions): Promise<void> {
     return this.#call("stopPodSandbox", id, options, () => {
       const sandbox = this.sandboxes.get(id);
-      if (sandbox !== undefined) this.#stopSandbox(sandbox);
+      return sandbox && this.#stopSandbox(sandbox);
     });
   }
 
   removePodSandbox(id: SandboxId, options?: CriCallOptions): Promise<void> {
-    return this.#call("removePodSandbox", id, options, () => {
+    return this.#call("removePodSandbox", id, options, async (interrupted) => {
       const sandbox = this.sandboxes.get(id);
       if (sandbox === undefined) return;
-      this.#stopSandbox(sandbox);
+      await this.#stopSandbox(sandbox);
+      if (interrupted.aborted || !this.sandboxes.has(id)) return;
       for (const container of this.#containersOf(sandbox)) this.#remove(container);
       this.sandboxes.delete(id);
       this.#changed(sandbox, "deleted");
@@ -267,7 +291,7 @@ export class FakeRuntime implements Runtime {
     const subject = containerName(sandboxConfig, config);
     return this.#call("createContainer", subject, options, () => {
       const sandbox = this.#sandbox("createContainer", sandboxId);
-      if (sandbox.state !== PodSandboxState.SANDBOX_READY)
+      if (sandbox.state !== PodSandboxState.SANDBOX_READY || sandbox.unshownExit !== undefined)
         throw notFound("createContainer", `no running task found for sandbox "${sandboxId}"`);
       const image = config.image?.image ?? "";
       if (this.#image(image) === undefined) throw notFound("createContainer", `failed to resolve image "${image}"`);
@@ -290,9 +314,7 @@ export class FakeRuntime implements Runtime {
       const { exitsAfterMs, exitCode = 0, startError } = this.#programOf(container);
       if (startError !== undefined) {
         const message = `failed to create containerd task: ${startError}`;
-        this.#end(container, { exitCode: 128, reason: "StartError", message });
-        // The container never ran, so no exit event is sent; from now on its status is exited.
-        this.#record(container, "stopped");
+        this.#failStart(container, message);
         throw unknownError("startContainer", message);
       }
       container.state = ContainerState.CONTAINER_RUNNING;
@@ -316,11 +338,11 @@ export class FakeRuntime implements Runtime {
   }
 
   removeContainer(id: ContainerId, options?: CriCallOptions): Promise<void> {
-    return this.#call("removeContainer", this.#subjectOf(id), options, () => {
+    return this.#call("removeContainer", this.#subjectOf(id), options, async (interrupted) => {
       const container = this.containers.get(id);
       if (container === undefined) return;
-      this.#kill(container);
-      this.#remove(container);
+      await this.#kill(container);
+      if (!interrupted.aborted && this.containers.has(id)) this.#remove(container);
     });
   }
 
@@ -331,7 +353,7 @@ export class FakeRuntime implements Runtime {
     options?: CriCallOptions,
   ): Promise<ExecSyncResponse> {
     return this.#call("execSync", `${this.#subjectOf(id)}: ${cmd.join(" ")}`, options, async (interrupted) => {
-      if (this.#container("execSync", id).state !== ContainerState.CONTAINER_RUNNING)
+      if (!isRunning(this.#container("execSync", id)))
         throw new CriError("UNKNOWN", "execSync", `container ${id} is not running`);
       const { exitCode = 0, stdout = "", stderr = "", lastsMs = 0 } = this.commands.get(cmd.join(" ")) ?? {};
       const limitMs = timeoutSeconds === 0 ? lastsMs : timeoutSeconds * 1000;
@@ -447,6 +469,13 @@ export class FakeRuntime implements Runtime {
     });
   }
 
+  /** Whether a process has exited and its status does not show that yet. */
+  get hasUnshownExit(): boolean {
+    return [...this.sandboxes.values(), ...this.containers.values()].some(
+      ({ unshownExit }) => unshownExit !== undefined,
+    );
+  }
+
   // Methods for tests: what happens to the runtime without a call of the agent.
 
   /** Puts an image on the node, as if it had been pulled. */
@@ -459,7 +488,7 @@ export class FakeRuntime implements Runtime {
   /** Lets a running container exit by itself. */
   exit(id: ContainerId, exitCode: number, reason = exitCode === 0 ? "Completed" : "Error"): void {
     const container = this.#container("exit", id);
-    if (container.state === ContainerState.CONTAINER_RUNNING) this.#end(container, { exitCode, reason, message: "" });
+    if (isRunning(container)) this.#exited(container, { exitCode, reason, message: "" });
   }
 
   /** Sets the reason of an exit after the exit was reported, without an event. */
@@ -469,9 +498,7 @@ export class FakeRuntime implements Runtime {
 
   /** Lets the sandbox's pause process exit; its containers keep running. */
   exitSandbox(id: SandboxId): void {
-    const sandbox = this.#sandbox("exitSandbox", id);
-    sandbox.state = PodSandboxState.SANDBOX_NOTREADY;
-    this.#changed(sandbox, "stopped");
+    this.#sandboxExited(this.#sandbox("exitSandbox", id));
   }
 
   /** Removes a container from the runtime without an event. */
@@ -528,6 +555,8 @@ export class FakeRuntime implements Runtime {
   }
 
   comeBack(): void {
+    // Before it answers, the runtime looks for what has exited meanwhile; it sends no event of that.
+    for (const { unshownExit } of [...this.sandboxes.values(), ...this.containers.values()]) unshownExit?.show();
     this.#isDown = false;
     this.#publish({ kind: "connected", source: this.#source });
   }
@@ -602,6 +631,7 @@ export class FakeRuntime implements Runtime {
       createdAt: this.#nanoseconds(),
       ip: usesHostNetwork ? "" : `10.88.${number >> 8}.${number & 255}`,
       state: PodSandboxState.SANDBOX_READY,
+      unshownExit: undefined,
     };
     this.sandboxes.set(sandbox.id, sandbox);
     return sandbox;
@@ -621,6 +651,7 @@ export class FakeRuntime implements Runtime {
       reason: "",
       message: "",
       cancelTimer: noop,
+      unshownExit: undefined,
       onEnd: new Set(),
     };
     this.containers.set(container.id, container);
@@ -630,12 +661,15 @@ export class FakeRuntime implements Runtime {
   /** As containerd does it: SIGTERM, the grace period, SIGKILL. Does nothing to a container that does not run. */
   #stop(id: ContainerId, timeoutSeconds: number, interrupted: AbortSignal): Promise<void> | void {
     const container = this.containers.get(id);
-    if (container?.state === ContainerState.CONTAINER_UNKNOWN) return this.#kill(container);
-    if (container?.state !== ContainerState.CONTAINER_RUNNING) return;
-    if (timeoutSeconds <= 0) return this.#kill(container);
-    if (this.#programOf(container).onTerm !== "ignores") return this.exit(id, 143);
+    if (container === undefined) return;
+    if (!isRunning(container) || timeoutSeconds <= 0) return this.#kill(container);
+    if (this.#programOf(container).onTerm !== "ignores") {
+      this.exit(id, 143);
+      return container.unshownExit?.shown;
+    }
     return new Promise((resolve) => {
-      const cancelKill = this.#clock.wakeAt(this.#clock.now() + timeoutSeconds * 1000, () => this.#kill(container));
+      const kill = () => void this.#kill(container);
+      const cancelKill = this.#clock.wakeAt(this.#clock.now() + timeoutSeconds * 1000, kill);
       interrupted.addEventListener("abort", cancelKill, { once: true });
       container.onEnd.add(() => {
         cancelKill();
@@ -644,27 +678,76 @@ export class FakeRuntime implements Runtime {
     });
   }
 
-  #stopSandbox(sandbox: FakeSandbox): void {
-    for (const container of this.#containersOf(sandbox)) this.#kill(container);
-    if (sandbox.state !== PodSandboxState.SANDBOX_READY) return;
-    sandbox.state = PodSandboxState.SANDBOX_NOTREADY;
-    this.#changed(sandbox, "stopped");
+  /** Kills the sandbox's processes. The result resolves when the statuses show it. */
+  async #stopSandbox(sandbox: FakeSandbox): Promise<void> {
+    const ends = this.#containersOf(sandbox).map((container) => this.#kill(container));
+    if (ends.some((end) => end !== undefined)) await Promise.all(ends);
+    this.#sandboxExited(sandbox);
+    if (sandbox.unshownExit !== undefined) await sandbox.unshownExit.shown;
   }
 
-  #kill(container: FakeContainer): void {
-    const { state } = container;
-    if (state === ContainerState.CONTAINER_RUNNING || state === ContainerState.CONTAINER_UNKNOWN)
-      this.#end(container, { exitCode: 137, reason: "Error", message: "" });
+  /** Kills a container. The result is undefined if the status shows it at once. */
+  #kill(container: FakeContainer): Promise<void> | undefined {
+    if (isRunning(container) || container.state === ContainerState.CONTAINER_UNKNOWN)
+      this.#exited(container, { exitCode: 137, reason: "Error", message: "" });
+    return container.unshownExit?.shown;
   }
 
-  #end(container: FakeContainer, exit: Pick<FakeContainer, "exitCode" | "reason" | "message">): void {
+  /** containerd sends no event for a container that failed to start: the failed call reports it. */
+  #failStart(container: FakeContainer, message: string): void {
+    const state = ContainerState.CONTAINER_EXITED;
+    const finishedAt = this.#nanoseconds();
+    Object.assign(container, { exitCode: 128, reason: "StartError", message, state, finishedAt });
+    this.#record(container, "stopped");
+  }
+
+  #exited(container: FakeContainer, exit: Pick<FakeContainer, "exitCode" | "reason" | "message">): void {
     container.cancelTimer();
-    const hasRun = container.state !== ContainerState.CONTAINER_CREATED;
-    Object.assign(container, exit, { state: ContainerState.CONTAINER_EXITED, finishedAt: this.#nanoseconds() });
-    // containerd sends no event for a container that failed to start: the failed call reports it.
-    if (hasRun) this.#changed(container, "stopped");
-    for (const resolve of container.onEnd) resolve();
-    container.onEnd.clear();
+    const finishedAt = this.#nanoseconds();
+    this.#stopped(container, { exitCode: exit.exitCode, finishedAt }, () => {
+      Object.assign(container, exit, { state: ContainerState.CONTAINER_EXITED, finishedAt });
+      for (const resolve of container.onEnd) resolve();
+      container.onEnd.clear();
+    });
+  }
+
+  #sandboxExited(sandbox: FakeSandbox): void {
+    if (sandbox.state !== PodSandboxState.SANDBOX_READY || sandbox.unshownExit !== undefined) return;
+    this.#stopped(sandbox, { exitCode: 137, finishedAt: this.#nanoseconds() }, () => {
+      sandbox.state = PodSandboxState.SANDBOX_NOTREADY;
+    });
+  }
+
+  /**
+   * The process of a sandbox or container has exited; `setState` shows it in the status. containerd's events come first:
+   * that of the exit at once, and that of the deletion of its task while the status still says that it runs.
+   */
+  #stopped(target: FakeSandbox | FakeContainer, exit: EventExit, setState: () => void): void {
+    this.#record(target, "stopped");
+    const lagMs = this.#exitLagMs();
+    const isAhead = this.#source === "containerd-events";
+    const show = () => {
+      target.unshownExit = undefined;
+      setState();
+      if (!isAhead) this.#report(target, "stopped");
+    };
+    if (lagMs <= 0) {
+      show();
+      if (isAhead) this.#report(target, "stopped", exit);
+      return;
+    }
+    const { promise: shown, resolve } = Promise.withResolvers<void>();
+    const showOnce = () => {
+      if (target.unshownExit === undefined) return;
+      show();
+      resolve();
+    };
+    target.unshownExit = { show: showOnce, shown };
+    const { now, wakeAt } = this.#clock;
+    wakeAt(now() + lagMs, showOnce);
+    if (!isAhead) return;
+    this.#report(target, "stopped", exit);
+    wakeAt(now() + Math.floor(lagMs / 2), () => target.unshownExit && this.#report(target, "stopped"));
   }
 
   #remove(container: FakeContainer): void {
@@ -674,6 +757,11 @@ export class FakeRuntime implements Runtime {
 
   #changed(target: FakeSandbox | FakeContainer, change: RuntimeChange["change"]): void {
     this.#record(target, change);
+    this.#report(target, change);
+  }
+
+  /** Sends the event of a change. containerd's own event of an exit carries it. */
+  #report(target: FakeSandbox | FakeContainer, change: RuntimeChange["change"], exit?: EventExit): void {
     if (this.losesEvents || this.#isDown || this.#source === "none") return;
     const sandbox = "sandbox" in target ? target.sandbox : target;
     const uid = sandbox.config.metadata?.uid;
@@ -685,7 +773,7 @@ export class FakeRuntime implements Runtime {
       change,
       containerId: target.id,
       isSandbox: isKnown ? target === sandbox : undefined,
-      ...(!isKnown && change === "stopped" && "exitCode" in target ? { exit: exitOf(target) } : {}),
+      ...(exit && { exit }),
       ...(isKnown ? { podSandboxId: sandbox.id } : {}),
       ...(isKnown && uid !== undefined ? { podUid: uid as PodUid } : {}),
     });
@@ -786,4 +874,6 @@ function userNamespaceOf(linux: ContainerConfig["linux"] | PodSandboxConfig["lin
   return userNamespace?.mode === NamespaceMode.POD && userNamespace.uids.length > 0 ? userNamespace : undefined;
 }
 
-const exitOf = ({ exitCode, finishedAt }: FakeContainer) => ({ exitCode, finishedAt });
+/** Whether its process runs; its status may show that still when it does not any more. */
+const isRunning = ({ state, unshownExit }: FakeContainer) =>
+  state === ContainerState.CONTAINER_RUNNING && unshownExit === undefined;

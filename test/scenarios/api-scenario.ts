@@ -1,9 +1,8 @@
 import { expect, test } from "bun:test";
-import { dieAnywhere, endStateOf } from "./harness/die-anywhere.ts";
+import { type NodeOptions, testDeaths } from "./harness/death-tests.ts";
+import { endStateOf } from "./harness/die-anywhere.ts";
 import { duplicateInstances } from "./harness/duplicate-instances.ts";
 import { type AgentHarness, createHarness } from "./harness.ts";
-
-const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 
 export const inCluster = { isInCluster: true } as const;
 
@@ -13,9 +12,9 @@ export interface FinalState {
   readonly api: readonly string[];
 }
 
-/** Creates a node in a cluster; its agent dies after call `dieAfterCall`. */
-export const createInCluster = (dieAfterCall?: number): Promise<AgentHarness> =>
-  createHarness({ ...inCluster, ...(dieAfterCall === undefined ? {} : { dieAfterCall }) });
+/** Creates a node in a cluster. */
+export const createInCluster = (node: NodeOptions = {}): Promise<AgentHarness> =>
+  createHarness({ ...inCluster, ...node });
 
 /** Starts an agent on a node in a cluster, and runs the events of a scenario. */
 export async function runInCluster(run: (harness: AgentHarness) => Promise<void>): Promise<AgentHarness> {
@@ -35,8 +34,8 @@ export const podsWithContainers = async ({ runtime }: AgentHarness): Promise<rea
   [...new Set([...runtime.containers.values()].map(({ sandbox }) => sandbox.config.metadata?.name ?? ""))].toSorted();
 
 /**
- * Registers two tests: the final state, and the same final state after a death of the agent behind each call (die
- * anywhere). Scenarios that are much alike try only every `stride`-th call, and the quick check even fewer (DIE_EVERY);
+ * Registers the tests of a scenario: the final state, and the same final state after a death of the agent behind each
+ * call (die anywhere), with each source of the runtime's events. Scenarios that are much alike try only every `stride`-th call, and the quick check even fewer (DIE_EVERY);
  * the seed selects the first one, so that repeated runs cover all calls. DIE_AT=n tries only that call.
  */
 export function apiScenario(
@@ -45,8 +44,6 @@ export function apiScenario(
   check: (end: FinalState, harness: AgentHarness) => Promise<void>,
   { stride = 1, offset = 0 } = {},
 ): void {
-  const triesAll = stride * Number(process.env["DIE_EVERY"] ?? 1) === 1;
-  const seedNote = triesAll ? "" : ` (BERTH_SEED=${seed})`;
   const startAndRun = async (harness: AgentHarness) => {
     await harness.start();
     await run(harness);
@@ -56,8 +53,5 @@ export function apiScenario(
     await check(await finalStateOf(harness), harness);
     expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
   });
-  test(`${name}, whatever call the agent dies after${seedNote}`, async () => {
-    const choice = { stride, seed: seed + offset };
-    await dieAnywhere({ name, create: createInCluster, run: startAndRun, endOf: endStateOf, ...choice }, process.env);
-  }, 60_000);
+  testDeaths({ name, create: createInCluster, run: startAndRun, endOf: endStateOf, stride, offset });
 }

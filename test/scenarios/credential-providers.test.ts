@@ -10,7 +10,7 @@ import type { PodSpec, PullPolicy } from "../../proto/kubernetes/gen/types.ts";
 import { settlePromises } from "../fakes/clock.ts";
 import { FakeLog } from "../fakes/log.ts";
 import { podsWithContainers } from "./api-scenario.ts";
-import { dieAnywhere } from "./harness/die-anywhere.ts";
+import { type NodeOptions, testDeaths } from "./harness/death-tests.ts";
 import { type AgentHarness, createHarness } from "./harness.ts";
 
 const IMAGE = "registry.example/app:1";
@@ -43,7 +43,7 @@ const answer = (auth: unknown = { "registry.example": { username, password } }) 
 async function nodeWith(
   provider: CredentialProvider,
   run: (token: string | undefined) => string,
-  dieAfterCall?: number,
+  node: NodeOptions = {},
 ) {
   const requests: string[] = [];
   const exec = {
@@ -56,7 +56,7 @@ async function nodeWith(
   const log = new FakeLog();
   const harness = await createHarness({
     isInCluster: true,
-    ...(dieAfterCall === undefined ? {} : { dieAfterCall }),
+    ...node,
     createCredentialProviders:
       ({ clock }) =>
       (accounts) =>
@@ -96,8 +96,8 @@ test("an image pulled with the credentials of a plugin without tokens may be use
 
 const answerByAccount = (token: string | undefined) => answer(token?.includes("of robot") ? undefined : null);
 /** A node whose plugin has credentials for one of two service accounts. */
-const nodeWithTwoAccounts = async (dieAfterCall?: number): Promise<AgentHarness> =>
-  (await nodeWith({ ...vault, tokenAttributes }, answerByAccount, dieAfterCall)).harness;
+const nodeWithTwoAccounts = async (node: NodeOptions = {}): Promise<AgentHarness> =>
+  (await nodeWith({ ...vault, tokenAttributes }, answerByAccount, node)).harness;
 
 /** Runs pods of both service accounts. */
 async function runTwoAccounts(harness: AgentHarness): Promise<void> {
@@ -122,20 +122,14 @@ test("an image pulled for a service account may be used only by pods of that acc
   expect(texts).not.toMatch(/let me in|token \d/);
 });
 
-const noOtherAccount = "no pod of another service account runs the image, whatever call the agent dies after";
-test(noOtherAccount, async () => {
-  const end = await dieAnywhere(
-    {
-      name: noOtherAccount,
-      create: nodeWithTwoAccounts,
-      run: runTwoAccounts,
-      endOf: podsWithContainers,
-      stride: 3,
-    },
-    process.env,
-  );
-  expect(end).toEqual(["mate", "owner"]);
-}, 60_000);
+testDeaths({
+  name: "no pod of another service account runs the image",
+  create: nodeWithTwoAccounts,
+  run: runTwoAccounts,
+  endOf: podsWithContainers,
+  expectEnd: (end) => expect(end).toEqual(["mate", "owner"]),
+  stride: 3,
+});
 
 test("while the API server is down, pods of the account restart with the image pulled for it", async () => {
   const { harness } = await nodeWith({ ...vault, tokenAttributes }, answerByAccount);

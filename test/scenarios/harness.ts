@@ -8,6 +8,7 @@ import { createEventRecorder } from "../../agent/report/events/recorder.ts";
 import type { PodReport } from "../../agent/report/local/pod-reports.ts";
 import { type Agent, createAgent } from "../../agent/wiring/agent.ts";
 import { createClusterAccess } from "../../agent/wiring/cluster/cluster.ts";
+import type { RuntimeEventSource } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import { events, pods } from "../../kube/resource.ts";
 import type { ContainerId } from "../../proto/ids.ts";
@@ -21,6 +22,7 @@ import { FakeDisk } from "../fakes/files.ts";
 import { FakeKube } from "../fakes/kube.ts";
 import { nodeSettings, observedMachine } from "../fakes/observed-node.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
+import { statusRegressions } from "../status-regressions.ts";
 import { type AgentLifetime, createDeaths, type Deaths } from "./harness/deaths.ts";
 import { diskSeam } from "./harness/disk-seam.ts";
 import { kubeSeam } from "./harness/kube-seam.ts";
@@ -51,13 +53,27 @@ export interface HarnessOptions {
   readonly userNamespaceSlots?: number;
   /** The rules by which the node itself ends pods; none by default. */
   readonly nodeRules?: readonly NodeRule[];
+  /** The source of the runtime's events; by default containerd's own. */
+  readonly eventSource?: RuntimeEventSource;
+  /**
+   * How long the runtime's status lags behind the next exit. By default it lags for some milliseconds, and each method of
+   * the harness waits until it shows the exit; with a lag of its own a scenario goes on meanwhile.
+   */
+  readonly exitLagMs?: () => number;
 }
+
+/** How long the runtime's status lags behind an exit where a scenario does not depend on it. */
+const EXIT_LAG_MS = 2;
+/** Longer than any lag, and shorter than a loop of exits. */
+const MAX_EXIT_SECONDS = 20;
+/** The agent reads a status that does not show an exit again after this time. */
+const EXIT_RECHECK_MS = 5;
 
 /** A whole agent on a node of fakes, with a log of its actions, reports and messages. Only `advance` moves the time. */
 export class AgentHarness {
   readonly clock = new FakeClock();
   readonly disk = new FakeDisk(this.clock.now);
-  readonly runtime = new FakeRuntime({ clock: this.clock });
+  readonly runtime: FakeRuntime;
   readonly kube = new FakeKube({ clock: this.clock });
   /** Actions, reports and log messages, each with its second: `5s report web Running: a running`. */
   readonly log: string[];
@@ -86,6 +102,8 @@ export class AgentHarness {
 
   constructor(options: HarnessOptions = {}) {
     this.#options = options;
+    const { eventSource: source = "containerd-events", exitLagMs = () => EXIT_LAG_MS } = options;
+    this.runtime = new FakeRuntime({ clock: this.clock, source, exitLagMs });
     this.log = this.#lines.lines;
     this.#deaths = createDeaths({
       dieAfterCall: options.dieAfterCall,
@@ -275,6 +293,23 @@ export class AgentHarness {
     return this.agent.podReports.all();
   }
 
+  /** How the statuses in the API have regressed; see `test/status-regressions.ts` for the pods that this is about. */
+  statusRegressions(): readonly string[] {
+    return this.kube.objects.history.flatMap(({ resource, type, object, before }) =>
+      resource === "pods" && type === "MODIFIED"
+        ? statusRegressions(before as unknown as Pod, object as unknown as Pod)
+        : [],
+    );
+  }
+
+  /** Advances the time until the runtime shows every exit, and the agent has seen it. */
+  async showExits(): Promise<void> {
+    for (let seconds = 0; this.runtime.hasUnshownExit; seconds += 1) {
+      if (seconds === MAX_EXIT_SECONDS) throw new Error("the runtime never shows an exit");
+      await this.advance("1s");
+    }
+  }
+
   /** Returns the log since the last call, and clears it. */
   takeLog(): string {
     return this.log.splice(0).join("\n");
@@ -288,6 +323,8 @@ export class AgentHarness {
   /** Waits for all promises, and fails the test if an agent has called a method that no table of verbs contains. */
   async #settle(): Promise<void> {
     await settlePromises();
+    while (this.#options.exitLagMs === undefined && this.runtime.hasUnshownExit)
+      await this.clock.advance(EXIT_RECHECK_MS);
     this.#deaths.throwIfUnknownVerb();
   }
 

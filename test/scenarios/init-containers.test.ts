@@ -219,7 +219,7 @@ scenario(
       await harness.advance("5s");
       harness.takeLog();
       const [sandbox] = harness.runtime.sandboxes.keys();
-      await harness.runtime.stopPodSandbox(sandbox!);
+      void harness.runtime.stopPodSandbox(sandbox!);
       await harness.advance("20s");
     },
   },

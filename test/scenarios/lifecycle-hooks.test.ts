@@ -187,8 +187,8 @@ scenario(
       "0s report web Running, ready, terminating: a running, b running
       0s web: stop container b within 5s: its manifest is gone
       0s report web Running, terminating: a running, b terminated Error 143
-      5s web: stop container a, its preStop hook first, within 5s: its manifest is gone
       5s report web Running, terminating: a terminated Error 143, b terminated Error 143
+      5s web: stop container a, its preStop hook first, within 5s: its manifest is gone
       5s web: stop sandbox: its manifest is gone
       5s report web Running, finished: a terminated Error 143, b terminated Error 143"
     `);
@@ -211,8 +211,8 @@ scenario(
       "0s report web Running, ready, terminating: a running, b running
       0s web: stop container b within 5s: its manifest is gone
       0s report web Running, terminating: a running, b terminated Error 143
-      5s web: stop container a, its preStop hook first, within 5s: its manifest is gone
       5s report web Running, terminating: a terminated Error 143, b terminated Error 143
+      5s web: stop container a, its preStop hook first, within 5s: its manifest is gone
       5s web: stop sandbox: its manifest is gone
       5s report web Running, finished: a terminated Error 143, b terminated Error 143"
     `);
@@ -233,8 +233,8 @@ scenario(
       "0s report web Running, ready, terminating: a running, b running
       0s web: stop container b within 30s: its manifest is gone
       0s report web Running, terminating: a running, b terminated Error 143
-      3s web: stop container a, its preStop hook first, within 30s: its manifest is gone
       3s report web Running, terminating: a terminated Error 143, b terminated Error 143
+      3s web: stop container a, its preStop hook first, within 30s: its manifest is gone
       3s web: stop sandbox: its manifest is gone
       3s report web Running, finished: a terminated Error 143, b terminated Error 143"
     `);
@@ -263,8 +263,8 @@ scenario(
       "0s report web Running, ready, terminating: a running, b running
       3s web: stop container b within 30s: its manifest is gone
       3s report web Running, terminating: a running, b terminated Error 7
-      8s web: stop container a, its preStop hook first, within 30s: its manifest is gone
       8s report web Running, terminating: a terminated Error 143, b terminated Error 7
+      8s web: stop container a, its preStop hook first, within 30s: its manifest is gone
       8s web: stop sandbox: its manifest is gone
       8s report web Running, finished: a terminated Error 143, b terminated Error 7"
     `);
@@ -345,12 +345,11 @@ scenario(
     expect(filterLines(log, /stop|terminating|finished/i)).toMatchInlineSnapshot(`
       "0s report web Running, ready, terminating: init proxy running, a running, b running
       4s web: run the preStop hook of container proxy within 10s: its manifest is gone
-      4s web: stop container a, its preStop hook first, within 10s: its manifest is gone
       4s report web Running, terminating: init proxy running, a terminated Error 143, b running
+      4s web: stop container a, its preStop hook first, within 10s: its manifest is gone
       10s web: stop container b within 10s: its manifest is gone
-      10s report web Running, terminating: init proxy running, a terminated Error 143, b terminated Error 137
-      10s web: stop container proxy within 2s: its manifest is gone
       10s report web Running, terminating: init proxy terminated Error 143, a terminated Error 143, b terminated Error 137
+      10s web: stop container proxy within 2s: its manifest is gone
       10s web: stop sandbox: its manifest is gone
       10s report web Running, finished: init proxy terminated Error 143, a terminated Error 143, b terminated Error 137"
     `);

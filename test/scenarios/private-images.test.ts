@@ -5,7 +5,7 @@ import { pods, secrets } from "../../kube/resource.ts";
 import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { settlePromises } from "../fakes/clock.ts";
 import { apiScenario, createInCluster, podsWithContainers, runInCluster } from "./api-scenario.ts";
-import { dieAnywhere } from "./harness/die-anywhere.ts";
+import { testDeaths } from "./harness/death-tests.ts";
 import { type AgentHarness, createHarness, type HarnessOptions, makePod } from "./harness.ts";
 
 const IMAGE = "registry.example/app:1";
@@ -93,9 +93,10 @@ apiScenario(
   { stride: 5 },
 );
 
-const noOtherPod = "whatever call the agent dies after, a pod without the credentials never runs the image";
-test(noOtherPod, async () => {
-  const run = async (harness: AgentHarness) => {
+testDeaths({
+  name: "a pod without the credentials never runs the image",
+  create: createInCluster,
+  async run(harness) {
     await harness.start();
     addPrivateImage(harness);
     await addPullSecret(harness, "right", CREDENTIALS);
@@ -103,13 +104,10 @@ test(noOtherPod, async () => {
     await harness.apply("thief", specOf([]));
     await harness.apply("quiet", specOf([], "Never"));
     await harness.advance("90s");
-  };
-  const end = await dieAnywhere(
-    { name: noOtherPod, create: createInCluster, run, endOf: podsWithContainers },
-    process.env,
-  );
-  expect(end).toEqual(["owner"]);
-}, 60_000);
+  },
+  endOf: podsWithContainers,
+  expectEnd: (end) => expect(end).toEqual(["owner"]),
+});
 
 test("a pod with other credentials gets the image after a successful pull, which is recorded", async () => {
   const harness = await runInCluster(async (on) => {

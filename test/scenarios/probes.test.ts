@@ -322,7 +322,7 @@ test("a pod that exceeds its deadline gets readiness probes but no liveness prob
   harness.runtime.programs.set("a", { onTerm: "ignores" });
   await harness.start();
   const probes = { livenessProbe: execProbe("alive", { failureThreshold: 1 }), readinessProbe: execProbe("ready") };
-  const spec = { activeDeadlineSeconds: 5, terminationGracePeriodSeconds: 25, ...withProbes(probes) };
+  const spec = { activeDeadlineSeconds: 4, terminationGracePeriodSeconds: 25, ...withProbes(probes) };
   await harness.setManifests(makePod("web", spec));
   await harness.advance("6s");
   setExitCode(harness, "alive", 1);

@@ -28,8 +28,8 @@ scenario(
       0s web: start container b (attempt 0)
       0s report web Running, ready: a running, b running
       0s web: stop container a within 30s: the pod's sandbox changed, it will be killed and re-created
-      0s web: stop container b within 30s: the pod's sandbox changed, it will be killed and re-created
       0s report web Running: a terminated Error 143, b terminated Error 143
+      0s web: stop container b within 30s: the pod's sandbox changed, it will be killed and re-created
       0s web: stop sandbox: the last one is not ready
       0s web: run sandbox (attempt 1): the last one is not ready
       0s web: create container a (attempt 1): it exited with code 143
@@ -461,22 +461,28 @@ scenario(
       0s web: create the pod's log directory
       0s web: create the pod's directories
       0s web: run sandbox (attempt 0): the pod has none
+      0s web: failed to create container a (attempt 0): it has not run yet: no running task found for sandbox "sandbox-1": not found
+      0s report web Pending: a waiting CreateContainerError
       0s web: stop sandbox: the last one is not ready
       0s web: run sandbox (attempt 1): the last one is not ready
-      0s web: stop sandbox: the last one is not ready
       0s web: remove sandbox: a newer one has taken its place
+      0s web: stop sandbox: the last one is not ready
       1s web: run sandbox (attempt 2): the last one is not ready
-      1s web: stop sandbox: the last one is not ready
       1s web: remove sandbox: a newer one has taken its place
+      1s web: failed to create container a (attempt 0): it has not run yet: no running task found for sandbox "sandbox-3": not found
+      1s web: stop sandbox: the last one is not ready
       3s web: run sandbox (attempt 3): the last one is not ready
-      3s web: stop sandbox: the last one is not ready
       3s web: remove sandbox: a newer one has taken its place
+      3s web: failed to create container a (attempt 0): it has not run yet: no running task found for sandbox "sandbox-4": not found
+      3s web: stop sandbox: the last one is not ready
       7s web: run sandbox (attempt 4): the last one is not ready
-      7s web: stop sandbox: the last one is not ready
       7s web: remove sandbox: a newer one has taken its place
+      7s web: failed to create container a (attempt 0): it has not run yet: no running task found for sandbox "sandbox-5": not found
+      7s web: stop sandbox: the last one is not ready
       15s web: run sandbox (attempt 5): the last one is not ready
-      15s web: stop sandbox: the last one is not ready
       15s web: remove sandbox: a newer one has taken its place
+      15s web: failed to create container a (attempt 0): it has not run yet: no running task found for sandbox "sandbox-6": not found
+      15s web: stop sandbox: the last one is not ready
       31s web: run sandbox (attempt 6): the last one is not ready
       31s web: remove sandbox: a newer one has taken its place
       31s web: create container a (attempt 0): it has not run yet
@@ -603,12 +609,12 @@ scenario(
       "1s report web Running, ready, terminating: a running
       1s web: stop container a within 30s: its manifest is gone
       1s cannot sync the pod; retrying
-      7s report web Running, terminating: a terminated ContainerStatusUnknown 137
+      7s report web Running, terminating: a terminated Error 143
       7s web: stop sandbox: its manifest is gone
       7s web: remove sandbox: its manifest is gone
       7s web: remove the pod's logs: its manifest is gone
       7s web: remove the pod's files: its manifest is gone
-      7s report web Running, finished: a terminated ContainerStatusUnknown 137"
+      7s report web Running, finished: a terminated Error 143"
     `);
   },
 );

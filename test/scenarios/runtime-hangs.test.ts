@@ -139,12 +139,12 @@ scenario(
       "10s web: stop sandbox: its manifest is gone
       10s web: remove sandbox: its manifest is gone
       30s stuck-1: stop sandbox: its manifest is gone
-      30s stuck-2: stop sandbox: its manifest is gone
-      30s stuck-3: stop sandbox: its manifest is gone
-      30s stuck-4: stop sandbox: its manifest is gone
       30s stuck-1: remove sandbox: its manifest is gone
+      30s stuck-2: stop sandbox: its manifest is gone
       30s stuck-2: remove sandbox: its manifest is gone
+      30s stuck-3: stop sandbox: its manifest is gone
       30s stuck-3: remove sandbox: its manifest is gone
+      30s stuck-4: stop sandbox: its manifest is gone
       30s stuck-4: remove sandbox: its manifest is gone"
     `);
   },

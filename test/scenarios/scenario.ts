@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
-import { dieAnywhere, endStateOf } from "./harness/die-anywhere.ts";
+import { type NodeOptions, testDeaths } from "./harness/death-tests.ts";
+import { endStateOf } from "./harness/die-anywhere.ts";
 import { duplicateInstances } from "./harness/duplicate-instances.ts";
 import { type AgentHarness, createHarness, type HarnessOptions } from "./harness.ts";
 
@@ -15,12 +16,12 @@ export interface Scenario {
 }
 
 /**
- * Registers the two tests of a scenario: its log compared by `expectLog`, and its final state after a death of the
- * agent behind each call (die anywhere). DIE_EVERY=n tries only every n-th call, DIE_AT=n only that one.
+ * Registers the tests of a scenario: its log compared by `expectLog`, and its final state after a death of the agent
+ * behind each call (die anywhere), with each source of the runtime's events. DIE_EVERY=n tries only every n-th call,
+ * DIE_AT=n only that one.
  */
 export function scenario(name: string, { options, before, run }: Scenario, expectLog: (log: string) => void): void {
-  const create = (dieAfterCall?: number) =>
-    createHarness({ ...options, ...(dieAfterCall === undefined ? {} : { dieAfterCall }) });
+  const create = (node: NodeOptions = {}) => createHarness({ ...options, ...node });
   const startAndRun = async (harness: AgentHarness) => {
     await before?.(harness);
     await harness.start();
@@ -34,9 +35,7 @@ export function scenario(name: string, { options, before, run }: Scenario, expec
   });
 
   // The quick check sets DIE_EVERY; a run of this file alone tries all deaths.
-  test(`${name}, whatever call the agent dies after`, async () => {
-    await dieAnywhere({ name, create, run: startAndRun, endOf: endStateOf }, process.env);
-  }, 60_000);
+  testDeaths({ name, create, run: startAndRun, endOf: endStateOf });
 }
 
 /** The lines of a log that match; used where the other lines are the same as in other scenarios. */

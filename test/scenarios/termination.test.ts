@@ -181,10 +181,10 @@ scenario(
   },
   (log) => {
     expect(filterLines(log, /stop|remove|failed/)).toMatchInlineSnapshot(`
-      "1s web: stop container a/b within 30s: the pod has no such container
-      1s web: stop container .. within 30s: the pod has no such container
-      1s web: remove container a/b: the pod has no such container
-      1s web: remove container ..: the pod has no such container"
+      "4s web: stop container a/b within 30s: the pod has no such container
+      4s web: stop container .. within 30s: the pod has no such container
+      4s web: remove container a/b: the pod has no such container
+      4s web: remove container ..: the pod has no such container"
     `);
   },
 );
@@ -192,7 +192,8 @@ scenario(
 scenario(
   "starts are limited and ordered by priority; terminations do not wait for a start slot",
   {
-    options: { startSlots: 1 },
+    // Without a lag, so that the termination needs no time either.
+    options: { startSlots: 1, exitLagMs: () => 0 },
     async run(harness) {
       const pods = [makePod("p1"), makePod("p2"), makePod("p3"), makePod("vip", { priority: 1000 })];
       const resume = harness.runtime.hang("runPodSandbox");

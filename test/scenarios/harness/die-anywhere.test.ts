@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import type { RuntimeChange } from "../../fakes/runtime.ts";
+import { selectSources } from "./death-tests.ts";
 import { dieAnywhere, type RepeatedScenario, type ScenarioHarness, selectDeaths } from "./die-anywhere.ts";
 
 interface Run extends ScenarioHarness {
@@ -31,6 +32,8 @@ function scenarioOf(
         diedAfter,
         mutatingCalls: CALLS.length,
         runtime: { timeline: [] },
+        statusRegressions: () => [],
+        showExits: async () => {},
         end: END,
       };
       runs.push(diedAfter === undefined ? run : { ...run, ...onDeath(run) });
@@ -97,6 +100,35 @@ test("two instances of a container that were live at once fail, although the end
   expect(message).toContain("\nLive at once as container uid/a: 1, 2\n");
 });
 
+test("the command that repeats a death has the seed and the source of the events", async () => {
+  const more = { seed: { value: 5, offset: 1 }, eventSource: "cri-events" } as const;
+  const { message } = await failureOf({ ...scenarioOf(() => ({ end: [] })), ...more });
+  expect(message).toContain("To repeat it: DIE_AT=0 BERTH_SEED=5 npx bun test ");
+  expect(message).toContain("pod .a. starts, .* with cri-events");
+});
+
+test("a status that regresses only after a death fails, although the end is the same", async () => {
+  const regressions = ["web: a: end regressed: {} → {}"];
+  const { message } = await failureOf(scenarioOf(() => ({ statusRegressions: () => regressions })));
+  expect(message).toContain(`\n${regressions[0]}\n`);
+  const { create, ...others } = scenarioOf();
+  const always = async (dieAfterCall?: number) => ({
+    ...(await create(dieAfterCall)),
+    statusRegressions: () => regressions,
+  });
+  expect(await dieAnywhere({ ...others, create: always }, {})).toEqual(END);
+});
+
+test("all deaths are tried with both sources of events, and some of them with one by turns", () => {
+  expect(selectSources({}, 1)).toEqual(["containerd-events", "cri-events"]);
+  expect(selectSources({ DIE_EVERY: "17", DIE_AT: "3" }, 1)).toEqual(["containerd-events", "cri-events"]);
+  expect([0, 1, 2].map((turn) => selectSources({ DIE_EVERY: "17" }, turn))).toEqual([
+    ["containerd-events"],
+    ["cri-events"],
+    ["containerd-events"],
+  ]);
+});
+
 test("a scenario whose agent makes fewer calls in the run with the death fails", async () => {
   const { message } = await failureOf(scenarioOf(() => ({ diedAfter: undefined })));
   expect(message).toContain("\nThe agent did not die: it made fewer calls than without a death.\n");
@@ -113,7 +145,7 @@ test("the environment and the scenario select the calls after which the agent di
     selectDeaths({ name: "a pod starts", ...more }, 7, env);
   expect(select({})).toEqual([0, 1, 2, 3, 4, 5, 6]);
   expect(select({ DIE_EVERY: "3" })).toEqual([0, 3, 6]);
-  expect(select({ DIE_EVERY: "2" }, { stride: 2, seed: 7 })).toEqual([3]);
+  expect(select({ DIE_EVERY: "2" }, { stride: 2, seed: { value: 5, offset: 2 } })).toEqual([3]);
   expect(select({ DIE_AT: "4", DIE_EVERY: "3" }, { stride: 5 })).toEqual([4]);
   expect(select({ DIE_AT: "7" })).toEqual([]);
   expect(() => select({ DIE_AT: "last" })).toThrow("DIE_AT=last is not the number of a call");

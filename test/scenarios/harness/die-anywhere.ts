@@ -1,10 +1,12 @@
 import { join, relative } from "node:path";
+import type { RuntimeEventSource } from "../../../cri/runtime.ts";
 import type { FakeRuntime } from "../../fakes/runtime.ts";
 import type { AgentHarness } from "../harness.ts";
 import { duplicateInstances } from "./duplicate-instances.ts";
 
 /** What a repeated scenario needs of its harness. */
-export interface ScenarioHarness extends Pick<AgentHarness, "course" | "diedAfter" | "mutatingCalls"> {
+export interface ScenarioHarness
+  extends Pick<AgentHarness, "course" | "diedAfter" | "mutatingCalls" | "statusRegressions" | "showExits"> {
   readonly runtime: Pick<FakeRuntime, "timeline">;
 }
 
@@ -19,11 +21,13 @@ export interface RepeatedScenario<Harness extends ScenarioHarness = AgentHarness
   readonly endOf: (harness: Harness) => Promise<readonly string[]>;
   /** Every how many calls the agent dies; 1 if left out. */
   readonly stride?: number;
-  /** Selects the first of these calls; call 0 if left out. */
-  readonly seed?: number;
+  /** The value, with the offset, selects the first of these calls; call 0 if left out. */
+  readonly seed?: { readonly value: number; readonly offset: number };
+  /** The source of the runtime's events, for the command that repeats a death. */
+  readonly eventSource?: RuntimeEventSource;
 }
 
-type Environment = Readonly<Record<string, string | undefined>>;
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** The whole end state: the node, and the pods in the API. */
 export async function endStateOf(harness: AgentHarness): Promise<readonly string[]> {
@@ -31,8 +35,9 @@ export async function endStateOf(harness: AgentHarness): Promise<readonly string
 }
 
 /**
- * Runs a scenario without a death, and then once for each death. Throws if an end differs, or if two instances of a
- * sandbox or container were live at once. Returns the end.
+ * Runs a scenario without a death, and then once for each death. Throws if an end differs, if two instances of a
+ * sandbox or container were live at once, or if a pod's status in the API regresses
+ * only after a death. Returns the end.
  */
 export async function dieAnywhere<Harness extends ScenarioHarness>(
   scenario: RepeatedScenario<Harness>,
@@ -43,16 +48,16 @@ export async function dieAnywhere<Harness extends ScenarioHarness>(
   const end = await scenario.endOf(undisturbed);
   for (const dieAfterCall of selectDeaths(scenario, undisturbed.mutatingCalls, env)) {
     const harness = await scenario.create(dieAfterCall);
-    const [failure, cause] = await runWithDeath(scenario, harness, end);
+    const [failure, cause] = await runWithDeath(scenario, harness, { end, undisturbed });
     if (failure.length > 0)
-      throw new Error(describeDeath({ name: scenario.name, dieAfterCall, failure, harness, undisturbed }), { cause });
+      throw new Error(describeDeath({ scenario, dieAfterCall, failure, harness, undisturbed }), { cause });
   }
   return end;
 }
 
 /** The calls after which the agent dies. DIE_AT=n selects one, DIE_EVERY=n every n-th of the scenario's own. */
 export function selectDeaths(
-  { name, stride = 1, seed = 0 }: Pick<RepeatedScenario, "name" | "stride" | "seed">,
+  { name, stride = 1, seed = { value: 0, offset: 0 } }: Pick<RepeatedScenario, "name" | "stride" | "seed">,
   mutatingCalls: number,
   env: Environment,
 ): readonly number[] {
@@ -66,14 +71,14 @@ export function selectDeaths(
   }
   const every = stride * Number(dieEvery);
   const calls = Array.from({ length: mutatingCalls }, (_, call) => call);
-  return calls.filter((call) => call % every === seed % every);
+  return calls.filter((call) => call % every === (seed.value + seed.offset) % every);
 }
 
 /** What is wrong with a run with a death: nothing, or lines, with the error if the scenario itself failed. */
 async function runWithDeath<Harness extends ScenarioHarness>(
   { run, endOf }: RepeatedScenario<Harness>,
   harness: Harness,
-  end: readonly string[],
+  { end, undisturbed }: { readonly end: readonly string[]; readonly undisturbed: Harness },
 ): Promise<readonly [failure: readonly string[], cause?: unknown]> {
   try {
     await run(harness);
@@ -81,10 +86,21 @@ async function runWithDeath<Harness extends ScenarioHarness>(
     const difference = endDifference(end, await endOf(harness));
     const title = "The end states differ (- without the death, + with it):";
     const duplicates = duplicateInstances(harness.runtime.timeline);
-    return [[...(difference.length > 0 ? [title, ...difference] : []), ...duplicates]];
+    const regressions = newRegressions(undisturbed.statusRegressions(), harness.statusRegressions());
+    return [[...(difference.length > 0 ? [title, ...difference] : []), ...duplicates, ...regressions]];
   } catch (error) {
     return [[`The scenario fails: ${error instanceof Error ? error.message : error}`], error];
   }
+}
+
+/**
+ * The regressions of statuses that happen only after the death. Some scenarios have others, too: a container that
+ * becomes unready by its probe, or one that `RestartAllContainers` removes.
+ */
+function newRegressions(before: readonly string[], after: readonly string[]): readonly string[] {
+  const labelOf = (line: string) => line.split(" regressed: ")[0];
+  const known = new Set(before.map(labelOf));
+  return after.filter((line) => !known.has(labelOf(line)));
 }
 
 const MAX_DIFFERENT_LINES = 20;
@@ -101,22 +117,24 @@ function endDifference(expected: readonly string[], found: readonly string[]): r
 }
 
 interface DeathInput {
-  readonly name: string;
+  readonly scenario: Pick<RepeatedScenario, "name" | "seed" | "eventSource">;
   readonly dieAfterCall: number;
   readonly failure: readonly string[];
   readonly harness: ScenarioHarness;
   readonly undisturbed: ScenarioHarness;
 }
 
-function describeDeath({ name, dieAfterCall, failure, harness, undisturbed }: DeathInput): string {
+function describeDeath({ scenario, dieAfterCall, failure, harness, undisturbed }: DeathInput): string {
+  const { name, seed, eventSource } = scenario;
   const file = `./${relative(join(import.meta.dirname, "..", "..", ".."), Bun.main)}`;
   // Any character matches itself, also those that the shell or a regular expression would interpret.
-  const pattern = name.replaceAll(/[^\w ,:;-]/g, ".");
+  const pattern = `${name.replaceAll(/[^\w ,:;-]/g, ".")}${eventSource === undefined ? "" : `, .* with ${eventSource}`}`;
+  const environment = `DIE_AT=${dieAfterCall}${seed === undefined ? "" : ` BERTH_SEED=${seed.value}`}`;
   const indented = ({ course }: ScenarioHarness) =>
     course.map((line) => (line.startsWith("--> ") ? line : `    ${line}`)).join("\n");
   return [
     `"${name}" ends differently if the agent dies after call ${dieAfterCall}, ${harness.diedAfter ?? "which it did not make"}.`,
-    `To repeat it: DIE_AT=${dieAfterCall} npx bun test ${file} -t "${pattern}"`,
+    `To repeat it: ${environment} npx bun test ${file} -t "${pattern}"`,
     "",
     ...failure,
     "",

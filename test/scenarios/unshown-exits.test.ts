@@ -1,0 +1,72 @@
+// Exits that containerd's own event reports some time before the runtime's status shows them.
+import { expect, test } from "bun:test";
+import { type AgentHarness, createHarness } from "./harness.ts";
+
+/** A node in a cluster that runs the pod `web`; the runtime's status lags behind each exit. */
+async function runWeb(lagMs: number, spec: Parameters<AgentHarness["apply"]>[1] = {}) {
+  const harness = await createHarness({ isInCluster: true, exitLagMs: () => lagMs });
+  await harness.start();
+  await harness.apply("web", spec);
+  await harness.advance("5s");
+  return harness;
+}
+
+test("an exit is reported at once, and the container restarts when the status shows the exit", async () => {
+  const harness = await runWeb(900);
+  await harness.exit("a", 3);
+  expect(await harness.apiPods()).toEqual(["web Running: a terminated Error 3"]);
+  await harness.advance("800ms");
+  expect(harness.runtime.containers.size).toBe(1);
+  await harness.advance("1s");
+  expect(await harness.apiPods()).toEqual(["web Running, ready: a running (restarts: 1)"]);
+  expect(harness.statusRegressions()).toEqual([]);
+});
+
+for (const [policy, exitCode, reported, later] of [
+  ["Always", 3, "web Running: a terminated Error 3", "web Running, ready: a running (restarts: 1)"],
+  ["Never", 0, "web Succeeded: a terminated Completed 0", "web Succeeded: a terminated Completed 0"],
+] as const)
+  test(`an agent that starts before the status shows a reported exit keeps it (restartPolicy ${policy})`, async () => {
+    const harness = await runWeb(900, { restartPolicy: policy });
+    await harness.exit("a", exitCode);
+    expect(await harness.apiPods()).toEqual([reported]);
+    harness.kill();
+    await harness.start();
+    expect(await harness.apiPods()).toEqual([reported]);
+    await harness.advance("800ms");
+    expect(await harness.apiPods()).toEqual([reported]);
+    expect(harness.podReports().map(({ status }) => status.containerStatuses?.[0]?.state?.running)).toEqual([
+      undefined,
+    ]);
+    await harness.advance("2s");
+    expect(await harness.apiPods()).toEqual([later]);
+    expect(harness.statusRegressions()).toEqual([]);
+  });
+
+test("an agent that starts before the status shows the exit keeps the back-off of a crash loop", async () => {
+  const harness = await runWeb(900);
+  await harness.exit("a", 3);
+  await harness.advance("2s");
+  await harness.exit("a", 3);
+  const waiting = "web Running: a waiting CrashLoopBackOff (restarts: 1)";
+  expect(await harness.apiPods()).toEqual([waiting]);
+  harness.kill();
+  await harness.start();
+  await harness.advance("8s");
+  expect(await harness.apiPods()).toEqual([waiting]);
+  await harness.advance("4s");
+  expect(await harness.apiPods()).toEqual(["web Running, ready: a running (restarts: 2)"]);
+  expect(harness.statusRegressions()).toEqual([]);
+});
+
+test("an exit that the runtime never shows is withdrawn 41 s after it, also by another agent", async () => {
+  const harness = await runWeb(3_600_000);
+  await harness.exit("a", 3);
+  harness.kill();
+  await harness.start();
+  await harness.advance("38s");
+  expect(await harness.apiPods()).toEqual(["web Running: a terminated Error 3"]);
+  await harness.advance("4s");
+  expect(await harness.apiPods()).toEqual(["web Running, ready: a running"]);
+  expect(harness.runtime.calls.filter((call) => call.startsWith("createContainer"))).toHaveLength(1);
+});

@@ -194,8 +194,20 @@ async function runRound(harness: AgentHarness, round: number, random: Random): P
       await harness.start();
     }
     end();
+    if (random() < 0.5) await dieBeforeStatus(harness);
   }
   return { expectedPods, deleted };
+}
+
+/**
+ * Waits up to two seconds for an exit that the runtime's status does not show yet, lets the agent report what it knows,
+ * and replaces it by the next one.
+ */
+async function dieBeforeStatus(harness: AgentHarness): Promise<void> {
+  for (let waits = 0; waits < 100 && !harness.runtime.hasUnshownExit; waits += 1) await harness.advance("20ms");
+  await harness.advance("10ms");
+  harness.kill();
+  await harness.start();
 }
 
 const isOver = ({ status }: Pod) => status?.phase === "Succeeded" || status?.phase === "Failed";

@@ -25,7 +25,7 @@ const runs = Number(process.env["FUZZ_RUNS"] ?? 2000);
  * FUZZ_RUNS: so a tenth of it, which is 1000 in CI, where both sources together take less than a minute, and 20 000 in
  * `npm run test:extended`.
  */
-const exits = Math.ceil(runs / (runs < 100_000 ? 10 : 5));
+const exits = Math.max(50, Math.ceil(runs / (runs < 100_000 ? 10 : 5)));
 const longMs = 1_800_000;
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 
@@ -290,8 +290,8 @@ test.each(["containerd-events", "cri-events"] as const)(
       exited += changes.filter(({ kind, change }) => kind === "container" && change === "stopped").length;
     }
     expect(exited).toBeGreaterThanOrEqual(exits);
-    // On average more than a quarter of the pods are deleted; with few pods it may be far less by chance.
-    expect(removed).toBeGreaterThan((round * ROUND) / 10);
+    // On average more than a quarter of the pods are deleted; in few rounds it may be far less by chance.
+    expect(removed).toBeGreaterThan(round < 10 ? 0 : (round * ROUND) / 10);
   },
   longMs,
 );

@@ -6,6 +6,7 @@ import { type PreviousStatus, toEpochMs } from "../status/previous-status.ts";
 /**
  * How long a reported exit counts while the runtime shows the container running: as long as the agent that got its
  * event would have read the status again (`agent/observed/pods/exit-rechecks.ts`).
+ * @internal
  */
 export const UNCONFIRMED_EXIT_MS = 41_000;
 

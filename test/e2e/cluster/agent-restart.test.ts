@@ -1,15 +1,18 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { readFile } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import type { Container, PodSpec, Probe } from "../../../proto/kubernetes/gen/types.ts";
+import type { Container, Event, PodSpec, Probe } from "../../../proto/kubernetes/gen/types.ts";
+import { builtBinary } from "../../bed/agent.ts";
+import { powerOff } from "../../bed/cleanup/clean-up.ts";
 import { webImage } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { podOf } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { recordEndpoints } from "./endpoint-recording.ts";
-import { type ClusterNode, startClusterNode } from "./node.ts";
+import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
 import { recordStatuses } from "./status-recording.ts";
 
 setDefaultTimeout(60_000);
@@ -32,6 +35,16 @@ const service: Manifest = {
 };
 const served = (pod: ReturnType<typeof barePod>) => ({ ...pod, metadata: { ...pod.metadata, labels } });
 const withNotes: Partial<PodSpec> = { volumes: [{ name: "notes", emptyDir: {} }] };
+
+/** The agent of this tree as a program that sees another boot id. The real one cannot be changed. */
+async function binaryAfterBoot(folder: string, bootId: string): Promise<string> {
+  const [idFile, program] = [join(folder, "boot-id"), join(folder, "berth-after-boot")];
+  await writeFile(idFile, `${bootId}\n`);
+  const inNamespace = `mount --bind ${idFile} /proc/sys/kernel/random/boot_id && exec ${builtBinary} "$@"`;
+  const script = `#!/bin/sh\nexec unshare --mount --propagation slave sh -c '${inNamespace}' sh "$@"\n`;
+  await writeFile(program, script, { mode: 0o755 });
+  return program;
+}
 
 describe.skipIf(skip !== undefined)("a restart of the agent", () => {
   let cluster: ClusterNode;
@@ -86,6 +99,55 @@ describe.skipIf(skip !== undefined)("a restart of the agent", () => {
     await cluster.kubectl("delete", "service", "web");
     await node.removeFile("static.yaml");
     await cluster.kubectl("delete", "pod", ...names.slice(0, 3), "--timeout=30s");
+    await cluster.waitUntilEmpty();
+  });
+
+  test("after a reboot without an API server, its pods start again once, and the API server learns of it later", async () => {
+    const { node, plane } = cluster;
+    await cluster.apply([barePod("kept", {})]);
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod/kept", "--timeout=30s");
+    const before = await cluster.pod("kept");
+    const [was] = before.status?.containerStatuses ?? [];
+    await plane.stopApiServer();
+    await node.agent.kill9();
+    await node.containerd.kill9();
+    await powerOff(node.containerd.record);
+    const bootId = randomUUID();
+    await node.launchAgent({}, [], await binaryAfterBoot(node.folder, bootId));
+    await node.containerd.restart();
+    const again = await pollUntil("the pod to run again", 30_000, async () =>
+      (await node.pods().catch(() => [])).find(({ ready, restarts }) => ready === "1/1" && restarts === 1),
+    );
+
+    await plane.startApiServer();
+    const shown = await pollUntil("the pod's new status", 30_000, async () => {
+      const pod = await cluster.pod("kept");
+      return areContainersReady(pod) && pod.status?.containerStatuses?.[0]?.restartCount === 1 && pod;
+    });
+    const terminated = {
+      exitCode: 255,
+      reason: "Unknown",
+      containerID: was!.containerID!,
+      startedAt: was!.state!.running!.startedAt!,
+    };
+    expect(shown.status?.containerStatuses?.[0]).toMatchObject({ lastState: { terminated } });
+    expect(shown.status?.podIP).toBe(again.ip);
+    const uids = [before.metadata.uid!];
+    expect(await cluster.runningUids()).toEqual({ containers: uids, sandboxes: uids });
+    expect(await cluster.kubectl("get", "node", node.name, "--output=jsonpath={.status.nodeInfo.bootID}")).toBe(bootId);
+    const events = await pollUntil("the event of the reboot", 20_000, async () => {
+      const { items } = JSON.parse(await cluster.kubectl("get", "events", "--output=json")) as {
+        readonly items: readonly Event[];
+      };
+      return items.some(({ reason }) => reason === "Rebooted") && items;
+    });
+    expect(events.filter(({ type }) => type === "Warning").map(({ message }) => message)).toEqual([
+      `Node ${node.name} has been rebooted, boot id: ${bootId}`,
+    ]);
+    const ofPod = events.filter(({ involvedObject }) => involvedObject.name === "kept");
+    expect(ofPod.filter(({ reason }) => reason === "SandboxChanged").map(({ count }) => count)).toEqual([1]);
+    expect(ofPod.filter(({ reason }) => reason === "Started").map(({ count }) => count)).toEqual([1, 1]);
+    await cluster.kubectl("delete", "pod", "kept", "--timeout=30s");
     await cluster.waitUntilEmpty();
   });
 });

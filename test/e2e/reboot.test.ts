@@ -1,0 +1,89 @@
+import { afterEach, expect, setDefaultTimeout, test } from "bun:test";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
+import { ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
+import type { ContainerStatus, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { powerOff } from "../bed/cleanup/clean-up.ts";
+import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
+import { busyboxImage } from "../bed/images/images.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import { podOf, script, untilStopped } from "./manifest.ts";
+import { linesContaining, startNode, type TestNode } from "./node.ts";
+
+setDefaultTimeout(60_000);
+
+let node: TestNode;
+afterEach(() => node.tearDown());
+
+/** Adds a line to a file that outlives the containers: one line for each time that a container ran. */
+const note = (name: string) => `echo ran >>/notes/${name}`;
+const withNotes: Partial<PodSpec> = { volumes: [{ name: "notes", emptyDir: {} }] };
+const notes = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
+const runs = async ({ uid }: PodSummary, name: string) =>
+  (
+    await readFile(join(node.paths.agentRoot, "pods", uid, "volumes/kubernetes.io~empty-dir/notes", name), "utf8")
+  ).split("\n").length - 1;
+
+/** The statuses of all containers of a pod, init containers first. */
+const containersOf = ({ status }: PodSummary): readonly ContainerStatus[] => [
+  ...(status.initContainerStatuses ?? []),
+  ...(status.containerStatuses ?? []),
+];
+/** What the kubelet, too, shows of a container that ran when the machine lost its power. */
+const lost = (before: PodSummary, container: string) => {
+  const { containerID = "", state } = containersOf(before).find(({ name }) => name === container)!;
+  const startedAt = state?.running?.startedAt ?? "";
+  return { exitCode: 255, reason: "Unknown", startedAt, finishedAt: expect.any(String), containerID };
+};
+
+test.each<ContainerdVersion>(["1.6", "2.1"])(
+  "after a reboot with containerd %s each pod starts again once, and what has ended stays ended",
+  async (version) => {
+    node = await startNode({ version });
+    const init = { name: "init", image: busyboxImage, command: script(note("init")), ...notes };
+    const proxy = { name: "proxy", image: busyboxImage, command: untilStopped, restartPolicy: "Always" as const };
+    const main = { command: script(`${note("main")}; exec sleep 1000000`), ...notes };
+    await node.putManifest(podOf("web", main, { ...withNotes, initContainers: [init, proxy] }));
+    await node.putManifest(podOf("never", {}, { restartPolicy: "Never" }));
+    await node.putManifest(podOf("done", { command: ["true"] }, { restartPolicy: "OnFailure" }));
+    await node.putManifest(podOf("removed"));
+    const [web, never] = await node.waitUntilRunning("web", "never", "removed");
+    const done = await node.waitForPod("done", "it has ended", ({ phase }) => phase === "Succeeded");
+
+    await node.agent.kill9();
+    await node.containerd.kill9();
+    await powerOff(node.containerd.record);
+    await node.removeFile("removed.yaml");
+    // As at a boot, the agent may start before the runtime.
+    await node.launchAgent();
+    await node.containerd.restart();
+
+    const isUp = ({ ready, uid, restarts }: PodSummary) => uid === web?.uid && ready === "2/2" && restarts > 0;
+    const webAgain = await node.waitForPod("web", "it runs again", isUp);
+    expect(webAgain.ip).not.toBe("");
+    expect(containersOf(webAgain).map(({ name, restartCount, lastState }) => [name, restartCount, lastState])).toEqual([
+      ["init", 1, undefined],
+      ["proxy", 1, { terminated: lost(web!, "proxy") }],
+      ["main", 1, { terminated: lost(web!, "main") }],
+    ]);
+    expect([await runs(web!, "init"), await runs(web!, "main")]).toEqual([2, 2]);
+    const neverAgain = await node.waitForPod("never", "it has failed", ({ phase }) => phase === "Failed");
+    expect([neverAgain.uid, neverAgain.restarts]).toEqual([never!.uid, 0]);
+    expect(neverAgain.status.containerStatuses?.[0]?.state?.terminated).toEqual(lost(never!, "main"));
+    const doneAgain = await node.waitForPod("done", "it has ended", ({ phase }) => phase === "Succeeded");
+    expect(doneAgain.status.containerStatuses).toEqual(done.status.containerStatuses!);
+
+    const names = ["done-berth", "never-berth", "web-berth"];
+    await pollUntil("the removed pod to be gone", 20_000, async () => (await node.pods()).length === names.length);
+    const sandboxes = (await node.sandboxes()).filter(({ state }) => state === PodSandboxState.SANDBOX_READY);
+    expect(sandboxes.map(({ metadata }) => metadata?.name)).toEqual(["web-berth"]);
+    const running = (await node.containers()).filter(({ state }) => state === ContainerState.CONTAINER_RUNNING);
+    expect(running.map(({ metadata }) => metadata?.name).toSorted()).toEqual(["main", "proxy"]);
+    const checkpoints = await readdir(join(node.paths.agentRoot, "berth/pods"));
+    expect(checkpoints.toSorted()).toEqual([web, never, done].map((pod) => `${pod!.uid}.json`).toSorted());
+    const logs = join(node.paths.podLogs, `default_web-berth_${web!.uid}`, "main");
+    expect((await readdir(logs)).toSorted()).toEqual(["0.log", "1.log"]);
+    expect(linesContaining(await node.log(), " error ")).toEqual([]);
+  },
+);

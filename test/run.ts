@@ -31,7 +31,9 @@ async function upstreamSuite(): Promise<Suite> {
 }
 
 async function runAll(print: (line: string) => void): Promise<readonly Outcome[]> {
-  for (const packageSet of ["bookworm", "trixie", "forky"] as const) await unpackPackages(packageSet, print);
+  const emulation = process.arch === "arm64" ? [] : (["bookworm-emulator", "bookworm-arm64"] as const);
+  for (const packageSet of ["bookworm", "trixie", "forky", ...emulation] as const)
+    await unpackPackages(packageSet, print);
   await resetBeds(false, (line) => print(`leftover of an earlier run: ${line}`));
   const reports = await mkdtemp(join(tmpdir(), "berth-test-"));
   print(`reports in ${reports}`);

@@ -9,10 +9,22 @@ import { ifAbsent } from "./if-absent.ts";
  * from the machine's own mirror, verified by apt against Debian's keyring, and unpacked with `dpkg -x` into a cache
  * folder. An installed containerd stays as it is, and no system service is started.
  */
-export type PackageSet = "bookworm" | "bookworm-headers" | "trixie" | "forky" | "vm-guest" | "vm-host";
+export type PackageSet =
+  | "bookworm"
+  | "bookworm-arm64"
+  | "bookworm-emulator"
+  | "bookworm-headers"
+  | "trixie"
+  | "forky"
+  | "vm-guest"
+  | "vm-host";
 
 const packageNames: Readonly<Record<PackageSet, readonly string[]>> = {
   bookworm: ["containerd", "runc", "containernetworking-plugins", "busybox-static", "catatonit", "docker-registry"],
+  /** The libraries of a program for arm64. */
+  "bookworm-arm64": ["libc6", "libgcc-s1", "libstdc++6"],
+  /** Runs programs for another processor. */
+  "bookworm-emulator": ["qemu-user-static"],
   /** Headers of the same release, used only for compiling. */
   "bookworm-headers": ["libseccomp-dev"],
   trixie: ["kubectl"],
@@ -38,6 +50,9 @@ const releasesWithDependencies: Readonly<Partial<Record<PackageSet, readonly str
   "vm-guest": ["trixie"],
   "vm-host": ["bookworm", "bookworm-backports"],
 };
+
+/** Sets of another architecture than this machine's. */
+const architectures: Readonly<Partial<Record<PackageSet, string>>> = { "bookworm-arm64": "arm64" };
 
 /** The unpacked packages of one set: `root` is laid out like `/`, `versions` maps package names to their versions. */
 export interface UnpackedPackages {
@@ -106,8 +121,9 @@ async function download(packageSet: PackageSet, workDir: string): Promise<void> 
     mirror = await queryMirror(codename);
   }
   if (mirror === undefined) throw new Error(`apt knows no Debian mirror with main for "${codename}"`);
-  const releases = releasesWithDependencies[packageSet] ?? [packageSet.replace("-headers", "")];
-  const env = { APT_CONFIG: await privateApt(workDir, mirror, releases), DEBIAN_FRONTEND: "noninteractive" };
+  const releases = releasesWithDependencies[packageSet] ?? [packageSet.replace(/-.*/, "")];
+  const config = await privateApt(workDir, mirror, releases, architectures[packageSet]);
+  const env = { APT_CONFIG: config, DEBIAN_FRONTEND: "noninteractive" };
   await execa("apt-get", ["update", "--error-on=any"], { env });
   // The private apt has no record of installed packages, so it downloads all dependencies.
   const installArgs = ["install", "--download-only", "--yes", "--no-install-recommends", `-t=${releases.at(-1)}`];
@@ -134,7 +150,12 @@ export function pickMirror(targets: string, codename: string): string | undefine
  * Configures an apt with its own lists, cache and sources below `workDir`. The machine's apt.conf.d (a proxy) still
  * applies.
  */
-async function privateApt(workDir: string, mirror: string, releases: readonly string[]): Promise<string> {
+async function privateApt(
+  workDir: string,
+  mirror: string,
+  releases: readonly string[],
+  architecture: string | undefined,
+): Promise<string> {
   const folders = ["debs/partial", "state/lists/partial", "cache", "root"];
   for (const folder of folders) await mkdir(join(workDir, folder), { recursive: true, mode: 0o755 });
   const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -153,7 +174,7 @@ Dir::Etc::sourceparts "/dev/null";
 Acquire::Languages "none";
 Acquire::IndexTargets::deb::DEP-11::DefaultEnabled "false";
 APT::Sandbox::User "root";
-`,
+${architecture === undefined ? "" : `APT::Architecture "${architecture}";\nAPT::Architectures { "${architecture}"; };\n`}`,
   );
   return config;
 }

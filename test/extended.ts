@@ -27,6 +27,7 @@ async function allSuites(): Promise<readonly Suite[]> {
     ...fuzzSuites(files, 100_000).map((suite) => ({ ...suite, timeoutMs: hourMs })),
     program("live differential", ["test/upstream/run.ts", "differential"]),
     program("chaos 200", ["test/upstream/run.ts", "chaos"], { BERTH_CHAOS: "200" }),
+    program("memory after 2000 pods", ["test", "./test/e2e/memory.test.ts"], { BERTH_MEMORY_PODS: "2000" }),
     program("vm", ["test/vm/run.ts"]),
     program("planted faults", ["test/mutation/run.ts", "100", "--write"]),
   ];

@@ -1,0 +1,64 @@
+import { afterAll, beforeAll, expect, test } from "bun:test";
+import { pollUntil } from "../bed/poll-until.ts";
+import { memoryOf } from "../bench/process-usage.ts";
+import { podOf } from "./manifest.ts";
+import { startNode, type TestNode } from "./node.ts";
+
+/** After so many pods the memory is compared with that after `BASE` pods. */
+const PODS = Number(process.env["BERTH_MEMORY_PODS"] ?? 400);
+const BASE = 200;
+const AT_ONCE = 50;
+/** A busy machine takes so long for one pod. */
+const SLOW_POD_MS = 1500;
+
+let node: TestNode;
+beforeAll(async () => {
+  node = await startNode();
+}, 60_000);
+afterAll(() => node.tearDown(), 60_000);
+
+/** Starts `AT_ONCE` pods that end by themselves, and removes them. */
+async function churn(first: number): Promise<void> {
+  const names = Array.from({ length: AT_ONCE }, (_, at) => `short-${first + at}`);
+  // No network of their own: it costs the runtime most of the time, and the agent nothing.
+  const spec = { hostNetwork: true, restartPolicy: "Never" } as const;
+  await Promise.all(names.map((name) => node.putManifest(podOf(name, { command: ["true"] }, spec))));
+  const limitMs = AT_ONCE * SLOW_POD_MS;
+  const hasEnded = async () => (await node.pods()).filter(({ phase }) => phase === "Succeeded").length === AT_ONCE;
+  await pollUntil("all pods to end", limitMs, hasEnded, 100);
+  await Promise.all(names.map((name) => node.removeFile(`${name}.yaml`)));
+  await pollUntil("all pods to be gone", limitMs, async () => (await node.pods()).length === 0, 100);
+}
+
+/** The agent's memory without files, in MB, after it has returned what it does not need: the least of some seconds. */
+async function memoryAtRest(): Promise<number> {
+  const read = async () => (await memoryOf(node.agent.pid)).anonymousBytes / 1e6;
+  const busy = await read();
+  let [least, since] = [busy, performance.now()];
+  await pollUntil(
+    "the agent to return memory",
+    60_000,
+    async () => {
+      const now = await read();
+      if (now < least * 0.99) [least, since] = [now, performance.now()];
+      return least < busy * 0.8 && performance.now() - since > 2000;
+    },
+    250,
+  );
+  return least;
+}
+
+test(
+  `the memory after ${PODS} pods that have come and gone is that after ${BASE}`,
+  async () => {
+    let [pods, atBase] = [0, 0];
+    for (; pods < PODS; pods += AT_ONCE) {
+      if (pods === BASE) atBase = await memoryAtRest();
+      await churn(pods);
+    }
+    const atEnd = await memoryAtRest();
+    console.log(`anonymous memory: ${atBase.toFixed(1)} MB after ${BASE} pods, ${atEnd.toFixed(1)} MB after ${pods}`);
+    expect(atEnd).toBeLessThanOrEqual(1.1 * atBase);
+  },
+  PODS * 2 * SLOW_POD_MS,
+);

@@ -30,21 +30,19 @@ async function churn(first: number): Promise<void> {
   await pollUntil("all pods to be gone", limitMs, async () => (await node.pods()).length === 0, 100);
 }
 
-/** The agent's memory without files, in MB, after it has returned what it does not need: the least of some seconds. */
+/** The agent returns unused memory five seconds after its last action. */
+const SETTLED_MS = 7_000;
+
+/** The agent's memory without files, in MB, once it has not shrunk by a hundredth for `SETTLED_MS`. */
 async function memoryAtRest(): Promise<number> {
   const read = async () => (await memoryOf(node.agent.pid)).anonymousBytes / 1e6;
-  const busy = await read();
-  let [least, since] = [busy, performance.now()];
-  await pollUntil(
-    "the agent to return memory",
-    60_000,
-    async () => {
-      const now = await read();
-      if (now < least * 0.99) [least, since] = [now, performance.now()];
-      return least < busy * 0.8 && performance.now() - since > 2000;
-    },
-    250,
-  );
+  let [least, since] = [await read(), performance.now()];
+  const isSettled = async () => {
+    const now = await read();
+    if (now < least * 0.99) [least, since] = [now, performance.now()];
+    return performance.now() - since > SETTLED_MS;
+  };
+  await pollUntil("the agent to return memory", 60_000, isSettled, 250);
   return least;
 }
 

@@ -116,6 +116,7 @@ describe.skipIf(skip !== undefined)("a restart of the agent", () => {
     await node.launchAgent({}, [], await binaryAfterBoot(node.folder, bootId));
     await node.containerd.restart();
     const again = await pollUntil("the pod to run again", 30_000, async () =>
+      // The agent's socket refuses connections until the agent has started.
       (await node.pods().catch(() => [])).find(({ ready, restarts }) => ready === "1/1" && restarts === 1),
     );
 

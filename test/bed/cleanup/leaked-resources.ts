@@ -18,17 +18,21 @@ export async function listMachineResources(): Promise<readonly string[]> {
   return all.filter((line) => !owned.some((isOwned) => isOwned(line)));
 }
 
-/** The resources that are not in `before`, after a grace of some seconds for other beds and the kernel. */
+/**
+ * The resources that are not in `before` and stay for ten seconds. Those of a pod that comes or goes in another bed may
+ * be listed without their owner for a moment.
+ */
 export async function findLeakedResources(before: readonly string[]): Promise<readonly string[]> {
   const known = new Set(before);
-  let added: readonly string[] = [];
+  let staying: ReadonlySet<string> | undefined;
   const checkOnce = async () => {
-    added = (await listMachineResources()).filter((line) => !known.has(line));
-    return added.length === 0;
+    const added = (await listMachineResources()).filter((line) => !known.has(line));
+    staying = new Set(added.filter((line) => staying?.has(line) ?? true));
+    return staying.size === 0;
   };
   return await pollUntil("no new trace", 10_000, checkOnce).then(
     () => [],
-    () => added,
+    () => [...(staying ?? [])],
   );
 }
 

@@ -184,12 +184,12 @@ export const lifecycleCases: readonly PodCase[] = [
   },
   {
     name: "pull-refused",
-    container: { image: "127.0.0.1:1/nobody/here:1" },
+    container: { image: "127.0.0.1:1/refused/image:1" },
     until: waitsWithSandbox("ImagePullBackOff"),
   },
   {
     name: "pull-refused-until-its-deadline",
-    container: { image: "127.0.0.1:1/nobody/here:1" },
+    container: { image: "127.0.0.1:1/refused/image:1" },
     spec: { activeDeadlineSeconds: 5, restartPolicy: "Never" },
     until: (pod) => hasEnded(pod) && containerStatusOf(pod)?.state?.terminated !== undefined,
   },
@@ -288,7 +288,7 @@ export const lifecycleCases: readonly PodCase[] = [
   },
   debugCase("debugged", script("echo seen > /dev/termination-log; exit 3")),
   debugCase("debug-command-missing", ["/no/such/command"]),
-  debugCaseOf("debug-image-refused", "127.0.0.1:1/nobody/here:1", ["true"]),
+  debugCaseOf("debug-image-refused", "127.0.0.1:1/refused/image:1", ["true"]),
   debugCase("debugged-inside", ["sh", "-c", viewScript("first", "namespaces")], "--target=main"),
   { name: "static", isStatic: true, until: isReady },
   { ...runOnceCase("static-once", "exit 3"), isStatic: true },

@@ -45,6 +45,11 @@ async function nodeOf(files: Readonly<Record<string, string>> = {}) {
   return { time, disk, log, present, node, start, textOf, left };
 }
 
+/** A disk on which nothing can be written. */
+const full = (verb: string, path: string) => {
+  if (verb === "write") throw new FilesError("ENOSPC", path, `${path} cannot be written: the disk is full`);
+};
+
 test("a pull writes the kubelet's intent, and its end the kubelet's record", async () => {
   const { start, textOf, left } = await nodeOf();
   const records = start();
@@ -273,15 +278,12 @@ test("a file that is not an intent is logged and left alone", async () => {
 test("no pull starts if the disk is full for its intent; without its record the image stays unverified", async () => {
   const { start, disk, log } = await nodeOf();
   const records = start();
-  const fail = (verb: string, path: string) => {
-    if (verb === "write") throw new FilesError("ENOSPC", path, `${path} cannot be written: the disk is full`);
-  };
-  disk.before = fail;
+  disk.before = full;
   const failure: unknown = await records.recordIntent(IMAGE).catch((error: unknown) => error);
   expect(failure).toBeInstanceOf(FilesError);
   disk.before = () => {};
   await records.recordIntent(IMAGE);
-  disk.before = fail;
+  disk.before = full;
   await records.recordPulled(IMAGE, REF, bySecret);
   expect(log.takeLines()).toEqual(["warn: cannot record an image pull"]);
   expect(await records.recordOf(IMAGE, REF)).toEqual({ isPulledByAgent: true, record: undefined });
@@ -297,9 +299,7 @@ for (const [sentence, end] of unrecorded)
     const records = start();
     await records.recordIntent(IMAGE);
     present.set(IMAGE, REF);
-    disk.before = (verb, path) => {
-      if (verb === "write") throw new FilesError("ENOSPC", path, `${path} cannot be written: the disk is full`);
-    };
+    disk.before = full;
     await end(records);
     disk.before = () => {};
     expect(left()).toEqual([INTENT]);
@@ -313,9 +313,6 @@ test("the record of a pull that ended on a full disk is written by the next audi
   const records = start();
   await records.recordIntent(IMAGE);
   present.set(IMAGE, REF);
-  const full = (verb: string, path: string) => {
-    if (verb === "write") throw new FilesError("ENOSPC", path, `${path} cannot be written: the disk is full`);
-  };
   disk.before = full;
   await records.recordPulled(IMAGE, REF, bySecret);
   await records.audit();
@@ -333,9 +330,7 @@ test("an image that was removed before its record could be written gets none", a
   const records = start();
   await records.recordIntent(IMAGE);
   present.set(IMAGE, REF);
-  disk.before = (verb, path) => {
-    if (verb === "write") throw new FilesError("ENOSPC", path, `${path} cannot be written: the disk is full`);
-  };
+  disk.before = full;
   await records.recordPulled(IMAGE, REF, bySecret);
   disk.before = () => {};
   present.clear();

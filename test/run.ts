@@ -11,7 +11,6 @@ import {
   findTests,
   fuzzSuites,
   machineSuites,
-  runInQueues,
   runInThreeQueues,
   withLowPriority,
 } from "./suites.ts";
@@ -60,8 +59,11 @@ async function runAll(print: (line: string) => void): Promise<readonly Outcome[]
   const needsUpstream = new Set([...suites.upstream, ...suites.heavy]);
   // Random inputs need nothing but the processor, so they get what the others leave.
   const background = [...fuzz, docsConformanceSuite(files)].map(withLowPriority);
+  const runInBackground = async () => {
+    for (const suite of background) await run(suite);
+  };
   await Promise.all([
-    runInQueues(1, background, (suite) => run(suite)),
+    runInBackground(),
     runInThreeQueues(suites, built, async (suite) =>
       needsUpstream.has(suite) ? await run({ ...suite, unavailable: await built }, true) : await run(suite),
     ),

@@ -134,19 +134,6 @@ export const extendedSuites = (files: readonly TestFile[]): readonly Suite[] =>
 /** The same suite with the lowest priority for the processor. */
 export const withLowPriority = (suite: Suite): Suite => ({ ...suite, argv: ["nice", "-n", "19", ...suite.argv] });
 
-/** Runs the suites in their order, one after the other in each of `queues` queues. */
-export async function runInQueues(
-  queues: number,
-  suites: readonly Suite[],
-  run: (suite: Suite) => Promise<unknown>,
-): Promise<void> {
-  const waiting = [...suites];
-  const queue = async () => {
-    for (let suite = waiting.shift(); suite !== undefined; suite = waiting.shift()) await run(suite);
-  };
-  await Promise.all(Array.from({ length: queues }, queue));
-}
-
 /**
  * Runs the suites in three queues, those with upstream programs after `built`. The first queue alone takes the heavy
  * ones, the second one begins with those of a control plane, and the third with the others, which mostly wait.

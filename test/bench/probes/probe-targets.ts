@@ -8,29 +8,28 @@ export interface ProbeTarget {
   close(): Promise<void>;
 }
 
-export async function startTcpProbeTarget(): Promise<ProbeTarget> {
-  let count = 0;
-  const server = createTcpServer((socket) => {
-    count++;
-    // The prober closes the connection, some probers with a reset.
-    socket.on("error", () => undefined);
-    socket.resume();
-  });
-  const port = await listen(server);
-  return {
-    port,
-    get count() {
-      return count;
-    },
-    close: () => end(server),
-  };
-}
+export const startTcpProbeTarget = (): Promise<ProbeTarget> =>
+  startTarget((counted) =>
+    createTcpServer((socket) => {
+      counted();
+      // The prober closes the connection, some probers with a reset.
+      socket.on("error", () => undefined);
+      socket.resume();
+    }),
+  );
 
-export async function startHttpProbeTarget(): Promise<ProbeTarget> {
+export const startHttpProbeTarget = (): Promise<ProbeTarget> =>
+  startTarget((counted) =>
+    createServer((_, answer) => {
+      counted();
+      answer.end();
+    }),
+  );
+
+async function startTarget(createTarget: (counted: () => void) => Server): Promise<ProbeTarget> {
   let count = 0;
-  const server = createServer((_, answer) => {
+  const server = createTarget(() => {
     count++;
-    answer.end();
   });
   const port = await listen(server);
   return {

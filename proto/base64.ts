@@ -20,3 +20,15 @@ export function decodeBase64(text: string): Uint8Array | undefined {
   }
   return bytes;
 }
+
+/** Encodes bytes as padded base64, on one line. */
+export function encodeBase64(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 3) {
+    const [one = 0, two = 0, three = 0] = bytes.subarray(at, at + 3);
+    const bits = (one << 16) | (two << 8) | three;
+    for (const shift of [18, 12, 6, 0]) text += DIGITS[(bits >> shift) & 0x3f];
+  }
+  const missing = (3 - (bytes.length % 3)) % 3;
+  return text.slice(0, text.length - missing) + "=".repeat(missing);
+}

@@ -9,15 +9,54 @@ export const PODS_DIR = "pods";
 /** The file in a pod's directory that records the ids of its user namespace. */
 export const USER_NAMESPACE_FILE = "userns";
 
-/** By source: the directory below a pod's `volumes` that holds its volumes of that source. */
+/** The directory in a pod's directory that holds the mounts of `subPath`. */
+export const SUB_PATHS_DIR = "volume-subpaths";
+
+/**
+ * By source: the directory below a pod's `volumes` that holds its volumes of that source. A persistent volume has its own
+ * name there, not the one that it has in the pod.
+ */
 export const volumePluginDirs = {
+  configMap: "kubernetes.io~configmap",
+  downwardAPI: "kubernetes.io~downward-api",
   emptyDir: "kubernetes.io~empty-dir",
+  local: "kubernetes.io~local-volume",
+  nfs: "kubernetes.io~nfs",
+  projected: "kubernetes.io~projected",
+  secret: "kubernetes.io~secret",
 } as const;
+
+/** A source of volumes that have a directory of their own below that of their pod. */
+export type VolumeDirSource = keyof typeof volumePluginDirs;
 
 /** The directory of a volume, relative to the directory of its pod. */
 export function volumeDirOf(pluginDir: string, volume: string): string {
   return `volumes/${pluginDir}/${volume}`;
 }
+
+/** The symlink to the block device of a volume, relative to the directory of its pod. */
+export function volumeDeviceOf(pluginDir: string, volume: string): string {
+  return `volumeDevices/${pluginDir}/${volume}`;
+}
+
+/** The directory with the bind mounts of a block device, one a pod, relative to the root directory. */
+export function globalDeviceDirOf(pluginDir: string, volume: string): string {
+  return `plugins/${pluginDir}/volumeDevices/${volume}`;
+}
+
+/**
+ * The directory whose file `ready` shows that the directory of a volume is made, relative to the directory of its pod.
+ * The kubelet makes every volume of files that it writes itself on an emptyDir, which it names `wrapped_VOLUME`.
+ * Undefined for a volume without one.
+ */
+export function readyDirOf(pluginDir: string, volume: string): string | undefined {
+  if (pluginDir === volumePluginDirs.local) return undefined;
+  const name = pluginDir === volumePluginDirs.emptyDir ? volume : `wrapped_${volume}`;
+  return `plugins/${volumePluginDirs.emptyDir}/${name}`;
+}
+
+/** The file in a {@link readyDirOf}. It is empty. */
+export const READY_FILE = "ready";
 
 /**
  * What a file in the directory of a container marks: an instance whose `postStart` hook has not succeeded yet, one whose

@@ -24,10 +24,16 @@ export const initContainerAnnotations: ReadonlySet<string> = new Set([
   "pod.alpha.kubernetes.io/init-container-statuses",
 ]);
 
+/** On persistent volumes: the older form of `mountOptions`, separated by commas. */
+export const mountOptionAnnotation = "volume.beta.kubernetes.io/mount-options";
+/** On persistent volumes: a group that the containers of their pods need to use them. */
+export const volumeGidAnnotation = "pv.beta.kubernetes.io/gid";
 /** On nodes: the attach-detach controller attaches their volumes. */
 export const attachDetachAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach";
 /** On nodes: `--node-ip`, for the cloud controller. */
 export const nodeIPAnnotation = "alpha.kubernetes.io/provided-node-ip";
+/** On nodes: the controller manager sets for how many seconds they may cache Secrets and ConfigMaps. */
+export const objectTtlAnnotation = "node.alpha.kubernetes.io/ttl";
 /** The taint of a node that the cloud controller has yet to complete. */
 export const uninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized";
 

@@ -2,9 +2,10 @@ import { type CriRuntime, createRuntime } from "../cri/client.ts";
 import { aborted } from "../host/async/abort.ts";
 import { createEventSource } from "../host/async/event-source.ts";
 import { type Clock, createClock, sleep } from "../host/clock.ts";
-import { createExec } from "../host/exec.ts";
+import { createExec, type Exec } from "../host/exec.ts";
 import { createFiles, type Files } from "../host/fs/files.ts";
 import { createMounts } from "../host/fs/mounts.ts";
+import { createNetworkMounts } from "../host/fs/network-mounts.ts";
 import { createKernelLog } from "../host/kernel-log.ts";
 import type { Log } from "../host/log/log.ts";
 import { type Machine, readMachine } from "../host/machine.ts";
@@ -25,19 +26,23 @@ import { watchStaticPath } from "./desired/static/static-files.ts";
 import { isUidInUse } from "./desired/static/uid-in-use.ts";
 import { watchHostIPs } from "./observed/node/host-ips.ts";
 import { watchSystemOoms } from "./observed/node/system-oom.ts";
+import type { VolumeStatsOptions } from "./observed/volumes/volume-stats.ts";
 import { checkCgroups } from "./preflight/cgroup-version.ts";
 import { checkCredentialProviders } from "./preflight/credential-providers.ts";
 import { lockRootDir, lockRuntime } from "./preflight/instance-locks.ts";
+import { shareRootDir } from "./preflight/shared-root.ts";
 import { ROOT_DIR_HINT, toStartError } from "./preflight/start-error.ts";
 import { readIdPool } from "./preflight/subordinate-ids.ts";
 import { summarizeAgent } from "./serve/local/agent-status.ts";
 import { type LocalServer, serveLocal } from "./serve/local/local-server.ts";
 import { summarizePod } from "./serve/local/pod-list.ts";
+import type { NodeFacts } from "./translate/node-facts.ts";
 import { type Agent, type AgentOptions, createAgent, type PodSource } from "./wiring/agent.ts";
 import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster/cluster-node.ts";
 import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plugins.ts";
 import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
 import { createNodeFacts, readCapacity } from "./wiring/node-facts.ts";
+import { createVolumeFigures } from "./wiring/volume-figures.ts";
 
 const STOP_TIMEOUT_MS = 5_000;
 const NO_SOURCE =
@@ -57,6 +62,7 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
   const releaseRuntimeLock = await lockRuntime(config, hostFiles, log);
   if (hasNoSource(config)) log.warn({}, NO_SOURCE);
   try {
+    await shareRootDir(createMounts(), config.rootDir, log);
     await runWithLocks(config, { hostFiles, thisMachine, root }, log, signal);
   } finally {
     releaseRuntimeLock();
@@ -75,7 +81,7 @@ async function runWithLocks(
   const exec = createExec();
   const idPool = await readIdPool(config, { machine: hostFiles, exec, path: process.env["PATH"] ?? "" });
   const runtime = createCriRuntime(config, clock, log);
-  const { nodeIPs: configured, nodeName } = config;
+  const { nodeIPs: configured, nodeName, earlyProbes, keepsReferencedObjects, changeDetection } = config;
   const observedMachine = { ...thisMachine, storageBytes: capacity.storageCapacityBytes };
   // Addresses may change before the cluster node and the agent exist; each reads the current ones when it starts.
   const addressChanges = createEventSource();
@@ -102,7 +108,7 @@ async function runWithLocks(
     clock,
     log,
     disk: { root, logs: createFiles(config.podLogsDir), machine: hostFiles },
-    mountsBelow: createMounts().mountPointsBelow,
+    ...createMountAdapters(exec, clock),
     facts: createNodeFacts(config, { ...capacity, allocatable }, hostIPs, clock),
     idPool,
     settings: () => ({ ...config, hostIPs: hostIPs() }),
@@ -115,11 +121,11 @@ async function runWithLocks(
     createCredentialProviders: await loadCredentialProviderPlugins(config, pluginDeps),
     imageVerification: config.imageVerification,
     startSlots: Math.max(2, 2 * proc.availableParallelism()),
-    earlyProbes: config.earlyProbes,
+    ...{ earlyProbes, keepsReferencedObjects, changeDetection },
     onIdle: createReleaseMemory(),
   });
   podWakes.subscribe(agent.wakeAll);
-  const server = serveStatus(root, agent, clock, { nodeName, clusterNode });
+  const server = serveStatus({ root, exec, clock }, agent, { config, clusterNode, allocatable });
   const logRunning = () => log.info({ node: nodeName, rootDir: config.rootDir, pid: process.pid }, "berth is running");
   try {
     const ended = Promise.all([node.run(agent, signal), clusterNode?.run(signal)]);
@@ -134,6 +140,14 @@ async function runWithLocks(
     runtime.close();
   }
   log.info({}, "berth has stopped; its pods keep running");
+}
+
+/** The mounts of this machine; mount(8) is found as by a shell. */
+function createMountAdapters(exec: Exec, clock: Clock): Pick<AgentOptions, "mounts" | "networkMounts"> {
+  const isCompiled = Bun.main.startsWith("/$bunfs/");
+  const berth = isCompiled ? (["/proc/self/exe"] as const) : ([process.execPath, Bun.main] as const);
+  const networkMounts = createNetworkMounts({ exec, path: process.env["PATH"] ?? "", clock, berth });
+  return { mounts: createMounts(), networkMounts };
 }
 
 function createNode(
@@ -195,18 +209,20 @@ async function createClusterNodeIfConfigured(
   return await createClusterNode({ ...parts, config, clusterConfigSource, random: Math.random });
 }
 
-interface NodeIdentity {
-  readonly nodeName: string;
+interface ServedNode extends Pick<NodeFacts, "allocatable"> {
+  readonly config: Config;
   readonly clusterNode: ClusterNode | undefined;
 }
 
 /** Starts the local server that answers `berth pods` and `berth status`. */
 function serveStatus(
-  root: Files,
-  { podReports, nodeSummary }: Agent,
-  clock: Clock,
-  { nodeName, clusterNode }: NodeIdentity,
+  { root, exec, clock }: Pick<VolumeStatsOptions, "exec" | "clock"> & { readonly root: Files },
+  agent: Agent,
+  { config: { nodeName, rootDir }, clusterNode, allocatable }: ServedNode,
 ): LocalServer {
+  const { podReports, nodeSummary, clusterSync } = agent;
+  const statOptions = { root, mounts: createMounts(), exec, path: process.env["PATH"] ?? "", clock };
+  const volumes = createVolumeFigures(statOptions, agent, { rootDir, allocatable });
   const path = root.path(LOCAL_SOCKET);
   const pods = () => ({ pods: podReports.all().map(summarizePod), ...nodeSummary.report() });
   const status = () =>
@@ -215,6 +231,7 @@ function serveStatus(
       report: nodeSummary.report(),
       cluster: clusterNode?.state(),
       pods: podReports.all().map(summarizePod),
+      keptReferences: clusterSync?.objects.keptReferences() ?? 0,
       pulls: podReports.all().flatMap((report) => report.pulls),
     });
   const subscribe = (changed: () => void) => {
@@ -224,7 +241,7 @@ function serveStatus(
     };
   };
   try {
-    return serveLocal({ path, clock, pods, status, subscribe });
+    return serveLocal({ path, clock, pods, status, volumes, subscribe });
   } catch (error) {
     return toStartError("cannot serve berth pods", ROOT_DIR_HINT)(error);
   }

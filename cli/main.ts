@@ -1,4 +1,5 @@
 import { basename } from "node:path/posix";
+import { BIND_BENEATH } from "../host/fs/bind-command.ts";
 import { reexecute } from "./reexecute.ts";
 import type { VersionTexts } from "./run.ts";
 import { kubeletVersionLine, kubeletVersionRaw, versionLine } from "./version.ts";
@@ -6,7 +7,7 @@ import { kubeletVersionLine, kubeletVersionRaw, versionLine } from "./version.ts
 const usage = `Berth is a Kubernetes node agent.
 
   berth run [flags]     run the agent; takes the kubelet's flags (berth run --help shows them)
-  berth pods            show the pods of the running agent (-n, -o json, --watch, --root-dir)
+  berth pods            show the pods of the running agent (-n, -o json, --watch, --volumes, --root-dir)
   berth status          show the state of the running agent: node, runtime, cluster, pods (-o json, --root-dir)
   berth doctor          show what this machine is, and what keeps an agent from running on it (-o json)
   berth version         show the release (-o json)
@@ -33,6 +34,8 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       reexecute();
       // A read that hangs must not keep the process alive.
       return process.exit(await (await import("./doctor.ts")).runDoctor(rest));
+    case BIND_BENEATH:
+      return await (await import("./bind-beneath.ts")).runBindBeneath(rest);
     case "version":
     case "--version":
       if (rest.length > 0) return (await import("./print-version.ts")).printVersion(rest);

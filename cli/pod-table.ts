@@ -2,6 +2,7 @@ import { basename } from "node:path/posix";
 import type { PodListing, PodSummary } from "../agent/serve/local/pod-list.ts";
 import { escapeControlChars } from "../host/log/escape-control.ts";
 import { ageOf } from "./age.ts";
+import { alignColumns } from "./columns.ts";
 
 const HEADER = ["NAMESPACE", "POD", "READY", "STATE", "RESTARTS", "IP", "AGE", "START (ms)"];
 
@@ -56,14 +57,7 @@ function runtimeLine(runtime: Exclude<NonNullable<PodListing["runtime"]>, { read
 }
 
 function tableOf(pods: readonly PodSummary[], now: number): readonly string[] {
-  const rows = [HEADER, ...pods.map((pod) => cellsOf(pod, now))];
-  const widths = HEADER.map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)));
-  return rows.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-      .join("  ")
-      .trimEnd(),
-  );
+  return alignColumns([HEADER, ...pods.map((pod) => cellsOf(pod, now))]);
 }
 
 function cellsOf(pod: PodSummary, now: number): readonly string[] {

@@ -1,15 +1,18 @@
 import { parseArgs } from "node:util";
 import type { PodListing } from "../agent/serve/local/pod-list.ts";
+import type { VolumeListing } from "../agent/serve/local/volume-list.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
 import { formatPods } from "./pod-table.ts";
+import { formatVolumes } from "./volume-table.ts";
 
-const usage = `berth pods [-n NAMESPACE] [-o json] [--watch] [--root-dir DIR]
+const usage = `berth pods [-n NAMESPACE] [-o json] [--watch | --volumes] [--root-dir DIR]
 
 Shows the pods of the agent on this machine, with the duration of each step of their latest start in milliseconds.
 
   -n, --namespace NAME  only pods of this namespace (default: all namespaces)
   -o, --output FORMAT   table (default) or json
   -w, --watch           show them again after every change, until Ctrl-C
+      --volumes         show their volumes instead, measured now: used, available and capacity, and the limit
       --root-dir DIR    the agent's root directory (default /var/lib/kubelet)
 `;
 
@@ -17,6 +20,7 @@ const options = {
   namespace: { type: "string", short: "n" },
   output: { type: "string", short: "o", default: "table" },
   watch: { type: "boolean", short: "w", default: false },
+  volumes: { type: "boolean", default: false },
   "root-dir": { type: "string", default: "/var/lib/kubelet" },
   help: { type: "boolean", short: "h", default: false },
 } as const;
@@ -35,14 +39,19 @@ export async function runPods(args: readonly string[]): Promise<number> {
   process.stdout.once("error", exitOnBrokenPipe);
   const { namespace } = parsed;
   const isTable = parsed.output === "table";
+  const showVolumes = (listing: VolumeListing) => (isTable ? formatVolumes(listing) : `${JSON.stringify(listing)}\n`);
   const show = (listing: PodListing) =>
     isTable ? formatPods(listing, Date.now(), namespace) : `${JSON.stringify(listing)}\n`;
   const socket = socketPath(parsed["root-dir"]);
   try {
-    const response = await requestAgent(socket, `/pods${parsed.watch ? "?watch" : ""}`);
+    const response = await requestAgent(socket, parsed.volumes ? "/volumes" : `/pods${parsed.watch ? "?watch" : ""}`);
     if (!response.ok) {
       process.stderr.write(`berth pods: the agent on ${socket} responded with HTTP ${response.status}\n`);
       return 1;
+    }
+    if (parsed.volumes) {
+      process.stdout.write(showVolumes(filterNamespace((await response.json()) as VolumeListing, namespace)));
+      return 0;
     }
     if (!parsed.watch) {
       process.stdout.write(show(filterNamespace((await response.json()) as PodListing, namespace)));
@@ -66,6 +75,7 @@ function readArguments(args: readonly string[]) {
     const namespace = values.namespace?.replace(/^=/, "");
     if (namespace === "") return "-n takes the name of a namespace, found nothing";
     if (!["table", "json"].includes(values.output)) return `-o takes table or json, found ${values.output}`;
+    if (values.watch && values.volumes) return "--volumes cannot be watched: it measures the volumes once";
     return { ...values, namespace };
   } catch (error) {
     return error instanceof Error ? error.message : String(error);
@@ -73,7 +83,10 @@ function readArguments(args: readonly string[]) {
 }
 
 /** The listing with only the pods of one namespace. Rejected manifests stay, because their namespace is unknown. */
-function filterNamespace(listing: PodListing, namespace: string | undefined): PodListing {
+function filterNamespace<L extends { readonly pods: readonly { readonly namespace: string }[] }>(
+  listing: L,
+  namespace: string | undefined,
+): L {
   if (namespace === undefined) return listing;
   return { ...listing, pods: listing.pods.filter((pod) => pod.namespace === namespace) };
 }

@@ -2,13 +2,18 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createMounts } from "../host/fs/mounts.ts";
 
 const program = join(import.meta.dirname, "main.ts");
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "berth-run-"));
 });
-afterEach(() => rm(folder, { recursive: true }));
+afterEach(async () => {
+  // The agent makes its root directory a mount point, if the machine's root is no shared mount.
+  await createMounts().unmount(join(folder, "root"));
+  await rm(folder, { recursive: true });
+});
 
 /** Runs `berth run`, which must fail at the start. */
 async function run(root: string, ...more: readonly string[]) {
@@ -53,7 +58,7 @@ const refusals: readonly (readonly [sentence: string, prepare: (root: string) =>
   [
     "a directory in place of the socket",
     (root) => mkdir(join(root, "berth.sock"), { recursive: true }),
-    "cannot serve berth pods: ROOT/berth.sock failed: EADDRINUSE",
+    "cannot serve berth pods: ROOT/berth.sock is a directory",
   ],
   [
     "pod checkpoints that cannot be read",

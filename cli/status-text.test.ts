@@ -165,3 +165,10 @@ test("control characters in messages are escaped, so they cannot drive the termi
     String.raw`runtime  away since 2026-01-01T11:59:00Z (60s): no\u001b[2J\ncluster  all is well\u009b31m`,
   );
 });
+
+test("objects that were kept on the disk are counted until the API server answers", () => {
+  const lines = formatStatus({ ...alone, cluster, kept: 3 }, now).split("\n");
+  expect(lines.filter((line) => line.startsWith("kept"))).toEqual([
+    "kept           3 objects of pods come from the disk: the API server has not answered yet",
+  ]);
+});

@@ -6,7 +6,7 @@ type Row = readonly [name: string, text: string];
 
 /** The text of `berth status`: one line per item. */
 export function formatStatus(
-  { node, runtime, cluster, pods, notReady = {}, pulls = [], refused }: AgentStatus,
+  { node, runtime, cluster, pods, notReady = {}, kept = 0, pulls = [], refused }: AgentStatus,
   now = Date.now(),
 ): string {
   const rows: readonly Row[] = [
@@ -17,6 +17,14 @@ export function formatStatus(
     ...(Object.keys(notReady).length === 0
       ? []
       : [["not ready", `${countsText(notReady)} (berth pods shows why)`] as const]),
+    ...(kept === 0
+      ? []
+      : [
+          [
+            "kept",
+            `${countOf(kept, "object")} of pods come from the disk: the API server has not answered yet`,
+          ] as const,
+        ]),
     ...(pulls.length === 0 ? [] : [["pulls", pullsText(pulls, now)] as const]),
     ["refused", refused === 0 ? "no manifests" : `${countOf(refused, "manifest")} (berth pods shows why)`],
   ];

@@ -46,6 +46,7 @@ test("reads a machine's facts", async () => {
     hasCgroupV2: false,
     limitsSwap: false,
     hasAppArmor: true,
+    hasSELinux: false,
   });
 });
 
@@ -104,6 +105,31 @@ for (const [sentence, files, found] of cgroups)
   test(`cgroups: ${sentence}`, async () => {
     const { hasCgroupV2, limitsSwap } = await machineOf(files);
     expect({ v2: hasCgroupV2, swap: limitsSwap }).toEqual(found as { v2: boolean; swap: boolean });
+  });
+
+const selinuxfs = "30 25 0:20 / /sys/fs/selinux rw,relatime shared:7 - selinuxfs selinuxfs rw\n";
+const selinux: readonly [sentence: string, files: Readonly<Record<string, string>>, isOn: boolean][] = [
+  [
+    "is on with selinuxfs and a label of the policy",
+    { "proc/self/mountinfo": selinuxfs, "proc/self/attr/current": "system_u:system_r:kubelet_t:s0\0" },
+    true,
+  ],
+  ["is on where a sandbox hides the label", { "proc/self/mountinfo": selinuxfs }, true],
+  [
+    "is off without a policy, when each process has the label kernel",
+    { "proc/self/mountinfo": selinuxfs, "proc/self/attr/current": "kernel\0" },
+    false,
+  ],
+  [
+    "is off where selinuxfs is read-only, as in a container",
+    { "proc/self/mountinfo": selinuxfs.replace("rw,", "ro,"), "proc/self/attr/current": "system_u:r:t:s0" },
+    false,
+  ],
+  ["is off without selinuxfs", { "proc/self/attr/current": "docker-default (enforce)\n" }, false],
+];
+for (const [sentence, files, isOn] of selinux)
+  test(`SELinux ${sentence}`, async () => {
+    expect((await machineOf(files)).hasSELinux).toBe(isOn);
   });
 
 test("this machine has the required facts", () => {

@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path/posix";
+import { parseMountinfo } from "./fs/mounts.ts";
 import { meminfoBytes } from "./proc.ts";
 
 /** Static facts about this machine, for the Node's status. Unknown values are empty, or 0. */
@@ -26,6 +27,8 @@ export interface Machine {
   readonly limitsSwap: boolean;
   /** Whether AppArmor is enabled in the kernel. */
   readonly hasAppArmor: boolean;
+  /** Whether SELinux is enabled in the kernel, and its file system is mounted. */
+  readonly hasSELinux: boolean;
 }
 
 const goArchitectures: Readonly<Record<string, string>> = {
@@ -61,7 +64,19 @@ export function readMachine(root = "/", architecture: string = process.arch): Ma
     hasCgroupV2,
     limitsSwap: existsSync(join(root, swapLimitFile(hasCgroupV2, text("proc/self/cgroup")))),
     hasAppArmor: text("sys/module/apparmor/parameters/enabled") === "Y",
+    hasSELinux: hasSELinux(text("proc/self/mountinfo"), text("proc/self/attr/current")),
   };
+}
+
+/**
+ * As the kubelet sees it: selinuxfs is mounted writable, and a policy is loaded, without which each process has the
+ * label `kernel`.
+ */
+function hasSELinux(mountinfo: string, ownLabel: string): boolean {
+  const isMounted = parseMountinfo(mountinfo).some(
+    ({ fsType, options }) => fsType === "selinuxfs" && !options.includes("ro"),
+  );
+  return isMounted && ownLabel !== "kernel";
 }
 
 /** The root cgroup of version 2 has no such file, so our own cgroup's file is checked. */

@@ -26,6 +26,16 @@ const calls: readonly (readonly [string, (kube: KubeClient) => Promise<unknown>,
     { method: "GET", path: "/api/v1/namespaces/shop/pods/web", deadlineMs: 30_000 },
   ],
   [
+    "get, from the API server's cache",
+    (kube) => kube.get(pods("shop"), "web", { isFromCache: true }),
+    {
+      method: "GET",
+      path: "/api/v1/namespaces/shop/pods/web",
+      query: { resourceVersion: "0" },
+      deadlineMs: 30_000,
+    },
+  ],
+  [
     "create, with flow control and a deadline of its own",
     (kube) => kube.create(pods("shop"), pod, { priorityLevel: "events", deadlineMs: 5 }),
     { method: "POST", path: "/api/v1/namespaces/shop/pods", body: pod, priorityLevel: "events", deadlineMs: 5 },

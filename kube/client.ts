@@ -2,7 +2,7 @@ import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log/log.ts";
 import type { TokenRequest } from "../proto/kubernetes/gen/types.ts";
 import { KubeError } from "./error.ts";
-import { DEFAULT_DEADLINE_MS, type RequestOptions } from "./request-options.ts";
+import { DEFAULT_DEADLINE_MS, type GetOptions, type RequestOptions } from "./request-options.ts";
 import { type KubeObject, pathOf, type Resource, type Selector, serviceAccounts } from "./resource.ts";
 import type { KubeConnection, KubeRequest } from "./transport/connection.ts";
 import { isKubeObject, type KubeList, listAll } from "./watch/list.ts";
@@ -37,9 +37,11 @@ export interface Deletion {
 
 /** The client for the API server that the agent's components use. Every call rejects with `KubeError`. */
 export interface KubeClient {
-  get<T extends KubeObject>(resource: Resource<T>, name: string, options?: RequestOptions): Promise<T>;
+  get<T extends KubeObject>(resource: Resource<T>, name: string, options?: GetOptions): Promise<T>;
   /** All pages, as a consistent snapshot. */
   list<T extends KubeObject>(resource: Resource<T>, selector: Selector, options?: RequestOptions): Promise<KubeList<T>>;
+  /** Whether the server serves the resource in this version: discovery, which every user may ask for. */
+  isServed(resource: Resource, options?: RequestOptions): Promise<boolean>;
   create<T extends KubeObject>(resource: Resource<T>, object: T, options?: RequestOptions): Promise<T>;
   /** TokenRequest: a token of a service account. CONFLICT if `metadata.uid` is not the account's uid. */
   requestToken(
@@ -107,8 +109,21 @@ export function createKubeClient(options: KubeClientOptions): KubeClient {
   }
 
   return {
-    get: (resource, name, options) => requestObject({ method: "GET", path: pathOf(resource, name) }, options),
+    get(resource, name, options) {
+      const query = options?.isFromCache === true ? { query: { resourceVersion: "0" } } : {};
+      return requestObject({ method: "GET", path: pathOf(resource, name), ...query }, options);
+    },
     list: (resource, selector, options) => listAll(connection, resource, selector, options),
+    async isServed({ group, version, plural }, options) {
+      const path = group === "" ? `/api/${version}` : `/apis/${group}/${version}`;
+      try {
+        return namesOf(await send({ method: "GET", path }, options)).includes(plural);
+      } catch (error) {
+        // A version that is not served has no document: the 404 has no reason.
+        if (error instanceof KubeError && error.status === 404) return false;
+        throw error;
+      }
+    },
     create: (resource, body, options) => requestObject({ method: "POST", path: pathOf(resource), body }, options),
     requestToken(namespace, account, body, options) {
       return requestObject(
@@ -136,6 +151,12 @@ export function createKubeClient(options: KubeClientOptions): KubeClient {
     listAndWatch: (resource, selector, listener, signal) => runReflector(deps, resource, selector, listener, signal),
     subscribeToRecovery: recovery.subscribeToRecovery,
   };
+}
+
+/** The names in an `APIResourceList`; the answer may be malformed. */
+function namesOf(answer: unknown): readonly unknown[] {
+  const { resources } = (answer ?? {}) as { readonly resources?: unknown };
+  return Array.isArray(resources) ? resources.map((each: { name?: unknown } | null) => each?.name) : [];
 }
 
 /** A uid in the patch is a precondition: for another object it would change the uid, which the server rejects. */

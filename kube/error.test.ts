@@ -34,7 +34,13 @@ for (const [status, reason, code] of cases)
     expect(error).toMatchObject({ code, status, reason, message: "GET /x: why" } as object);
   });
 
+test("the server's message is given with the request, and alone", () => {
+  const { message, serverMessage } = errorOfStatus("GET /x", 404, { message: 'pods "x" not found' });
+  expect([message, serverMessage]).toEqual(['GET /x: pods "x" not found', 'pods "x" not found']);
+});
+
 test("without a message from the server the error names the HTTP status", () => {
+  expect(errorOfStatus("GET /x", 502, { message: "" }).serverMessage).toBeUndefined();
   expect(errorOfStatus("GET /x", 502, {}).message).toBe("GET /x: the API server answered 502");
 });
 

@@ -33,6 +33,7 @@ export interface KubeErrorOptions extends ErrorOptions {
   readonly retryAfterMs?: number | undefined;
   readonly isUnprocessed?: boolean;
   readonly fields?: readonly string[];
+  readonly serverMessage?: string | undefined;
 }
 
 /**
@@ -52,6 +53,11 @@ export class KubeError extends Error {
   readonly isUnprocessed: boolean;
   /** The fields that the server rejects, such as `metadata.uid`, from `details.causes`. */
   readonly fields: readonly string[];
+  /**
+   * The API server's own message, such as `serviceaccounts "x" not found`, for texts that users know from the kubelet;
+   * undefined if the server gave none.
+   */
+  readonly serverMessage: string | undefined;
 
   constructor(code: KubeErrorCode, message: string, options: KubeErrorOptions = {}) {
     super(message, "cause" in options ? { cause: options.cause } : undefined);
@@ -61,6 +67,7 @@ export class KubeError extends Error {
     this.retryAfterMs = options.retryAfterMs;
     this.isUnprocessed = options.isUnprocessed ?? false;
     this.fields = options.fields ?? [];
+    this.serverMessage = options.serverMessage;
   }
 }
 
@@ -90,6 +97,11 @@ export function isLoggedElsewhere(error: unknown): boolean {
 /** Whether the API server could not be reached or did not respond, so a retry of the same request may succeed. */
 export function isOutage(error: unknown): boolean {
   return isLoggedElsewhere(error) || hasCode(error, "TIMEOUT");
+}
+
+/** Whether the server could not be reached, did not respond or has failed: what it has for the request is unknown. */
+export function isServerFailure(error: unknown): boolean {
+  return hasCode(error, "UNREACHABLE", "TIMEOUT", "SERVER");
 }
 
 /** The server responds but serves no one, or not us: any request may succeed later. */
@@ -143,12 +155,13 @@ export function errorOfStatus(
   retryAfterMs?: number,
 ): KubeError {
   const { reason, message, details } = status;
-  const description =
-    message === undefined || message === "" ? `the API server answered ${httpStatus}` : truncate(message);
+  const serverMessage = message === undefined || message === "" ? undefined : truncate(message);
+  const description = serverMessage ?? `the API server answered ${httpStatus}`;
   const seconds = details?.retryAfterSeconds;
   return new KubeError(codeOf(httpStatus, reason), `${verb}: ${description}`, {
     status: httpStatus,
     reason,
+    serverMessage,
     fields: (details?.causes ?? []).map(({ field }) => field),
     retryAfterMs: retryAfterMs ?? (seconds === undefined || seconds <= 0 ? undefined : seconds * 1000),
   });

@@ -11,4 +11,10 @@ export interface RequestOptions {
   readonly isUrgent?: () => boolean;
 }
 
+/** Options of the read of one object. */
+export interface GetOptions extends RequestOptions {
+  /** The API server may answer from its cache (`resourceVersion=0`), which may be behind. */
+  readonly isFromCache?: boolean;
+}
+
 export const DEFAULT_DEADLINE_MS = 30_000;

@@ -1,9 +1,12 @@
+import type { ClusterTrustBundle, PodCertificateRequest } from "../proto/kubernetes/certificates.ts";
 import type {
   ConfigMap,
   Event,
   Lease,
   Node,
   ObjectMeta,
+  PersistentVolume,
+  PersistentVolumeClaim,
   Pod,
   RuntimeClass,
   Secret,
@@ -52,11 +55,28 @@ export const secrets = (namespace: string): Resource<Secret> => coreResource("se
 export const serviceAccounts = (namespace: string): Resource<ServiceAccount> =>
   coreResource("serviceaccounts", namespace);
 export const configMaps = (namespace: string): Resource<ConfigMap> => coreResource("configmaps", namespace);
+export const persistentVolumes: Resource<PersistentVolume> = coreResource("persistentvolumes");
+export const persistentVolumeClaims = (namespace: string): Resource<PersistentVolumeClaim> =>
+  coreResource("persistentvolumeclaims", namespace);
 export const leases = (namespace: string): Resource<Lease> => ({
   group: "coordination.k8s.io",
   version: "v1",
   plural: "leases",
   namespace,
+});
+
+/** Served only where `--runtime-config` turns the version on. */
+export const clusterTrustBundles = (version: "v1beta1" | "v1alpha1"): Resource<ClusterTrustBundle> => ({
+  group: "certificates.k8s.io",
+  version,
+  plural: "clustertrustbundles",
+});
+
+export const podCertificateRequests = (namespace?: string): Resource<PodCertificateRequest> => ({
+  group: "certificates.k8s.io",
+  version: "v1beta1",
+  plural: "podcertificaterequests",
+  ...(namespace !== undefined && { namespace }),
 });
 
 function coreResource(plural: string, namespace?: string): Resource<never> {

@@ -10,6 +10,8 @@ const unknown = new CriError("UNKNOWN", "Verb", "it broke");
 
 const reasons: Readonly<Record<ActionKind, string>> = {
   makeResource: "FailedMount",
+  mountVolume: "FailedMount",
+  updateVolume: "FailedMount",
   pullImage: "ErrImagePull",
   runSandbox: "CreatePodSandboxError",
   createContainer: "CreateContainerError",

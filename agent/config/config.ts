@@ -1,4 +1,8 @@
-import type { ImagePullCredentialsVerificationPolicy, LogFormat } from "../../proto/kubelet/config.ts";
+import type {
+  ChangeDetectionStrategy,
+  ImagePullCredentialsVerificationPolicy,
+  LogFormat,
+} from "../../proto/kubelet/config.ts";
 import type { NodeConfig } from "../decide/node/node-settings.ts";
 import type { PodDecisionConfig } from "../decide/settings.ts";
 import type { PodConfig } from "../translate/node-facts.ts";
@@ -39,6 +43,20 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
 
   /** `--early-probes`: whether early tries are repeated until the first success. If false there is one early try, as with the kubelet. */
   readonly earlyProbes: boolean;
+  /** `--keep-referenced-objects`: whether what pods refer to is kept on the disk. */
+  readonly keepsReferencedObjects: boolean;
+  /** The feature gates of projections of `certificates.k8s.io`. */
+  readonly certificateGates: {
+    readonly clusterTrustBundleProjection: boolean;
+    readonly podCertificateRequest: boolean;
+  };
+  /** How changed Secrets and ConfigMaps are found. */
+  readonly changeDetection: {
+    /** `configMapAndSecretChangeDetectionStrategy`. */
+    readonly strategy: ChangeDetectionStrategy;
+    /** `syncFrequency`: how often the strategies `Cache` and `Get` read what running pods show in volumes. */
+    readonly syncFrequencyMs: number;
+  };
 
   /** Undefined when pods do not inherit the host's resolver (`resolvConf: ""`). */
   readonly resolvConf: string | undefined;

@@ -388,10 +388,9 @@ describe("warnings about unimplemented settings:", () => {
     [
       "a field that asks for what is not implemented is reported although that is its default",
       [],
-      "syncFrequency: 60s\nenableServer: true\nevictionHard: {memory.available: 100Mi}",
+      "enableServer: true\nevictionHard: {memory.available: 100Mi}",
       [
-        "/config:4: enableServer true is known but not implemented yet: the node serves no API yet",
-        '/config:3: syncFrequency "60s" is known but not implemented yet: a pod is synced when something about it changes',
+        "/config:3: enableServer true is known but not implemented yet: the node serves no API yet",
         expect.stringContaining("evicts no pods yet"),
       ],
     ],
@@ -401,7 +400,7 @@ describe("warnings about unimplemented settings:", () => {
       [
         "cpuManagerPolicy: none\nmemoryManagerPolicy: None\ntopologyManagerPolicy: none\ncgroupDriver: cgroupfs",
         "cpuManagerReconcilePeriod: 10s\ntopologyManagerScope: container\nmemoryReservationPolicy: None",
-        "configMapAndSecretChangeDetectionStrategy: Watch\nmemoryThrottlingFactor: 0.9",
+        "memoryThrottlingFactor: 0.9",
         'logging: {options: {text: {infoBufferSize: "0"}, json: {infoBufferSize: "0"}}}',
         "authentication: {anonymous: {enabled: false}}",
       ].join("\n"),
@@ -495,6 +494,16 @@ describe("warnings about unimplemented settings:", () => {
       const { warnings } = await load(argv, { "/config": `${text}\n${base}` });
       expect(warnings).toEqual([...expected]);
     });
+});
+
+test("changed ConfigMaps and Secrets are found by a watch, or by reads as often as the strategy says", async () => {
+  const read = async (text: string) => (await load([], { "/config": text })).config.changeDetection;
+  expect(await read("maxPods: 110")).toEqual({ strategy: "Watch", syncFrequencyMs: 60_000 });
+  const cached = await read("configMapAndSecretChangeDetectionStrategy: Cache\nsyncFrequency: 30s");
+  expect(cached).toEqual({ strategy: "Cache", syncFrequencyMs: 30_000 });
+  expect(await problemsOf([], { "/config": "configMapAndSecretChangeDetectionStrategy: Poll" })).toEqual([
+    '/config:3: configMapAndSecretChangeDetectionStrategy: found "Poll", must be one of "Get", "Cache", "Watch"',
+  ]);
 });
 
 test("early probes are on by default, and off by --early-probes=false", async () => {

@@ -24,6 +24,7 @@ export interface FlagOnlySettings {
   readonly imageCredentialProviderConfig: string;
   readonly imageCredentialProviderBinDir: string;
   readonly earlyProbes: boolean;
+  readonly keepsReferencedObjects: boolean;
 }
 
 /**
@@ -64,6 +65,15 @@ export function resolveConfig(
       kubelet.crashLoopBackOff.maxContainerRestartPeriod ?? MAX_RESTART_PERIOD,
     ),
     earlyProbes: flags.earlyProbes,
+    keepsReferencedObjects: flags.keepsReferencedObjects,
+    certificateGates: {
+      clusterTrustBundleProjection: gates.ClusterTrustBundleProjection,
+      podCertificateRequest: gates.PodCertificateRequest,
+    },
+    changeDetection: {
+      strategy: kubelet.configMapAndSecretChangeDetectionStrategy,
+      syncFrequencyMs: validDurationMs(kubelet.syncFrequency),
+    },
     clusterDNS: kubelet.clusterDNS,
     clusterDomain: kubelet.clusterDomain,
     resolvConf: orUndefined(absolute(kubelet.resolvConf)),
@@ -138,6 +148,7 @@ export function resolveFlagOnlySettings({ byName }: FlagOverrides): FlagOnlySett
     imageCredentialProviderConfig: text("image-credential-provider-config"),
     imageCredentialProviderBinDir: text("image-credential-provider-bin-dir"),
     earlyProbes: text("early-probes") === "true",
+    keepsReferencedObjects: text("keep-referenced-objects") === "true",
   };
 }
 

@@ -35,8 +35,8 @@ export interface Loop {
   /** Clears the back-off of everything that failed because the runtime was away. The caller wakes the pods. */
   retryAfterOutage(): void;
   /**
-   * A Secret or ConfigMap of this pod was read or has changed: clears the back-off of actions that failed because of
-   * it. `key` is the object's `referenceKey`.
+   * A Secret, a ConfigMap or a token of this pod was read or has changed: clears the back-off of actions that failed
+   * because of it. `key` is its `referenceKey` or `tokenKey`.
    */
   onReferenceChanged(uid: PodUid, key: string): void;
   /** Resolves when no sync and no background call is under way. */

@@ -296,7 +296,8 @@ function selectRunnable(
   const hasStart = actions.some((action) => classOf(action) === "start");
   if (!hasStart) starts.release(pod.uid);
   const mayStart = hasStart && starts.acquire(pod.uid, desired === undefined ? 0 : priorityOf(desired.pod));
-  return actions.filter((action) => classOf(action) === "end" || (classOf(action) === "start" && mayStart));
+  const isUnlimited = (action: Action) => classOf(action) === "end" || classOf(action) === "update";
+  return actions.filter((action) => isUnlimited(action) || (classOf(action) === "start" && mayStart));
 }
 
 /** Records an action as failed that just succeeded and is needed again, so that it backs off instead of looping. */

@@ -184,7 +184,7 @@ const rejected: readonly [
     "a mount of an unknown volume",
     { volumeMounts: [{ name: "v", mountPath: "/v" }] },
     {},
-    "which the pod does not have",
+    'cannot find volume "v" to mount into container',
   ],
   ["root under runAsNonRoot", { securityContext: { runAsNonRoot: true, runAsUser: 0 } }, {}, "breaks non-root policy"],
   [

@@ -25,6 +25,7 @@ import { containerResources } from "./resources/container-resources.ts";
 import { podLabels } from "./sandbox-config.ts";
 import { containerSecurityContext, namespacesOfTarget } from "./security/security-context.ts";
 import type { IdRange } from "./security/user-namespace.ts";
+import { devicesOf } from "./volumes/devices.ts";
 import { mountsOf } from "./volumes/mounts.ts";
 
 /**
@@ -40,6 +41,8 @@ export interface ContainerConfigInput {
   readonly qosClass: PodQOSClass;
   readonly podIPs: readonly string[];
   readonly imageRef: string;
+  /** The references of the images of its volumes, by the name of the volume. */
+  readonly volumeImages?: ReadonlyMap<string, string>;
   readonly imageUser: ImageUser;
   /** The container whose process namespace an ephemeral container joins (`targetContainerName`). */
   readonly targetId?: ContainerId;
@@ -62,7 +65,8 @@ export function containerConfig(input: ContainerConfigInput): ContainerConfig {
     args: (container.args ?? []).map((arg) => expander.expand(arg, environment)),
     workingDir: container.workingDir ?? "",
     envs: [...environment].map(([key, value]) => ({ key, value: utf8(value) })),
-    mounts: mountsOf(container, input),
+    mounts: mountsOf(container, { ...input, environment }),
+    devices: devicesOf(container, input),
     labels: { ...podLabels(pod), [containerNameLabel]: container.name },
     annotations: annotationsOf(input),
     logPath: containerLogPath(container.name, attempt),

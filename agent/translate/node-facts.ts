@@ -1,6 +1,9 @@
 import type { SwapBehavior } from "../../proto/kubelet/config.ts";
+import type { KnownPodCertificate, KnownTrustAnchors } from "../../proto/kubernetes/certificates.ts";
+import type { KnownClaim } from "../../proto/kubernetes/claims.ts";
 import type { Service } from "../../proto/kubernetes/gen/types.ts";
 import type { ReferencedObjects } from "../../proto/kubernetes/references.ts";
+import type { KnownToken } from "../../proto/kubernetes/token-references.ts";
 
 /** The part of the configuration that pods are translated with. */
 export interface PodConfig {
@@ -33,6 +36,8 @@ export interface NodeFacts extends PodConfig {
   readonly hasCgroupV2: boolean;
   /** Whether the kernel accounts for swap, so that it can be limited. */
   readonly limitsSwap: boolean;
+  /** Without SELinux no mount is relabelled. */
+  readonly hasSELinux: boolean;
   /** The `thermal_throttle` directories of all CPUs, which count how often each overheated. */
   readonly thermalThrottlePaths: readonly string[];
   /** Undefined when pods do not inherit the host's resolver (`resolvConf: ""`). */
@@ -41,6 +46,11 @@ export interface NodeFacts extends PodConfig {
   readonly singleProcessOOMKill: boolean;
   /** Whether each runtime handler supports user namespaces; left out when the runtime does not report its handlers. */
   readonly handlersWithUsers?: ReadonlyMap<string, boolean>;
+  /**
+   * The RuntimeClasses whose handler can mount recursively read-only, an empty name for pods without a class; left out
+   * when the runtime does not report its handlers.
+   */
+  readonly recursiveReadOnlyClasses?: ReadonlySet<string>;
   /** Left out on a standalone node. */
   readonly cluster?: ClusterFacts;
 }
@@ -53,6 +63,16 @@ export interface ClusterFacts {
   readonly runtimeHandlers: ReadonlyMap<string, string> | undefined;
   /** The Secrets and ConfigMaps that the pods of this node refer to. */
   readonly referencedObjects: ReferencedObjects;
+  /** The service account tokens of the pods of this node by `tokenKey`. A missing one is still requested. */
+  readonly tokens: ReadonlyMap<string, KnownToken>;
+  /** The trust anchors that pods of this node show, by `trustAnchorKey`; left out counts as none. */
+  readonly trustAnchors?: ReadonlyMap<string, KnownTrustAnchors>;
+  /** The pod certificates of the pods of this node by `podCertificateKey`; left out counts as none. */
+  readonly podCertificates?: ReadonlyMap<string, KnownPodCertificate>;
+  /** The PersistentVolumeClaims of the pods of this node by `claimKey`. A missing one is still being read. */
+  readonly claims: ReadonlyMap<string, KnownClaim>;
+  /** The labels of this node's Node object; undefined until it was read. */
+  readonly nodeLabels: Readonly<Record<string, string>> | undefined;
 }
 
 /** The settings of resolv.conf(5). */

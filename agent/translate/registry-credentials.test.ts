@@ -17,6 +17,7 @@ const json = (name: string, ...locations: readonly string[]): readonly [string, 
   keyOf(name),
   {
     uid: name,
+    version: "1",
     type: "kubernetes.io/dockerconfigjson",
     data: { ".dockerconfigjson": base64(JSON.stringify({ auths: auths(name, ...locations) })) },
   },
@@ -83,10 +84,10 @@ test("the longest location comes first, then the order of the Secrets, then the 
 test("a dockercfg Secret is read, and a Secret of another type has no credentials", () => {
   const data = base64(JSON.stringify(auths("old", "r.example")));
   const referents = new Map<string, ReferencedObject | "absent">([
-    [keyOf("old"), { uid: "u", type: "kubernetes.io/dockercfg", data: { ".dockercfg": data } }],
-    [keyOf("opaque"), { uid: "u", type: "Opaque", data: { ".dockercfg": data } }],
-    [keyOf("odd"), { uid: "u", type: "constructor", data: {} }],
-    [keyOf("empty"), { uid: "u", type: "kubernetes.io/dockercfg", data: {} }],
+    [keyOf("old"), { uid: "u", version: "1", type: "kubernetes.io/dockercfg", data: { ".dockercfg": data } }],
+    [keyOf("opaque"), { uid: "u", version: "1", type: "Opaque", data: { ".dockercfg": data } }],
+    [keyOf("odd"), { uid: "u", version: "1", type: "constructor", data: {} }],
+    [keyOf("empty"), { uid: "u", version: "1", type: "kubernetes.io/dockercfg", data: {} }],
     [keyOf("absent"), "absent"],
   ]);
   expect(namesOf(podOf("opaque", "odd", "empty", "absent", "old"), "r.example/app", referents)).toEqual([
@@ -106,7 +107,12 @@ const invalid: readonly [sentence: string, text: string][] = [
 ];
 for (const [sentence, text] of invalid)
   test(`a Secret with ${sentence} fails the pull with a message that shows only its name`, () => {
-    const referent = { uid: "u", type: "kubernetes.io/dockerconfigjson", data: { ".dockerconfigjson": base64(text) } };
+    const referent = {
+      uid: "u",
+      version: "1",
+      type: "kubernetes.io/dockerconfigjson",
+      data: { ".dockerconfigjson": base64(text) },
+    };
     expect(() => credentialsFor(podOf("bad"), "r.example/app", new Map([[keyOf("bad"), referent]]), [])).toThrow(
       expect.objectContaining({
         reason: "ErrImagePull",

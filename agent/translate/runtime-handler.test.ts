@@ -9,8 +9,18 @@ const read: ClusterFacts = {
   services: [],
   runtimeHandlers: new Map([["sandboxed", "runsc"]]),
   referencedObjects: new Map(),
+  tokens: new Map(),
+  claims: new Map(),
+  nodeLabels: {},
 };
-const unread: ClusterFacts = { services: undefined, runtimeHandlers: undefined, referencedObjects: new Map() };
+const unread: ClusterFacts = {
+  services: undefined,
+  runtimeHandlers: undefined,
+  referencedObjects: new Map(),
+  tokens: new Map(),
+  claims: new Map(),
+  nodeLabels: {},
+};
 
 test("runtimeHandlerOf returns the handler of the RuntimeClass, or an empty name without one", () => {
   const handlers = [{ runtimeClassName: "sandboxed" }, { runtimeClassName: "" }, {}].map((spec) =>

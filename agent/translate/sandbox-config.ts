@@ -39,7 +39,7 @@ export function sandboxConfig(
     linux: {
       // While cgroupsPerQOS is off, the runtime chooses the parent cgroup.
       cgroupParent: "",
-      securityContext: sandboxSecurityContext(pod, ids),
+      securityContext: sandboxSecurityContext(pod, facts, ids),
       sysctls: sysctls(pod),
       resources: linuxResources(podAmounts(pod), facts),
       ...overhead(pod, facts),

@@ -7,10 +7,11 @@ export class TranslateError extends Error {
     | "ConfigPodSandboxError"
     | "CreatePodSandboxError"
     | "ErrImagePull"
+    | "FailedMapVolume"
     | "FailedMount"
     | "ProbeError";
-  constructor(reason: TranslateError["reason"], message: string) {
-    super(message);
+  constructor(reason: TranslateError["reason"], message: string, options?: ErrorOptions) {
+    super(message, options);
     this.reason = reason;
   }
 }

@@ -1,18 +1,22 @@
 import { CriError } from "../../cri/error.ts";
+import { createKeyedLock } from "../../host/async/keyed-lock.ts";
 import { createSemaphore } from "../../host/async/semaphore.ts";
+import type { Log } from "../../host/log/log.ts";
+import type { PodUid } from "../../proto/ids.ts";
 import { performerOf } from "../act/act.ts";
 import { createPodStops } from "../act/hooks/pod-stops.ts";
 import { createPullCoalescer } from "../act/images/pull-coalescer.ts";
 import { createPullQueue } from "../act/images/pull-queue.ts";
-import type { ActInput, ChangedImages } from "../act/performers/performer.ts";
+import type { ActDeps, ActInput, ChangedImages } from "../act/performers/performer.ts";
 import { createUserNamespaces } from "../act/user-namespaces.ts";
 import { type Action, classOf } from "../decide/pod/action.ts";
+import { fullNameOf } from "../decide/pod/desired.ts";
 import type { SyncPorts } from "../loop/ports.ts";
 import { STUCK_AFTER_MS } from "../loop/start-limiter.ts";
 import type { ObservedImages } from "../observed/image-presence.ts";
 import type { PodCache } from "../observed/pods/pod-cache.ts";
 import type { AgentOptions } from "./agent.ts";
-import type { ClusterSync } from "./cluster/cluster.ts";
+import type { ClusterSync, PodEventSource } from "./cluster/cluster.ts";
 import type { ImageVerifier } from "./image-verifier.ts";
 
 interface ActPortDeps extends Pick<ImageVerifier, "records" | "providers"> {
@@ -20,6 +24,7 @@ interface ActPortDeps extends Pick<ImageVerifier, "records" | "providers"> {
   readonly images: ObservedImages;
   /** Undefined on a standalone node. */
   readonly clusterSync: Pick<ClusterSync, "ensureFinalStatusSaved"> | undefined;
+  readonly podEvents: Pick<PodEventSource, "emit">;
 }
 
 /**
@@ -28,16 +33,18 @@ interface ActPortDeps extends Pick<ImageVerifier, "records" | "providers"> {
  */
 export function createActPort(
   options: AgentOptions,
-  { podCache, images, clusterSync, records, providers }: ActPortDeps,
+  { podCache, images, clusterSync, podEvents, records, providers }: ActPortDeps,
 ): SyncPorts["act"] {
-  const { runtime, clock, disk, mountsBelow, facts, dockerConfigs, idPool } = options;
+  const { runtime, clock, log, disk, mounts, networkMounts, facts, dockerConfigs, idPool } = options;
   const pulls = createPullCoalescer(createPullQueue({ clock, ...options.pulls }));
   const userNamespaces = createUserNamespaces(disk.root, idPool);
   const deps = {
     runtime,
     clock,
+    log,
     disk,
-    mountsBelow,
+    mounts,
+    networkMounts,
     facts,
     pulls,
     dockerConfigFiles: dockerConfigs,
@@ -45,6 +52,8 @@ export function createActPort(
     records,
     userNamespaces,
     stops: createPodStops(clock),
+    recordEvent: createEventRecorder(log, podEvents),
+    lockPath: createKeyedLock<string>(),
   };
   const teardowns = createSemaphore({ permits: options.startSlots, stuckAfter: { clock, ms: STUCK_AFTER_MS } });
   const perform = (input: ActInput, action: Action, signal: AbortSignal) => {
@@ -73,6 +82,15 @@ export function createActPort(
       inspectAgain(performer.changedImages?.(action, false));
       throw error;
     }
+  };
+}
+
+/** A standalone node has no events: the log shows them too. */
+function createEventRecorder(log: Log, podEvents: ActPortDeps["podEvents"]): ActDeps["recordEvent"] {
+  return (pod, event) => {
+    const [uid, name] = [pod.metadata.uid as PodUid, fullNameOf(pod)];
+    log.warn({ pod: name, uid, reason: event.reason }, event.message);
+    podEvents.emit(uid, name, event);
   };
 }
 

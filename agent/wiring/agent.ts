@@ -2,6 +2,8 @@ import type { Runtime } from "../../cri/runtime.ts";
 import { createEventSource, type EventSource } from "../../host/async/event-source.ts";
 import { createIdleTimer } from "../../host/async/idle-timer.ts";
 import type { Clock } from "../../host/clock.ts";
+import type { Mounts } from "../../host/fs/mounts.ts";
+import type { NetworkMounts } from "../../host/fs/network-mounts.ts";
 import type { Log } from "../../host/log/log.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
 import { toFailure } from "../act/failure-reasons.ts";
@@ -25,6 +27,7 @@ import type { IdPool } from "../translate/security/user-namespace-ids.ts";
 import { createActPort } from "./act-port.ts";
 import { createRun } from "./agent-run.ts";
 import type { ClusterAccess, ClusterSync, PodEventSource } from "./cluster/cluster.ts";
+import type { ClusterObjectsOptions } from "./cluster/cluster-objects.ts";
 import { createDesired } from "./desired-pods.ts";
 import { createImageVerifier } from "./image-verifier.ts";
 import { createLoopRequests } from "./loop-requests.ts";
@@ -38,7 +41,8 @@ export interface AgentOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly disk: NodeDirs;
-  readonly mountsBelow: (path: string) => Promise<readonly string[]>;
+  readonly mounts: Mounts;
+  readonly networkMounts: NetworkMounts;
   readonly facts: () => NodeFacts;
   /** The user ids of the node that pods with a user namespace get. */
   readonly idPool: IdPool;
@@ -72,6 +76,9 @@ export interface AgentOptions {
   readonly startSlots: number;
   /** `--early-probes`: whether early tries are repeated until the first success. If false there is one early try, as with the kubelet. */
   readonly earlyProbes: boolean;
+  /** `--keep-referenced-objects`: keeps on the disk what pods refer to, for a boot without the API server. */
+  readonly keepsReferencedObjects: boolean;
+  readonly changeDetection: ClusterObjectsOptions["changeDetection"];
   /** Called some seconds after the last action: a good time to release memory. */
   readonly onIdle: () => void;
 }
@@ -139,7 +146,10 @@ export function createAgent(options: AgentOptions): Agent {
       root: disk.root,
       facts: options.facts,
       wakeAll,
+      wake: loopRequests.wake,
       onReferenceChanged: loopRequests.onReferenceChanged,
+      keepsReferencedObjects: options.keepsReferencedObjects,
+      changeDetection: options.changeDetection,
     },
   });
   const clusterDeps = { serviceAccounts: clusterAccess?.serviceAccounts, objects: clusterSync?.objects };
@@ -156,7 +166,7 @@ export function createAgent(options: AgentOptions): Agent {
       desired: desired.get,
       observe: createObservePort({ podCache, imageVerifier, probes }),
       toFailure,
-      act: createActPort({ ...options, facts }, { podCache, images, clusterSync, ...imageVerifier }),
+      act: createActPort({ ...options, facts }, { podCache, images, clusterSync, podEvents, ...imageVerifier }),
       subscribers: createSyncSubscribers({ ...subscriberDeps, log }),
     },
   });
@@ -186,15 +196,18 @@ export function createAgent(options: AgentOptions): Agent {
  */
 function withRuntimeAndCluster(options: AgentOptions, clusterSync: ClusterSync | undefined) {
   const { runtimeStatus } = options;
+  const classes = () => clusterSync?.objects.facts().runtimeHandlers ?? new Map<string, string>();
   return {
     settings: () => ({
       ...options.settings(),
+      ...recursiveReadOnlyClasses(runtimeStatus, classes),
       ...(clusterSync && { cluster: clusterSync.objects.settings() }),
       runtimeName: runtimeStatus.name(),
     }),
     facts: () => ({
       ...options.facts(),
       ...handlerFacts(runtimeStatus),
+      ...recursiveReadOnlyClasses(runtimeStatus, classes),
       ...(clusterSync && { cluster: clusterSync.objects.facts() }),
     }),
   };
@@ -206,4 +219,16 @@ function handlerFacts({ features }: RuntimeStatusReader): Pick<NodeFacts, "handl
   return handlers === undefined
     ? {}
     : { handlersWithUsers: new Map(handlers.map(({ name, userNamespaces }) => [name, userNamespaces])) };
+}
+
+/** Which RuntimeClasses have a handler that supports recursive read-only mounts, once the runtime has reported it. */
+function recursiveReadOnlyClasses(
+  { features }: RuntimeStatusReader,
+  classes: () => ReadonlyMap<string, string>,
+): Pick<NodeFacts, "recursiveReadOnlyClasses"> {
+  const handlers = (features()?.handlers ?? []).filter(({ recursiveReadOnlyMounts }) => recursiveReadOnlyMounts);
+  if (handlers.length === 0) return {};
+  const names = new Set(handlers.map(({ name }) => name));
+  const supported = [["", ""] as const, ...classes()].filter(([, handler]) => names.has(handler));
+  return { recursiveReadOnlyClasses: new Set(supported.map(([name]) => name)) };
 }

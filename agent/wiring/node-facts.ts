@@ -12,7 +12,10 @@ import { TranslateError } from "../translate/translate-error.ts";
 
 type Capacity = Pick<NodeFacts, "memoryCapacityBytes" | "thermalThrottlePaths">;
 
-type KernelFeatures = Pick<NodeFacts, "swapCapacityBytes" | "hugePageSizes" | "hasCgroupV2" | "limitsSwap">;
+type KernelFeatures = Pick<
+  NodeFacts,
+  "swapCapacityBytes" | "hugePageSizes" | "hasCgroupV2" | "limitsSwap" | "hasSELinux"
+>;
 
 type NodeFactsConfig = PodConfig & Pick<Config, "singleProcessOOMKill" | "resolvConf">;
 
@@ -38,12 +41,19 @@ export async function readCapacity(
  *
  * @internal
  */
-export function kernelFeaturesOf({ swapBytes, hugePages, hasCgroupV2, limitsSwap }: Machine): KernelFeatures {
+export function kernelFeaturesOf({
+  swapBytes,
+  hugePages,
+  hasCgroupV2,
+  limitsSwap,
+  hasSELinux,
+}: Machine): KernelFeatures {
   return {
     swapCapacityBytes: swapBytes,
     hugePageSizes: hugePages.map(({ pageBytes }) => pageBytes),
     hasCgroupV2,
     limitsSwap,
+    hasSELinux,
   };
 }
 

@@ -40,6 +40,7 @@ const good: Facts = {
     hasCgroupV2: true,
     limitsSwap: true,
     hasAppArmor: false,
+    hasSELinux: false,
   },
   isRoot: true,
   nowMs: now,

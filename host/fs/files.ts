@@ -1,12 +1,10 @@
 import { constants, type Dirent, type Stats, watch as watchPath } from "node:fs";
 import {
-  chmod,
-  chown,
   type FileHandle,
-  mkdir,
   open,
   readdir,
   readlink,
+  realpath,
   rename,
   rm,
   stat,
@@ -15,8 +13,12 @@ import {
 } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
 import { messageOf } from "../error-message.ts";
+import { changeGroup, type GroupChange } from "./change-group.ts";
+import { type DiskUsage, diskUsage } from "./disk-usage.ts";
 import { fileErrorText, watchErrorText } from "./file-error-text.ts";
 import { createFolderSync } from "./fsync-dir.ts";
+import { type FileOwner, makeFile } from "./make-file.ts";
+import { makeFolder } from "./make-folder.ts";
 import { openInRoot } from "./open-in-root.ts";
 import { removeTree, TreeError } from "./remove-tree.ts";
 import { replaceFile } from "./replace-file.ts";
@@ -47,7 +49,13 @@ export interface FileStat {
   readonly modifiedMs: number;
   readonly inode: number;
   readonly mode: number;
+  readonly user: number;
   readonly group: number;
+}
+
+export interface GroupChangeResult {
+  readonly count: number;
+  readonly failure: FilesError | undefined;
 }
 
 /** Capacity and free space of a file system. */
@@ -84,11 +92,12 @@ export interface Files {
   readBeneath(folder: string, path: string, maxBytes: number): Promise<Uint8Array>;
   /**
    * Creates or overwrites a file in place, and sets its mode regardless of the umask. Readers may see a part of it, and
-   * a power cut may lose it. Does not follow a symlink in place of the file, but those in place of its parents.
+   * a power cut may lose it. Does not follow a symlink in place of the file, but those in place of its parents. The
+   * content comes last: owner and mode are set before the file has any.
    */
-  makeFile(path: string, mode: number, content?: string): Promise<void>;
+  makeFile(path: string, mode: number, content?: string | Uint8Array, owner?: FileOwner): Promise<void>;
   /** Replaces a file atomically: readers see the old or the new content, also after a power cut. */
-  write(path: string, content: string, mode: number): Promise<void>;
+  write(path: string, content: string | Uint8Array, mode: number): Promise<void>;
   /** Follows symlinks; undefined if nothing exists there, or the link is dangling. */
   stat(path: string): Promise<FileStat | undefined>;
   /** The entries sorted by name, of a symlink those of its target; undefined if the folder does not exist. */
@@ -103,10 +112,19 @@ export interface Files {
   link(path: string, target: string): Promise<void>;
   /** The target of a symlink, unresolved; undefined if it is not a symlink or does not exist. */
   readLink(path: string): Promise<string | undefined>;
+  /** The absolute path of a file without symlinks; undefined if nothing exists there, or the link is dangling. */
+  realPath(path: string): Promise<string | undefined>;
+  /**
+   * Gives a folder with all that is in it to a group and adds permission bits, never through a symlink or to another
+   * file system. A file that cannot be changed does not end it; the first one is `failure`.
+   */
+  changeGroup(path: string, change: GroupChange): Promise<GroupChangeResult>;
   /** Removes a tree, never through a symlink or a mount (`EBUSY`, with the mount point). Absent is success. */
   remove(path: string): Promise<void>;
   /** `freeBytes` is what users other than root can use. A file system without inodes has 0 of both. */
   space(path: string): Promise<FileSystemSpace>;
+  /** What the files of a folder tree take, see `diskUsage`. Rejects with the signal's reason when it aborts. */
+  usage(path: string, signal: AbortSignal): Promise<DiskUsage>;
   /**
    * Calls `onChanged` for each change in a folder, and `onGone` once if the folder is removed, until the signal aborts.
    * Throws `EWATCH` if a limit of inotify is reached.
@@ -127,8 +145,8 @@ export function createFiles(root: string): Files {
       ),
     readBeneath: (folder, path, maxBytes) =>
       withFilesError(`${absolute(folder)}/${path}`, () => readBeneath(absolute(folder), path, maxBytes)),
-    makeFile: (path, mode, content = "") =>
-      withFilesError(absolute(path), () => makeFile(absolute(path), mode, content)),
+    makeFile: (path, mode, content = "", owner = {}) =>
+      withFilesError(absolute(path), () => makeFile(absolute(path), mode, content, owner)),
     write: (path, content, mode) =>
       withFilesError(absolute(path), () => replaceFile(absolute(path), content, mode, syncFolder)),
     stat: (path) => undefinedIfAbsent(absolute(path), async () => toStat(await stat(absolute(path)))),
@@ -137,12 +155,23 @@ export function createFiles(root: string): Files {
     rename: (from, to) => withFilesError(absolute(from), () => rename(absolute(from), absolute(to))),
     link: (path, target) => withFilesError(absolute(path), () => replaceSymlink(absolute(path), target)),
     readLink: (path) => undefinedIfAbsent(absolute(path), () => readlink(absolute(path)), "EINVAL"),
+    realPath: (path) => undefinedIfAbsent(absolute(path), () => realpath(absolute(path))),
+    changeGroup: (path, change) =>
+      withFilesError(
+        absolute(path),
+        async () => {
+          const { count, failure } = await changeGroup(absolute(path), change);
+          return { count, failure: failure && toFilesError(failure.path, failure.error) };
+        },
+        change.signal,
+      ),
     remove: (path) => withFilesError(absolute(path), () => removeTree(absolute(path))),
     space: (path) =>
       withFilesError(absolute(path), async () => {
         const { blocks, bavail, bsize, files, ffree } = await statfs(absolute(path));
         return { totalBytes: blocks * bsize, freeBytes: bavail * bsize, totalInodes: files, freeInodes: ffree };
       }),
+    usage: (path, signal) => withFilesError(absolute(path), () => diskUsage(absolute(path), signal), signal),
     watch: (path, onChanged, onGone, signal) => watchFolder(absolute(path), onChanged, onGone, signal),
   };
 }
@@ -215,17 +244,6 @@ async function withFileBeneath<T>(
   }
 }
 
-async function makeFile(path: string, mode: number, content: string): Promise<void> {
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
-  const file = await open(path, flags, mode);
-  try {
-    await file.chmod(mode);
-    if (content !== "") await file.writeFile(content);
-  } finally {
-    await file.close();
-  }
-}
-
 async function readBounded(path: string, maxBytes: number): Promise<string> {
   return await withOpenFile(path, async (file, sizeBytes) => {
     if (sizeBytes > maxBytes) throw tooLargeError(path, maxBytes);
@@ -245,50 +263,12 @@ async function readBounded(path: string, maxBytes: number): Promise<string> {
 const tooLargeError = (path: string, maxBytes: number) =>
   new FilesError("ETOOBIG", path, `${path} is larger than ${maxBytes} bytes`);
 
-/*
- * The umask applies to mkdir(2), so chmod(2) sets the mode afterwards. An agent that dies in between must leave a
- * folder that is recognisable as unfinished: it is created with mode 0, which no finished folder has.
- */
-async function makeFolder(path: string, mode: number, group?: number): Promise<void> {
-  if (!(await makeUnfinishedFolder(path))) return;
-  // chown before chmod: chown(2) clears the set-group-id bit, by which new files inherit the folder's group.
-  if (group !== undefined) await chown(path, -1, group);
-  await chmod(path, mode);
-}
-
-/** Creates a folder with mode 0, and missing parents. False if it exists with another mode. */
-async function makeUnfinishedFolder(path: string, isSecondTry = false): Promise<boolean> {
-  try {
-    await mkdir(path, { mode: 0 });
-    return true;
-  } catch (error) {
-    if (hasCode(error, "ENOENT") && !isSecondTry) {
-      await makeParents(path);
-      return await makeUnfinishedFolder(path, true);
-    }
-    const found = await undefinedIfAbsent(path, () => stat(path));
-    if (!found?.isDirectory()) throw error;
-    return (found.mode & 0o777) === 0;
-  }
-}
-
-async function makeParents(path: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true, mode: 0o755 }).catch((error: unknown) => {
-    // EEXIST here means that a parent is not a directory.
-    throw hasCode(error, "EEXIST") ? Object.assign(new Error("", { cause: error }), { code: "ENOTDIR" }) : error;
-  });
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && "code" in error && error.code === code;
-}
-
 async function replaceSymlink(path: string, target: string): Promise<void> {
   try {
     return await symlink(target, path);
   } catch (error) {
     const present = await undefinedIfAbsent(path, () => readlink(path), "EINVAL");
-    if (present === undefined && hasCode(error, "EEXIST"))
+    if (present === undefined && codeOf(error) === "EEXIST")
       throw new FilesError("EEXIST", path, `${path} exists and is not a symlink`, { cause: error });
     if (present === undefined) throw error;
     if (present === target) return;
@@ -317,6 +297,7 @@ function toStat(stats: Stats): FileStat {
     modifiedMs: stats.mtimeMs,
     inode: stats.ino,
     mode: stats.mode & 0o7777,
+    user: stats.uid,
     group: stats.gid,
   };
 }
@@ -352,11 +333,11 @@ function watchFolder(path: string, onChanged: OnFileChanged, onGone: () => void,
   }
 }
 
-async function withFilesError<T>(path: string, work: () => Promise<T>): Promise<T> {
+async function withFilesError<T>(path: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    throw toFilesError(path, error);
+    throw signal?.aborted ? signal.reason : toFilesError(path, error);
   }
 }
 

@@ -53,7 +53,9 @@ test(
         ([{ mountPoint, fsType, source, options }, optional]) =>
           `36 35 98:0 / ${escaped(mountPoint)} ${options.join(",")} ${optional}- ${fsType} ${escaped(source)} rw\n`,
       );
-      expect(parseMountinfo(text.join(""))).toEqual(lines.map(([each]) => each));
+      expect(parseMountinfo(text.join(""))).toEqual(
+        lines.map(([each, optional]) => ({ ...each, isShared: optional.includes("shared:") })),
+      );
     });
     fc.assert(property, { numRuns });
   },

@@ -7,7 +7,12 @@ import type { FolderSync } from "./fsync-dir.ts";
  * Replaces a file atomically: writes another file and renames it. Fsync, rename, fsync the folder: after a power cut any
  * other order can leave an empty file under the final name.
  */
-export async function replaceFile(path: string, content: string, mode: number, syncFolder: FolderSync): Promise<void> {
+export async function replaceFile(
+  path: string,
+  content: string | Uint8Array,
+  mode: number,
+  syncFolder: FolderSync,
+): Promise<void> {
   const folder = dirname(path);
   const temporary = join(folder, `.${basename(path)}.${crypto.randomUUID()}.tmp`);
   try {

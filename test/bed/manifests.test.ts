@@ -30,6 +30,14 @@ test("an absent folder is filled with the examples", async () => {
   expect(await own("web.yaml")).toBe("web");
 });
 
+test("an example gets the path of the state folder, and stays an unchanged example", async () => {
+  await writeFile(join(examples, "page.yaml"), "path: STATE_FOLDER/page");
+  const { unchanged } = await prepareManifests(folder, examples, false);
+  expect(await own("page.yaml")).toBe(`path: ${join(root, "state")}/page`);
+  expect(unchanged).toContain("page.yaml");
+  expect((await prepareManifests(folder, examples, true)).before).toBeUndefined();
+});
+
 test("an existing folder keeps the user's edited, added and removed files", async () => {
   await prepareManifests(folder, examples, false);
   await writeFile(join(folder, "web.yaml"), "mine");

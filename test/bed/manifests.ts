@@ -1,5 +1,5 @@
-import { copyFile, mkdir, readdir, readFile, rename, rm } from "node:fs/promises";
-import { join } from "node:path";
+import { mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { ifAbsent } from "./if-absent.ts";
 
 /** A manifest folder that is ready for an agent. */
@@ -13,6 +13,13 @@ export interface ManifestFolder {
   /** The folder with the user's earlier files, if the examples have replaced them. */
   readonly before?: string;
 }
+
+/** In an example, the path of the folder that has the manifest folder, because a hostPath is absolute. */
+const STATE_FOLDER = "STATE_FOLDER";
+
+/** The text of an example for this manifest folder. */
+const exampleText = async (path: string, folder: string) =>
+  (await readFile(path, "utf8")).replaceAll(STATE_FOLDER, dirname(folder));
 
 /**
  * Fills `folder` with the manifests of the folder `examples` if it is absent. An existing folder belongs to its user
@@ -54,7 +61,7 @@ async function unchangedFiles(
   folder: string,
   examples: string,
 ): Promise<ReadonlySet<string>> {
-  const same = await Promise.all(names.map((name) => hasSameText(join(folder, name), join(examples, name))));
+  const same = await Promise.all(names.map((name) => isExample(folder, examples, name)));
   return new Set(names.filter((_, at) => same[at]));
 }
 
@@ -62,7 +69,8 @@ async function fillFolder(folder: string, examples: string): Promise<void> {
   const work = `${folder}.new`;
   await rm(work, { recursive: true, force: true });
   await mkdir(work, { recursive: true });
-  for (const name of (await listManifests(examples)) ?? []) await copyFile(join(examples, name), join(work, name));
+  for (const name of (await listManifests(examples)) ?? [])
+    await writeFile(join(work, name), await exampleText(join(examples, name), folder));
   await rename(work, folder);
 }
 
@@ -78,8 +86,11 @@ async function listManifests(folder: string): Promise<readonly string[] | undefi
   }
 }
 
-async function hasSameText(path: string, other: string): Promise<boolean> {
+async function isExample(folder: string, examples: string, name: string): Promise<boolean> {
   // A missing file or a dangling symlink is equal to no example.
-  const [one, two] = await Promise.all([path, other].map((file) => readFile(file, "utf8").catch(ifAbsent(undefined))));
-  return one !== undefined && one === two;
+  const [own, example] = await Promise.all([
+    readFile(join(folder, name), "utf8").catch(ifAbsent(undefined)),
+    exampleText(join(examples, name), folder).catch(ifAbsent(undefined)),
+  ]);
+  return own !== undefined && own === example;
 }

@@ -27,7 +27,7 @@ const packageNames: Readonly<Record<PackageSet, readonly string[]>> = {
   "bookworm-emulator": ["qemu-user-static"],
   /** Headers of the same release, used only for compiling. */
   "bookworm-headers": ["libseccomp-dev"],
-  trixie: ["kubectl"],
+  trixie: ["containerd", "kubectl"],
   forky: ["containerd", "kubectl"],
   "vm-guest": [
     "base-files",

@@ -1,8 +1,9 @@
 // `npm run up`: runs static pods with the compiled agent on a private containerd, without an API server.
 import { once } from "node:events";
-import { rm } from "node:fs/promises";
-import { join, relative, resolve } from "node:path";
+import { mkdir, rm, writeFile } from "node:fs/promises";
+import { dirname, join, relative, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
+import type { PodListing } from "../../agent/serve/local/pod-list.ts";
 import { type Agent, builtBinary, startAgent } from "./agent.ts";
 import { buildIfStale } from "./build.ts";
 import { bedPaths } from "./cleanup/bed-record.ts";
@@ -95,7 +96,20 @@ async function startAll(stateDir: string, isFresh: boolean, running: StartedPart
 async function prepareFiles(stateDir: string, isFresh: boolean): Promise<ManifestFolder> {
   const { manifests, agentRoot, podLogs, agentLog } = bedPaths(stateDir);
   for (const path of [agentRoot, podLogs, agentLog]) await rm(path, { recursive: true, force: true });
+  await writePage(stateDir);
   return await prepareManifests(manifests, join(repository, "examples"), isFresh);
+}
+
+/** The file that the example edited-page serves. */
+const pageOf = (stateDir: string) => join(stateDir, "page", "index.html");
+
+/** Creates the page, unless the user has one from an earlier run. */
+async function writePage(stateDir: string): Promise<void> {
+  const page = pageOf(stateDir);
+  await mkdir(dirname(page), { recursive: true });
+  await writeFile(page, "Edit this page while its pod runs.\n", { flag: "wx" }).catch((error: unknown) => {
+    if (!(error instanceof Error && "code" in error && error.code === "EEXIST")) throw error;
+  });
 }
 
 function describeFolder({ names, isKept, before }: ManifestFolder): string {
@@ -115,11 +129,16 @@ const describeOutcome =
   ({ listing, isSettled }: PodsOutcome) =>
     `${describePods(listing, folder)}${isSettled ? "" : "; not all have come up"}`;
 
+/** The URL of an example that serves a page; undefined if it has no address. */
+function urlOf(example: string, { pods }: PodListing): string | undefined {
+  const pod = pods.find(({ name, ip }) => name === `${example}-berth` && ip !== "");
+  return pod && `http://${pod.ip}:8080/`;
+}
+
 /** Requests the page of the example pod. Retries, since the web server listens a moment after its container starts. */
 async function request({ listing }: PodsOutcome): Promise<void> {
-  const web = listing.pods.find(({ name, ip }) => name === "web-berth" && ip !== "");
-  if (web === undefined) return;
-  const url = `http://${web.ip}:8080/`;
+  const url = urlOf("web", listing);
+  if (url === undefined) return;
   const sendRequest = () =>
     fetch(url).then(
       async (answer) => `${answer.status} ${JSON.stringify((await answer.text()).trim())}`,
@@ -133,12 +152,14 @@ async function request({ listing }: PodsOutcome): Promise<void> {
 }
 
 /** Prints the commands for a user to copy. */
-function printCommands(stateDir: string, { containerd }: StartedParts): void {
+function printCommands(stateDir: string, { containerd }: StartedParts, listing: PodListing): void {
   const { manifests, agentRoot, podLogs } = bedPaths(stateDir);
   const [ctr = "", ...address] = (containerd?.ctrArgv ?? []).map(displayPath);
   printStep("show pods", `${displayPath(builtBinary)} pods --root-dir ${displayPath(agentRoot)}`);
   printStep("read logs", `${displayPath(podLogs)}/NAMESPACE_POD_UID/CONTAINER/0.log, 1.log …`);
   printStep("look inside", `${[ctr, ...address].join(" ")} --namespace k8s.io containers list`);
+  const url = urlOf("edited-page", listing);
+  if (url !== undefined) printStep("edit a file", `${displayPath(pageOf(stateDir))}, which ${url} shows at once`);
   console.log(`\nEdit, add or remove a file in ${manifests} to change the pods. Ctrl-C ends everything.\n`);
 }
 
@@ -175,7 +196,7 @@ async function main(): Promise<number> {
     const { listing, isSettled } = await startAll(stateDir, flags.has("fresh"), running);
     const isOnce = flags.has("once");
     console.log();
-    if (!isOnce) printCommands(stateDir, running);
+    if (!isOnce) printCommands(stateDir, running, listing);
     const table = createLiveTable(process.stdout);
     table.show(listing);
     if (isOnce) return isSettled ? 0 : 1;

@@ -1,13 +1,14 @@
-import type { Pod } from "../../proto/kubernetes/gen/types.ts";
+import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../bed/images/images.ts";
 
 /** The node's name in the test bed, which is the suffix of static pods' names. */
 export const nodeName = "berth";
 
-/**
- * Says which pods were measured. A usual pod also mounts its service account's token, which Berth does not support yet.
- */
+/** Says which pods were measured. */
 export const podShape = "All pods are bare: without a service account token and without volumes.";
+
+/** What a usual pod has more than a bare one: it mounts its service account's token, as the API server adds it. */
+export const usualPod: Partial<PodSpec> = { automountServiceAccountToken: true };
 
 /** A pod that uses no CPU while it runs and whose container exits at once on SIGTERM. */
 export function benchPod(name: string): Pod {

@@ -9,19 +9,20 @@ import { builtBinary } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
 import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 import { unavailableReason } from "../upstream/programs.ts";
-import { tableOf, withFigures } from "./benchmarks-document.ts";
+import { tableOf, withFigures, withReadmeFigures } from "./benchmarks-document.ts";
 import { describeConditions, readConditions } from "./conditions.ts";
 import { assess } from "./goals.ts";
 import { type Effort, isEffort, measurePart } from "./measure-part.ts";
 import { refusalOf, refusalOfMachine, samplesText } from "./publication.ts";
 import { measureBusyShare, waitUntilQuiet } from "./quiet-machine.ts";
+import { readmeFigures } from "./readme-figures.ts";
 import { drawingOf, figuresOf, type Result } from "./results.ts";
 import type { Verdict } from "./statistics.ts";
 import { type BenchPart, textTable } from "./table.ts";
 
-const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|own-share|probes|starts] [--containerd 1.6|2.1] [--write] [--binary PATH]
+const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|own-share|probes|starts|volumes] [--containerd 1.6|2.1] [--write] [--binary PATH]
 
-  --effort published   default: as many pairs as decide something; about forty-five minutes
+  --effort published   default: as many pairs as decide something; about fifty-five minutes
   --effort quick       shows that everything runs and decides nothing; about fifteen minutes
   --effort thorough    two hundred single pods, so that their 90th percentile is shown, too; about two hours
   --only floor         only the comparison with raw CRI calls: eight minutes
@@ -29,9 +30,10 @@ const usage = `npm run bench -- [--effort quick|published|thorough] [--only floo
   --only own-share     only the agents' own share of a start, and the time line of one start: three minutes
   --only probes        only probes, readiness and statuses, compared with the reference kubelet: eight minutes
   --only starts        only servers that need time, Jobs and init containers, compared with the reference kubelet: ten minutes
+  --only volumes       only volumes and the objects they come from, compared with the reference kubelet: eight minutes
   --containerd         the release of the runtime (default 1.6)
-  --write              write the tables into docs/benchmarks.md and the samples below docs/benchmarks/; needs a quiet
-                       machine and a tree that is committed
+  --write              write the tables into docs/benchmarks.md, the samples below docs/benchmarks/, and the README's six
+                       figures; needs a quiet machine and a tree that is committed
   --binary PATH        measure this program instead of dist/berth
 `;
 
@@ -41,6 +43,7 @@ const titles: Readonly<Record<BenchPart, string>> = {
   "own-share": "The agents' own share of a start",
   probes: "Probes, compared with the kubelet",
   starts: "Servers that need time, Jobs and init containers, compared with the kubelet",
+  volumes: "Volumes, compared with the kubelet",
 };
 
 const repository = join(import.meta.dirname, "..", "..");
@@ -68,7 +71,7 @@ function readOptions(): Options {
   if (!isEffort(effort)) throw new Error(`--effort takes quick, published or thorough, found ${effort}`);
   if (version !== "1.6" && version !== "2.1") throw new Error(`--containerd takes 1.6 or 2.1, found ${version}`);
   if (only !== undefined && !isPart(only))
-    throw new Error(`--only takes floor, kubelet, own-share, probes or starts, found ${only}`);
+    throw new Error(`--only takes floor, kubelet, own-share, probes, starts or volumes, found ${only}`);
   return { effort, version, writesDocument, binary, only };
 }
 
@@ -160,7 +163,7 @@ async function main(options: Options): Promise<void> {
   console.log(`\n${counts}, in ${minutes} minutes; all samples: ${folder}`);
 }
 
-/** Writes the samples, and docs/benchmarks.md with `--write`. Returns the folder of the samples. */
+/** Writes the samples; with `--write` also docs/benchmarks.md, and the six figures of the README. Returns the folder of the samples. */
 async function writeResults(results: readonly Result[], { writesDocument }: Options): Promise<string> {
   const docs = join(repository, "docs");
   const folder = writesDocument ? join(docs, "benchmarks") : join(repository, "state", "benchmarks");
@@ -172,6 +175,10 @@ async function writeResults(results: readonly Result[], { writesDocument }: Opti
     const written = results.map((result) => JSON.parse(samplesText(result)) as Result);
     const write = (text: string, result: Result) => withFigures(text, result.part, tableOf(result));
     await writeFile(document, written.reduce(write, await readFile(document, "utf8")));
+    const beside = written.find((result) => result.part === "kubelet");
+    const readme = join(repository, "README.md");
+    if (beside !== undefined)
+      await writeFile(readme, withReadmeFigures(await readFile(readme, "utf8"), readmeFigures(beside)));
   }
   return relative(process.cwd(), folder);
 }

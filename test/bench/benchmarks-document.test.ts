@@ -16,6 +16,6 @@ test("new figures replace only the text between their own marks", () => {
 test.each(["no marks", floor, end, `${end} ${floor}`, `${floor} ${end} ${floor} ${end}`, `${kubelet} ${end}`])(
   "withFigures refuses a text without exactly one place for the figures: %s",
   (text) => {
-    expect(() => withFigures(text, "floor", "")).toThrow("docs/benchmarks.md needs one place");
+    expect(() => withFigures(text, "floor", "")).toThrow("the document needs one place");
   },
 );

@@ -8,8 +8,10 @@ const titles: Readonly<Record<BenchPart, string>> = {
   "own-share": "of own shares",
   probes: "of probes",
   starts: "of starts",
+  volumes: "of volumes",
 };
 const startMark = (part: BenchPart) => `<!-- figures ${titles[part]}: npm run bench -- --write -->`;
+const README_MARK = "<!-- six figures: npm run bench -- --write -->";
 const END_MARK = "<!-- end of figures -->";
 
 /** A table with the conditions of its run, for docs/benchmarks.md. */
@@ -25,22 +27,32 @@ export function tableOf(result: Result): string {
 }
 
 /** The table of `part` in the text of docs/benchmarks.md. */
-export function figuresIn(text: string, part: BenchPart): string {
-  const { rest, at } = placeOf(text, part);
+export const figuresIn = (text: string, part: BenchPart): string => contentOf(text, startMark(part));
+
+/** The figures in the text of the README. */
+export const readmeFiguresIn = (text: string): string => contentOf(text, README_MARK);
+
+/** Replaces the figures of `part` in the text of docs/benchmarks.md. Throws unless the text has exactly one place for them. */
+export const withFigures = (text: string, part: BenchPart, figures: string): string =>
+  withContent(text, startMark(part), figures);
+
+/** Replaces the figures in the text of the README, as {@link withFigures}. */
+export const withReadmeFigures = (text: string, figures: string): string => withContent(text, README_MARK, figures);
+
+function contentOf(text: string, mark: string): string {
+  const { rest, at } = placeOf(text, mark);
   return rest.slice(0, at).trim();
 }
 
-/** Replaces the figures of `part` in the text of docs/benchmarks.md. Throws unless the text has exactly one place for them. */
-export function withFigures(text: string, part: BenchPart, figures: string): string {
-  const { before, rest, at } = placeOf(text, part);
-  return `${before}${startMark(part)}\n\n${figures}\n\n${rest.slice(at)}`;
+function withContent(text: string, mark: string, content: string): string {
+  const { before, rest, at } = placeOf(text, mark);
+  return `${before}${mark}\n\n${content}\n\n${rest.slice(at)}`;
 }
 
-function placeOf(text: string, part: BenchPart) {
-  const mark = startMark(part);
+function placeOf(text: string, mark: string) {
   const [before, rest, ...others] = text.split(mark);
   const at = rest?.indexOf(END_MARK) ?? -1;
   if (before === undefined || rest === undefined || at < 0 || others.length > 0)
-    throw new Error(`docs/benchmarks.md needs one place between the lines ${mark} and ${END_MARK}`);
+    throw new Error(`the document needs one place between the lines ${mark} and ${END_MARK}`);
   return { before, rest, at };
 }

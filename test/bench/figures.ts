@@ -14,7 +14,7 @@ export interface Figure {
   /** The reference kubelet, if it was measured in the same run. */
   readonly peer?: Measured;
   readonly berth?: Measured;
-  /** A tail, such as the 90th percentile, has no pairs: only the values are compared. */
+  /** A tail, such as the 90th percentile, has no pairs, nor have unequal numbers of samples: only the values are compared. */
   readonly isTail?: boolean;
   readonly goal?: Goal;
 }

@@ -36,6 +36,13 @@ import {
   thoroughStartsEffort,
 } from "./starts/starts-bench.ts";
 import type { BenchPart } from "./table.ts";
+import {
+  benchVolumes,
+  describeVolumesEffort,
+  publishedVolumesEffort,
+  quickVolumesEffort,
+  thoroughVolumesEffort,
+} from "./volumes/volumes-bench.ts";
 
 const efforts = {
   quick: {
@@ -44,6 +51,7 @@ const efforts = {
     "own-share": quickOwnShareEffort,
     probes: quickProbeEffort,
     starts: quickStartsEffort,
+    volumes: quickVolumesEffort,
   },
   published: {
     floor: publishedFloorEffort,
@@ -51,6 +59,7 @@ const efforts = {
     "own-share": publishedOwnShareEffort,
     probes: publishedProbeEffort,
     starts: publishedStartsEffort,
+    volumes: publishedVolumesEffort,
   },
   thorough: {
     floor: thoroughFloorEffort,
@@ -58,6 +67,7 @@ const efforts = {
     "own-share": thoroughOwnShareEffort,
     probes: thoroughProbeEffort,
     starts: thoroughStartsEffort,
+    volumes: thoroughVolumesEffort,
   },
 } as const;
 
@@ -101,6 +111,10 @@ export async function measurePart(
     case "starts": {
       const measurements = await benchStarts({ ...options, effort: of.starts });
       return { part, measurements, how: describeStartsEffort(of.starts) };
+    }
+    case "volumes": {
+      const measurements = await benchVolumes({ ...options, effort: of.volumes });
+      return { part, measurements, how: describeVolumesEffort(of.volumes) };
     }
   }
 }

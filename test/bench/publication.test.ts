@@ -2,8 +2,10 @@ import { expect, test } from "bun:test";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { ifAbsent } from "../bed/if-absent.ts";
-import { figuresIn, tableOf } from "./benchmarks-document.ts";
+import { readReadme } from "../readme-manifest.ts";
+import { figuresIn, readmeFiguresIn, tableOf } from "./benchmarks-document.ts";
 import { type RunToPublish, refusalOf, refusalOfMachine, samplesText } from "./publication.ts";
+import { readmeFigures } from "./readme-figures.ts";
 import type { Result } from "./results.ts";
 
 const run: RunToPublish = {
@@ -41,15 +43,21 @@ test("samples are short, and one line for each list of numbers", () => {
 });
 
 const documents = join(import.meta.dirname, "..", "..", "docs");
-const withoutSamples = "Measured before samples were kept";
+const withoutSamples = /^(Measured before samples were kept|Not measured yet)/m;
 
-test.each(["floor", "kubelet", "own-share", "probes", "starts"] as const)(
+test.each(["floor", "kubelet", "own-share", "probes", "starts", "volumes"] as const)(
   "the published table %s is that of the committed samples, or says that it has none",
   async (part) => {
     const published = figuresIn(await readFile(join(documents, "benchmarks.md"), "utf8"), part);
     const samples = await readFile(join(documents, "benchmarks", `${part}.json`), "utf8").catch(ifAbsent(undefined));
-    if (samples === undefined) return expect(published).toContain(withoutSamples);
+    if (samples === undefined) return expect(published).toMatch(withoutSamples);
     const result = JSON.parse(samples) as Result;
     expect(published).toBe(tableOf(result));
   },
 );
+
+test("every cell of the README's table, and its conditions, are those of the committed samples", async () => {
+  const result = JSON.parse(await readFile(join(documents, "benchmarks", "kubelet.json"), "utf8")) as Result;
+  if (result.part !== "kubelet") throw new Error(`kubelet.json has the samples of the part ${result.part}`);
+  expect(readmeFiguresIn(await readReadme())).toBe(readmeFigures(result));
+});

@@ -9,6 +9,8 @@ import type { ProbeResult } from "./probes/probe-bench.ts";
 import { probeFigures } from "./probes/probe-figures.ts";
 import type { StartsResult } from "./starts/starts-bench.ts";
 import { startsFigures } from "./starts/starts-figures.ts";
+import type { VolumesResult } from "./volumes/volumes-bench.ts";
+import { volumesFigures } from "./volumes/volumes-figures.ts";
 
 /** All samples of one table. */
 export type Measurements =
@@ -16,7 +18,8 @@ export type Measurements =
   | { readonly part: "kubelet"; readonly measurements: ClusterResult }
   | { readonly part: "own-share"; readonly measurements: OwnShareResult }
   | { readonly part: "probes"; readonly measurements: ProbeResult }
-  | { readonly part: "starts"; readonly measurements: StartsResult };
+  | { readonly part: "starts"; readonly measurements: StartsResult }
+  | { readonly part: "volumes"; readonly measurements: VolumesResult };
 
 /** The samples of one run for one table, as they are committed below docs/benchmarks/. */
 export type Result = Measurements & { readonly conditions: Conditions };
@@ -34,6 +37,8 @@ export function figuresOf(result: Measurements): readonly Figure[] {
       return probeFigures(result.measurements);
     case "starts":
       return startsFigures(result.measurements);
+    case "volumes":
+      return volumesFigures(result.measurements);
   }
 }
 

@@ -2,8 +2,8 @@ import type { Figure } from "./figures.ts";
 import { assess, formatRatio, formatValue, ratiosOf, withUnit, wordsOf } from "./goals.ts";
 import { type Measured, type MedianInterval, medianInterval } from "./statistics.ts";
 
-/** One of the tables: compared with the floor, compared with the kubelet, and three with one matter each of the latter. */
-export type BenchPart = "floor" | "kubelet" | "own-share" | "probes" | "starts";
+/** One of the tables: compared with the floor, compared with the kubelet, and four with one matter each of the latter. */
+export type BenchPart = "floor" | "kubelet" | "own-share" | "probes" | "starts" | "volumes";
 
 const kubeletHeader = ["what", "floor", "kubelet", "berth", "against the kubelet", "n", "goal", ""];
 
@@ -13,6 +13,7 @@ const headers: Readonly<Record<BenchPart, readonly string[]>> = {
   "own-share": kubeletHeader,
   probes: kubeletHeader,
   starts: kubeletHeader,
+  volumes: kubeletHeader,
 };
 
 /** The table for a terminal, with the lowest and highest sample after each value that has several samples. */

@@ -106,6 +106,36 @@ export function filesContract(name: string, make: () => Promise<FilesFixture>): 
       await expect(fixture.files.makeFile("no/such/file", 0o666)).rejects.toMatchObject({ code: "ENOENT" });
     });
 
+    test("bytes that are not UTF-8 are kept as they are, and read refuses them", async () => {
+      const bytes = Uint8Array.of(0, 0xff, 0xe2, 0x82, 0x0a);
+      await fixture.files.makeFile("made-bytes", 0o644, bytes);
+      await fixture.files.write("written-bytes", bytes, 0o644);
+      for (const path of ["made-bytes", "written-bytes"]) {
+        expect([...(await fixture.files.readBeneath("", path, 100))]).toEqual([...bytes]);
+        expect((await fixture.files.stat(path))?.sizeBytes).toBe(5);
+        await expect(fixture.files.read(path, 100)).rejects.toMatchObject({
+          code: "ERR_ENCODING_INVALID_ENCODED_DATA",
+          message: `${fixture.files.path(path)} is not UTF-8 text`,
+        });
+      }
+    });
+
+    test("a file belongs to the given user and group, each by default this process's", async () => {
+      const [user = 0, group = 0] = [process.getuid?.(), process.getgid?.()];
+      await fixture.files.makeFile("owned-mine", 0o640, "x");
+      expect(await fixture.files.stat("owned-mine")).toMatchObject({ user, group, mode: 0o640 });
+      // Others than root may not give files away.
+      const [otherUser, otherGroup] = user === 0 ? [1234, 2345] : [user, group];
+      await fixture.files.makeFile("owned-theirs", 0o4640, "x", { user: otherUser, group: otherGroup });
+      expect(await fixture.files.stat("owned-theirs")).toMatchObject({
+        user: otherUser,
+        group: otherGroup,
+        mode: 0o4640,
+      });
+      await fixture.files.makeFile("owned-shared", 0o640, "x", { group: otherGroup });
+      expect(await fixture.files.stat("owned-shared")).toMatchObject({ user, group: otherGroup });
+    });
+
     test("read and readEnd refuse a directory", async () => {
       await fixture.files.makeFolder("folder", 0o755);
       await expect(fixture.files.read("folder", 10)).rejects.toMatchObject({ code: "ENOTFILE" });
@@ -174,6 +204,68 @@ export function filesContract(name: string, make: () => Promise<FilesFixture>): 
       expect(await fixture.files.read("aim", 10)).toBe("content");
     });
 
+    test("changeGroup gives a tree to a group and adds permission bits, but does not follow links", async () => {
+      const { files } = fixture;
+      const group = process.getuid?.() === 0 ? 3456 : (process.getgid?.() ?? 0);
+      await files.makeFolder("volume/inner", 0o700);
+      await files.makeFile("volume/inner/file", 0o4600, "x");
+      await files.makeFile("volume/read", 0o444, "x");
+      await files.makeFolder("beside", 0o700);
+      await files.makeFile("beside/file", 0o600, "x");
+      await files.link("volume/link", "../beside/file");
+      await files.link("volume/folder-link", "../beside");
+      const before = [await files.stat("beside"), await files.stat("beside/file")];
+      const counts: number[] = [];
+      const { signal } = new AbortController();
+      const change = { group, addedFileMode: 0o660, addedFolderMode: 0o2770, signal };
+      const result = await files.changeGroup("volume", { ...change, onProgress: (count) => void counts.push(count) });
+      expect(result).toEqual({ count: 6, failure: undefined });
+      expect(counts).toEqual([1, 2, 3, 4, 5, 6]);
+      expect(await files.stat("volume")).toMatchObject({ group, mode: 0o2775 });
+      expect(await files.stat("volume/inner")).toMatchObject({ group, mode: 0o2770 });
+      expect(await files.stat("volume/inner/file")).toMatchObject({ group, mode: 0o4660, sizeBytes: 1 });
+      expect(await files.stat("volume/read")).toMatchObject({ group, mode: 0o664 });
+      expect([await files.stat("beside"), await files.stat("beside/file")]).toEqual(before);
+    });
+
+    test("changeGroup needs a folder, and rejects with the signal's reason", async () => {
+      const { files } = fixture;
+      const change = { group: process.getgid?.() ?? 0, addedFileMode: 0, addedFolderMode: 0 };
+      const { signal } = new AbortController();
+      await files.makeFile("no-volume", 0o644);
+      for (const [path, code] of [
+        ["no-volume", "ENOTDIR"],
+        ["none", "ENOENT"],
+      ] as const)
+        await expect(files.changeGroup(path, { ...change, signal })).rejects.toMatchObject({
+          name: "FilesError",
+          code,
+        });
+      await files.makeFolder("stopped", 0o755);
+      await files.makeFile("stopped/file", 0o644);
+      const reason = new Error("the pod is deleted");
+      const aborted = files.changeGroup("stopped", { ...change, signal: AbortSignal.abort(reason) });
+      await expect(aborted).rejects.toBe(reason);
+    });
+
+    test("realPath resolves every symlink of a path, and returns undefined where nothing is", async () => {
+      const { files } = fixture;
+      await files.makeFolder("real/folder", 0o755);
+      await files.write("real/folder/file", "", 0o600);
+      await files.link("alias", "real");
+      await files.link("real/link", "folder/file");
+      await files.link("dangling", "nothing");
+      const real = await files.realPath("real/folder/file");
+      expect(real).toEndWith("/real/folder/file");
+      expect(await Promise.all([files.realPath("alias/link"), files.realPath("alias/folder/file")])).toEqual([
+        real,
+        real,
+      ]);
+      expect(await Promise.all(["none", "dangling", "real/folder/file/x"].map(files.realPath))).toEqual(
+        Array.from({ length: 3 }, () => undefined),
+      );
+    });
+
     test("readLink returns undefined for other files, and link does not replace them", async () => {
       await fixture.files.write("plain", "mine", 0o600);
       for (const path of ["plain", "none", "none/none"]) expect(await fixture.files.readLink(path)).toBeUndefined();
@@ -185,6 +277,24 @@ export function filesContract(name: string, make: () => Promise<FilesFixture>): 
         });
       await expect(fixture.files.link("none/link", "aim")).rejects.toMatchObject({ code: "ENOENT" });
       expect(await fixture.files.read("plain", 10)).toBe("mine");
+    });
+
+    test("usage adds up a folder tree without following links, and rejects with the signal's reason", async () => {
+      const { files } = fixture;
+      const { signal } = new AbortController();
+      await files.makeFolder("used/deep", 0o755);
+      const empty = await files.usage("used", signal);
+      expect(empty.inodesUsed).toBe(2);
+      await files.makeFolder("outside", 0o755);
+      await files.write("outside/large", new Uint8Array(1 << 20), 0o600);
+      await files.write("used/deep/file", new Uint8Array(40_000), 0o600);
+      await files.link("used/out", "../outside");
+      const { usedBytes, inodesUsed } = await files.usage("used", signal);
+      expect(usedBytes - empty.usedBytes).toBeWithin(40_000, 100_000);
+      expect(inodesUsed).toBe(4);
+      await expect(files.usage("none", signal)).rejects.toMatchObject({ code: "ENOENT" });
+      const reason = new Error("the client is gone");
+      await expect(files.usage("used", AbortSignal.abort(reason))).rejects.toBe(reason);
     });
 
     test("readBeneath follows symlinks within the directory and never leaves it", async () => {

@@ -10,7 +10,15 @@ import {
   type Resource,
   serviceAccounts,
 } from "../../kube/resource.ts";
-import type { ConfigMap, Event, Lease, Node, ServiceAccount, TokenRequest } from "../../proto/kubernetes/gen/types.ts";
+import type {
+  BoundObjectReference,
+  ConfigMap,
+  Event,
+  Lease,
+  Node,
+  ServiceAccount,
+  TokenRequest,
+} from "../../proto/kubernetes/gen/types.ts";
 import { parseTime } from "../../proto/kubernetes/values/time.ts";
 import { errorCodeOf, type KubeFixture, namespace } from "./kube-fixture.ts";
 
@@ -41,6 +49,13 @@ export function objectsContract(fixture: KubeFixture): void {
         metadata: { generateName: "some-" },
       });
       expect(metadata.name).toMatch(/^some-.{5,}$/);
+    });
+
+    test("is of a resource that the server serves, in a version that it serves", async () => {
+      const served = (plural: string, version: string) => kube.isServed({ group: "node.k8s.io", version, plural });
+      expect(await Promise.all([served("runtimeclasses", "v1"), served("nothing", "v1")])).toEqual([true, false]);
+      expect(await served("runtimeclasses", "v9")).toBe(false);
+      expect(await Promise.all([kube.isServed(configMaps("any")), kube.isServed(leases("any"))])).toEqual([true, true]);
     });
 
     test("that does not exist cannot be read, changed or deleted", async () => {
@@ -75,12 +90,51 @@ export function objectsContract(fixture: KubeFixture): void {
         metadata: { uid },
         spec: { audiences: ["them"] },
       });
-      const { status } = await kube.requestToken(namespace, name, request());
+      const { spec, status } = await kube.requestToken(namespace, name, request());
       expect(status?.token).toMatch(/./);
       const lifetimeMs = parseTime(status?.expirationTimestamp ?? "") - Date.now();
       expect(Math.abs(lifetimeMs - 3_600_000)).toBeLessThan(60_000);
+      expect([spec.audiences, spec.expirationSeconds]).toEqual([["them"], 3_600]);
       expect(await errorCodeOf(kube.requestToken(namespace, name, request("another")))).toBe("CONFLICT");
-      expect(await errorCodeOf(kube.requestToken(namespace, fresh(), { metadata: {}, spec: {} }))).toBe("NOT_FOUND");
+      const missing = await kube
+        .requestToken(namespace, "nothing", { metadata: {}, spec: {} })
+        .catch((error: unknown) => error);
+      expect(missing).toMatchObject({ code: "NOT_FOUND", serverMessage: 'serviceaccounts "nothing" not found' });
+    });
+
+    test("that is a ServiceAccount issues tokens that are bound to a pod of it", async () => {
+      const [account, other] = [fresh(), fresh()];
+      for (const name of [account, other])
+        await kube.create<ServiceAccount>(serviceAccounts(namespace), { metadata: { name } });
+      const { metadata, spec: podSpec } = aPod();
+      const pod = await kube.create(pods(namespace), { metadata, spec: { ...podSpec, serviceAccountName: account } });
+      const request = (bound: Partial<BoundObjectReference>, expirationSeconds = 700): TokenRequest => {
+        const { name, uid } = pod.metadata;
+        const boundObjectRef = { apiVersion: "v1", kind: "Pod", name: name!, uid: uid!, ...bound };
+        return { metadata: {}, spec: { audiences: [], expirationSeconds, boundObjectRef } };
+      };
+      const { spec, status } = await kube.requestToken(namespace, account, request({}));
+      expect([spec.expirationSeconds, spec.audiences?.length]).toEqual([700, 1]);
+      const lifetimeMs = parseTime(status?.expirationTimestamp ?? "") - Date.now();
+      expect(Math.abs(lifetimeMs - 700_000)).toBeLessThan(60_000);
+      const errorOf = (body: TokenRequest, of = account) =>
+        kube.requestToken(namespace, of, body).catch((error: unknown) => error);
+      expect(await errorOf(request({ uid: "another" }))).toMatchObject({
+        code: "CONFLICT",
+        serverMessage: expect.stringContaining("the UID in the bound object reference (another) does not match"),
+      });
+      expect(await errorOf(request({ name: "gone" }))).toMatchObject({
+        code: "NOT_FOUND",
+        serverMessage: 'pods "gone" not found',
+      });
+      expect(await errorOf(request({}), other)).toMatchObject({
+        code: "INVALID",
+        serverMessage: `cannot bind token for serviceaccount "${other}" to pod running with different serviceaccount name.`,
+      });
+      expect(await errorOf(request({}, 599))).toMatchObject({
+        code: "INVALID",
+        serverMessage: expect.stringContaining("may not specify a duration less than 10 minutes"),
+      });
     });
 
     test("keeps its resourceVersion when a write changes nothing", async () => {

@@ -2,4 +2,4 @@ import { containerdContract, containerdUserNamespaceContract, criEventsContract 
 
 containerdContract("2.1");
 criEventsContract("2.1");
-containerdUserNamespaceContract();
+containerdUserNamespaceContract("2.1");

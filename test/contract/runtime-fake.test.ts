@@ -17,7 +17,7 @@ for (const source of ["cri-events", "containerd-events"] as const)
       image,
       logDir: "/logs",
       hasLoggedReady: async () => true,
-      features: { userNamespaces: true, supplementalGroupsPolicy: true },
+      features: { userNamespaces: true, recursiveReadOnlyMounts: true, supplementalGroupsPolicy: true },
       source,
       end: async () => {},
     };

@@ -13,7 +13,7 @@ import {
 import type { ContainerId, PodUid, SandboxId } from "../../proto/ids.ts";
 import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
 import { pollUntil } from "../bed/poll-until.ts";
-import type { FakeCommand, Program } from "../fakes/runtime.ts";
+import type { FakeCommand, Program } from "../fakes/runtime-objects.ts";
 
 /** A runtime under test. */
 export interface RuntimeSubject {
@@ -25,7 +25,9 @@ export interface RuntimeSubject {
   /** Whether a container has written its first log line, "ready". */
   hasLoggedReady(logPath: string): Promise<boolean>;
   /** The features that it reports; undefined for a runtime too old to report them. */
-  readonly features: { readonly userNamespaces: boolean; readonly supplementalGroupsPolicy: boolean } | undefined;
+  readonly features:
+    | Readonly<Record<"userNamespaces" | "recursiveReadOnlyMounts" | "supplementalGroupsPolicy", boolean>>
+    | undefined;
   /** The source of its events. Only CRI's events name the pod and include creations. */
   readonly source: RuntimeEventSource;
   end(): Promise<void>;
@@ -141,8 +143,9 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
     test("Status reports the features of the runtime, unless it is too old", async () => {
       const { runtimeHandlers, features } = await runtime.status();
       const byDefault = runtimeHandlers.find(({ name }) => name === "")?.features;
-      const { userNamespaces, supplementalGroupsPolicy } = subject.features ?? {};
+      const { userNamespaces, recursiveReadOnlyMounts, supplementalGroupsPolicy } = subject.features ?? {};
       expect(byDefault?.userNamespaces).toBe(userNamespaces);
+      expect(byDefault?.recursiveReadOnlyMounts).toBe(recursiveReadOnlyMounts);
       expect(features?.supplementalGroupsPolicy).toBe(supplementalGroupsPolicy);
     });
 

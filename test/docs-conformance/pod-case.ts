@@ -1,3 +1,4 @@
+import { describe, expect } from "bun:test";
 import { pods } from "../../kube/resource.ts";
 import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type {
@@ -8,14 +9,32 @@ import type {
   PodSpec,
   PodStatus,
 } from "../../proto/kubernetes/gen/types.ts";
-import type { Program } from "../fakes/runtime.ts";
-import { type AgentHarness, createHarness, type HarnessOptions } from "../scenarios/harness.ts";
+import type { Program } from "../fakes/runtime-objects.ts";
+import { seededRandom } from "../random.ts";
+import { exitLags } from "../scenarios/harness/death-tests.ts";
+import type { HarnessOptions } from "../scenarios/harness/harness-options.ts";
+import { type AgentHarness, createHarness, seenAfterMs } from "../scenarios/harness.ts";
+
+/** For a test whose subject is an exact time or count, such as a restart delay: the status lags by the harness' two milliseconds. */
+export const shortExitLag = { exitLagMs: undefined } as const satisfies HarnessOptions;
+
+/** Selects the times by which the runtime's status lags behind exits. BERTH_SEED repeats them. */
+const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
+
+/** Registers the tests of a section of the documentation. Their titles name the seed, so that a failure can be repeated. */
+export function describeSection(title: string, register: () => void): void {
+  describe(`${title} (BERTH_SEED=${seed})`, register);
+}
 
 /** The pod `web` of a case: its spec, and the programs of its containers by name. */
 export interface DocsPod {
   readonly spec?: Partial<PodSpec>;
+  /** Its labels and annotations. */
+  readonly metadata?: Pick<Pod["metadata"], "annotations" | "labels">;
   readonly programs?: Readonly<Record<string, Program>>;
   readonly options?: HarnessOptions;
+  /** What the runtime reports that it supports; default: that of a current one. */
+  readonly features?: AgentHarness["runtime"]["features"];
   /** Prepares the node before the pod is created. */
   readonly before?: (harness: AgentHarness) => Promise<void> | void;
 }
@@ -30,17 +49,26 @@ export interface PodRun {
 /**
  * Starts a node in a cluster and binds the pod `web` to it. Returns when everything that needs no time has happened.
  */
-export async function runPod({ spec = {}, programs = {}, options = {}, before }: DocsPod = {}): Promise<PodRun> {
-  const harness = await createHarness({ isInCluster: true, ...options });
+export async function runPod({
+  spec = {},
+  metadata,
+  programs = {},
+  options = {},
+  features,
+  before,
+}: DocsPod = {}): Promise<PodRun> {
+  const exitLagMs = exitLags(seededRandom(seed));
+  const harness = await createHarness({ isInCluster: true, exitLagMs, waitsForExits: true, ...options });
   const statuses: PodStatus[] = [];
   harness.kube.after.patch = async (about) => {
-    const status = about.endsWith("/web/status") ? (await apiPod(harness))?.status : undefined;
+    const status = about.endsWith("/web/status") ? (await readPod(harness, "web"))?.status : undefined;
     if (status !== undefined) statuses.push(status);
   };
   for (const [name, program] of Object.entries(programs)) harness.runtime.programs.set(name, program);
+  if (features !== undefined) harness.runtime.features = features;
   await harness.start();
   await before?.(harness);
-  await harness.apply("web", spec);
+  await harness.apply("web", spec, metadata);
   return { harness, statuses };
 }
 
@@ -52,10 +80,15 @@ export function sidecar(name: string, more: Partial<Container> = {}): Container 
   return container(name, { restartPolicy: "Always", ...more });
 }
 
-/** The pod in the API; undefined if it does not exist. */
-export async function apiPod(harness: AgentHarness, name = "web"): Promise<Pod | undefined> {
+async function readPod(harness: AgentHarness, name: string): Promise<Pod | undefined> {
   const { items } = await harness.kube.user.list(pods("default"), {});
   return items.find(({ metadata }) => metadata.name === name);
+}
+
+/** The pod in the API once the runtime shows every exit; undefined if it does not exist. */
+export async function apiPod(harness: AgentHarness, name = "web"): Promise<Pod | undefined> {
+  await harness.showExits();
+  return await readPod(harness, name);
 }
 
 /** The status of a pod in the API. Throws if the pod or its status does not exist. */
@@ -83,16 +116,52 @@ export async function setCondition(harness: AgentHarness, type: string, status: 
   await harness.advance("1ms");
 }
 
+/** A line of the timeline, `20s a started`, and how much later than without any lag it may be. */
+interface TimelineEntry {
+  readonly line: string;
+  readonly tenths: number;
+  readonly latenessMs: number;
+}
+
+function timelineOf(harness: AgentHarness, pattern: RegExp): readonly TimelineEntry[] {
+  const [{ at: start } = { at: 0 }] = harness.runtime.timeline;
+  let latenessMs = 0;
+  const entries = harness.runtime.timeline.map(({ at, kind, change, role, lagMs = 0 }) => {
+    const name = kind === "sandbox" ? "sandbox" : role.slice(role.indexOf("/") + 1);
+    const tenths = Math.round((at - start) / 100);
+    const entry = { line: `${tenths / 10}s ${name} ${change}`, tenths, latenessMs };
+    latenessMs += seenAfterMs(lagMs);
+    return entry;
+  });
+  return entries.filter(({ line }) => pattern.test(line));
+}
+
 /**
  * The changes of sandboxes and containers so far, in order: `0s sandbox started`, `0s a started`, `31s a stopped`. The
- * times are rounded to tenths of a second, since the runtime shows each exit some milliseconds late.
+ * times are rounded to tenths of a second.
  */
 export function formatTimeline(harness: AgentHarness, pattern = /started|stopped/): readonly string[] {
-  const [{ at: start } = { at: 0 }] = harness.runtime.timeline;
-  return harness.runtime.timeline
-    .map(({ at, kind, change, role }) => {
-      const name = kind === "sandbox" ? "sandbox" : role.slice(role.indexOf("/") + 1);
-      return `${Math.round((at - start) / 100) / 10}s ${name} ${change}`;
-    })
-    .filter((line) => pattern.test(line));
+  return timelineOf(harness, pattern).map(({ line }) => line);
+}
+
+/**
+ * Expects these changes, as `formatTimeline` prints them, once the runtime shows every exit. A change may be later by as
+ * much as the agent saw the exits before it late. `from` and `to` select changes, as in `slice`.
+ */
+export async function expectTimeline(
+  harness: AgentHarness,
+  pattern: RegExp,
+  expected: readonly string[],
+  { from, to }: { readonly from?: number; readonly to?: number } = {},
+): Promise<void> {
+  await harness.showExits();
+  const shown = timelineOf(harness, pattern)
+    .slice(from, to)
+    .map(({ line, tenths, latenessMs }, index) => {
+      const [time = ""] = expected[index]?.split(" ") ?? [];
+      const lateTenths = tenths - Number.parseFloat(time) * 10;
+      const isInTime = lateTenths >= 0 && lateTenths <= latenessMs / 100 + 1;
+      return isInTime ? line.replace(/^\S+/, time) : line;
+    });
+  expect(shown).toEqual([...expected]);
 }

@@ -8,6 +8,8 @@ const why = "why";
 /** One action of each kind. The compiler reports a kind without a row. */
 export const exampleActions: { readonly [K in ActionKind]: Extract<Action, { readonly kind: K }> } = {
   makeResource: { kind: "makeResource", resource: { of: "volume", name: "v" } },
+  mountVolume: { kind: "mountVolume", name: "v" },
+  updateVolume: { kind: "updateVolume", name: "v", content: "1", why },
   pullImage: { kind: "pullImage", image: "i", why },
   runSandbox: { kind: "runSandbox", attempt: 1, crashes: 0, why },
   createContainer: {

@@ -1,4 +1,5 @@
-import { dirname, relative, resolve } from "node:path/posix";
+import { dirname, join, relative, resolve } from "node:path/posix";
+import type { GroupChange } from "../../host/fs/change-group.ts";
 import {
   type FileEntry,
   type FileStat,
@@ -6,17 +7,24 @@ import {
   FilesError,
   joinInRoot,
   type OnFileChanged,
+  toFilesError,
 } from "../../host/fs/files.ts";
+import type { FileOwner } from "../../host/fs/make-file.ts";
 
-type FileNode =
+export type FileNode =
   | { readonly kind: "directory"; readonly mode: number; readonly group?: number; readonly inode: number }
   | {
       readonly kind: "file";
       readonly mode: number;
+      readonly user?: number;
+      readonly group?: number;
       readonly inode: number;
+      /** `bytes` as text, for tests. */
       readonly content: string;
+      readonly bytes: Uint8Array;
       readonly at: number;
     }
+  | { readonly kind: "block device"; readonly mode: number; readonly group?: number; readonly inode: number }
   | { readonly kind: "symlink"; readonly mode: number; readonly inode: number; readonly target: string };
 
 export type FilesVerb =
@@ -31,19 +39,46 @@ export type FilesVerb =
   | "rename"
   | "link"
   | "readLink"
+  | "realPath"
+  | "changeGroup"
   | "remove";
 
 /** Of a path that cannot exist these report that nothing is there; the others fail. */
-const absenceVerbs: readonly FilesVerb[] = ["stat", "list", "readLink", "remove"];
+const absenceVerbs: readonly FilesVerb[] = ["stat", "list", "readLink", "realPath", "remove"];
+/** These do not follow a symlink at the path itself. */
+const linkVerbs: readonly FilesVerb[] = ["makeFile", "write", "makeFolder", "rename", "link", "readLink", "remove"];
+/** On a mount that is read-only these fail. */
+const writeVerbs: readonly FilesVerb[] = ["makeFile", "write", "makeFolder", "rename", "link", "remove"];
 const MAX_NAME_BYTES = 255;
+const MAX_SYMLINKS = 40;
+
+/** What mounts change about the paths of a disk. `FakeMounts` is one. */
+export interface DiskMounts {
+  /** The folder whose content is visible at a bind mount point; undefined for any other path. */
+  sourceOf(path: string): string | undefined;
+  isReadOnly(path: string): boolean;
+  /** Whether a mount has room for the bytes that are added to a path. */
+  hasSpace(path: string, addedBytes: number): boolean;
+  /** The mount points at a path and below it. */
+  below(path: string): readonly string[];
+}
+
+/** Where a path leads: the path of its node, and whether a mount on the way is read-only. */
+interface Place {
+  readonly path: string;
+  readonly isReadOnly: boolean;
+}
 
 /** A file system in memory, for tests that inject failures. `at(root)` returns a `Files` view below one directory. */
 export class FakeDisk {
   readonly nodes = new Map<string, FileNode>([["/", { kind: "directory", mode: 0o755, inode: 1 }]]);
+  /** The absolute paths of files whose owner and mode cannot be changed, as after `chattr +i`. */
+  readonly immutableFiles = new Set<string>();
   /** Called before a method takes effect; it may throw. */
   before: (verb: FilesVerb, path: string) => void = () => {};
   /** Awaited after a method took effect, before it returns. */
   after: (verb: FilesVerb, path: string) => Promise<void> | void = () => {};
+  mounts: DiskMounts | undefined;
   readonly #now: () => number;
   readonly #watchers = new Set<{ path: string; changed: OnFileChanged; gone: () => void }>();
   #inodes = 1;
@@ -57,34 +92,42 @@ export class FakeDisk {
       const absolute = joinInRoot(root, path);
       this.before(verb, absolute);
       if (!absenceVerbs.includes(verb)) rejectLongNames(absolute);
-      const result = effect(absolute);
+      const place = this.locate(absolute, !linkVerbs.includes(verb));
+      if (place.isReadOnly && writeVerbs.includes(verb))
+        throw new FilesError("EROFS", absolute, `${absolute} cannot be written: the file system is read-only`);
+      const result = effect(place.path);
       await this.after(verb, absolute);
       return result;
     };
     return {
       root,
       path: (...parts) => joinInRoot(root, ...parts),
-      read: (path, maxBytes) => run("read", path, (absolute) => this.#read(absolute, maxBytes)),
+      read: (path, maxBytes) => run("read", path, (absolute) => decodeText(absolute, this.#read(absolute, maxBytes))),
       readEnd: (path, maxBytes, options) =>
         run("readEnd", path, (absolute) => {
-          if (options?.withoutLinks === true) this.#rejectSymlinks(root, absolute);
-          const bytes = Buffer.from(this.#read(absolute, Number.POSITIVE_INFINITY));
+          if (options?.withoutLinks === true) this.#rejectSymlinks(root, joinInRoot(root, path));
+          const bytes = this.#read(absolute, Number.POSITIVE_INFINITY);
           return new TextDecoder().decode(bytes.subarray(Math.max(0, bytes.length - maxBytes)));
         }),
       readBeneath: (folder, path, maxBytes) =>
         run("readBeneath", folder, (absolute) =>
-          Buffer.from(this.#read(this.#resolveInRoot(absolute, path.split("/"), "/"), maxBytes)),
+          this.#read(this.#resolveInRoot(absolute, path.split("/"), "/"), maxBytes).slice(),
         ),
-      makeFile: (path, mode, content = "") => run("makeFile", path, (absolute) => this.#write(absolute, content, mode)),
+      makeFile: (path, mode, content = "", owner = {}) =>
+        run("makeFile", path, (absolute) => this.#write(absolute, content, mode, owner)),
       write: (path, content, mode) => run("write", path, (absolute) => this.#write(absolute, content, mode)),
       stat: (path) => run("stat", path, (absolute) => this.#stat(absolute)),
       list: (path) => run("list", path, (absolute) => this.#list(absolute)),
       makeFolder: (path, mode, group) => run("makeFolder", path, (absolute) => this.#makeFolder(absolute, mode, group)),
-      rename: (from, to) => run("rename", from, (absolute) => this.#rename(absolute, joinInRoot(root, to))),
+      rename: (from, to) =>
+        run("rename", from, (absolute) => this.#rename(absolute, this.locate(joinInRoot(root, to), false).path)),
       link: (path, target) => run("link", path, (absolute) => this.#link(absolute, target)),
       readLink: (path) => run("readLink", path, (absolute) => this.#readLink(absolute)),
+      realPath: (path) => run("realPath", path, (absolute) => (this.nodes.has(absolute) ? absolute : undefined)),
+      changeGroup: (path, change) => run("changeGroup", path, (absolute) => this.#changeGroup(absolute, change)),
       remove: (path) => run("remove", path, (absolute) => this.#remove(absolute)),
       space: async () => ({ totalBytes: 1 << 30, freeBytes: 1 << 29, totalInodes: 1 << 20, freeInodes: 1 << 19 }),
+      usage: async (path, signal) => this.#usage(this.locate(joinInRoot(root, path), true).path, signal),
       watch: (path, changed, gone, signal) => this.#watch(joinInRoot(root, path), changed, gone, signal),
     };
   }
@@ -94,15 +137,31 @@ export class FakeDisk {
     return [...this.nodes.keys()].filter((path) => path !== "/").toSorted();
   }
 
-  /** The node at a path; follows a symlink. */
-  #nodeAt(path: string): FileNode | undefined {
-    const node = this.nodes.get(path);
-    return node?.kind === "symlink" ? this.#nodeAt(resolve(dirname(path), node.target)) : node;
+  /** Follows the symlinks and bind mounts in a path, at its end only if `followsLast`. */
+  locate(path: string, followsLast: boolean, links = 0): Place {
+    if (links > MAX_SYMLINKS) throw new FilesError("ELOOP", path, `${path} is a loop of symlinks`);
+    const names = path.split("/").filter(Boolean);
+    let at = "/";
+    let isReadOnly = false;
+    for (const [index, name] of names.entries()) {
+      at = join(at, name);
+      isReadOnly ||= this.mounts?.isReadOnly(at) ?? false;
+      // Also a path that is not followed to its end is looked up.
+      const source = this.mounts?.sourceOf(at);
+      if (index === names.length - 1 && !followsLast) break;
+      at = source ?? at;
+      const node = this.nodes.get(at);
+      if (node?.kind !== "symlink") continue;
+      const target = resolve(dirname(at), node.target);
+      const rest = this.locate(join(target, ...names.slice(index + 1)), followsLast, links + 1);
+      return { path: rest.path, isReadOnly: isReadOnly || rest.isReadOnly };
+    }
+    return { path: at, isReadOnly };
   }
 
   /** Resolves a path whose symlinks are followed as if `root` were `/` (openat2 with RESOLVE_IN_ROOT). */
   #resolveInRoot(root: string, names: readonly string[], from: string, links = 0): string {
-    if (links > 40) throw new FilesError("ELOOP", root, `${root} is a loop of symlinks`);
+    if (links > MAX_SYMLINKS) throw new FilesError("ELOOP", root, `${root} is a loop of symlinks`);
     const [name, ...rest] = names;
     if (name === undefined) return `${root}${from}`;
     const path = resolve(from, name);
@@ -118,24 +177,37 @@ export class FakeDisk {
         throw new FilesError("ESYMLINK", path, `${path} contains a symlink, which is not followed`);
   }
 
-  #read(path: string, maxBytes: number): string {
-    const node = this.#nodeAt(path);
+  #read(path: string, maxBytes: number): Uint8Array {
+    const node = this.nodes.get(path);
     if (node === undefined) throw new FilesError("ENOENT", path, `${path} does not exist`);
     if (node.kind !== "file") throw new FilesError("ENOTFILE", path, `${path} is a directory, not a regular file`);
-    if (Buffer.byteLength(node.content) > maxBytes)
-      throw new FilesError("ETOOBIG", path, `${path} is larger than ${maxBytes} bytes`);
-    return node.content;
+    if (node.bytes.length > maxBytes) throw new FilesError("ETOOBIG", path, `${path} is larger than ${maxBytes} bytes`);
+    return node.bytes;
   }
 
-  #write(path: string, content: string, mode: number): void {
+  #write(path: string, content: string | Uint8Array, mode: number, owner: FileOwner = {}): void {
     if (this.nodes.get(dirname(path))?.kind !== "directory")
       throw new FilesError("ENOENT", path, `${path} does not exist`);
-    this.nodes.set(path, { kind: "file", mode, inode: ++this.#inodes, content, at: this.#now() });
+    const bytes = new Uint8Array(Buffer.from(content as string));
+    const replaced = this.nodes.get(path);
+    const addedBytes = bytes.length - (replaced?.kind === "file" ? replaced.bytes.length : 0);
+    if (this.mounts?.hasSpace(path, addedBytes) === false)
+      throw new FilesError("ENOSPC", path, `${path} cannot be written: the disk is full`);
+    const text = new TextDecoder().decode(bytes);
+    this.nodes.set(path, {
+      kind: "file",
+      mode,
+      inode: ++this.#inodes,
+      content: text,
+      bytes,
+      at: this.#now(),
+      ...owner,
+    });
     this.#changed(path);
   }
 
   #stat(path: string): FileStat | undefined {
-    const node = this.#nodeAt(path);
+    const node = this.nodes.get(path);
     if (node === undefined) return undefined;
     const { kind, mode, inode } = node;
     const isFile = node.kind === "file";
@@ -143,8 +215,9 @@ export class FakeDisk {
       kind,
       mode,
       inode,
-      group: "group" in node ? (node.group ?? 0) : 0,
-      sizeBytes: isFile ? Buffer.byteLength(node.content) : 0,
+      user: ("user" in node ? node.user : undefined) ?? process.getuid?.() ?? 0,
+      group: ("group" in node ? node.group : undefined) ?? process.getgid?.() ?? 0,
+      sizeBytes: isFile ? node.bytes.length : 0,
       modifiedMs: isFile ? node.at : 0,
     };
   }
@@ -157,16 +230,18 @@ export class FakeDisk {
       .toSorted((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  #makeFolder(path: string, mode: number, group = 0): void {
+  #makeFolder(path: string, mode: number, group?: number): void {
     const known = this.nodes.get(path);
     if (known?.kind === "file") throw new FilesError("EEXIST", path, `${path} exists and is not a directory`);
     if (known !== undefined && known.mode !== 0) return;
     if (dirname(path) !== path) this.#makeFolder(dirname(path), 0o755);
-    this.nodes.set(path, { kind: "directory", mode, group, inode: ++this.#inodes });
+    this.nodes.set(path, { kind: "directory", mode, ...(group === undefined ? {} : { group }), inode: ++this.#inodes });
     this.#changed(path);
   }
 
   #rename(from: string, to: string): void {
+    this.#rejectMountPoints(from);
+    this.#rejectMountPoints(to);
     const moved = [...this.nodes].filter(([path]) => path === from || path.startsWith(`${from}/`));
     if (moved.length === 0) throw new FilesError("ENOENT", from, `${from} does not exist`);
     for (const [path] of moved) this.nodes.delete(path);
@@ -189,7 +264,64 @@ export class FakeDisk {
     return node?.kind === "symlink" ? node.target : undefined;
   }
 
+  #rejectMountPoints(path: string): void {
+    const [mountPoint] = this.mounts?.below(path) ?? [];
+    if (mountPoint === undefined) return;
+    const reason = "it is a mount point, and nothing below a mount is removed";
+    throw new FilesError("EBUSY", mountPoint, `${mountPoint} cannot be removed: ${reason}`);
+  }
+
+  addFolder(path: string, mode: number, group = 0): void {
+    this.nodes.set(path, { kind: "directory", mode, group, inode: ++this.#inodes });
+  }
+
+  /** Adds a block device, as the kernel does in /dev. */
+  addDevice(path: string): void {
+    this.nodes.set(path, { kind: "block device", mode: 0o660, inode: ++this.#inodes });
+  }
+
+  /** Adds an empty file, whatever is there. */
+  addFile(path: string, mode: number): void {
+    this.#write(path, "", mode);
+  }
+
+  /** Takes the nodes at a path and below it away, and returns them. */
+  takeNodes(path: string): readonly (readonly [path: string, node: FileNode])[] {
+    const taken = [...this.nodes].filter(([each]) => each === path || each.startsWith(`${path}/`));
+    for (const [each] of taken) this.nodes.delete(each);
+    return taken;
+  }
+
+  #changeGroup(path: string, { group, addedFileMode, addedFolderMode, signal, onProgress }: GroupChange) {
+    signal.throwIfAborted();
+    const top = this.nodes.get(path);
+    if (top === undefined) throw new FilesError("ENOENT", path, `${path} does not exist`);
+    if (top.kind !== "directory")
+      throw new FilesError("ENOTDIR", path, `${path} is below something that is not a directory`);
+    const found = [...this.nodes].filter(([each]) => each === path || each.startsWith(`${path}/`));
+    for (const [index, [each, node]] of found.entries()) {
+      const added = node.kind === "directory" ? addedFolderMode : addedFileMode;
+      if (node.kind !== "symlink" && !this.immutableFiles.has(each))
+        this.nodes.set(each, { ...node, group, mode: node.mode | added });
+      onProgress?.(index + 1);
+    }
+    const kept = found.find(([each]) => this.immutableFiles.has(each))?.[0];
+    const failure =
+      kept === undefined ? undefined : new FilesError("EPERM", kept, `${kept} cannot be changed: permission denied`);
+    return { count: found.length, failure };
+  }
+
+  /** Every started 4096 bytes of a file take a block; folders and symlinks take none. */
+  #usage(path: string, signal: AbortSignal) {
+    signal.throwIfAborted();
+    if (this.nodes.get(path)?.kind !== "directory") throw new FilesError("ENOENT", path, `${path} does not exist`);
+    const found = [...this.nodes].filter(([each]) => each === path || each.startsWith(`${path}/`));
+    const blocks = found.map(([, node]) => (node.kind === "file" ? Math.ceil(node.bytes.length / 4096) : 0));
+    return { usedBytes: 4096 * blocks.reduce((sum, each) => sum + each, 0), inodesUsed: found.length };
+  }
+
   #remove(path: string): void {
+    this.#rejectMountPoints(path);
     for (const each of [...this.nodes.keys()])
       if (each === path || each.startsWith(`${path}/`)) this.nodes.delete(each);
     this.#changed(path);
@@ -209,6 +341,14 @@ export class FakeDisk {
         watcher.gone();
       } else if (dirname(path) === watcher.path) watcher.changed(relative(watcher.path, path), false);
     }
+  }
+}
+
+function decodeText(path: string, bytes: Uint8Array): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch (error) {
+    throw toFilesError(path, error);
   }
 }
 

@@ -39,6 +39,11 @@ interface ResourceKind {
 }
 
 const KINDS: Readonly<Record<string, ResourceKind>> = {
+  "clustertrustbundles.certificates.k8s.io": {
+    kind: "ClusterTrustBundle",
+    apiVersion: "certificates.k8s.io/v1beta1",
+    isNamespaced: false,
+  },
   configmaps: { kind: "ConfigMap", apiVersion: "v1", isNamespaced: true },
   events: { kind: "Event", apiVersion: "v1", isNamespaced: true, allowsCreateOnUpdate: true },
   "leases.coordination.k8s.io": {
@@ -50,6 +55,15 @@ const KINDS: Readonly<Record<string, ResourceKind>> = {
   },
   namespaces: { kind: "Namespace", apiVersion: "v1", isNamespaced: false },
   nodes: { kind: "Node", apiVersion: "v1", isNamespaced: false, hasStatusSubresource: true },
+  // As if a claim had no status subresource: tests write the status that the controller would write.
+  persistentvolumeclaims: { kind: "PersistentVolumeClaim", apiVersion: "v1", isNamespaced: true },
+  persistentvolumes: { kind: "PersistentVolume", apiVersion: "v1", isNamespaced: false },
+  "podcertificaterequests.certificates.k8s.io": {
+    kind: "PodCertificateRequest",
+    apiVersion: "certificates.k8s.io/v1beta1",
+    isNamespaced: true,
+    hasStatusSubresource: true,
+  },
   pods: { kind: "Pod", apiVersion: "v1", isNamespaced: true, hasStatusSubresource: true },
   "runtimeclasses.node.k8s.io": { kind: "RuntimeClass", apiVersion: "node.k8s.io/v1", isNamespaced: false },
   secrets: { kind: "Secret", apiVersion: "v1", isNamespaced: true },
@@ -65,6 +79,8 @@ export interface Deletion {
 /** The objects of a cluster, changed by the API server's rules, and the history of all changes. */
 export class FakeObjects {
   readonly history: StoredChange[] = [];
+  /** Resources that this server does not serve: `clustertrustbundles.certificates.k8s.io`. */
+  readonly unserved = new Set<string>();
   version = 0;
   readonly #objects = new Map<string, StoredObject>();
   readonly #clock: Pick<Clock, "now">;
@@ -89,8 +105,16 @@ export class FakeObjects {
 
   kindOf(resource: string): ResourceKind {
     const kind = KINDS[resource];
-    if (kind === undefined) throw statusError(404, "NotFound", "the server could not find the requested resource");
+    if (kind === undefined || this.unserved.has(resource))
+      throw statusError(404, "NotFound", "the server could not find the requested resource");
     return kind;
+  }
+
+  /** The plural names of the resources of a group version, such as `certificates.k8s.io/v1beta1`. */
+  servedNames(groupVersion: string): readonly string[] {
+    return Object.entries(KINDS).flatMap(([resource, { apiVersion }]) =>
+      apiVersion === groupVersion && !this.unserved.has(resource) ? (resource.split(".")[0] ?? []) : [],
+    );
   }
 
   /** The objects that match the target and the selector, ordered by name, and the version of that state. */

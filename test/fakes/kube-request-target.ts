@@ -4,7 +4,10 @@ import { matchesSelector } from "./kube-selector.ts";
 
 /** The resource or object that a request's path names. */
 export interface RequestTarget {
-  /** The plural name, with `.group` unless it is in the core group: `pods`, `leases.coordination.k8s.io`. */
+  /**
+   * The plural name, with `.group` unless it is in the core group: `pods`, `leases.coordination.k8s.io`. Of the discovery
+   * document of a group: `node.k8s.io/`.
+   */
   readonly resource: string;
   readonly namespace: string | undefined;
   readonly name: string | undefined;
@@ -18,7 +21,8 @@ export function parseTarget({ path }: Pick<KubeRequest, "path">): RequestTarget 
   const [, ...rest] = parts;
   // `namespaces/a` is the namespace itself; `namespaces/a/pods` are the pods in it.
   const namespace = rest[0] === "namespaces" && rest.length > 2 ? rest[1] : undefined;
-  const [plural = "", name, subresource] = namespace === undefined ? rest : rest.slice(2);
+  const [plural, name, subresource] = namespace === undefined ? rest : rest.slice(2);
+  if (plural === undefined) return { resource: `${group ?? ""}/`, namespace, name, subresource };
   return { resource: group === undefined ? plural : `${plural}.${group}`, namespace, name, subresource };
 }
 

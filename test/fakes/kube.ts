@@ -1,13 +1,13 @@
 import type { Clock } from "../../host/clock.ts";
 import { createKubeClient, type KubeClient, type Patch } from "../../kube/client.ts";
 import { KubeError } from "../../kube/error.ts";
-import type { RequestOptions } from "../../kube/request-options.ts";
+import type { GetOptions, RequestOptions } from "../../kube/request-options.ts";
 import type { KubeObject, Resource, Selector } from "../../kube/resource.ts";
 import type { ConnectionState, KubeConnection, KubeRequest, LinesRequest } from "../../kube/transport/connection.ts";
 import { createFlowControl, type FlowControl, type RateLimits } from "../../kube/transport/flow-control.ts";
 import type { KubeList } from "../../kube/watch/list.ts";
 import type { ReflectorListener } from "../../kube/watch/reflector.ts";
-import type { TokenRequest } from "../../proto/kubernetes/gen/types.ts";
+import type { BoundObjectReference, Pod, TokenRequest } from "../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../proto/kubernetes/values/time.ts";
 import { type Deletion, FakeObjects, type ObjectKey, type StoredObject, statusError } from "./kube-objects.ts";
 import { applyMergePatch, isJsonObject, type JsonObject, strategicMerge } from "./kube-patch.ts";
@@ -74,13 +74,14 @@ export class FakeKube implements KubeClient, KubeConnection {
     this.user = createKubeClient({ connection: direct, clock, log, random });
   }
 
-  get = <T extends KubeObject>(resource: Resource<T>, name: string, options?: RequestOptions): Promise<T> =>
+  get = <T extends KubeObject>(resource: Resource<T>, name: string, options?: GetOptions): Promise<T> =>
     this.#kube.get(resource, name, options);
   list = <T extends KubeObject>(
     resource: Resource<T>,
     selector: Selector,
     options?: RequestOptions,
   ): Promise<KubeList<T>> => this.#kube.list(resource, selector, options);
+  isServed = (resource: Resource, options?: RequestOptions): Promise<boolean> => this.#kube.isServed(resource, options);
   create = <T extends KubeObject>(resource: Resource<T>, object: T, options?: RequestOptions): Promise<T> =>
     this.#kube.create(resource, object, options);
   requestToken = (namespace: string, account: string, request: TokenRequest, options?: RequestOptions) =>
@@ -272,8 +273,9 @@ export class FakeKube implements KubeClient, KubeConnection {
     }
   }
 
-  #answer(target: RequestTarget, { method, query = {}, body, contentType }: KubeRequest): unknown {
+  #answer(target: RequestTarget, { method, path, query = {}, body, contentType }: KubeRequest): unknown {
     const { resource, namespace, name, subresource } = target;
+    if (resource.endsWith("/")) return this.#discover(path.replace(/^\/apis?\//, ""));
     const sentBody = copy(body) as KubeObject;
     if (name === undefined) {
       if (method === "GET") return this.#list(target, query);
@@ -299,20 +301,46 @@ export class FakeKube implements KubeClient, KubeConnection {
     }
   }
 
+  #discover(groupVersion: string): unknown {
+    const names = this.objects.servedNames(groupVersion);
+    // The server has no document of such a group version: its 404 has no reason.
+    if (names.length === 0) throw new KubeError("SERVER", "404 page not found", { status: 404 });
+    return { kind: "APIResourceList", groupVersion, resources: names.map((name) => ({ name })) };
+  }
+
   /** Issues a token whose text names the account and the audiences, so that a test can check it. */
   #issueToken(key: ObjectKey, { metadata = {}, spec }: TokenRequest): TokenRequest {
     const account = this.objects.get(key);
     if (metadata.uid !== undefined && metadata.uid !== account.metadata.uid)
       throw statusError(409, "Conflict", "the UID in the token request does not match the UID of the service account");
-    const token = `token ${++this.#tokens} of ${key.name} for ${(spec.audiences ?? []).join()}`;
-    const expirationTimestamp = formatTime(this.#clock.now() + 1000 * (spec.expirationSeconds ?? 3600));
+    const { audiences = [], expirationSeconds = 3600, boundObjectRef } = spec;
+    if (expirationSeconds < 600)
+      throw statusError(422, "Invalid", "spec.expirationSeconds: may not specify a duration less than 10 minutes");
+    if (boundObjectRef !== undefined) this.#validateBoundPod(key, boundObjectRef);
+    const token = `token ${++this.#tokens} of ${key.name} for ${audiences.join()}`;
     return {
       apiVersion: "authentication.k8s.io/v1",
       kind: "TokenRequest",
       metadata: { ...metadata, name: key.name },
-      spec,
-      status: { token, expirationTimestamp },
+      spec: {
+        ...spec,
+        audiences: audiences.length > 0 ? audiences : ["https://kubernetes.default.svc"],
+        expirationSeconds,
+      },
+      status: { token, expirationTimestamp: formatTime(this.#clock.now() + 1000 * expirationSeconds) },
     };
+  }
+
+  #validateBoundPod({ namespace, name: account }: ObjectKey, { name = "", uid }: BoundObjectReference): void {
+    const pod = this.objects.get({ resource: "pods", namespace, name }) as unknown as Pod;
+    if ((pod.spec.serviceAccountName || "default") !== account) {
+      const why = `cannot bind token for serviceaccount "${account}" to pod running with different serviceaccount name.`;
+      throw statusError(400, "BadRequest", why);
+    }
+    if (uid !== pod.metadata.uid) {
+      const why = `the UID in the bound object reference (${uid}) does not match the UID in record. The object might have been deleted and then recreated`;
+      throw statusError(409, "Conflict", `Operation cannot be fulfilled on pods "${name}": ${why}`);
+    }
   }
 
   #list(target: RequestTarget, query: Readonly<Record<string, string | undefined>>): unknown {

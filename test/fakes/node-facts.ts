@@ -14,6 +14,7 @@ export const nodeFacts: NodeFacts = {
   hugePageSizes: [2 ** 21, 2 ** 30],
   hasCgroupV2: true,
   limitsSwap: true,
+  hasSELinux: false,
   thermalThrottlePaths: [
     "/sys/devices/system/cpu/cpu0/thermal_throttle",
     "/sys/devices/system/cpu/cpu1/thermal_throttle",

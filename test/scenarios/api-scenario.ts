@@ -2,6 +2,7 @@ import { expect, test } from "bun:test";
 import { type NodeOptions, testDeaths } from "./harness/death-tests.ts";
 import { endStateOf } from "./harness/die-anywhere.ts";
 import { duplicateInstances } from "./harness/duplicate-instances.ts";
+import type { HarnessOptions } from "./harness/harness-options.ts";
 import { type AgentHarness, createHarness } from "./harness.ts";
 
 export const inCluster = { isInCluster: true } as const;
@@ -13,12 +14,15 @@ export interface FinalState {
 }
 
 /** Creates a node in a cluster. */
-export const createInCluster = (node: NodeOptions = {}): Promise<AgentHarness> =>
+export const createInCluster = (node: HarnessOptions = {}): Promise<AgentHarness> =>
   createHarness({ ...inCluster, ...node });
 
 /** Starts an agent on a node in a cluster, and runs the events of a scenario. */
-export async function runInCluster(run: (harness: AgentHarness) => Promise<void>): Promise<AgentHarness> {
-  const harness = await createInCluster();
+export async function runInCluster(
+  run: (harness: AgentHarness) => Promise<void>,
+  node: HarnessOptions = {},
+): Promise<AgentHarness> {
+  const harness = await createInCluster(node);
   await harness.start();
   await run(harness);
   return harness;
@@ -36,22 +40,30 @@ export const podsWithContainers = async ({ runtime }: AgentHarness): Promise<rea
 /**
  * Registers the tests of a scenario: the final state, and the same final state after a death of the agent behind each
  * call (die anywhere), with each source of the runtime's events. Scenarios that are much alike try only every `stride`-th call, and the quick check even fewer (DIE_EVERY);
- * the seed selects the first one, so that repeated runs cover all calls. DIE_AT=n tries only that call.
+ * the seed selects the first one, so that repeated runs cover all calls. DIE_AT=n tries only that call. `node`: what is
+ * special about the node.
  */
 export function apiScenario(
   name: string,
   run: (harness: AgentHarness) => Promise<void>,
   check: (end: FinalState, harness: AgentHarness) => Promise<void>,
-  { stride = 1, offset = 0 } = {},
+  { stride = 1, offset = 0, node = {} }: ApiScenarioOptions = {},
 ): void {
   const startAndRun = async (harness: AgentHarness) => {
     await harness.start();
     await run(harness);
   };
   test(name, async () => {
-    const harness = await runInCluster(run);
+    const harness = await runInCluster(run, node);
     await check(await finalStateOf(harness), harness);
     expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
   });
-  testDeaths({ name, create: createInCluster, run: startAndRun, endOf: endStateOf, stride, offset });
+  const create = (options: NodeOptions) => createInCluster({ ...node, ...options });
+  testDeaths({ name, create, run: startAndRun, endOf: endStateOf, stride, offset });
+}
+
+interface ApiScenarioOptions {
+  readonly stride?: number;
+  readonly offset?: number;
+  readonly node?: HarnessOptions;
 }

@@ -223,7 +223,7 @@ test("a crash loop increments the count of its events", async () => {
       "4x Normal Pulled: Container image "busybox:1" already present on machine and can be accessed by the pod",
       "4x Normal Created: Container created",
       "4x Normal Started: Container started",
-      "3x Warning BackOff: Back-off restarting failed container a in pod web_default(00000000-0000-4000-8000-000000000001)",
+      "3x Warning BackOff: Back-off restarting failed container a in pod web_default(00000000-0000-4000-8000-000000000002)",
     ]
   `);
 });

@@ -150,19 +150,54 @@ test("a missing RuntimeClass causes an event, and the pod starts after the class
   expect(await harness.apiPods()).toEqual(["web Running, ready: a running"]);
 });
 
-test("a pod with an unsupported volume waits with an event, and its deletion leaves nothing behind", async () => {
+test("a pod with a volume that lacks its driver waits with an event, and its deletion leaves nothing behind", async () => {
   const harness = await createHarness(inCluster);
   await harness.start();
-  await harness.apply("web", projected);
+  await harness.apply("web", { volumes: [{ name: "data", csi: { driver: "example.com" } }] });
   await harness.advance("2s");
   const lack =
-    'MountVolume.SetUp failed for volume "kube-api-access-x" : projected volumes are not supported by this release yet';
+    'MountVolume.SetUp failed for volume "data" : kubernetes.io/csi: mounter.SetUpAt failed to get CSI client: driver name example.com not found in the list of registered CSI drivers';
   expect(waitingReasons(harness)).toEqual([`ContainerCreating: ${lack}`]);
   expect(await harness.apiPods()).toEqual(["web Pending: a waiting ContainerCreating"]);
   expect(await harness.events("web")).toEqual([`2x Warning FailedMount: ${lack}`]);
   await harness.deletePod("web");
   await harness.advance("5s");
   expect([harness.nodeSnapshot(), await harness.apiPods(), harness.runtime.timeline]).toEqual([[], [], []]);
+});
+
+test("the token of a pod's volume is known until the pod ends, and never logged or written", async () => {
+  const harness = await createHarness(inCluster);
+  await harness.start();
+  await harness.apply("web", projected);
+  const objects = () => harness.agent.clusterSync!.objects;
+  const [[key, token] = []] = objects().facts().tokens;
+  expect([key, token]).toEqual([
+    expect.stringMatching(/^token default\/default for web /),
+    expect.objectContaining({ token: "token 1 of default for " }),
+  ]);
+  const [version] = objects().settings().tokenVersions.values();
+  await harness.advance("48m");
+  expect([...objects().facts().tokens.values()]).toMatchObject([{ token: "token 2 of default for " }]);
+  expect(objects().settings().tokenVersions.get(key!)).not.toBe(version!);
+  const paths = harness.disk.paths().filter((path) => path.endsWith(".json"));
+  const files = await Promise.all(paths.map((path) => harness.disk.at("/").read(path, 1 << 20)));
+  expect(files).not.toEqual([]);
+  expect([...harness.log, ...(await harness.events("web")), ...files].join("\n")).not.toMatch(/token \d of/);
+  await harness.deletePod("web");
+  await harness.advance("5s");
+  expect([objects().facts().tokens.size, objects().settings().tokenVersions.size]).toEqual([0, 0]);
+});
+
+test("an agent that starts again requests the token of a pod again", async () => {
+  const harness = await createHarness(inCluster);
+  await harness.start();
+  await harness.apply("web", projected);
+  await harness.stop();
+  await harness.start();
+  await harness.advance("1s");
+  expect([...harness.agent.clusterSync!.objects.facts().tokens.values()]).toMatchObject([
+    { token: "token 2 of default for " },
+  ]);
 });
 
 test("without a configured cluster DNS a ClusterFirst pod gets the node's; pod and node get an event", async () => {

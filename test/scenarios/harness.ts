@@ -1,71 +1,43 @@
-import type { CreateCredentialProviders } from "../../agent/act/images/credential-providers.ts";
 import { toAdmissionNode } from "../../agent/decide/admission/admission-node.ts";
-import type { ImageVerificationSettings } from "../../agent/decide/admission/image-verification.ts";
-import type { NodeRule } from "../../agent/decide/node/node.ts";
 import type { ManifestPod } from "../../agent/decide/sources/merge-static.ts";
 import type { DesiredPods } from "../../agent/desired/pods.ts";
 import { createEventRecorder } from "../../agent/report/events/recorder.ts";
 import type { PodReport } from "../../agent/report/local/pod-reports.ts";
 import { type Agent, createAgent } from "../../agent/wiring/agent.ts";
 import { createClusterAccess } from "../../agent/wiring/cluster/cluster.ts";
-import type { RuntimeEventSource } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
-import { events, pods } from "../../kube/resource.ts";
+import { events, pods, serviceAccounts } from "../../kube/resource.ts";
 import type { ContainerId } from "../../proto/ids.ts";
-import type { EphemeralContainer, Node, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import type { Container, EphemeralContainer, Node, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 // The agent imports these lazily, which takes real time; scenarios run in fake time only.
 import "../../agent/act/probes/probe-executor.ts";
 import "../../proto/kubernetes/decode/strict-decode.ts";
 import { staticPod } from "../../proto/kubernetes/static-pod.ts";
 import { FakeClock, settlePromises } from "../fakes/clock.ts";
 import { FakeDisk } from "../fakes/files.ts";
+import { fakeKeyPairs } from "../fakes/key-pairs.ts";
 import { FakeKube } from "../fakes/kube.ts";
+import { FakeMounts } from "../fakes/mounts.ts";
+import { FakeNetworkMounts } from "../fakes/network-mounts.ts";
 import { nodeSettings, observedMachine } from "../fakes/observed-node.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
+import type { RuntimeChange } from "../fakes/runtime-events.ts";
 import { statusRegressions } from "../status-regressions.ts";
 import { type AgentLifetime, createDeaths, type Deaths } from "./harness/deaths.ts";
 import { diskSeam } from "./harness/disk-seam.ts";
+import type { HarnessOptions } from "./harness/harness-options.ts";
 import { kubeSeam } from "./harness/kube-seam.ts";
 import { harnessFacts, harnessNode } from "./harness/local-node.ts";
 import { createLogLines, summarizeReport } from "./harness/log-lines.ts";
 import { runtimeSeam } from "./harness/runtime-seam.ts";
 import { nodeSnapshot } from "./harness/snapshot.ts";
 
-export interface HarnessOptions {
-  readonly startSlots?: number;
-  /** By default true. */
-  readonly earlyProbes?: boolean;
-  readonly maxContainerRestartPeriodMs?: number;
-  readonly allowedUnsafeSysctls?: readonly string[];
-  readonly parallelPulls?: number;
-  /** Creates the credential providers of each agent of the node. */
-  readonly createCredentialProviders?: (harness: AgentHarness) => CreateCredentialProviders;
-  readonly imageVerification?: ImageVerificationSettings["policy"];
-  /** Default: the cluster's DNS server. */
-  readonly clusterDNS?: readonly string[];
-  /** The node is in a cluster: pods also come from an API server. */
-  readonly isInCluster?: boolean;
-  /** Default: 110. */
-  readonly maxPods?: number;
-  /** The agent dies right after this mutating call (counted from 0); the next agent starts at once. */
-  readonly dieAfterCall?: number;
-  /** The number of pods that can have a user namespace at once; 1000 by default. */
-  readonly userNamespaceSlots?: number;
-  /** The rules by which the node itself ends pods; none by default. */
-  readonly nodeRules?: readonly NodeRule[];
-  /** The source of the runtime's events; by default containerd's own. */
-  readonly eventSource?: RuntimeEventSource;
-  /**
-   * How long the runtime's status lags behind the next exit. By default it lags for some milliseconds, and each method of
-   * the harness waits until it shows the exit; with a lag of its own a scenario goes on meanwhile.
-   */
-  readonly exitLagMs?: () => number;
-}
-
 /** How long the runtime's status lags behind an exit where a scenario does not depend on it. */
 const EXIT_LAG_MS = 2;
 /** Longer than any lag, and shorter than a loop of exits. */
-const MAX_EXIT_SECONDS = 20;
+const MAX_EXIT_MS = 20_000;
+/** Small, so that a scenario goes on soon after the agent has seen an exit, which it does within a second. */
+const EXIT_STEP_MS = 50;
 /** The agent reads a status that does not show an exit again after this time. */
 const EXIT_RECHECK_MS = 5;
 
@@ -73,6 +45,10 @@ const EXIT_RECHECK_MS = 5;
 export class AgentHarness {
   readonly clock = new FakeClock();
   readonly disk = new FakeDisk(this.clock.now);
+  /** What is mounted on the node. It outlives the agent. */
+  readonly mounts = new FakeMounts(this.disk);
+  /** The servers that volumes are on. */
+  readonly networkMounts = new FakeNetworkMounts(this.mounts, this.clock);
   readonly runtime: FakeRuntime;
   readonly kube = new FakeKube({ clock: this.clock });
   /** Actions, reports and log messages, each with its second: `5s report web Running: a running`. */
@@ -84,6 +60,7 @@ export class AgentHarness {
   hostIPs: readonly string[] = harnessFacts.hostIPs;
   /** The Node object that the agent has observed. After a change call `agent.clusterSync.onNodeChanged`, as the real watch does. */
   nodeObject: Node | undefined | "unknown";
+  readonly keyPairs = fakeKeyPairs();
   /** Why the runtime's network is not ready. After a change call `agent.wakeAll`, as the real observation does. */
   networkProblem: string | undefined;
   /** The maxPods of the node; a change takes effect with the next agent. */
@@ -144,7 +121,7 @@ export class AgentHarness {
     const node = harnessNode({ runtime: runtime.runtime, clock, log, rules: this.#options.nodeRules, addresses });
     this.agent = createAgent({
       ...runtime,
-      ...diskSeam(this.disk, lifetime),
+      ...diskSeam(this.disk, this, lifetime),
       runtimeStatus: node.runtimeStatus,
       clock,
       log,
@@ -182,11 +159,15 @@ export class AgentHarness {
           log,
           nodeObject: { latest: () => this.nodeObject, refresh: () => this.readNode() },
           networkProblem: () => this.networkProblem,
+          keyPairs: this.keyPairs,
+          certificateGates: { clusterTrustBundleProjection: true, podCertificateRequest: true },
         }),
       }),
       dockerConfigs: [["/root/config.json", "config.json"]],
       pulls: { parallel: this.#options.parallelPulls, qps: 0, burst: 0 },
       earlyProbes: this.#options.earlyProbes ?? true,
+      keepsReferencedObjects: this.#options.keepsReferencedObjects ?? false,
+      changeDetection: { strategy: this.#options.changeDetectionStrategy ?? "Watch", syncFrequencyMs: 60_000 },
       onIdle: () => {
         this.memoryReleases += 1;
       },
@@ -222,9 +203,14 @@ export class AgentHarness {
   }
 
   /** Creates a pod in the API that is bound to this node. */
-  async apply(name: string, spec: Partial<PodSpec> = {}): Promise<void> {
-    const containers = [{ name: "a", image: "busybox:1", imagePullPolicy: "IfNotPresent" as const }];
-    const pod = { metadata: { name, namespace: "default" }, spec: { containers, nodeName: "node", ...spec } };
+  async apply(name: string, spec: Partial<PodSpec> = {}, metadata: Pod["metadata"] = {}): Promise<void> {
+    const containers = [
+      { name: "a", image: "busybox:1", imagePullPolicy: "IfNotPresent" as const, ...mountsOfAll(spec) },
+    ];
+    const pod = {
+      metadata: { name, namespace: "default", ...metadata },
+      spec: { containers, nodeName: "node", ...spec },
+    };
     await this.kube.user.create(pods("default"), pod);
     await this.#settle();
   }
@@ -246,12 +232,14 @@ export class AgentHarness {
 
   /** The pods in the API: `web Running, ready: a running`. */
   async apiPods(): Promise<readonly string[]> {
+    if (this.#options.waitsForExits === true) await this.showExits();
     const { items } = await this.kube.user.list(pods(), {});
     return items.map((pod) => summarizeReport({ pod, status: pod.status ?? {}, stage: "syncing" }));
   }
 
   /** The events of an object in order, as `kubectl describe` shows them: `2x Warning BackOff: …`. */
   async events(name: string): Promise<readonly string[]> {
+    if (this.#options.waitsForExits === true) await this.showExits();
     const { items } = await this.kube.user.list(events("default"), {});
     return items
       .filter(({ involvedObject }) => involvedObject.name === name)
@@ -260,11 +248,23 @@ export class AgentHarness {
   }
 
   async advance(time: string): Promise<void> {
-    const [, amount = "0", unit = "s"] = /^(\d+)(ms|s|m)$/.exec(time) ?? [];
+    const [, amount, unit] = /^(\d+)(ms|s|m)$/.exec(time) ?? [];
+    if (amount === undefined) throw new Error(`${time} is no time: 10ms, 10s or 10m`);
     const left = Number(amount) * { ms: 1, s: 1000, m: 60_000 }[unit as "ms" | "s" | "m"];
+    const start = this.clock.now();
     await this.#settle();
     await this.clock.advance(left);
+    if (this.#options.waitsForExits === true) await this.#advanceByLags(start, left);
     await this.#settle();
+  }
+
+  /** Advances until the time since `start` is `wantedMs`, without the time in which the agent has not seen an exit. */
+  async #advanceByLags(start: number, wantedMs: number): Promise<void> {
+    for (;;) {
+      const missingMs = start + wantedMs + unseenMs(this.runtime.timeline, start) - this.clock.now();
+      if (missingMs <= 0) return;
+      await this.clock.advance(missingMs);
+    }
   }
 
   async exit(container: string, exitCode: number): Promise<void> {
@@ -304,8 +304,10 @@ export class AgentHarness {
 
   /** Advances the time until the runtime shows every exit, and the agent has seen it. */
   async showExits(): Promise<void> {
-    for (let seconds = 0; this.runtime.hasUnshownExit; seconds += 1) {
-      if (seconds === MAX_EXIT_SECONDS) throw new Error("the runtime never shows an exit");
+    const since = this.clock.now();
+    while (this.runtime.hasUnshownExit) {
+      if (this.clock.now() - since > MAX_EXIT_MS) throw new Error("the runtime never shows an exit");
+      while (this.runtime.hasUnshownExit) await this.clock.advance(EXIT_STEP_MS);
       await this.advance("1s");
     }
   }
@@ -317,7 +319,7 @@ export class AgentHarness {
 
   /** The state of the node, sorted: sandboxes, containers, files and reports, without ids and times. */
   nodeSnapshot(): readonly string[] {
-    return nodeSnapshot({ runtime: this.runtime, disk: this.disk, reports: this.podReports() });
+    return nodeSnapshot({ runtime: this.runtime, disk: this.disk, mounts: this.mounts, reports: this.podReports() });
   }
 
   /** Waits for all promises, and fails the test if an agent has called a method that no table of verbs contains. */
@@ -334,13 +336,35 @@ export class AgentHarness {
   }
 }
 
+/**
+ * How long after an exit the agent has seen it in the runtime's status: it reads the status again after times that double
+ * up to a second.
+ */
+export const seenAfterMs = (lagMs: number): number => lagMs + Math.min(lagMs, 1000);
+
+/** How long since `start` the agent has not seen at least one exit in the runtime's status. */
+function unseenMs(timeline: readonly RuntimeChange[], start: number): number {
+  let [total, seenUntil] = [0, start];
+  for (const { at, lagMs = 0 } of timeline) {
+    const seenAt = at + seenAfterMs(lagMs);
+    total += Math.max(0, seenAt - Math.max(at, seenUntil));
+    seenUntil = Math.max(seenUntil, seenAt);
+  }
+  return total;
+}
+
 /** A static pod as decoded from a manifest: the named containers with busybox, unless the spec has others. */
+/** A pod leaves out the volumes that no container mounts. */
+function mountsOfAll({ volumes }: Partial<PodSpec>): Partial<Container> {
+  return volumes === undefined ? {} : { volumeMounts: volumes.map(({ name }) => ({ name, mountPath: `/${name}` })) };
+}
+
 export function makePod(name: string, spec: Partial<PodSpec> = {}, containers: readonly string[] = ["a"]): Pod {
   const manifest: Pod = {
     apiVersion: "v1",
     kind: "Pod",
     metadata: { name },
-    spec: { containers: containers.map((each) => ({ name: each, image: "busybox:1" })), ...spec },
+    spec: { containers: containers.map((each) => ({ name: each, image: "busybox:1", ...mountsOfAll(spec) })), ...spec },
   };
   return staticPod(manifest, { nodeName: "node", source: { kind: "file", path: `/manifests/${name}.yaml` } });
 }
@@ -349,5 +373,8 @@ export async function createHarness(options: HarnessOptions = {}): Promise<Agent
   const harness = new AgentHarness(options);
   await harness.disk.at("/").makeFolder("root", 0o750);
   await harness.disk.at("/").makeFolder("logs", 0o755);
+  // The controller manager creates it in each namespace; the tokens of pods are tokens of this account.
+  if (options.isInCluster === true)
+    await harness.kube.user.create(serviceAccounts("default"), { metadata: { name: "default", namespace: "default" } });
   return harness;
 }

@@ -6,7 +6,8 @@ import type { Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { settlePromises } from "../fakes/clock.ts";
 import { apiScenario, createInCluster, podsWithContainers, runInCluster } from "./api-scenario.ts";
 import { testDeaths } from "./harness/death-tests.ts";
-import { type AgentHarness, createHarness, type HarnessOptions, makePod } from "./harness.ts";
+import type { HarnessOptions } from "./harness/harness-options.ts";
+import { type AgentHarness, createHarness, makePod } from "./harness.ts";
 
 const IMAGE = "registry.example/app:1";
 const CREDENTIALS = "captain:let me in";

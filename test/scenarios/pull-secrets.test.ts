@@ -55,6 +55,24 @@ apiScenario(
 );
 
 apiScenario(
+  "the private image of a volume is pulled with the pod's Secrets",
+  async (harness) => {
+    addPrivateImage(harness);
+    await addPullSecret(harness, "right", CREDENTIALS);
+    const volumes = [{ name: "model", image: { reference: IMAGE, pullPolicy: "IfNotPresent" as const } }];
+    const mounting = { image: "busybox:1", volumeMounts: [{ name: "model", mountPath: "/model" }] };
+    await harness.apply("web", { ...privateSpec(["right"], mounting), volumes });
+    await harness.advance("20s");
+  },
+  async (end, harness) => {
+    expect(end.api).toEqual(["web Running, ready: a running"]);
+    expect(harness.runtime.pullCredentials).toEqual([CREDENTIALS]);
+    expect([...harness.log, ...(await harness.events("web"))].join("\n")).not.toMatch(/let me in/);
+  },
+  { stride: 3 },
+);
+
+apiScenario(
   "a missing Secret causes an event and a pull without it, and the pull is retried at once when it is created",
   async (harness) => {
     addPrivateImage(harness);

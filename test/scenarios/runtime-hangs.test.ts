@@ -3,7 +3,7 @@ import { CriError } from "../../cri/error.ts";
 import { PodSandboxConfig } from "../../proto/cri/gen/api.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { podNameLabel, podNamespaceLabel, podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
-import type { RuntimeVerb } from "../fakes/runtime.ts";
+import type { RuntimeVerb } from "../fakes/runtime-calls.ts";
 import { type AgentHarness, createHarness, makePod } from "./harness.ts";
 import { filterLines, scenario } from "./scenario.ts";
 

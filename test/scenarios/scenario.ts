@@ -2,7 +2,8 @@ import { expect, test } from "bun:test";
 import { type NodeOptions, testDeaths } from "./harness/death-tests.ts";
 import { endStateOf } from "./harness/die-anywhere.ts";
 import { duplicateInstances } from "./harness/duplicate-instances.ts";
-import { type AgentHarness, createHarness, type HarnessOptions } from "./harness.ts";
+import type { HarnessOptions } from "./harness/harness-options.ts";
+import { type AgentHarness, createHarness } from "./harness.ts";
 
 /**
  * A sequence of events on a node. It runs once for its log, and once more for every call after which the agent can die.

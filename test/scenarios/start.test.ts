@@ -59,9 +59,9 @@ scenario(
       0s web: create the pod's directories
       0s web: allocate the pod's user ids
       0s web: failed to set up volume one: MountVolume.SetUp failed for volume "one" : hostPath type check failed: /none is not a directory: it does not exist
-      0s web: set up volume cache
       0s web: failed to set up volume two: MountVolume.SetUp failed for volume "two" : hostPath type check failed: /nor is not a directory: it does not exist
       0s web: set up volume srv
+      0s web: set up volume cache
       0s message MountVolume.SetUp failed for volume "one" : hostPath type check failed: /none is not a directory: it does not exist; MountVolume.SetUp failed for volume "two" : hostPath type check failed: /nor is not a directory: it does not exist
       1s web: set up volume one
       1s web: failed to set up volume two: MountVolume.SetUp failed for volume "two" : hostPath type check failed: /nor is not a directory: it does not exist

@@ -70,3 +70,21 @@ test("an exit that the runtime never shows is withdrawn 41 s after it, also by a
   expect(await harness.apiPods()).toEqual(["web Running, ready: a running"]);
   expect(harness.runtime.calls.filter((call) => call.startsWith("createContainer"))).toHaveLength(1);
 });
+
+test("a scenario that waits for exits advances by the time until the agent has seen them, too", async () => {
+  const harness = await createHarness({ isInCluster: true, exitLagMs: () => 3000, waitsForExits: true });
+  harness.runtime.programs.set("a", { exitsAfterMs: 1000, exitCode: 3 });
+  await harness.start();
+  await harness.apply("web", { restartPolicy: "Never" });
+  const start = harness.clock.now();
+  await harness.advance("2s");
+  // The container and then its sandbox exit.
+  expect(harness.clock.now() - start).toBeGreaterThan(2000 + 2 * 3000);
+  harness.runtime.programs.delete("a");
+  await harness.apply("other");
+  await harness.exit("a", 1);
+  expect(harness.runtime.hasUnshownExit).toBe(true);
+  const restarted = "other Running, ready: a running (restarts: 1)";
+  expect(await harness.apiPods()).toEqual([restarted, "web Failed: a terminated Error 3"]);
+  expect(harness.runtime.hasUnshownExit).toBe(false);
+});

@@ -4,7 +4,8 @@ import { readFile } from "node:fs/promises";
 /** The kubelet's event reasons that this agent records: each occurs in its source. */
 const RECORDED = [
   ...["Created", "Started", "Failed", "Killing", "BackOff", "FailedKillPod", "NetworkNotReady", "SandboxChanged"],
-  ...["FailedCreatePodSandBox", "FailedMount", "FailedValidation", "FailedPostStartHook", "FailedPreStopHook"],
+  ...["FailedCreatePodSandBox", "FailedMount", "FailedMapVolume", "FailedValidation"],
+  ...["FailedPostStartHook", "FailedPreStopHook", "AlreadyMountedVolume", "VolumePermissionChangeInProgress"],
   ...["Pulling", "Pulled", "InspectFailed", "ErrImageNeverPull", "FailedToRetrieveImagePullSecret"],
   ...[
     "Unhealthy",
@@ -31,11 +32,10 @@ const NOT_RECORDED = {
     "NodeAllocatableEnforced",
   ],
   "resources are not changed in place yet": ["ResizeDeferred", "ResizeCompleted", "ResizeStarted", "ResizeError"],
-  "the supported volumes, emptyDir on disk and hostPath, are neither attached nor resized nor in memory": [
-    ...["FailedAttachVolume", "SuccessfulAttachVolume", "SuccessfulMountVolume", "FailedMapVolume"],
-    ...["AlreadyMountedVolume", "FailedMountOnFilesystemMismatch", "PossibleMemoryBackedVolumesOnDisk"],
+  "the supported volumes are neither attached nor resized, and a tmpfs that cannot be mounted is a FailedMount": [
+    ...["FailedAttachVolume", "SuccessfulAttachVolume", "SuccessfulMountVolume"],
+    ...["FailedMountOnFilesystemMismatch", "PossibleMemoryBackedVolumesOnDisk"],
     ...["VolumeResizeFailed", "VolumeResizeSuccessful", "FileSystemResizeFailed", "FileSystemResizeSuccessful"],
-    "VolumePermissionChangeInProgress",
   ],
   "images are not garbage-collected yet": [
     "ImageGCFailed",

@@ -67,6 +67,8 @@ export interface Http2GatewayOptions {
   readonly certificate: KeyPair;
   /** The client certificate for the API server. The client's own credentials are not forwarded. */
   readonly identity: KeyPair;
+  /** Called with each part of a response of the API server, before it is passed on. */
+  readonly onData?: (request: ReceivedRequest, chunk: Buffer) => void;
 }
 
 interface GatewayRule {
@@ -80,6 +82,7 @@ export async function startHttp2Gateway({
   ca,
   certificate,
   identity,
+  onData,
 }: Http2GatewayOptions): Promise<Http2Gateway> {
   const requests: string[] = [];
   const received: ReceivedRequest[] = [];
@@ -98,7 +101,8 @@ export async function startHttp2Gateway({
     const request = { method: String(headers[":method"]), path: String(headers[":path"]) };
     const line = `${request.method} ${request.path}`;
     requests.push(line);
-    received.push({ line, at: performance.now() });
+    const note = { line, at: performance.now() };
+    received.push(note);
     open.set(stream, request);
     stream.on("close", () => open.delete(stream));
     stream.on("error", ignoreError);
@@ -106,7 +110,10 @@ export async function startHttp2Gateway({
     stream.on("data", (chunk: Buffer) => body.push(chunk));
     stream.on("end", () => {
       const forward = () =>
-        forwardRequest(upstream.session(), stream, headers, Buffer.concat(body), () => muted.has(stream));
+        forwardRequest(upstream.session(), stream, headers, Buffer.concat(body), {
+          isMuted: () => muted.has(stream),
+          onData: (chunk) => onData?.(note, chunk),
+        });
       const rule = [...rules].find(({ matches }) => matches(request));
       if (rule === undefined) forward();
       else rule.handle(stream, forward);
@@ -189,7 +196,7 @@ function forwardRequest(
   to: ServerHttp2Stream,
   headers: IncomingHttpHeaders,
   body: Buffer,
-  isMuted: () => boolean,
+  { isMuted, onData }: { readonly isMuted: () => boolean; readonly onData: (chunk: Buffer) => void },
 ): void {
   if (to.destroyed) return;
   const from: ClientHttp2Stream = session.request(withoutHost(headers), { endStream: body.length === 0 });
@@ -199,6 +206,7 @@ function forwardRequest(
     if (!to.destroyed) to.respond(withoutHost(answer));
   });
   from.on("data", (chunk: Buffer) => {
+    onData(chunk);
     if (!to.destroyed && !isMuted()) to.write(chunk);
   });
   from.on("close", () => {

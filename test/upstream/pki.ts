@@ -1,5 +1,6 @@
 import { createHash, generateKeyPairSync, type KeyObject, randomBytes, sign } from "node:crypto";
 import { isIPv4 } from "node:net";
+import { formatPemBlock } from "../../proto/pem.ts";
 
 // Creates the certificates that tests need, invalid ones included, without a program that might not be installed: X.509
 // is a few nested DER records, and node:crypto makes the keys and signatures.
@@ -24,6 +25,8 @@ export interface CertificateRequest {
 /** A certificate authority. Its certificates are valid for clients and for servers. */
 export interface CertificateAuthority extends KeyPair {
   issue(request: CertificateRequest): KeyPair;
+  /** A certificate for a key that another program has made, as PEM. */
+  certify(request: CertificateRequest, publicKey: KeyObject): string;
 }
 
 /**
@@ -47,6 +50,7 @@ export function createCertificateAuthority(commonName: string): CertificateAutho
         key: keyPem(leafKeys.privateKey),
       };
     },
+    certify: (request, publicKey) => certificate(request, publicKey, issuer, leafExtensions(request)),
   };
 }
 
@@ -93,8 +97,7 @@ function certificate(
     derRecord(0xa3, sequence(...extensions, ...ids)),
   );
   const der = sequence(content, signature, bitString(sign("sha256", content, issuer.privateKey)));
-  const lines = der.toString("base64").match(/.{1,64}/g) ?? [];
-  return ["-----BEGIN CERTIFICATE-----", ...lines, "-----END CERTIFICATE-----", ""].join("\n");
+  return formatPemBlock("CERTIFICATE", der);
 }
 
 function leafExtensions({ hosts = [] }: CertificateRequest): readonly Buffer[] {

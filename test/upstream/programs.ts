@@ -1,8 +1,9 @@
-import { accessSync, constants, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
 import { cacheFolder } from "../bed/packages.ts";
+import { isExecutable, requiredVersion } from "./go-module.ts";
 
 /** Kubernetes' own programs and etcd, with the Go package of each. */
 const packages = {
@@ -116,24 +117,8 @@ export function builtVersion(goMod = readFileSync(join(moduleFolder, "go.mod"), 
   return `${requiredVersion(goMod, "k8s.io/kubernetes")}-etcd-${requiredVersion(goMod, "go.etcd.io/etcd/server/v3")}`;
 }
 
-/** The version that go.mod requires of a module, without its `v`. */
-function requiredVersion(goMod: string, module: string): string {
-  const line = goMod.split("\n").find((one) => one.trim().startsWith(`${module} v`));
-  const version = line?.trim().split(" ")[1]?.slice(1);
-  if (version === undefined) throw new Error(`test/upstream/kubernetes/go.mod requires no ${module}`);
-  return version;
-}
-
 function missingPrograms(folder: string, needed: readonly UpstreamProgram[]): readonly UpstreamProgram[] {
-  return needed.filter((program) => {
-    try {
-      accessSync(join(folder, program), constants.X_OK);
-      return false;
-    } catch {
-      // Absent or not executable: both mean that the program cannot be used.
-      return true;
-    }
-  });
+  return needed.filter((program) => !isExecutable(join(folder, program)));
 }
 
 async function build(folder: string, go: string, env: Environment): Promise<void> {

@@ -12,7 +12,10 @@ const commands: Readonly<Record<string, readonly string[]>> = {
   "differential record": ["test/differential/record.ts"],
   chaos: ["test", "./test/e2e/cluster/chaos.ts"],
 };
-const name = process.argv.slice(2).join(" ");
+const args = process.argv.slice(2);
+/** Options of `bun test`, such as its report. */
+const options = args.filter((arg) => arg.startsWith("--"));
+const name = args.filter((arg) => !arg.startsWith("--")).join(" ");
 const command = commands[name];
 if (command === undefined) throw new Error(`name a suite to run: ${Object.keys(commands).join(", ")}`);
 process.chdir(join(import.meta.dirname, "../.."));
@@ -21,7 +24,7 @@ if (unavailable === undefined) {
   for (const release of ["bookworm", "forky"] as const) await unpackPackages(release, console.log);
   // The suite's own time limit does not include the build, which takes long on a busy machine.
   await ensurePrograms(undefined, console.log);
-  const { exitCode } = await execa(process.execPath, command, {
+  const { exitCode } = await execa(process.execPath, [...command, ...options], {
     stdio: "inherit",
     reject: false,
     env: { BERTH_LIVE_KUBELETS: "1" },

@@ -1,8 +1,8 @@
-import { accessSync, constants, readFileSync } from "node:fs";
-import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { execa } from "execa";
 import { cacheFolder, unpackPackages } from "../bed/packages.ts";
+import { buildInto, isExecutable, requiredVersion } from "./go-module.ts";
 import { errorOutput, findGoProblem } from "./programs.ts";
 
 /**
@@ -29,36 +29,18 @@ export function skipWithoutRunc(what: string): string | undefined {
 export async function ensureRunc(): Promise<string> {
   const program = runcPath();
   if (isExecutable(program)) return program;
-  await mkdir(dirname(program), { recursive: true });
-  const work = await mkdtemp(join(dirname(program), ".building-"));
   try {
-    await compile(join(work, "runc"));
-    // One atomic step: another process may build the same program, and either one will do.
-    await rename(join(work, "runc"), program);
+    await buildInto(dirname(program), (work) => compile(join(work, "runc")));
     return program;
   } catch (cause) {
     throw new Error(`cannot build runc: ${errorOutput(cause)}`, { cause });
-  } finally {
-    await rm(work, { recursive: true, force: true });
   }
 }
 
 function runcPath(): string {
-  const version = /^\s*github\.com\/opencontainers\/runc v(\S+)/m.exec(
-    readFileSync(join(moduleFolder, "go.mod"), "utf8"),
-  )?.[1];
-  if (version === undefined) throw new Error("test/upstream/runc/go.mod requires no runc");
+  const goMod = readFileSync(join(moduleFolder, "go.mod"), "utf8");
+  const version = requiredVersion(goMod, "github.com/opencontainers/runc");
   return join(cacheFolder(), "upstream", `runc-${version}`, "runc");
-}
-
-function isExecutable(program: string): boolean {
-  try {
-    accessSync(program, constants.X_OK);
-    return true;
-  } catch {
-    // Absent or not executable: both mean that the program cannot be used.
-    return false;
-  }
 }
 
 /** Links libseccomp statically from the unpacked Debian package, since it is not installed. */

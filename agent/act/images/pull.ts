@@ -6,7 +6,7 @@ import { AuthConfig } from "../../../proto/cri/gen/api.ts";
 import type { ImagePullCredentials } from "../../../proto/kubelet/image-records.ts";
 import { allContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { imageOf } from "../../decide/container/image.ts";
+import { imageOf, imageUses } from "../../decide/container/image.ts";
 import type { ObservedPod } from "../../decide/pod/observed.ts";
 import type { RegistryCredential } from "../../translate/docker-config-format.ts";
 import type { NodeFacts } from "../../translate/node-facts.ts";
@@ -52,9 +52,9 @@ export async function pullImage(deps: PullDeps, input: PullInput, signal: AbortS
   const nodeCredentials = await readDockerConfigs(machine, dockerConfigFiles);
   const pluginCredentials = (await providers?.getCredentials(pod, image, signal)) ?? [];
   const credentials = credentialsFor(pod, image, node.cluster?.referencedObjects, nodeCredentials, pluginCredentials);
-  const requireFresh = allContainers(pod.spec).some(
-    (each) => each.imagePullPolicy === "Always" && imageOf(each) === image,
-  );
+  const requireFresh = allContainers(pod.spec)
+    .flatMap((container) => imageUses(pod, container))
+    .some((use) => use.imagePullPolicy === "Always" && imageOf(use) === image);
   const { annotations = {} } = pod.metadata;
   const pull = (pullSignal: AbortSignal) =>
     withRecord(records, image, () =>

@@ -1,6 +1,7 @@
 import type { ContainerId } from "../../../proto/ids.ts";
 import { containerNamed, isEphemeral } from "../../../proto/kubernetes/containers.ts";
 import type { Container, EphemeralContainer, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { fromUtf8 } from "../../../proto/utf8.ts";
 import type { ContainerAction } from "../../decide/actions/container-actions.ts";
 import { unsupportedInContainer } from "../../decide/admission/unsupported-features.ts";
 import { containerHash } from "../../decide/container/container-hash.ts";
@@ -17,6 +18,7 @@ import {
   preStopMark,
   removedForRestartMark,
 } from "../../translate/volumes/paths.ts";
+import { hasSubPath, subPathsOf } from "../../translate/volumes/sub-paths.ts";
 import { readEnvFiles } from "../env-files.ts";
 import { markPostStart } from "../hooks/lifecycle-hooks.ts";
 import { writeHostsFile } from "../hosts-file.ts";
@@ -25,6 +27,7 @@ import { logFolderOf } from "../logs/log-folder.ts";
 import { createTerminationLog, removeTerminationLog } from "../termination-log.ts";
 import { allocateIds } from "../user-namespaces.ts";
 import type { NodeDirs } from "../volumes/pod-dirs.ts";
+import { mountSubPaths } from "../volumes/sub-paths.ts";
 import { type ActDeps, type ActInput, type Performers, podOf, refuseUnsupported } from "./performer.ts";
 
 export const containerPerformers: Performers<ContainerAction> = {
@@ -62,7 +65,7 @@ export const containerPerformers: Performers<ContainerAction> = {
 };
 
 async function createContainer(
-  { runtime, disk, facts, userNamespaces }: ActDeps,
+  { runtime, disk, mounts, networkMounts, facts, userNamespaces }: ActDeps,
   input: ActInput,
   action: Extract<ContainerAction, { kind: "createContainer" }>,
   signal: AbortSignal,
@@ -71,7 +74,7 @@ async function createContainer(
   const container = containerOf(pod, action.name);
   const image = input.observed.images.get(imageOf(container));
   const node = facts();
-  const { attempt, crashes, podIPs, imageRef, sandboxId } = action;
+  const { attempt, crashes, podIPs, imageRef, imageVolumes = [], sandboxId } = action;
   const sandbox = input.observed.sandboxes.find(({ id }) => id === sandboxId);
   const targetId = targetContainerId(input, container);
   const ids = await allocateIds(userNamespaces, pod);
@@ -84,6 +87,7 @@ async function createContainer(
     crashes,
     podIPs,
     imageRef,
+    volumeImages: new Map(imageVolumes.map((each) => [each.volume, each.imageRef])),
     hash: containerHash(container),
     qosClass: qosClassOf(pod),
     imageUser: image?.present === true ? image.user : { uid: undefined, username: "" },
@@ -93,6 +97,11 @@ async function createContainer(
   await rejectLogSymlinks(disk.logs, pod, container.name, attempt);
   await createTerminationLog(disk.root, pod, container, attempt);
   await writeHostsFile(disk, pod, container, podIPs, node);
+  if (container.volumeMounts?.some(hasSubPath)) {
+    const environment = new Map(config.envs.map(({ key, value }) => [key, fromUtf8(value)]));
+    const subPaths = subPathsOf(pod, container, environment, node);
+    await mountSubPaths({ disk, mounts, networkMounts }, container.name, subPaths, signal);
+  }
   const podSandboxConfig = sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node, ids);
   return await runtime.createContainer(sandboxId, config, podSandboxConfig, { signal });
 }

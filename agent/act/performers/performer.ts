@@ -1,11 +1,9 @@
 import type { Runtime } from "../../../cri/runtime.ts";
-import type { Clock } from "../../../host/clock.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import type { MutationEffect } from "../../decide/pod/mutation-effect.ts";
 import type { ObservedPod } from "../../decide/pod/observed.ts";
-import type { NodeFacts } from "../../translate/node-facts.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
 import type { PodStops } from "../hooks/pod-stops.ts";
 import type { CredentialProviders } from "../images/credential-providers.ts";
@@ -13,7 +11,7 @@ import type { DockerConfigFiles } from "../images/docker-config.ts";
 import type { ImageRecords } from "../images/image-records.ts";
 import type { PullCoalescer } from "../images/pull-coalescer.ts";
 import type { UserNamespaces } from "../user-namespaces.ts";
-import type { NodeDirs } from "../volumes/pod-dirs.ts";
+import type { VolumeDeps } from "../volumes/volume-deps.ts";
 
 /**
  * How one kind of action is performed. Policy stays in `decide/`: a performer knows only how, not whether. An optional
@@ -62,11 +60,8 @@ export interface EffectInput {
   readonly now: number;
 }
 
-export interface ActDeps {
+export interface ActDeps extends VolumeDeps {
   readonly runtime: Runtime;
-  readonly clock: Clock;
-  readonly disk: NodeDirs;
-  readonly mountsBelow: (path: string) => Promise<readonly string[]>;
   readonly pulls: PullCoalescer;
   readonly dockerConfigFiles: DockerConfigFiles;
   /** The image credential provider plugins; undefined where the node has none. */
@@ -75,7 +70,6 @@ export interface ActDeps {
    * Undefined where pods may use any image that is on the node (`imagePullCredentialsVerificationPolicy: NeverVerify`).
    */
   readonly records: ImageRecords | undefined;
-  readonly facts: () => NodeFacts;
   readonly userNamespaces: UserNamespaces;
   readonly stops: PodStops;
 }

@@ -1,18 +1,18 @@
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { ResourceAction } from "../../decide/actions/resource-actions.ts";
-import { unsupportedInVolumes } from "../../decide/admission/unsupported-features.ts";
 import type { PodResource, ResourceKind } from "../../decide/pod/resources.ts";
 import { podLogDir } from "../../translate/log-path.ts";
 import { logFolderOf } from "../logs/log-folder.ts";
 import { allocateIds } from "../user-namespaces.ts";
 import { makePodDirs, removePodDirs } from "../volumes/pod-dirs.ts";
+import { makeSubPathsDir, removeSubPaths } from "../volumes/sub-paths.ts";
 import { isVolumeOnNode, removeVolume, setUpVolume } from "../volumes/volume-plugins.ts";
-import { type ActDeps, type ActInput, type Performers, podOf, refuseUnsupported } from "./performer.ts";
+import { type ActDeps, type ActInput, type Performers, podOf } from "./performer.ts";
 
 /** How one kind of a pod's resources is made and removed, each with one outside call. Both are idempotent. */
 interface ResourcePerformer<R extends PodResource> {
-  make(deps: ActDeps, input: ActInput, resource: R): Promise<void>;
-  remove(deps: ActDeps, input: ActInput, resource: R): Promise<void>;
+  make(deps: ActDeps, input: ActInput, resource: R, signal: AbortSignal): Promise<void>;
+  remove(deps: ActDeps, input: ActInput, resource: R, signal: AbortSignal): Promise<void>;
   /** Whether the pod has something of its own on the node then, which `observed/` would find. */
   isPresentWhenMade(pod: Pod | undefined, resource: R): boolean;
 }
@@ -20,12 +20,10 @@ interface ResourcePerformer<R extends PodResource> {
 const resourcePerformers = {
   podDirs: {
     async make({ disk }, input) {
-      // Checked first: a pod with an unsupported volume gets no directories.
-      refuseUnsupported("FailedMount", unsupportedInVolumes(podOf(input)));
       await makePodDirs(disk, podOf(input));
     },
-    async remove({ disk, mountsBelow, userNamespaces }, input) {
-      await removePodDirs(disk, mountsBelow, input.uid);
+    async remove({ disk, mounts, userNamespaces }, input) {
+      await removePodDirs(disk, mounts, input.uid);
       await userNamespaces.forget(input.uid);
     },
     isPresentWhenMade: () => true,
@@ -46,9 +44,14 @@ const resourcePerformers = {
     isPresentWhenMade: () => true,
   },
   volume: {
-    make: ({ disk }, input, { name }) => setUpVolume(disk, podOf(input), name),
-    remove: ({ disk, mountsBelow }, { uid }, { name }) => removeVolume(disk, mountsBelow, { uid, name }),
+    make: (deps, input, { name }, signal) => setUpVolume(deps, podOf(input), name, signal),
+    remove: (deps, { uid }, { name }, signal) => removeVolume(deps, { uid, name }, signal),
     isPresentWhenMade: (pod, { name }) => pod !== undefined && isVolumeOnNode(pod, name),
+  },
+  subPaths: {
+    make: ({ disk }, { uid }) => makeSubPathsDir(disk, uid),
+    remove: (deps, { uid }) => removeSubPaths(deps, uid),
+    isPresentWhenMade: () => true,
   },
 } satisfies { readonly [K in ResourceKind]: ResourcePerformer<Extract<PodResource, { readonly of: K }>> };
 
@@ -59,18 +62,32 @@ function resourcePerformerOf({ of }: PodResource): ResourcePerformer<PodResource
 /** The actions on all kinds of resources. */
 export const resourceActionPerformers: Performers<ResourceAction> = {
   makeResource: {
-    async perform(deps, input, { resource }) {
-      await resourcePerformerOf(resource).make(deps, input, resource);
+    async perform(deps, input, { resource }, signal) {
+      await resourcePerformerOf(resource).make(deps, input, resource, signal);
       return {};
     },
-    effect: ({ resource }, _output, { pod }) =>
-      resourcePerformerOf(resource).isPresentWhenMade(pod, resource)
-        ? { kind: "resourceMade", resource }
-        : { kind: "nothing" },
+    effect({ resource }, _output, { pod }) {
+      const isPresent = resourcePerformerOf(resource).isPresentWhenMade(pod, resource);
+      return isPresent ? { kind: "resourceMade", resource } : { kind: "nothing" };
+    },
+  },
+  mountVolume: {
+    async perform(deps, input, { name }, signal) {
+      await setUpVolume(deps, podOf(input), name, signal);
+      return {};
+    },
+    effect: () => ({ kind: "files" }),
+  },
+  updateVolume: {
+    async perform(deps, input, { name }, signal) {
+      await setUpVolume(deps, podOf(input), name, signal);
+      return {};
+    },
+    effect: () => ({ kind: "nothing" }),
   },
   removeResource: {
-    async perform(deps, input, { resource }) {
-      await resourcePerformerOf(resource).remove(deps, input, resource);
+    async perform(deps, input, { resource }, signal) {
+      await resourcePerformerOf(resource).remove(deps, input, resource, signal);
       return {};
     },
     effect: () => ({ kind: "files" }),

@@ -1,4 +1,5 @@
 import { type Files, FilesError } from "../../../host/fs/files.ts";
+import type { Mounts } from "../../../host/fs/mounts.ts";
 import { PODS_DIR } from "../../../proto/kubelet/pod-dirs.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { podDir } from "../../translate/volumes/paths.ts";
@@ -20,22 +21,22 @@ export async function makePodDirs(dirs: NodeDirs, pod: Pod): Promise<void> {
   for (const each of ["", "/volumes", "/plugins"]) await dirs.root.makeFolder(folder + each, 0o750);
 }
 
-/** The mount points at a path of the machine and below it. */
-export type MountsBelow = (path: string) => Promise<readonly string[]>;
+/** The part of the mounts that a removal needs. */
+export type MountPoints = Pick<Mounts, "mountPointsBelow">;
 
 /**
  * Removes the pod's directories. Refuses as {@link removeUnlessMounted} does. Throws `FilesError` or `TranslateError`.
  */
-export async function removePodDirs(dirs: NodeDirs, mountsBelow: MountsBelow, uid: string): Promise<void> {
-  await removeUnlessMounted(dirs, mountsBelow, podDir(uid));
+export async function removePodDirs(dirs: NodeDirs, mounts: MountPoints, uid: string): Promise<void> {
+  await removeUnlessMounted(dirs, mounts, podDir(uid));
 }
 
 /**
  * Removes a folder below the root directory. Refuses (`EBUSY`) while something is mounted there, because the removal
  * would reach into the mount.
  */
-export async function removeUnlessMounted({ root }: NodeDirs, mountsBelow: MountsBelow, folder: string): Promise<void> {
-  const [mounted] = await mountsBelow(root.path(folder));
+export async function removeUnlessMounted({ root }: NodeDirs, mounts: MountPoints, folder: string): Promise<void> {
+  const [mounted] = await mounts.mountPointsBelow(root.path(folder));
   if (mounted !== undefined)
     throw new FilesError("EBUSY", mounted, `${mounted} is still mounted; the pod's files stay until it is unmounted`);
   await root.remove(folder);

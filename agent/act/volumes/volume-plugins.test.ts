@@ -5,8 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createFiles } from "../../../host/fs/files.ts";
 import type { Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
+import { createVolumeDeps } from "../../../test/fakes/volume-deps.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
 import { makePodDirs, type NodeDirs, removePodDirs } from "./pod-dirs.ts";
+import type { VolumeDeps } from "./volume-deps.ts";
 import { removeVolume, setUpVolume } from "./volume-plugins.ts";
 
 let folder: string;
@@ -31,6 +33,12 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
+const noMounts = { mountPointsBelow: async (): Promise<readonly string[]> => [], unmount: async () => {} };
+const noSignal = new AbortController().signal;
+/** The volumes of these tests mount nothing. */
+const { networkMounts } = createVolumeDeps().deps;
+const depsOf = (dirs: NodeDirs): VolumeDeps => createVolumeDeps({ disk: dirs }).deps;
+
 const podOf = (uid: string, ...volumes: readonly Volume[]): Pod => ({
   metadata: { name: "web", namespace: "shop", uid },
   spec: { containers: [], volumes },
@@ -42,7 +50,7 @@ const hostPath = (path: string, type?: string): Volume => ({
 /** Makes the pod's directories and its volumes, in their order. */
 async function prepareVolumes(dirs: NodeDirs, pod: Pod): Promise<void> {
   await makePodDirs(dirs, pod);
-  for (const { name } of pod.spec.volumes ?? []) await setUpVolume(dirs, pod, name);
+  for (const { name } of pod.spec.volumes ?? []) await setUpVolume(depsOf(dirs), pod, name, noSignal);
 }
 const modeOf = async (path: string) => (await stat(join(folder, path))).mode & 0o7777;
 
@@ -63,6 +71,9 @@ test("a pod gets its directories and a world-writable emptyDir, idempotently", a
   const below = await readdir(join(folder, "root/pods/u-1"), { recursive: true });
   expect(below.toSorted()).toEqual([
     "plugins",
+    "plugins/kubernetes.io~empty-dir",
+    "plugins/kubernetes.io~empty-dir/cache",
+    "plugins/kubernetes.io~empty-dir/cache/ready",
     "volumes",
     "volumes/kubernetes.io~empty-dir",
     "volumes/kubernetes.io~empty-dir/cache",
@@ -70,6 +81,9 @@ test("a pod gets its directories and a world-writable emptyDir, idempotently", a
   ]);
   expect(await modeOf("root/pods/u-1/volumes/kubernetes.io~empty-dir/cache")).toBe(0o777);
   expect(await modeOf("root/pods/u-1")).toBe(0o750);
+  for (const each of ["", "/cache"])
+    expect(await modeOf(`root/pods/u-1/plugins/kubernetes.io~empty-dir${each}`)).toBe(0o750);
+  expect(await modeOf("root/pods/u-1/plugins/kubernetes.io~empty-dir/cache/ready")).toBe(0o644);
 });
 
 const fits: readonly [type: string | undefined, path: string][] = [
@@ -112,25 +126,46 @@ for (const [type, path, why] of refused)
     });
   });
 
-const unsupported: readonly [kind: string, volume: Volume][] = [
-  [
-    "projected",
-    { name: "kube-api-access-x7k2p", projected: { sources: [{ serviceAccountToken: { path: "token" } }] } },
-  ],
-  ["configMap", { name: "settings", configMap: { name: "c" } }],
-  ["secret", { name: "keys", secret: { secretName: "s" } }],
-  ["persistentVolumeClaim", { name: "data", persistentVolumeClaim: { claimName: "p" } }],
-];
-for (const [kind, volume] of unsupported)
-  test(`a ${kind} volume is refused as unsupported`, async () => {
-    const prepared = setUpVolume(disk, podOf("u-7", { name: "cache", emptyDir: {} }, volume), volume.name);
-    await expect(prepared).rejects.toBeInstanceOf(TranslateError);
-    await expect(prepared).rejects.toMatchObject({
-      reason: "FailedMount",
-      message: `MountVolume.SetUp failed for volume "${volume.name}" : ${kind} volumes are not supported by this release yet`,
-    });
-    expect(await disk.root.stat("pods/u-7")).toBeUndefined();
+for (const type of [undefined, "", "Directory", "DirectoryOrCreate"] as const)
+  test(`a hostPath of type ${JSON.stringify(type)} refuses a path with .., and makes nothing`, async () => {
+    for (const path of ["/var/../etc", "/var/new/..", "..", "/var/log/../../made-by-a-test"]) {
+      const volume: Volume = { name: "v", hostPath: { path, ...(type !== undefined && { type }) } };
+      await expect(prepareVolumes(disk, podOf("u-3", volume))).rejects.toMatchObject({
+        name: "TranslateError",
+        reason: "FailedMount",
+        message: `MountVolume.SetUp failed for volume "v" : invalid HostPath \`${path}\`: must not contain '..'`,
+      });
+    }
+    expect(await disk.machine.stat("/made-by-a-test")).toBeUndefined();
   });
+
+const unmade: readonly [type: string, path: string, why: string][] = [
+  ["FileOrCreate", "none/file", "does not exist"],
+  ["DirectoryOrCreate", "file/folder", "is below something that is not a directory"],
+];
+for (const [type, path, why] of unmade)
+  test(`the error of a hostPath of type ${type} that cannot be made names the volume`, async () => {
+    await expect(prepareVolumes(disk, podOf("u-3", hostPath(path, type)))).rejects.toMatchObject({
+      name: "TranslateError",
+      message: `MountVolume.SetUp failed for volume "v" : ${join(folder, "host", path)} ${why}`,
+    });
+  });
+
+test("a volume that has no driver makes no directory", async () => {
+  const volume: Volume = { name: "data", csi: { driver: "example.com" } };
+  const prepared = setUpVolume(
+    depsOf(disk),
+    podOf("u-7", { name: "cache", emptyDir: {} }, volume),
+    volume.name,
+    noSignal,
+  );
+  await expect(prepared).rejects.toBeInstanceOf(TranslateError);
+  await expect(prepared).rejects.toMatchObject({
+    reason: "FailedMount",
+    message: expect.stringContaining("driver name example.com not found"),
+  });
+  expect(await disk.root.stat("pods/u-7")).toBeUndefined();
+});
 
 test("DirectoryOrCreate and FileOrCreate create what is missing and accept it the next time", async () => {
   for (let time = 0; time < 2; time++) {
@@ -148,21 +183,20 @@ test("a uid that leads out of the pods directory is refused before anything is c
   const all = async () => (await readdir(folder, { recursive: true })).toSorted();
   const before = await all();
   await expect(prepareVolumes(disk, podOf("../u", { name: "v", emptyDir: {} }))).rejects.toBeInstanceOf(TranslateError);
-  await expect(removePodDirs(disk, async () => [], "..")).rejects.toBeInstanceOf(TranslateError);
+  await expect(removePodDirs(disk, noMounts, "..")).rejects.toBeInstanceOf(TranslateError);
   expect(await all()).toEqual(before);
 });
 
 test("removePodDirs removes all files of the pod and nothing below a hostPath", async () => {
   await prepareVolumes(disk, podOf("u-5", { name: "cache", emptyDir: {} }, hostPath("dir", "Directory")));
   await symlink(join(folder, "host"), join(folder, "root/pods/u-5/volumes/kubernetes.io~empty-dir/cache/link"));
-  await removePodDirs(disk, async () => [], "u-5");
-  await removePodDirs(disk, async () => [], "u-5");
+  await removePodDirs(disk, noMounts, "u-5");
+  await removePodDirs(disk, noMounts, "u-5");
   expect(await disk.root.stat("pods/u-5")).toBeUndefined();
   expect(await disk.machine.stat(join(folder, "host/file"))).toBeDefined();
 });
 
 test("removeVolume removes an emptyDir and keeps the other volumes", async () => {
-  const none = async () => [];
   await prepareVolumes(
     disk,
     podOf("u-8", ...["cache", "other"].map((name) => ({ name, emptyDir: {} })), hostPath("dir", "Directory")),
@@ -170,29 +204,60 @@ test("removeVolume removes an emptyDir and keeps the other volumes", async () =>
   await writeFile(join(folder, "root/pods/u-8/volumes/kubernetes.io~empty-dir/cache/file"), "x");
   await symlink(join(folder, "host"), join(folder, "root/pods/u-8/volumes/kubernetes.io~empty-dir/cache/link"));
   const emptyDir = { uid: "u-8", name: "cache" };
-  const mounted = removeVolume(disk, async (path) => [`${path}/nfs`], emptyDir);
+  const mounted = removeVolume(
+    { disk, networkMounts, mounts: { ...noMounts, mountPointsBelow: async (path) => [`${path}/nfs`] } },
+    emptyDir,
+    noSignal,
+  );
   await expect(mounted).rejects.toMatchObject({
     code: "EBUSY",
     message: expect.stringContaining("cache/nfs is still mounted"),
   });
   expect(await disk.root.stat("pods/u-8/volumes/kubernetes.io~empty-dir/cache/file")).toBeDefined();
-  for (let time = 0; time < 2; time++) await removeVolume(disk, none, emptyDir);
+  for (let time = 0; time < 2; time++)
+    await removeVolume({ disk, networkMounts, mounts: noMounts }, emptyDir, noSignal);
   const left = await disk.root.list("pods/u-8/volumes/kubernetes.io~empty-dir");
   expect(left?.map(({ name }) => name)).toEqual(["other"]);
+  const ready = await disk.root.list("pods/u-8/plugins/kubernetes.io~empty-dir");
+  expect(ready?.map(({ name }) => name)).toEqual(["other"]);
   expect(await disk.machine.stat(join(folder, "host/file"))).toBeDefined();
 });
 
 test("nothing is removed while something is mounted below the pod's directory", async () => {
   await prepareVolumes(disk, podOf("u-6"));
   const asked: string[] = [];
-  const mountsBelow = async (path: string) => {
+  const mountPointsBelow = async (path: string) => {
     asked.push(path);
     return [`${path}/volumes/nfs`];
   };
-  await expect(removePodDirs(disk, mountsBelow, "u-6")).rejects.toMatchObject({
+  await expect(removePodDirs(disk, { mountPointsBelow }, "u-6")).rejects.toMatchObject({
     code: "EBUSY",
     message: expect.stringContaining("volumes/nfs is still mounted"),
   });
   expect(asked).toEqual([join(folder, "root/pods/u-6")]);
   expect(await disk.root.stat("pods/u-6/volumes")).toBeDefined();
+});
+
+test("a symlink in the place of a volume's directory is removed, and what it leads to stays", async () => {
+  await prepareVolumes(disk, podOf("u-9"));
+  const plugin = join(folder, "root/pods/u-9/volumes/kubernetes.io~empty-dir");
+  await mkdir(plugin);
+  await mkdir(join(folder, "host/precious"));
+  await writeFile(join(folder, "host/precious/data"), "kept");
+  await symlink(join(folder, "host/precious"), join(plugin, "cache"));
+  await removeVolume({ disk, networkMounts, mounts: noMounts }, { uid: "u-9", name: "cache" }, noSignal);
+  expect(await readdir(plugin)).toEqual([]);
+  expect(await readdir(join(folder, "host/precious"))).toEqual(["data"]);
+});
+
+test("a symlink that leads nowhere in the place of a volume's directory is an error that names the volume", async () => {
+  await prepareVolumes(disk, podOf("u-10"));
+  const plugin = join(folder, "root/pods/u-10/volumes/kubernetes.io~empty-dir");
+  await mkdir(plugin);
+  await symlink("nowhere", join(plugin, "cache"));
+  const prepared = prepareVolumes(disk, podOf("u-10", { name: "cache", emptyDir: {} }));
+  await expect(prepared).rejects.toMatchObject({
+    name: "TranslateError",
+    message: expect.stringMatching(/^MountVolume\.SetUp failed for volume "cache" : .*empty-dir\/cache/),
+  });
 });

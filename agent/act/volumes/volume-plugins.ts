@@ -1,41 +1,70 @@
-import type { FileKind } from "../../../host/fs/files.ts";
-import { volumePluginDirs } from "../../../proto/kubelet/pod-dirs.ts";
+import { dirname } from "node:path/posix";
+import { type Files, FilesError } from "../../../host/fs/files.ts";
+import type { Mounts } from "../../../host/fs/mounts.ts";
+import { READY_FILE, type VolumeDirSource, volumePluginDirs } from "../../../proto/kubelet/pod-dirs.ts";
 import type { Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
+import { volumeNamed } from "../../../proto/kubernetes/volumes.ts";
+import type { NodeFacts } from "../../translate/node-facts.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
-import { volumeDir } from "../../translate/volumes/paths.ts";
-import { type MountsBelow, type NodeDirs, removeUnlessMounted } from "./pod-dirs.ts";
+import { mediumOf } from "../../translate/volumes/medium.ts";
+import { memoryVolumeBytes } from "../../translate/volumes/memory-limit.ts";
+import {
+  missingDriverError,
+  type SourceWithoutDriver,
+  type VolumeSource,
+} from "../../translate/volumes/missing-drivers.ts";
+import { mountError } from "../../translate/volumes/mount-error.ts";
+import { volumeDir, volumeDirSource, volumeReadyDir } from "../../translate/volumes/paths.ts";
+import { payloadOf } from "../../translate/volumes/payload.ts";
+import { writePayload } from "./atomic-writer.ts";
+import { checkHostPath } from "./host-path.ts";
+import { ensureEmptyMountPoint } from "./mount-point.ts";
+import { type NfsDeps, removeNfs, setUpNfs } from "./nfs.ts";
+import { setUpClaimedVolume } from "./persistent-volumes.ts";
+import { type NodeDirs, removeUnlessMounted } from "./pod-dirs.ts";
+import { rethrowMountError } from "./rethrow-mount-error.ts";
+import type { VolumeDeps } from "./volume-deps.ts";
+import { unmapDevice } from "./volume-devices.ts";
 
 /** How the volumes of one source are set up. Every source is one entry of the table below. */
 interface VolumePlugin<V extends Volume> {
   /** Creates the volume, or checks it. Idempotent. Throws `FilesError` or `TranslateError`. */
-  setUp(dirs: NodeDirs, pod: Pod, volume: V): Promise<void>;
-  /** What it leaves on the node; undefined for a source that only uses what is there. */
-  readonly onNode?: VolumeOnNode;
+  setUp(deps: VolumeDeps, pod: Pod, volume: V, signal: AbortSignal): Promise<void>;
 }
 
-/** Volumes that are directories below `pods/<uid>/volumes`, where `observed/` finds them. */
-interface VolumeOnNode {
-  /** The directory that holds the volumes of this source. */
-  readonly pluginDir: string;
-  /** Removes one volume, also one whose pod is not desired any more. Idempotent. */
-  remove(dirs: NodeDirs, mountsBelow: MountsBelow, folder: string): Promise<void>;
-}
-
-type VolumeSource = Exclude<keyof Volume, "name">;
 type VolumeWith<Source extends VolumeSource> = Volume & Required<Pick<Volume, Source>>;
 
 const volumePlugins = {
-  hostPath: { setUp: checkHostPath },
+  hostPath: { setUp: ({ disk }, _pod, volume) => checkHostPath(disk, volume) },
   emptyDir: {
-    setUp({ root }, { metadata, spec }, { name }) {
-      const folder = volumeDir(metadata.uid ?? "", volumePluginDirs.emptyDir, name);
-      const group = spec.securityContext?.fsGroup;
-      // Like the kubelet, any user may write to an emptyDir. The setgid bit gives new files the pod's fsGroup.
-      return root.makeFolder(folder, group === undefined ? 0o777 : 0o2777, group);
+    async setUp(deps, pod, volume) {
+      const { disk, mounts, facts } = deps;
+      const medium = mediumOf(pod, volume);
+      const folder = await makeVolumeDir(disk, pod, volume.name, "emptyDir");
+      const path = disk.root.path(folder);
+      if (medium.kind === "memory")
+        await mounts.mountTmpfs(path, { ...tmpfsOwner(pod), ...tmpfsSize(pod, volume, facts()) });
+      if (medium.kind === "huge pages")
+        await mounts.mountHugePages(path, { ...hugePagesOwner(pod), pageBytes: medium.pageBytes });
+      await markReady(deps, pod, volume.name, "emptyDir");
     },
-    onNode: { pluginDir: volumePluginDirs.emptyDir, remove: removeUnlessMounted },
   },
-} satisfies { readonly [Source in VolumeSource]?: VolumePlugin<VolumeWith<Source>> };
+  configMap: { setUp: (deps, pod, volume) => writeContent(deps, pod, volume, "configMap") },
+  // On a tmpfs, as with the kubelet, so that no Secret is on the disk.
+  secret: { setUp: (deps, pod, volume) => writeContent(deps, pod, volume, "secret") },
+  downwardAPI: { setUp: (deps, pod, volume) => writeContent(deps, pod, volume, "downwardAPI") },
+  projected: { setUp: (deps, pod, volume) => writeContent(deps, pod, volume, "projected") },
+  nfs: {
+    setUp(deps, { metadata: { uid = "" } }, { name, nfs: source }, signal) {
+      const names = { specName: name, nameInPod: name };
+      return setUpNfs(deps, { uid, names, source, mountOptions: [], isReadOnly: source.readOnly === true }, signal);
+    },
+  },
+  persistentVolumeClaim: { setUp: setUpClaimedVolume },
+  ephemeral: { setUp: setUpClaimedVolume },
+} satisfies {
+  readonly [Source in Exclude<VolumeSource, SourceWithoutDriver | "image">]: VolumePlugin<VolumeWith<Source>>;
+};
 
 const sources = Object.keys(volumePlugins) as readonly (keyof typeof volumePlugins)[];
 
@@ -45,73 +74,125 @@ function pluginOf(volume: Partial<Volume>): VolumePlugin<Volume> | undefined {
   return source && volumePlugins[source];
 }
 
-const volumeOf = ({ spec }: Pod, name: string) => spec.volumes?.find((volume) => volume.name === name);
-
-/** Creates a volume of the pod, or checks it. Idempotent. Throws `FilesError` or `TranslateError`. */
-export async function setUpVolume(dirs: NodeDirs, pod: Pod, name: string): Promise<void> {
-  const volume = volumeOf(pod, name) ?? { name };
+/**
+ * Creates a volume of the pod, or checks or updates it. Idempotent. Throws `TranslateError`, in the kubelet's words, with
+ * the name of the volume.
+ */
+export async function setUpVolume(deps: VolumeDeps, pod: Pod, name: string, signal: AbortSignal): Promise<void> {
+  const volume = volumeNamed(pod, name) ?? { name };
   const plugin = pluginOf(volume);
-  if (plugin === undefined) throw unsupportedVolumeError(volume);
-  await plugin.setUp(dirs, pod, volume);
+  if (plugin === undefined) throw missingDriverError({ specName: name, nameInPod: name }, volume);
+  await plugin.setUp(deps, pod, volume, signal).catch(rethrowMountError(name));
 }
 
-/** Whether a volume that is set up is on the node, where `observed/` finds it. */
+/** Whether a volume without a claim that is set up is on the node, where `observed/` finds it by this name. */
 export function isVolumeOnNode(pod: Pod, name: string): boolean {
-  const volume = volumeOf(pod, name);
-  return volume !== undefined && pluginOf(volume)?.onNode !== undefined;
+  const volume = volumeNamed(pod, name);
+  return volume !== undefined && volumeDirSource(volume) !== undefined;
 }
 
 /**
- * Removes what a volume has left on the node, by its name alone: the pod may not be desired any more. Throws
- * `FilesError` or `TranslateError`.
+ * Unmounts and removes what a volume has left on the node, by its name alone: the pod may not be desired any more.
+ * Idempotent. Throws `FilesError` or `TranslateError`.
  */
 export async function removeVolume(
-  dirs: NodeDirs,
-  mountsBelow: MountsBelow,
+  deps: NfsDeps & { readonly mounts: Pick<Mounts, "mountPointsBelow" | "unmount"> },
   { uid, name }: { readonly uid: string; readonly name: string },
+  signal: AbortSignal,
 ): Promise<void> {
-  const plugins: readonly VolumePlugin<Volume>[] = Object.values(volumePlugins);
-  for (const { onNode } of plugins) await onNode?.remove(dirs, mountsBelow, volumeDir(uid, onNode.pluginDir, name));
+  const { disk } = deps;
+  for (const pluginDir of Object.values(volumePluginDirs)) {
+    const folder = volumeDir(uid, pluginDir, name);
+    const readyDir = volumeReadyDir(uid, pluginDir, name);
+    if (pluginDir === volumePluginDirs.nfs) await removeNfs(deps, folder, signal);
+    else if (await disk.root.stat(folder)) {
+      // First, as by the kubelet: what is half removed is not ready.
+      if (readyDir !== undefined) await disk.root.remove(readyDir);
+      await removeDir(deps, pluginDir, folder);
+    }
+  }
+  await unmapDevice(deps, { uid, name });
 }
 
-function unsupportedVolumeError({ name, ...source }: Volume): TranslateError {
-  const [kind = "such"] = Object.keys(source);
-  return new TranslateError(
-    "FailedMount",
-    `MountVolume.SetUp failed for volume "${name}" : ${kind} volumes are not supported by this release yet`,
-  );
+async function removeDir(
+  { disk, mounts }: { readonly disk: NodeDirs; readonly mounts: Pick<Mounts, "mountPointsBelow" | "unmount"> },
+  pluginDir: string,
+  folder: string,
+): Promise<void> {
+  const [mounted, ...others] = await mounts.mountPointsBelow(disk.root.path(folder));
+  // umount2 frees the memory of a file system while nothing else of the agent runs: a gigabyte takes two seconds.
+  if (pluginDir === volumePluginDirs.emptyDir && mounted?.endsWith(`/${folder}`) && others.length === 0)
+    await removeContent(disk.root, folder);
+  await mounts.unmount(disk.root.path(folder));
+  if (pluginDir === volumePluginDirs.local) await ensureEmptyMountPoint(disk, folder);
+  await removeUnlessMounted(disk, mounts, folder);
 }
 
-/** The file type that each hostPath type requires, and the kubelet's words for it. */
-const HOST_PATH_KINDS: Readonly<Record<string, readonly [kind: FileKind, words: string]>> = {
-  DirectoryOrCreate: ["directory", "a directory"],
-  Directory: ["directory", "a directory"],
-  FileOrCreate: ["file", "a file"],
-  File: ["file", "a file"],
-  Socket: ["socket", "a socket file"],
-  CharDevice: ["character device", "a character device"],
-  BlockDevice: ["block device", "a block device"],
-};
+/** Removes the files in a folder, beside everything else that the agent does. */
+async function removeContent(root: Files, folder: string): Promise<void> {
+  for (const { name } of (await root.list(folder)) ?? []) await root.remove(`${folder}/${name}`);
+}
 
-/** https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types */
-async function checkHostPath(
-  { machine }: Pick<NodeDirs, "machine">,
-  _pod: Pod,
-  volume: VolumeWith<"hostPath">,
-): Promise<void> {
-  const { path, type = "" } = volume.hostPath;
-  if (type === "") return;
-  const toError = (why: string) =>
-    new TranslateError(
-      "FailedMount",
-      `MountVolume.SetUp failed for volume "${volume.name}" : hostPath type check failed: ${path} ${why}`,
+/**
+ * Any user may write to a new directory, as with the kubelet; containers mount those of content volumes read-only. The
+ * setgid bit gives new files the pod's fsGroup.
+ */
+async function makeVolumeDir({ root }: NodeDirs, pod: Pod, name: string, source: VolumeDirSource): Promise<string> {
+  const folder = volumeDir(pod.metadata.uid ?? "", volumePluginDirs[source], name);
+  const group = pod.spec.securityContext?.fsGroup;
+  await root.makeFolder(folder, group === undefined ? 0o777 : 0o2777, group);
+  return folder;
+}
+
+/**
+ * Leaves the file by which a kubelet that takes over the node knows a volume that is set up. Like the kubelet it does
+ * without it on a disk that is full.
+ */
+async function markReady({ disk: { root }, log }: VolumeDeps, pod: Pod, name: string, source: VolumeDirSource) {
+  const { uid = "", namespace, name: podName } = pod.metadata;
+  const folder = volumeReadyDir(uid, volumePluginDirs[source], name);
+  const file = `${folder}/${READY_FILE}`;
+  try {
+    if (folder === undefined || (await root.stat(file)) !== undefined) return;
+    for (const each of [dirname(folder), folder]) await root.makeFolder(each, 0o750);
+    await root.makeFile(file, 0o644);
+  } catch (error) {
+    if (!(error instanceof FilesError)) throw error;
+    log.warn(
+      { pod: `${namespace}/${podName}`, uid, volume: name },
+      `a mark for the kubelet is missing: ${error.message}`,
     );
-  const [kind, description] = Object.hasOwn(HOST_PATH_KINDS, type) ? (HOST_PATH_KINDS[type] ?? []) : [];
-  if (kind === undefined) throw toError(`has the type ${JSON.stringify(type)}, which this release does not know`);
-  const found = await machine.stat(path);
-  if (found === undefined && type === "DirectoryOrCreate") return machine.makeFolder(path, 0o755);
-  if (found === undefined && type === "FileOrCreate") return machine.write(path, "", 0o644);
-  if (found?.kind === kind) return;
-  const actual = found === undefined ? "does not exist" : `is a ${found.kind}`;
-  throw toError(`is not ${description}: it ${actual}`);
+  }
+}
+
+/** The root directory of a file system in memory, as the kubelet leaves it. */
+function tmpfsOwner({ spec }: Pod): { readonly mode: number; readonly group?: number } {
+  const group = spec.securityContext?.fsGroup;
+  return group === undefined ? { mode: 0o1777 } : { mode: 0o3777, group };
+}
+
+/** Mode and group of an emptyDir in huge pages: it is root's unless the pod has an fsGroup. */
+function hugePagesOwner({ spec }: Pod): { readonly mode: number; readonly group?: number } {
+  const group = spec.securityContext?.fsGroup;
+  return group === undefined ? { mode: 0o755 } : { mode: 0o2775, group };
+}
+
+function tmpfsSize(pod: Pod, volume: Volume, facts: NodeFacts): { readonly sizeBytes?: number } {
+  const sizeBytes = memoryVolumeBytes(pod, volume, facts);
+  return sizeBytes === undefined ? {} : { sizeBytes };
+}
+
+/** Writes the files of a volume. It makes the payload first: if an object or key is missing, no directory is made. */
+async function writeContent(deps: VolumeDeps, pod: Pod, volume: Volume, source: VolumeDirSource): Promise<void> {
+  const { disk, mounts, facts, clock } = deps;
+  const payload = payloadOf({ pod, facts: facts() }, volume);
+  const folder = await makeVolumeDir(disk, pod, volume.name, source);
+  if (source !== "configMap")
+    await mounts.mountTmpfs(disk.root.path(folder), { ...tmpfsOwner(pod), ...tmpfsSize(pod, volume, facts()) });
+  try {
+    await writePayload(disk.root, folder, payload, clock.now(), pod.spec.securityContext?.fsGroup);
+  } catch (error) {
+    throw error instanceof TranslateError ? mountError(volume, error.message) : error;
+  }
+  await markReady(deps, pod, volume.name, source);
 }

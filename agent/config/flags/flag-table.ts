@@ -48,7 +48,10 @@ function ignoredFlag(name: string, type: FlagType, insteadMessage: string, rest:
 const noCadvisor = "the agent has no cAdvisor";
 const deadContainers = "the newest dead instance of each container is kept";
 
-/** Every flag of the kubelet 1.36 in the groups of the help, and Berth's own `--in-cluster` and `--early-probes`. */
+/**
+ * Every flag of the kubelet 1.36 in the groups of the help, and Berth's own: `--in-cluster`, `--early-probes` and
+ * `--keep-referenced-objects`.
+ */
 export const flagGroups: readonly FlagGroup[] = [
   {
     title: "Starting",
@@ -171,6 +174,12 @@ export const flagGroups: readonly FlagGroup[] = [
         "bool",
         "repeat the readiness and startup probes of a starting container within their first period (no kubelet flag)",
         { default: "true" },
+      ),
+      standaloneFlag(
+        "keep-referenced-objects",
+        "bool",
+        "keep Secrets, ConfigMaps and tokens of the node's pods on its disk, for a boot without the API server (no kubelet flag)",
+        { default: "false" },
       ),
     ],
   },

@@ -268,11 +268,14 @@ export type FeatureGateName = keyof typeof featureGates;
 
 /** Gates that the agent implements; setting any other gate has no effect yet. */
 export const implementedGates: ReadonlySet<string> = new Set<FeatureGateName>([
+  "ClusterTrustBundle",
+  "ClusterTrustBundleProjection",
   "ContainerStopSignals",
   "CustomCPUCFSQuotaPeriod",
   "KubeletCrashLoopBackOffMax",
   "KubeletEnsureSecretPulledImages",
   "KubeletServiceAccountTokenForCredentialProviders",
+  "PodCertificateRequest",
   "RestartAllContainersOnContainerExits",
 ]);
 

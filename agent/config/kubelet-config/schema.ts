@@ -82,10 +82,7 @@ export const schema = {
     default: "/var/log/pods",
     must: "an absolute path in ASCII without . or .. or doubled slashes",
   }),
-  syncFrequency: notImplemented("Duration", "a pod is synced when something about it changes", {
-    default: "1m",
-    ...positiveDuration,
-  }),
+  syncFrequency: implemented("Duration", { default: "1m", ...positiveDuration }),
   fileCheckFrequency: implemented("Duration", { default: "20s", ...positiveDuration }),
   httpCheckFrequency: implemented("Duration", { default: "20s", ...positiveDuration }),
   staticPodURL: implemented("string", { must: "an http or https address", secret: true }),
@@ -284,8 +281,8 @@ export const schema = {
     default: "10s",
     must: "a duration of at least 3s",
   }),
-  configMapAndSecretChangeDetectionStrategy: notImplemented("string", "Secrets and ConfigMaps are watched", {
-    ...implementedByDefault("Watch"),
+  configMapAndSecretChangeDetectionStrategy: implemented("string", {
+    default: "Watch",
     allowed: ["Get", "Cache", "Watch"],
   }),
   systemReserved: implemented("map[string]string", reserved),

@@ -8,10 +8,11 @@ import type { FailureTraits } from "./failure-traits.ts";
 
 /**
  * How the loop limits an action. "start": bounded by the start limiter. "end": teardown, has slots of its own. "stop":
- * runs beside the pod's syncs, because it may last as long as the grace period. "background": pulls and hooks, runs
- * beside the syncs too; it is cancelled when the pod has to terminate, whereas a stop is not.
+ * runs beside the pod's syncs, because it may last as long as the grace period. "background": pulls, hooks and mounts
+ * that may take long, runs beside the syncs too; it is cancelled when the pod has to terminate, whereas a stop is not.
+ * "update": short, and not limited: a running pod does not wait for the starts of others.
  */
-export type ActionClass = "start" | "end" | "stop" | "background";
+export type ActionClass = "start" | "update" | "end" | "stop" | "background";
 
 /**
  * Everything that the agent has to know of one kind of action, except how to perform it: that is its performer in

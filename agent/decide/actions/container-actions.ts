@@ -1,5 +1,6 @@
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
 import { containerNamed } from "../../../proto/kubernetes/containers.ts";
+import { eventContainerOf, imageOf, imageUses } from "../container/image.ts";
 import { normal, warning } from "../events/pod-event.ts";
 import type { PodMemory, Pull } from "../pod/memory.ts";
 import type { ActionRecord, ActionRecords } from "./action-record.ts";
@@ -15,9 +16,18 @@ interface CreateContainer {
   readonly podIPs: readonly string[];
   readonly image: string;
   readonly imageRef: string;
+  /** The images of the volumes that it mounts; undefined for none. */
+  readonly imageVolumes?: readonly MountedImage[];
   /** Stored in the container's annotations, so that the back-off survives a restart of the agent. */
   readonly crashes: number;
   readonly why: string;
+}
+
+/** The image of a volume, as the runtime finds it. */
+export interface MountedImage {
+  readonly volume: string;
+  readonly image: string;
+  readonly imageRef: string;
 }
 
 interface StartContainer {
@@ -46,10 +56,14 @@ const createContainer: ActionRecord<CreateContainer> = {
   timingStep: ({ name }) => ({ what: "create", container: name }),
   eventsAtStart({ name, image }, { pod, pulledImages, isImageAccessVerified }) {
     const container = pod && containerNamed(pod, name);
-    if (pulledImages.has(image) || container?.imagePullPolicy === "Always") return [];
+    const uses = pod && container ? imageUses(pod, container) : [{ name, image }];
     const access = isImageAccessVerified ? " and can be accessed by the pod" : "";
-    const what = `Container image "${container?.image ?? image}" already present on machine${access}`;
-    return [normal("Pulled", what, name)];
+    return uses
+      .filter((use) => use.imagePullPolicy !== "Always" && !pulledImages.has(imageOf(use)))
+      .map((use) => {
+        const what = `Container image "${use.image ?? ""}" already present on machine${access}`;
+        return normal("Pulled", what, eventContainerOf(use));
+      });
   },
   eventsAtSuccess: ({ name }) => [normal("Created", "Container created", name)],
   eventsAtFailure: ({ name }, { message }) => [warning("Failed", `Error: ${message}`, name)],
@@ -80,10 +94,19 @@ const removeContainer: ActionRecord<RemoveContainer> = {
 
 export const containerActions: ActionRecords<ContainerAction> = { createContainer, startContainer, removeContainer };
 
-/** Records that the container has used the pull of its image. */
-function withPullUse(memory: PodMemory, { image, name }: CreateContainer): PodMemory {
-  const pull = memory.pulls.get(image);
-  if (pull?.state !== "pulled") return memory;
-  const used: Pull = { ...pull, usedBy: new Set([...pull.usedBy, name]) };
-  return { ...memory, pulls: new Map(memory.pulls).set(image, used) };
+/** The images that the container is created from: its own, and those of its volumes. */
+export function imagesOfCreation({ image, imageVolumes = [] }: CreateContainer): readonly string[] {
+  return [image, ...imageVolumes.map((each) => each.image)];
+}
+
+/** Records that the container has used the pulls of its images. */
+function withPullUse(memory: PodMemory, action: CreateContainer): PodMemory {
+  const pulls = new Map(memory.pulls);
+  for (const image of imagesOfCreation(action)) {
+    const pull = pulls.get(image);
+    if (pull?.state !== "pulled") continue;
+    const used: Pull = { ...pull, usedBy: new Set([...pull.usedBy, action.name]) };
+    pulls.set(image, used);
+  }
+  return { ...memory, pulls };
 }

@@ -4,6 +4,7 @@ import type { PodResource } from "../pod/resources.ts";
 /** Identifies the failures that share one retry back-off. A success clears them. */
 export type FailureKey =
   | { readonly of: "resource"; readonly resource: PodResource }
+  | { readonly of: "volumeUpdate"; readonly name: string }
   | { readonly of: "image"; readonly image: string }
   | { readonly of: "sandbox" }
   /** Its creation and its start. */

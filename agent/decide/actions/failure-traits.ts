@@ -14,8 +14,8 @@ export interface FailureTraits {
   readonly messagePrefix?: string;
   /** A `TranslateError` keeps its message without the prefix. */
   readonly omitsPrefixForTranslateErrors?: true;
-  /** An image pull has its own back-off. */
-  readonly backoff?: "pull";
+  /** Image pulls and updates of volumes have back-offs of their own. */
+  readonly backoff?: "pull" | "volume";
   /** Only another action of the same key clears the failures. */
   readonly isKeptBySuccess?: true;
 }

@@ -1,5 +1,5 @@
 import { formatElapsed } from "../../../proto/kubernetes/values/duration.ts";
-import { containerOfImage, PULL_REASONS } from "../container/image.ts";
+import { eventContainerOf, imageUseOf, PULL_REASONS } from "../container/image.ts";
 import { normal, type PodEvent, warning } from "../events/pod-event.ts";
 import type { PodMemory, Pull } from "../pod/memory.ts";
 import type { ActionRecord, ActionRecords, SuccessInput } from "./action-record.ts";
@@ -27,15 +27,15 @@ const pullImage: ActionRecord<PullImage> = {
   addsImage: true,
   timingStep: () => ({ what: "pull" }),
   eventsAtStart({ image }, { pod }) {
-    const container = containerOfImage(pod, image);
-    return [normal("Pulling", `Pulling image "${container?.image ?? image}"`, container?.name)];
+    const use = imageUseOf(pod, image);
+    return [normal("Pulling", `Pulling image "${use?.image ?? image}"`, eventContainerOf(use))];
   },
   eventsAtSuccess: ({ image }, input) => [pulledEvent(image, input)],
   eventsAtFailure({ image }, { pod, reason, message }) {
-    const container = containerOfImage(pod, image);
+    const use = imageUseOf(pod, image);
     return [
-      warning("Failed", `Failed to pull image "${container?.image ?? image}": ${message}`, container?.name),
-      warning("Failed", `Error: ${reason}`, container?.name),
+      warning("Failed", `Failed to pull image "${use?.image ?? image}": ${message}`, eventContainerOf(use)),
+      warning("Failed", `Error: ${reason}`, use?.name),
     ];
   },
   memoryWhenStarted: (memory, { image }, since) => withPull(memory, image, { state: "queued", since }),
@@ -60,10 +60,10 @@ function pulledEvent(
   image: string,
   { pod, startedAt, dequeuedAt = startedAt, endedAt, imageSizeBytes }: SuccessInput,
 ): PodEvent {
-  const container = containerOfImage(pod, image);
+  const use = imageUseOf(pod, image);
   const pullTime = formatElapsed(endedAt - dequeuedAt);
   const totalTime = formatElapsed(endedAt - startedAt);
   const size = imageSizeBytes === undefined ? "" : ` Image size: ${imageSizeBytes} bytes.`;
-  const what = `Successfully pulled image "${container?.image ?? image}"`;
-  return normal("Pulled", `${what} in ${pullTime} (${totalTime} including waiting).${size}`, container?.name);
+  const what = `Successfully pulled image "${use?.image ?? image}"`;
+  return normal("Pulled", `${what} in ${pullTime} (${totalTime} including waiting).${size}`, eventContainerOf(use));
 }

@@ -44,7 +44,29 @@ function toKeyMap<K extends Key, V>(entries: Entries<K, V>): KeyMap<K, V> {
   return map;
 }
 
-/** Whether two keys identify the same thing. */
+/** The keys that one decision has met. A pod may have hundreds of volumes, and a `KeyMap` is copied by each `set`. */
+export interface GrowingKeySet<K extends Key> {
+  /** Returns whether the key is new. */
+  add(key: K): boolean;
+}
+
+export function createGrowingKeySet<K extends Key>(): GrowingKeySet<K> {
+  const texts = new Set<string>();
+  return {
+    add(key) {
+      const text = textOf(key);
+      if (texts.has(text)) return false;
+      texts.add(text);
+      return true;
+    },
+  };
+}
+
+/**
+ * Whether two keys identify the same thing.
+ *
+ * @internal
+ */
 export function areKeysEqual<K extends Key>(one: K, other: K): boolean {
   return textOf(one) === textOf(other);
 }

@@ -397,6 +397,12 @@ const rows: readonly [name: string, desired: DesiredPod, fixture: Fixture, says:
     appArmor,
   ],
   [
+    "a pod-level AppArmor profile that every container overrides is rejected too",
+    pod({ securityContext: { appArmorProfile: { type: "RuntimeDefault" } }, ...confined("Unconfined") }),
+    { machine: noAppArmor },
+    appArmor,
+  ],
+  [
     "an init container's AppArmor profile is rejected too",
     pod({ initContainers: confined("Localhost").containers }),
     { machine: noAppArmor },
@@ -591,6 +597,7 @@ const affinities: readonly [name: string, given: Given, isMet: boolean][] = [
   ["the field metadata.name In its name", terms(fields("In", "node-a")), true],
   ["the field metadata.name In another name", terms(fields("In", "node-b")), false],
   ["the field metadata.name NotIn another name", terms(fields("NotIn", "node-b")), true],
+  ["the field metadata.name In two names", terms(fields("In", "node-a", "node-b")), false],
   [
     "nodeSelector and affinity, one of which does not match",
     { ...terms(matching(["disk", "In", "ssd"])), nodeSelector: { disk: "tape" } },

@@ -20,7 +20,15 @@ export function matchesNodeSelection({ spec }: Pod, { nodeName, labels }: NodeTr
   const selectorLabels = Object.entries(spec.nodeSelector ?? {});
   if (selectorLabels.some(([key, value]) => labelOf(labels, key) !== value)) return false;
   const terms = spec.affinity?.nodeAffinity?.requiredDuringSchedulingIgnoredDuringExecution?.nodeSelectorTerms;
-  return terms === undefined || terms.some((term) => matches(term, labels, { "metadata.name": nodeName }));
+  return terms === undefined || matchesNodeTerms(terms, { nodeName, labels });
+}
+
+/** Whether the node matches one of the terms. */
+export function matchesNodeTerms(
+  terms: readonly NodeSelectorTerm[],
+  { nodeName, labels }: Pick<NodeTraits, "nodeName" | "labels">,
+): boolean {
+  return terms.some((term) => matches(term, labels, { "metadata.name": nodeName }));
 }
 
 /** All requirements of a term have to match. An empty term, or one that cannot be evaluated, matches no node. */

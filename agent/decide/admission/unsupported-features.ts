@@ -1,5 +1,5 @@
 import { nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts";
-import type { Container, Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
+import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { isHugePages } from "../../../proto/kubernetes/resource-list.ts";
 import { normalizeSysctl, parseSysctlPattern } from "../../../proto/kubernetes/values/sysctl.ts";
 import type { Rejection } from "../pod/desired.ts";
@@ -26,6 +26,9 @@ const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"]) => bo
   ["pod-level resources", ({ resources }) => resources !== undefined],
 ];
 
+/** What the files of these volumes show needs no API server, or the kubelet refuses it in a static pod. */
+const staticPodVolumes = ["hostPath", "emptyDir", "downwardAPI", "projected", "image", "nfs"] as const;
+
 /** Features that need a cluster, or that the kubelet rejects for static pods too, with its own messages. */
 const staticPodFeatures: readonly [
   feature: string,
@@ -34,8 +37,8 @@ const staticPodFeatures: readonly [
   ["ephemeralContainers", ({ ephemeralContainers }) => isSet(ephemeralContainers)],
   ["runtimeClassName", ({ runtimeClassName }, { isInCluster }) => isSet(runtimeClassName) && !isInCluster],
   [
-    "volumes other than hostPath and emptyDir",
-    ({ volumes = [] }) => volumes.some(({ hostPath, emptyDir }) => hostPath === undefined && emptyDir === undefined),
+    "volumes other than hostPath, emptyDir, downwardAPI, projected, image and nfs",
+    ({ volumes = [] }) => volumes.some((volume) => staticPodVolumes.every((source) => volume[source] === undefined)),
   ],
 ];
 
@@ -44,23 +47,6 @@ const containerFeatures: readonly [feature: string, isAsked: (container: Contain
   // Resources of device plugins. The kubelet runs such a pod without its devices if it does not know the resource.
   [DEVICES, containerRequestsDevices],
   ["resources.claims", ({ resources }) => isSet(resources?.claims)],
-];
-
-const mountFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [
-  ["volumeDevices", ({ volumeDevices }) => isSet(volumeDevices)],
-  [
-    "volumeMounts.subPath",
-    ({ volumeMounts }) => (volumeMounts ?? []).some((m) => isSet(m.subPath) || isSet(m.subPathExpr)),
-  ],
-  [
-    "volumeMounts.recursiveReadOnly",
-    ({ volumeMounts }) => (volumeMounts ?? []).some((m) => (m.recursiveReadOnly ?? "Disabled") !== "Disabled"),
-  ],
-];
-
-const volumeFeatures: readonly [feature: string, isAsked: (volume: Volume) => boolean][] = [
-  ["emptyDir.sizeLimit", ({ emptyDir }) => emptyDir?.sizeLimit !== undefined],
-  ["emptyDir.medium", ({ emptyDir }) => isSet(emptyDir?.medium)],
 ];
 
 /** The namespaced sysctls that any pod may set; row for row the kubelet's list. */
@@ -89,22 +75,14 @@ export function unsupportedFeatures({ spec }: Pod, context: FeatureCheckInput): 
   const sandboxFeatures = unsupportedInSandbox({ spec }).filter(
     (feature) => feature !== DEVICES || !context.isAdmissionChecked,
   );
-  return [...sandboxFeatures, ...unsupportedInVolumes({ spec }), ...clusterFeatures];
+  return [...sandboxFeatures, ...clusterFeatures];
 }
 
-/** The unsupported features because of which the pod's sandbox cannot be run, without those of its mounts. */
+/** The unsupported features because of which the pod's sandbox cannot be run. */
 export function unsupportedInSandbox({ spec }: Pick<Pod, "spec">): readonly string[] {
   return [
     ...podFeatures.filter(([, isUsed]) => isUsed(spec)).map(([feature]) => feature),
     ...featuresUsedBy(containerFeatures, nonEphemeralContainers(spec)),
-  ];
-}
-
-/** The unsupported features because of which the pod's volumes cannot be mounted. */
-export function unsupportedInVolumes({ spec }: Pick<Pod, "spec">): readonly string[] {
-  return [
-    ...featuresUsedBy(mountFeatures, nonEphemeralContainers(spec)),
-    ...featuresUsedBy(volumeFeatures, spec.volumes ?? []),
   ];
 }
 
@@ -113,7 +91,7 @@ export function unsupportedInVolumes({ spec }: Pick<Pod, "spec">): readonly stri
  * running.
  */
 export function unsupportedInContainer(container: Container): readonly string[] {
-  return [...featuresUsedBy(containerFeatures, [container]), ...featuresUsedBy(mountFeatures, [container])];
+  return featuresUsedBy(containerFeatures, [container]);
 }
 
 /**

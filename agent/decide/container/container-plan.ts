@@ -3,7 +3,7 @@ import { allContainers, isInitContainer, isRunToCompletion } from "../../../prot
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { failureKeyOf } from "../pod/action.ts";
 import { gracePeriodOf } from "../pod/desired.ts";
-import { type PodMemory, postStartFailureOf } from "../pod/memory.ts";
+import { postStartFailureOf } from "../pod/memory.ts";
 import {
   awaitsPostStart,
   type ExitedContainer,
@@ -16,34 +16,24 @@ import {
 } from "../pod/observed.ts";
 import type { PlanBuilder } from "../pod/plan.ts";
 import { isWaitingForEnvironment, isWaitingForPullSecrets } from "../pod/prerequisites.ts";
-import type { PodSettings } from "../settings.ts";
 import { podIPsOf } from "../status/pod-ips.ts";
 import type { PreviousStatus } from "../status/previous-status.ts";
 import { planStop } from "../termination/stop.ts";
 import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
 import { isReplaced } from "./image-change.ts";
+import { type ImagesInput, type NextStart, planImagePulls, planImages } from "./image-plan.ts";
 import { startableContainers, startableEphemeralContainers } from "./initialization.ts";
 import { isInferredExit } from "./missing-containers.ts";
 import { crashesAfter, exitShownUntil, restartAt, shouldRestart } from "./restart.ts";
 import { isRestartingAll, planRestartAll } from "./restart-all.ts";
 
-export interface ContainersInput {
-  readonly pod: Pod;
+export interface ContainersInput extends ImagesInput {
   readonly previousStatus: PreviousStatus;
   readonly sandbox: ObservedSandbox;
-  readonly observed: ObservedPod;
-  readonly memory: PodMemory;
-  readonly settings: PodSettings;
-  readonly now: number;
   /** False while a prerequisite of every container is missing; its arrival wakes the pod. */
   readonly mayCreate: boolean;
 }
-
-const IMAGE_RECHECK_MS = 60_000;
-
-/** Whether a further container may be started in this decision: one start at a time, in the order of the spec. */
-type NextStart = "allowed" | "blocked";
 
 /**
  * Plans the containers of a pod with a usable sandbox. Images are pulled ahead, all at once. Starts go one by one in
@@ -64,19 +54,6 @@ export function planContainers(plan: PlanBuilder, input: ContainersInput): void 
   planImagePulls(plan, input);
   removeUnneeded(plan, input);
   removeEmptySandboxes(plan, input.observed, input.sandbox.id);
-}
-
-/** Plans the pulls for containers that have never run; they need no sandbox. */
-export function planImagePulls(
-  plan: PlanBuilder,
-  { pod, observed, memory, settings }: Pick<ContainersInput, "pod" | "observed" | "memory" | "settings">,
-): void {
-  if (isWaitingForPullSecrets(pod, settings)) return;
-  for (const container of allContainers(pod.spec)) {
-    if (newestInstanceOf(observed, container.name) !== undefined) continue;
-    const need = imageNeed(container, observed, memory);
-    if (need.kind === "pull") plan.propose({ kind: "pullImage", image: imageOf(container), why: need.why });
-  }
 }
 
 function planContainer(
@@ -238,49 +215,26 @@ function planStart(
   nextStart: NextStart,
   isChanged = false,
 ): NextStart {
-  const { pod, sandbox, observed, memory, settings, now, mayCreate } = input;
-  const need = imageNeed(container, observed, memory);
-  switch (need.kind) {
-    case "invalid":
-      return "allowed";
-    case "missing":
-      // The pod's right to the image may depend on its pull secrets.
-      if (isWaitingForPullSecrets(pod, settings)) return "blocked";
-      plan.waitUntil(now + IMAGE_RECHECK_MS);
-      return "allowed";
-    case "uninspectable":
-      // No event reports a new image: inspect it again as often as the kubelet syncs a pod.
-      plan.waitUntil(now + IMAGE_RECHECK_MS);
-      return "allowed";
-    case "uninspected":
-      plan.waitUntil(now);
-      return "blocked";
-    case "access pending":
-    case "pulling":
-      return "blocked";
-    case "pull":
-      if (isWaitingForPullSecrets(pod, settings)) return "blocked";
-      return plan.propose({ kind: "pullImage", image: imageOf(container), why: need.why }) ? "blocked" : "allowed";
-    case "ready":
-      if (nextStart === "blocked") return "blocked";
-      if (!mayCreate) return "allowed";
-      // The read is about to finish: the containers behind this one must not overtake it.
-      if (isWaitingForEnvironment(pod, container, settings)) return "blocked";
-      return plan.propose({
-        kind: "createContainer",
-        name: container.name,
-        attempt: nextAttempt(observed, container, previous),
-        sandboxId: sandbox.id,
-        podIPs: podIPsOf(sandbox.ips, settings.hostIPs),
-        image: imageOf(container),
-        imageRef: need.ref,
-        // Another image has a back-off of its own, which starts like that of a first crash.
-        crashes: previous === undefined ? 0 : isChanged ? 1 : crashesAfter(previous),
-        why: whyCreate(observed, container, previous),
-      })
-        ? "blocked"
-        : "allowed";
-  }
+  const { pod, sandbox, observed, settings, mayCreate } = input;
+  const images = planImages(plan, input, container);
+  if (typeof images === "string") return images;
+  if (nextStart === "blocked") return "blocked";
+  if (!mayCreate) return "allowed";
+  // The read is about to finish: the containers behind this one must not overtake it.
+  if (isWaitingForEnvironment(pod, container, settings)) return "blocked";
+  return plan.propose({
+    kind: "createContainer",
+    name: container.name,
+    attempt: nextAttempt(observed, container, previous),
+    sandboxId: sandbox.id,
+    podIPs: podIPsOf(sandbox.ips, settings.hostIPs),
+    ...images,
+    // Another image has a back-off of its own, which starts like that of a first crash.
+    crashes: previous === undefined ? 0 : isChanged ? 1 : crashesAfter(previous),
+    why: whyCreate(observed, container, previous),
+  })
+    ? "blocked"
+    : "allowed";
 }
 
 /** Never an attempt that already has a log file: that file must not be appended to. */

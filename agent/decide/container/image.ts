@@ -1,10 +1,29 @@
 import { allContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { parseImageReference } from "../../../proto/kubernetes/values/image-reference.ts";
+import { volumeNamed } from "../../../proto/kubernetes/volumes.ts";
 import type { FailureRecord, PodMemory } from "../pod/memory.ts";
 import type { ObservedPod } from "../pod/observed.ts";
 
-/** What a container needs before it can use its image. */
+/** An image that a container needs: its own, or that of a volume that it mounts. A container is the use of its own image. */
+export interface ImageUse extends Pick<Container, "name" | "image" | "imagePullPolicy"> {
+  /** The volume of the pod that shows the image; undefined for the container's own image. */
+  readonly volume?: string;
+}
+
+/** The images that a container needs, in the order in which the kubelet pulls them: those of its volumes, then its own. */
+export function imageUses(pod: Pick<Pod, "spec">, container: Container): readonly ImageUse[] {
+  const volumes = new Set((container.volumeMounts ?? []).map((mount) => volumeNamed(pod, mount.name)));
+  const ofVolumes = [...volumes].flatMap((volume) => {
+    if (volume?.image === undefined) return [];
+    const { reference = "", pullPolicy } = volume.image;
+    const policy = pullPolicy === undefined ? {} : { imagePullPolicy: pullPolicy };
+    return [{ name: container.name, image: reference, ...policy, volume: volume.name }];
+  });
+  return [...ofVolumes, container];
+}
+
+/** What a container needs before it can use an image. */
 export type ImageNeed =
   | { readonly kind: "ready"; readonly ref: string }
   | { readonly kind: "pull"; readonly why: string }
@@ -23,13 +42,13 @@ export type ImageNeed =
   | { readonly kind: "access pending" };
 
 /**
- * Whether a container that has to be created may use its image now.
+ * Whether a container that has to be created may use one of its images now.
  *
  * With `Always` each instance of the container needs a pull: one pull counts for one instance. The other policies ask
  * the runtime whether the image is present; if the pod has not proved its access, `IfNotPresent` pulls too.
  */
-export function imageNeed(container: Container, observed: ObservedPod, memory: PodMemory): ImageNeed {
-  const image = imageOf(container);
+export function imageNeed(use: ImageUse, observed: ObservedPod, memory: PodMemory): ImageNeed {
+  const image = imageOf(use);
   if (parseImageReference(image) === undefined) return { kind: "invalid" };
   const pull = memory.pulls.get(image);
   if (pull?.state === "queued" || pull?.state === "pulling") return { kind: "pulling" };
@@ -39,8 +58,8 @@ export function imageNeed(container: Container, observed: ObservedPod, memory: P
   const isPresent = presence.present;
   const isUsable = presence.present && presence.access === undefined;
   const isPending = presence.present && presence.access === "pending";
-  const unusedPull = isPresent && pull?.state === "pulled" && !pull.usedBy.has(container.name) ? pull : undefined;
-  switch (container.imagePullPolicy) {
+  const unusedPull = isPresent && pull?.state === "pulled" && !pull.usedBy.has(use.name) ? pull : undefined;
+  switch (use.imagePullPolicy) {
     case "Never":
       if (isUsable) return { kind: "ready", ref: presence.ref };
       return { kind: isPending ? "access pending" : "missing" };
@@ -55,16 +74,22 @@ export function imageNeed(container: Container, observed: ObservedPod, memory: P
   }
 }
 
-/** The container's image, with the default tag if it has neither tag nor digest. */
+/** The image of a container or a volume, with the default tag if it has neither tag nor digest. */
 export function imageOf({ image }: Pick<Container, "image">): string {
   const name = image ?? "";
   const parts = parseImageReference(name);
   return parts === undefined || parts.tag !== undefined || parts.digest !== undefined ? name : `${name}:latest`;
 }
 
-/** The first container with this image: containers with one image share one pull. */
-export function containerOfImage(pod: Pod | undefined, image: string): Container | undefined {
-  return pod && allContainers(pod.spec).find((container) => imageOf(container) === image);
+/** The first use of this image in the pod: all uses of one image share one pull. */
+export function imageUseOf(pod: Pod | undefined, image: string): ImageUse | undefined {
+  const uses = pod && allContainers(pod.spec).flatMap((container) => imageUses(pod, container));
+  return uses?.find((use) => imageOf(use) === image);
+}
+
+/** The container that an Event about an image is about; the kubelet's Events about the image of a volume are about the pod. */
+export function eventContainerOf(use: ImageUse | undefined): string | undefined {
+  return use?.volume === undefined ? use?.name : undefined;
 }
 
 /** The reasons by which a runtime explains a failed pull, and their meaning. */

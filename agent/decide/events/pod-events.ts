@@ -2,7 +2,7 @@ import { allContainerStatuses, containerNamed, statusNamed } from "../../../prot
 import type { ContainerStatus, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { formatElapsed } from "../../../proto/kubernetes/values/duration.ts";
 import type { EventInput } from "../actions/action-record.ts";
-import { containerOfImage } from "../container/image.ts";
+import { eventContainerOf, type ImageUse, imageUseOf, imageUses } from "../container/image.ts";
 import type { ProbeKind, ProbeOutcome } from "../container/probe.ts";
 import { resizeEventMessage } from "../container/resize.ts";
 import { recordOf } from "../pod/action.ts";
@@ -32,9 +32,9 @@ export function eventsAtEnd(
 
 /** The event of a pull that takes long. The kubelet records none before the pull has ended. */
 export function longPullEvent(pod: Pod | undefined, image: string, lastedMs: number): PodEvent {
-  const container = containerOfImage(pod, image);
-  const what = `Still pulling image "${container?.image ?? image}" after ${formatElapsed(lastedMs)}`;
-  return normal("Pulling", what, container?.name);
+  const use = imageUseOf(pod, image);
+  const what = `Still pulling image "${use?.image ?? image}" after ${formatElapsed(lastedMs)}`;
+  return normal("Pulling", what, eventContainerOf(use));
 }
 
 /** The events of a status change. `before` is the previous status, or the one that the API server had. */
@@ -81,24 +81,33 @@ function waitingEvents(pod: Pod, before: ContainerStatus | undefined, after: Con
   const { name, restartCount, state } = after;
   const { reason, message = "" } = state?.waiting ?? {};
   if (reason === before?.state?.waiting?.reason && restartCount === before?.restartCount) return [];
-  const image = containerNamed(pod, name)?.image ?? "";
   const { name: podName = "", namespace = "default", uid = "" } = pod.metadata;
   const failed = warning("Failed", `Error: ${reason}`, name);
+  const use = imageUseIn(pod, name, message);
+  const subject = eventContainerOf(use);
   switch (reason) {
     case "CrashLoopBackOff": {
       const what = `Back-off restarting failed container ${name} in pod ${podName}_${namespace}(${uid})`;
       return [warning("BackOff", what, name)];
     }
     case "ImagePullBackOff":
-      return [normal("BackOff", `Back-off pulling image "${image}"`, name), failed];
+      return [normal("BackOff", `Back-off pulling image "${use?.image ?? ""}"`, subject), failed];
     case "ErrImageNeverPull":
-      return [warning("ErrImageNeverPull", message, name), failed];
+      return [warning("ErrImageNeverPull", message, subject), failed];
     case "ImageInspectError":
     case "InvalidImageName":
-      return [warning("InspectFailed", message, name), failed];
+      return [warning("InspectFailed", message, subject), failed];
     default:
       return [];
   }
+}
+
+/** The image that a waiting message is about: the first text that it quotes. By default the container's own. */
+function imageUseIn(pod: Pod, name: string, message: string): ImageUse | undefined {
+  const container = containerNamed(pod, name);
+  if (container === undefined) return undefined;
+  const [, quoted] = /"([^"]*)"/.exec(message) ?? [];
+  return imageUses(pod, container).find(({ image = "" }) => image === quoted) ?? container;
 }
 
 /** The event of a probe result; none for a success. */

@@ -42,6 +42,11 @@ const rows: readonly (readonly Step[])[] = [
     ["failed", 2],
   ],
   [["failed", 500]],
+  [["failed", 9.5]],
+  [
+    ["succeeded", 0],
+    ["failed", 9.5],
+  ],
 ];
 
 test("an action runs once at a time, waits after a failure and after a success that shows no effect", () => {
@@ -67,7 +72,9 @@ test("an action runs once at a time, waits after a failure and after a success t
     failed 0 s, failed 0 s, failed 0 s, failed 0 s, failed 0 s, failed 0 s, failed 0 s, failed 0 s, failed 0 s, failed 0 s, failed 0 s, failed 0 s: at 300 s
     started 0 s, succeeded 1 s: at 61 s
     failed 0 s, failed 0 s, succeeded 1 s, failed 2 s: due
-    failed 500 s: due"
+    failed 500 s: due
+    failed 9.5 s: at 10.5 s
+    succeeded 0 s, failed 9.5 s: at 10.5 s"
   `);
 });
 

@@ -1,7 +1,8 @@
 import { expect, test } from "bun:test";
 import type { PodUid } from "../../../proto/ids.ts";
 import { exampleActions } from "../../../test/fakes/example-actions.ts";
-import { type Action, actionRecords, describe, failureKeyOf, isSameAction, recordOf } from "./action.ts";
+import { areKeysEqual } from "../actions/key-map.ts";
+import { type Action, actionKeyOf, actionRecords, describe, failureKeyOf, recordOf } from "./action.ts";
 import { clearInProgress, recordDequeued, recordResult, recordStarted } from "./action-memory.ts";
 import { emptyMemory } from "./memory.ts";
 
@@ -33,6 +34,8 @@ test("each kind has a class, a reason, a sentence, a failure key, its events and
   expect(Object.values(exampleActions).map(summaryOf)).toMatchInlineSnapshot(`
     [
       "start FailedMount: set up volume v / {"of":"resource","resource":{"of":"volume","name":"v"}} /  |  | FailedMount / volumes",
+      "background FailedMount: set up volume v / {"of":"resource","resource":{"of":"volume","name":"v"}} /  |  | FailedMount / volumes",
+      "update FailedMount: update volume v: why / {"of":"volumeUpdate","name":"v"} /  |  | FailedMount / -",
       "background ErrImagePull: pull image i: why / {"of":"image","image":"i"} / Pulling | Pulled | Failed+Failed / pull",
       "start CreatePodSandboxError: run sandbox (attempt 1): why / {"of":"sandbox"} / SandboxChanged |  | FailedCreatePodSandBox / sandbox",
       "start CreateContainerError: create container a (attempt 0): why / {"of":"container","name":"a"} / Pulled | Created | Failed / create a",
@@ -67,7 +70,8 @@ for (const action of Object.values(exampleActions)) {
 
 test("two actions are the same whatever their reason and grace period, and differ by their attempt", () => {
   const { stopContainer, startContainer, stopSandbox, removeSandbox } = exampleActions;
-  expect(isSameAction(stopContainer, { ...stopContainer, why: "another", gracePeriodSeconds: 9 })).toBe(true);
-  expect(isSameAction(startContainer, { ...startContainer, attempt: 1 })).toBe(false);
-  expect(isSameAction(stopSandbox, removeSandbox)).toBe(false);
+  const isSame = (one: Action, other: Action) => areKeysEqual(actionKeyOf(one), actionKeyOf(other));
+  expect(isSame(stopContainer, { ...stopContainer, why: "another", gracePeriodSeconds: 9 })).toBe(true);
+  expect(isSame(startContainer, { ...startContainer, attempt: 1 })).toBe(false);
+  expect(isSame(stopSandbox, removeSandbox)).toBe(false);
 });

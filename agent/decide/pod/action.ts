@@ -2,7 +2,6 @@ import type { ActionClass, ActionRecord, ActionRecords } from "../actions/action
 import { type ContainerAction, containerActions } from "../actions/container-actions.ts";
 import type { FailureKey } from "../actions/failure-key.ts";
 import { type ImageAction, imageActions } from "../actions/image-actions.ts";
-import { areKeysEqual } from "../actions/key-map.ts";
 import { type LifecycleAction, lifecycleActions } from "../actions/lifecycle-actions.ts";
 import { type ResourceAction, resourceActions } from "../actions/resource-actions.ts";
 import { type SandboxAction, sandboxActions } from "../actions/sandbox-actions.ts";
@@ -51,6 +50,8 @@ export interface ActionKey {
   readonly kind: ActionKind;
   readonly failureKey: FailureKey;
   readonly attempt: number | undefined;
+  /** Of a volume: a later version is another action. */
+  readonly content: string | undefined;
 }
 
 export function actionKeyOf(action: Action): ActionKey {
@@ -58,10 +59,6 @@ export function actionKeyOf(action: Action): ActionKey {
     kind: action.kind,
     failureKey: failureKeyOf(action),
     attempt: "attempt" in action ? action.attempt : undefined,
+    content: "content" in action ? action.content : undefined,
   };
-}
-
-/** Whether two actions do the same thing to the same target. */
-export function isSameAction(one: Action, other: Action): boolean {
-  return areKeysEqual(actionKeyOf(one), actionKeyOf(other));
 }

@@ -22,6 +22,7 @@ export function dueAfter(since: number, delayMs: number, now: number): number {
 type FailedAt = Pick<FailureRecord, "at" | "count">;
 
 const RETRY_BACKOFF: Backoff = { initialMs: 1_000, maxMs: 15_000 };
+const VOLUME_BACKOFF: Backoff = { initialMs: 500, maxMs: 122_000 };
 const PULL_BACKOFF: Backoff = { initialMs: 10_000, maxMs: 300_000 };
 /**
  * The start of the sandbox makes the kubelet sync the pod again about a second after the first failed pull, and that sync
@@ -35,6 +36,11 @@ const FIRST_ERROR_SHOWN_MS = 1_000;
  */
 export function retryAt(failure: FailedAt, now: number): number {
   return dueAfter(failure.at, backoffDelayMs(RETRY_BACKOFF, failure.count), now);
+}
+
+/** When a failed update of a volume may be retried: like the kubelet's volume operations, at most once in two minutes. */
+export function volumeRetryAt(failure: FailedAt, now: number): number {
+  return dueAfter(failure.at, backoffDelayMs(VOLUME_BACKOFF, failure.count), now);
 }
 
 /** When a failed pull may be retried: after 10 s, doubling, at most 5 min, as with the kubelet. */

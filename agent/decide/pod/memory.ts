@@ -4,6 +4,7 @@ import type { Container, Pod, PodStatus } from "../../../proto/kubernetes/gen/ty
 import { environmentReferences, pullSecretReferences, referenceKey } from "../../../proto/kubernetes/references.ts";
 import type { FailureKey } from "../actions/failure-key.ts";
 import { createKeyMap, type KeyMap } from "../actions/key-map.ts";
+import { showsReference } from "../volumes/volume-content.ts";
 import type { Disruption } from "./desired.ts";
 import { instanceKey, type ObservedPod, type ObservedSandbox } from "./observed.ts";
 import type { PodResource } from "./resources.ts";
@@ -15,6 +16,10 @@ import type { PodResource } from "./resources.ts";
 export interface PodMemory {
   /** The resources that this agent has made; what is present on the node need not be ready. */
   readonly madeResources: readonly PodResource[];
+  /** The volumes that this agent is mounting beside the syncs. */
+  readonly mountingVolumes: ReadonlySet<string>;
+  /** By volume: the version of what it showed when this agent last wrote its files. */
+  readonly volumeContents: ReadonlyMap<string, string>;
   /** Failed actions by failure key, until they succeed. */
   readonly failures: KeyMap<FailureKey, FailureRecord>;
   /** Image pulls by image: queued, in progress, or finished by this agent. */
@@ -87,6 +92,8 @@ export interface PodOutcome {
 
 export const emptyMemory: PodMemory = {
   madeResources: [],
+  mountingVolumes: new Set(),
+  volumeContents: new Map(),
   failures: createKeyMap(),
   pulls: new Map(),
   runningPostStartHooks: new Set(),
@@ -134,8 +141,8 @@ function withFailures(memory: PodMemory, failures: PodMemory["failures"]): PodMe
 }
 
 /**
- * A Secret or ConfigMap of this pod was read or has changed: clears the back-off of the actions that may have failed
- * because of it.
+ * A Secret, a ConfigMap or a token of this pod was read or has changed: clears the back-off of the actions that may have
+ * failed because of it.
  */
 export function clearReferenceFailures(memory: PodMemory, pod: Pod, key: string): PodMemory {
   const usesReference = (container: Container) =>
@@ -146,10 +153,27 @@ export function clearReferenceFailures(memory: PodMemory, pod: Pod, key: string)
       .map(({ name }) => name),
   );
   const isForPulls = pullSecretReferences(pod).some((each) => referenceKey(each) === key);
-  const mayBeBecauseOfIt = (failureKey: FailureKey, { reason }: FailureRecord) =>
-    failureKey.of === "container"
-      ? users.has(failureKey.name) && reason === "CreateContainerConfigError"
-      : failureKey.of === "image" && isForPulls;
+  const volumes = new Set(
+    (pod.spec.volumes ?? []).filter((volume) => showsReference(pod, volume, key)).map(({ name }) => name),
+  );
+  const mayBeBecauseOfIt = (failureKey: FailureKey, { reason }: FailureRecord) => {
+    switch (failureKey.of) {
+      case "container":
+        return users.has(failureKey.name) && reason === "CreateContainerConfigError";
+      case "image":
+        return isForPulls;
+      case "resource":
+        return failureKey.resource.of === "volume" && volumes.has(failureKey.resource.name);
+      case "volumeUpdate":
+        return volumes.has(failureKey.name);
+      case "sandbox":
+      case "postStart":
+      case "endOfContainer":
+      case "endOfSandbox":
+      case "endOfResource":
+        return false;
+    }
+  };
   return withFailures(
     memory,
     memory.failures.filter((...failure) => !mayBeBecauseOfIt(...failure)),
@@ -163,9 +187,9 @@ export function clearReferenceFailures(memory: PodMemory, pod: Pod, key: string)
 export function memoryOfRevision(memory: PodMemory, revision: number): PodMemory {
   if (memory.revision === revision) return memory;
   if (memory.revision === undefined) return { ...memory, revision };
-  const { madeResources, failures, outcome, finalStatus, orphanedAt } = emptyMemory;
+  const { madeResources, volumeContents, failures, outcome, finalStatus, orphanedAt } = emptyMemory;
   const pulls = new Map([...memory.pulls].filter(([, { state }]) => state !== "pulled"));
-  return { ...memory, madeResources, failures, outcome, finalStatus, orphanedAt, pulls, revision };
+  return { ...memory, madeResources, volumeContents, failures, outcome, finalStatus, orphanedAt, pulls, revision };
 }
 
 /**

@@ -1,16 +1,17 @@
-import { type Action, failureKeyOf, isSameAction, recordOf } from "./action.ts";
-import { pullErrorShownUntil, pullRetryAt, retryAt } from "./backoff.ts";
+import { createGrowingKeySet } from "../actions/key-map.ts";
+import { type Action, type ActionKey, actionKeyOf, failureKeyOf, recordOf } from "./action.ts";
+import { pullErrorShownUntil, pullRetryAt, retryAt, volumeRetryAt } from "./backoff.ts";
 import type { FailureRecord, PodMemory } from "./memory.ts";
 
 /** The actions to perform now, and when to decide again if nothing happens before. */
 export interface Plan {
   readonly actions: readonly Action[];
   readonly lookAgainAt: number | undefined;
-  /** The first failure of an action that stops or removes something. */
+  /** The first failure of what the pod needs next: to start, to run on, or to end. */
   readonly blockedReason: BlockedReason | undefined;
 }
 
-/** The failure that blocks a termination, in Kubernetes' words. */
+/** The failure that blocks the start or the end of a pod, in Kubernetes' words. */
 export interface BlockedReason {
   readonly reason: string;
   readonly message: string;
@@ -22,6 +23,7 @@ export interface BlockedReason {
  */
 export function createPlanBuilder(memory: PodMemory, now: number) {
   const actions: Action[] = [];
+  const planned = createGrowingKeySet<ActionKey>();
   let lookAgainAt: number | undefined;
   let blockedReason: BlockedReason | undefined;
 
@@ -32,19 +34,21 @@ export function createPlanBuilder(memory: PodMemory, now: number) {
   /** Plans the action unless it is in progress. Returns false, and records the retry time, while it is in back-off. */
   function propose(action: Action): boolean {
     const failure = memory.failures.get(failureKeyOf(action));
-    const { actionClass, isInProgress } = recordOf(action);
-    if (failure !== undefined && !failure.isOutage && (actionClass === "end" || actionClass === "stop"))
+    const { isInProgress } = recordOf(action);
+    if (failure !== undefined && !failure.isOutage)
       blockedReason ??= { reason: failure.reason, message: failure.message };
     if (isInProgress?.(memory, action)) return true;
     if (failure !== undefined && isInBackoff(action, failure)) return false;
     // Two containers with the same image share one pull.
-    if (!actions.some((planned) => isSameAction(planned, action))) actions.push(action);
+    if (planned.add(actionKeyOf(action))) actions.push(action);
     return true;
   }
 
   function isInBackoff(action: Action, failure: FailureRecord): boolean {
-    const isPull = recordOf(action).failure(action).backoff === "pull";
-    const due = isPull ? pullRetryAt(failure, now) : retryAt(failure, now);
+    const { backoff } = recordOf(action).failure(action);
+    const isPull = backoff === "pull";
+    const retryTime = isPull ? pullRetryAt : backoff === "volume" ? volumeRetryAt : retryAt;
+    const due = retryTime(failure, now);
     if (due <= now) return false;
     const errorShownUntil = pullErrorShownUntil(failure, now);
     waitUntil(isPull && errorShownUntil > now ? errorShownUntil : due);

@@ -937,12 +937,10 @@ test("a pod without a source gets one second of grace, which becomes two", () =>
 });
 
 test("an unsupported pod is rejected with the kubelet's message and all its unsupported features", () => {
-  const unsupportedPod = pod({ resources: { limits: { cpu: "1" } } }, [
-    {
-      name: "a",
-      volumeMounts: [{ name: "v", mountPath: "/v", subPath: "x" }],
-    },
-  ]);
+  const unsupportedPod = pod({
+    resources: { limits: { cpu: "1" } },
+    resourceClaims: [{ name: "gpu" }],
+  });
   const { status, actions, stage } = decidePod(desired(unsupportedPod), nothing, emptyMemory, settings, now);
   expect({
     stage: stage.kind,
@@ -956,18 +954,27 @@ test("an unsupported pod is rejected with the kubelet's message and all its unsu
     actions: [],
     phase: "Failed",
     reason: "PodFeatureUnsupported",
-    message:
-      "Pod was rejected: Pod requires node features that are not available: pod-level resources, volumeMounts.subPath",
+    message: "Pod was rejected: Pod requires node features that are not available: resourceClaims, pod-level resources",
     containers: undefined,
   });
 });
 
-const unread = { areServicesRead: false, areRuntimeClassesRead: false, settledReferences: new Set<string>() };
-const read = { areServicesRead: true, areRuntimeClassesRead: true, settledReferences: new Set<string>() };
+const unread = {
+  areServicesRead: false,
+  areRuntimeClassesRead: false,
+  settledReferences: new Set<string>(),
+  referenceVersions: new Map<string, string>(),
+  hasReferencedKey: () => true,
+  tokenVersions: new Map<string, string>(),
+  settledClaims: new Set<string>(),
+};
+const read = { ...unread, areServicesRead: true, areRuntimeClassesRead: true };
 const answered = { ...read, settledReferences: new Set(["secret default/login"]) };
 const secretive = { env: [{ name: "A", valueFrom: { secretKeyRef: { name: "login", key: "k" } } }] };
 const unplugged = { ...read, networkProblem: "container runtime network not ready: NetworkReady=false" };
-const projected = pod({ volumes: [{ name: "kube-api-access-x", projected: { sources: [] } }] });
+const projected = pod({ volumes: [{ name: "kube-api-access-x", projected: { sources: [] } }] }, [
+  { volumeMounts: [{ name: "kube-api-access-x", mountPath: "/token" }] },
+]);
 const sandboxed = pod({ runtimeClassName: "gvisor" });
 const ofApi = { source: { kind: "api" } } as const;
 const waiting = (message: string) => `ContainerCreating, ${message}`;
@@ -983,13 +990,19 @@ const clusterRows: readonly [
   says: string,
 ][] = [
   [
-    "an API pod with other volumes prepares them",
+    "an API pod makes other volumes beside its sandbox",
     desired(projected, ofApi),
     nothing,
     read,
-    "set up volume kube-api-access-x",
+    "set up volume kube-api-access-x; run sandbox (attempt 0): the pod has none",
   ],
-  ["a static pod with other volumes is rejected", desired(projected), nothing, read, "rejected"],
+  [
+    "a static pod with other volumes is rejected",
+    desired(pod({ volumes: [{ name: "keys", secret: { secretName: "keys" } }] })),
+    nothing,
+    read,
+    "rejected",
+  ],
   [
     "a pod with a RuntimeClass runs",
     desired(sandboxed, ofApi),

@@ -1,5 +1,7 @@
-import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
-import { planContainers, planImagePulls, removeEmptySandboxes } from "../container/container-plan.ts";
+import type { Pod, PodStatus, Volume } from "../../../proto/kubernetes/gen/types.ts";
+import { volumesByName } from "../../../proto/kubernetes/volumes.ts";
+import { planContainers, removeEmptySandboxes } from "../container/container-plan.ts";
+import { planImagePulls } from "../container/image-plan.ts";
 import { startableContainers, startableEphemeralContainers } from "../container/initialization.ts";
 import { withMissingContainers, withReportedExits } from "../container/missing-containers.ts";
 import { withOomReasons } from "../container/oom-reason.ts";
@@ -11,6 +13,12 @@ import { podStatus, unobservedStatus } from "../status/status.ts";
 import { planStops } from "../termination/stop.ts";
 import { orphanTermination, terminationCauseOf } from "../termination/termination-cause.ts";
 import { planTermination } from "../termination/termination-plan.ts";
+import {
+  canBeMadeBesideSandbox,
+  contentVersionOf,
+  isContentKnown,
+  isWaitingForContent,
+} from "../volumes/volume-content.ts";
 import type { Action } from "./action.ts";
 import { type DesiredPodView, gracePeriodOf } from "./desired.ts";
 import { memoryOfRevision, type PodMemory, unstoppedSandboxes, withObserved } from "./memory.ts";
@@ -18,7 +26,7 @@ import { mayBeRunning, type ObservedPod } from "./observed.ts";
 import { activeDeadlineOf, outcomeOf } from "./outcome.ts";
 import { type BlockedReason, createPlanBuilder, type PlanBuilder } from "./plan.ts";
 import { waitingForNetwork, waitingForRuntimeClass, waitingForServices } from "./prerequisites.ts";
-import { resourcesToMake } from "./resources.ts";
+import { missingResources, type PodResource, resourcesToMake } from "./resources.ts";
 import { haveContainersStopped, type Stage, stageOf, terminationStageOf } from "./stage.ts";
 
 /** What to do and to report now, what to remember, and when to decide again if nothing happens before. */
@@ -138,20 +146,84 @@ function planSync(
   if (need.kind === "create") {
     const mayRunSandbox =
       (waitingForNetwork(desired, settings) ?? waitingForRuntimeClass(desired, settings)) === undefined;
-    planSandbox(plan, { desired, observed, memory, now, mayRunSandbox }, need);
+    planSandbox(plan, { desired, observed, memory, settings, now, mayRunSandbox }, need);
     planImagePulls(plan, { pod, observed, memory, settings });
-  } else if (!hasContainersToStart(desired, observed) || areResourcesReady(plan, pod, observed, memory)) {
+  } else if (
+    !hasContainersToStart(desired, observed) ||
+    planResources(plan, pod, observed, memory, settings).length === 0
+  ) {
+    planVolumeUpdates(plan, pod, observed, memory, settings);
     const mayCreate = waitingForServices(desired, settings) === undefined;
     const input = { pod, previousStatus, sandbox: need.sandbox, observed, memory, settings, now, mayCreate };
     planContainers(plan, input);
   }
 }
 
-/** Plans to make the resources that the pod lacks. Returns whether it has them all. */
-function areResourcesReady(plan: PlanBuilder, pod: Pod, observed: ObservedPod, memory: PodMemory): boolean {
-  const missing = resourcesToMake(pod, observed.resources, memory.madeResources);
-  for (const resource of missing) plan.propose({ kind: "makeResource", resource });
-  return missing.length === 0;
+/** Plans to make those resources that can be made now. Returns all that the pod lacks. */
+function planResources(
+  plan: PlanBuilder,
+  pod: Pod,
+  observed: ObservedPod,
+  memory: PodMemory,
+  settings: PodSettings,
+): readonly PodResource[] {
+  const missing = missingResources(pod, observed.resources, memory.madeResources);
+  const volumes = volumesByName(pod);
+  for (const resource of resourcesToMake(missing)) {
+    const volume = resource.of === "volume" ? volumes.get(resource.name) : undefined;
+    if (volume === undefined) plan.propose({ kind: "makeResource", resource });
+    else if (mayTakeLong(volume) && !isWaitingForContent(pod, volume, settings))
+      plan.propose({ kind: "mountVolume", name: volume.name });
+    else if (!isWaitingForContent(pod, volume, settings)) {
+      const content = contentVersionOf(pod, volume, settings);
+      plan.propose({ kind: "makeResource", resource, ...(content !== undefined && { content }) });
+    }
+  }
+  return missing;
+}
+
+/** Whether the sandbox need not wait for what is missing: see `canBeMadeBesideSandbox`. */
+function canAllBeMadeBesideSandbox(
+  missing: readonly PodResource[],
+  pod: Pod,
+  memory: PodMemory,
+  settings: PodSettings,
+): boolean {
+  const volumes = volumesByName(pod);
+  return missing.every((resource) => {
+    if (memory.failures.has({ of: "resource", resource })) return false;
+    if (resource.of === "subPaths") return true;
+    const volume = resource.of === "volume" ? volumes.get(resource.name) : undefined;
+    return volume !== undefined && canBeMadeBesideSandbox(pod, volume, settings);
+  });
+}
+
+/** A server may not answer, and the volume of a claim may have a million files that change their group. */
+function mayTakeLong({ nfs, persistentVolumeClaim, ephemeral }: Volume): boolean {
+  return [nfs, persistentVolumeClaim, ephemeral].some((source) => source !== undefined);
+}
+
+/**
+ * Plans to write the files of the volumes that are set up and show something else now. A new agent writes all of them
+ * once, since it does not remember what they show. While an object or a token is unknown, running pods keep their files.
+ */
+function planVolumeUpdates(
+  plan: PlanBuilder,
+  pod: Pod,
+  { resources }: ObservedPod,
+  memory: PodMemory,
+  settings: PodSettings,
+): void {
+  const volumes = volumesByName(pod);
+  for (const resource of resources) {
+    const volume = resource.of === "volume" ? volumes.get(resource.name) : undefined;
+    const content = volume && contentVersionOf(pod, volume, settings);
+    if (volume === undefined || content === undefined || !isContentKnown(pod, volume, settings)) continue;
+    const { name } = volume;
+    const written = memory.volumeContents.get(name);
+    const why = written === undefined ? "the agent has restarted" : "what it shows has changed";
+    if (written !== content) plan.propose({ kind: "updateVolume", name, content, why });
+  }
 }
 
 /** Whether a container has yet to be started, so that the pod may need its volumes. */
@@ -176,6 +248,7 @@ interface SandboxInput {
   readonly desired: DesiredPodView;
   readonly observed: ObservedPod;
   readonly memory: PodMemory;
+  readonly settings: PodSettings;
   readonly now: number;
   /** False while a prerequisite of the sandbox is missing; its arrival wakes the pod. */
   readonly mayRunSandbox: boolean;
@@ -189,7 +262,7 @@ const sandboxChanged = {
 /** Replaces the sandbox. The containers of the old one are stopped first, so that no container ever runs twice. */
 function planSandbox(
   plan: PlanBuilder,
-  { desired, observed, memory, now, mayRunSandbox }: SandboxInput,
+  { desired, observed, memory, settings, now, mayRunSandbox }: SandboxInput,
   { attempt, crashes, dueAt, why }: Extract<SandboxNeed, { kind: "create" }>,
 ): void {
   const { pod } = desired;
@@ -206,7 +279,8 @@ function planSandbox(
   if (unstopped.length > 0) return;
   // Keep the newest until its successor exists: the successor continues its attempt and crash count.
   removeEmptySandboxes(plan, observed, observed.sandboxes[0]?.id);
-  if (!areResourcesReady(plan, pod, observed, memory)) return;
+  const missing = planResources(plan, pod, observed, memory, settings);
+  if (!canAllBeMadeBesideSandbox(missing, pod, memory, settings)) return;
   if (dueAt > now) plan.waitUntil(dueAt);
   else if (mayRunSandbox) plan.propose({ kind: "runSandbox", attempt, crashes, why });
 }

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import type { Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import {
+  missingResources,
   neededResources,
   type PodResource,
   resourcesToMake,
@@ -15,11 +16,36 @@ const userIds: PodResource = { of: "userIds" };
 const volume = (name: string): PodResource => ({ of: "volume", name });
 const podOf = (spec: Partial<PodSpec>): Pod => ({ metadata: { name: "web" }, spec: { containers: [], ...spec } });
 const plain = podOf({});
-const full = podOf({ hostUsers: false, volumes: ["one", "two"].map((name) => ({ name, emptyDir: {} })) });
+const mounting = (name: string, ...volumes: readonly string[]) => ({
+  name,
+  image: "busybox:1",
+  volumeMounts: volumes.map((each) => ({ name: each, mountPath: `/${each}` })),
+});
+const full = podOf({
+  hostUsers: false,
+  containers: [mounting("a", "two")],
+  initContainers: [mounting("first", "one")],
+  volumes: ["one", "unused", "two"].map((name) => ({ name, emptyDir: {} })),
+});
 const all = [podDirs, logDir, userIds, volume("one"), volume("two")];
 
-test("a pod needs its directories, its log directory, its ids if it has its own user namespace, and each of its volumes", () => {
+test("a pod needs its directories, its log directory, its ids if it has its own user namespace, and each volume that a container uses", () => {
   expect([plain, full].map(neededResources)).toEqual([[podDirs, logDir], all]);
+});
+
+test("what uses a volume is a mount, a device, a variable from its file, or a mount of an ephemeral container", () => {
+  const spec: PodSpec = {
+    containers: [
+      {
+        name: "a",
+        volumeDevices: [{ name: "device", devicePath: "/dev/a" }],
+        env: [{ name: "A", valueFrom: { fileKeyRef: { volumeName: "variables", path: "p", key: "k" } } }],
+      },
+    ],
+    ephemeralContainers: [mounting("debugger", "debugged")],
+    volumes: ["device", "variables", "debugged", "unused"].map((name) => ({ name, emptyDir: {} })),
+  };
+  expect(neededResources(podOf(spec)).slice(2)).toEqual(["device", "variables", "debugged"].map(volume));
 });
 
 const made: readonly [sentence: string, present: readonly PodResource[], made: readonly PodResource[], now: unknown][] =
@@ -50,7 +76,7 @@ const made: readonly [sentence: string, present: readonly PodResource[], made: r
   ];
 for (const [sentence, present, ready, now] of made)
   test(`to make: ${sentence}`, () => {
-    expect(resourcesToMake(full, present, ready)).toEqual(now as PodResource[]);
+    expect(resourcesToMake(missingResources(full, present, ready))).toEqual(now as PodResource[]);
   });
 
 const removed: readonly [sentence: string, present: readonly PodResource[], isCompleted: boolean, now: unknown][] = [
@@ -71,6 +97,27 @@ for (const [sentence, present, isCompleted, now] of removed)
   test(`to remove: ${sentence}`, () => {
     expect(resourcesToRemove(present, isCompleted)).toEqual(now as PodResource[]);
   });
+
+test("a pod with a subPath needs a directory for its mounts, made behind its volumes and removed before them", () => {
+  const subPaths: PodResource = { of: "subPaths" };
+  const mounting = (mount: object) =>
+    podOf({
+      volumes: [{ name: "one", emptyDir: {} }],
+      initContainers: [{ name: "a", volumeMounts: [{ name: "one", mountPath: "/v", ...mount }] }],
+    });
+  for (const mount of [{ subPath: "x" }, { subPathExpr: "$(X)" }])
+    expect(neededResources(mounting(mount))).toEqual([podDirs, logDir, volume("one"), subPaths]);
+  expect(neededResources(mounting({ subPath: "" }))).toEqual([podDirs, logDir, volume("one")]);
+  const pod = mounting({ subPath: "x" });
+  const made = [podDirs, logDir, volume("one")];
+  expect([made.slice(0, 2), made].map((ready) => resourcesToMake(missingResources(pod, made, ready)))).toEqual([
+    [volume("one")],
+    [subPaths],
+  ]);
+  expect(missingResources(pod, [...made, subPaths], made)).toEqual([]);
+  expect(resourcesToRemove([...made, subPaths], true)).toEqual([subPaths]);
+  expect(resourcesToRemove([...made, userIds], true)).toEqual([volume("one")]);
+});
 
 test("a removed resource is no longer made, and a made one is listed once", () => {
   expect(withoutResource(all, volume("one"))).toEqual([podDirs, logDir, userIds, volume("two")]);

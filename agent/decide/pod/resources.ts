@@ -1,6 +1,7 @@
+import { nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { usedVolumes, volumeNamed } from "../../../proto/kubernetes/volumes.ts";
 import type { FailureTraits } from "../actions/failure-traits.ts";
-import { areKeysEqual } from "../actions/key-map.ts";
 
 /**
  * What a pod holds on the node besides its sandboxes and containers. `act/performers/resource-performers.ts` makes and
@@ -13,12 +14,14 @@ export type PodResource =
   | { readonly of: "logDir" }
   /** The host user and group IDs of a pod with its own user namespace. */
   | { readonly of: "userIds" }
-  | { readonly of: "volume"; readonly name: string };
+  | { readonly of: "volume"; readonly name: string }
+  /** The mounts of `subPath` in its volumes. Each is made before the container that it is for. */
+  | { readonly of: "subPaths" };
 
 export type ResourceKind = PodResource["of"];
 
 interface ResourceRecord<R extends PodResource> {
-  /** Those that the pod needs before its sandbox. */
+  /** Those that the pod needs before its first container. */
   needed(pod: Pod): readonly R[];
   /** The sentences of its actions. */
   describeMake(resource: R): string;
@@ -26,6 +29,8 @@ interface ResourceRecord<R extends PodResource> {
   /** How a failure to make it is reported, and the reason of its Event. */
   readonly failure: FailureTraits;
   readonly failureEvent: string;
+  /** Reasons of failures that are the reason of their Event, too. */
+  readonly ownFailureEvents?: readonly string[];
   /**
    * Its presence shows that it is ready. Otherwise this agent remembers what it has made: a check of a hostPath leaves
    * no trace, and a directory does not show whether its set-up has ended.
@@ -39,7 +44,7 @@ interface ResourceRecord<R extends PodResource> {
   readonly isTimed?: true;
 }
 
-const mountFailure: FailureTraits = {
+export const mountFailure: FailureTraits = {
   reason: "FailedMount",
   runtimeText: "rpc error",
   messagePrefix: "Unable to attach or mount volumes: ",
@@ -83,16 +88,36 @@ const resourceRecords = {
     after: ["podDirs"],
   },
   volume: {
-    needed: ({ spec }) => (spec.volumes ?? []).map(({ name }) => ({ of: "volume", name })),
+    // The runtime mounts the images of image volumes itself.
+    needed: ({ spec }) =>
+      usedVolumes(spec).flatMap(({ name, image }) => (image === undefined ? [{ of: "volume", name }] : [])),
     describeMake: ({ name }) => `set up volume ${name}`,
     describeRemove: ({ name }) => `remove volume ${name}`,
     failure: mountFailure,
     failureEvent: "FailedMount",
+    ownFailureEvents: ["FailedMapVolume"],
     // The ids are released last, so that no other pod gets them while a volume has files of them.
     after: ["podDirs", "userIds"],
     isTimed: true,
   },
+  subPaths: {
+    needed: ({ spec }) => (hasSubPaths(spec) ? [{ of: "subPaths" }] : []),
+    describeMake: () => "create the directory of the pod's subPaths",
+    describeRemove: () => "unmount the pod's subPaths",
+    failure: mountFailure,
+    failureEvent: "FailedMount",
+    isReadyWhenPresent: true,
+    // They are mounts of what is in the volumes.
+    after: ["podDirs", "userIds", "volume"],
+    isTimed: true,
+  },
 } satisfies { readonly [K in ResourceKind]: ResourceRecord<Extract<PodResource, { readonly of: K }>> };
+
+function hasSubPaths(spec: Pod["spec"]): boolean {
+  const isImage = (name: string) => volumeNamed({ spec }, name)?.image !== undefined;
+  const mounts = nonEphemeralContainers(spec).flatMap(({ volumeMounts = [] }) => volumeMounts);
+  return mounts.some(({ name, subPath = "", subPathExpr = "" }) => subPath + subPathExpr !== "" && !isImage(name));
+}
 
 const resourceKinds = Object.keys(resourceRecords) as readonly ResourceKind[];
 
@@ -100,32 +125,50 @@ export function resourceRecordOf({ of }: PodResource): ResourceRecord<PodResourc
   return resourceRecords[of];
 }
 
-const isIn = (all: readonly PodResource[], resource: PodResource) => all.some((each) => areKeysEqual(each, resource));
+const nameOf = (resource: PodResource) => ("name" in resource ? resource.name : undefined);
+
+const isSame = (one: PodResource, other: PodResource) => one.of === other.of && nameOf(one) === nameOf(other);
+
+const isIn = (all: readonly PodResource[], resource: PodResource) => all.some((each) => isSame(each, resource));
+
+/** Returns a function that finds a resource among these at once: a pod may have hundreds of volumes. */
+function finderOf(all: readonly PodResource[]): (resource: PodResource) => boolean {
+  const byKind = Map.groupBy(all, ({ of }) => of);
+  const names = new Map([...byKind].map(([of, resources]) => [of, new Set(resources.map(nameOf))]));
+  return (resource) => names.get(resource.of)?.has(nameOf(resource)) ?? false;
+}
 
 export function neededResources(pod: Pod): readonly PodResource[] {
   return resourceKinds.flatMap((of): readonly PodResource[] => resourceRecords[of].needed(pod));
 }
 
-/** What to make now: all that is not ready, except what comes after something that is not ready itself. */
-export function resourcesToMake(
+/** What the pod needs before its first container and is not ready. */
+export function missingResources(
   pod: Pod,
   present: readonly PodResource[],
   made: readonly PodResource[],
 ): readonly PodResource[] {
-  const missing = neededResources(pod).filter(
-    (each) => !isIn(resourceRecordOf(each).isReadyWhenPresent ? present : made, each),
-  );
-  return missing.filter((each) => !missing.some(({ of }) => resourceRecordOf(each).after.includes(of)));
+  const [isPresent, isMade] = [finderOf(present), finderOf(made)];
+  const isReady = (each: PodResource) => (resourceRecordOf(each).isReadyWhenPresent ? isPresent : isMade)(each);
+  return neededResources(pod).filter((each) => !isReady(each));
+}
+
+/** What to make now of all that is missing: not what comes after something that is missing itself. */
+export function resourcesToMake(missing: readonly PodResource[]): readonly PodResource[] {
+  const missingKinds = new Set(missing.map(({ of }) => of));
+  return missing.filter((each) => !resourceRecordOf(each).after.some((of) => missingKinds.has(of)));
 }
 
 /** What to remove now, of all that a pod that has completed, or is being removed, may not keep. */
 export function resourcesToRemove(present: readonly PodResource[], isCompleted: boolean): readonly PodResource[] {
   const unwanted = present.filter((each) => !(isCompleted && resourceRecordOf(each).isKeptByCompletedPod === true));
-  return unwanted.filter(({ of }) => !present.some((each) => resourceRecordOf(each).after.includes(of)));
+  const presentKinds = new Set(present.map(({ of }) => of));
+  const users = [...presentKinds].flatMap((of) => resourceRecords[of].after as readonly ResourceKind[]);
+  return unwanted.filter(({ of }) => !users.includes(of));
 }
 
 export function withoutResource(all: readonly PodResource[], removed: PodResource): readonly PodResource[] {
-  return all.filter((each) => !areKeysEqual(each, removed));
+  return all.filter((each) => !isSame(each, removed));
 }
 
 export function withResource(all: readonly PodResource[], added: PodResource): readonly PodResource[] {

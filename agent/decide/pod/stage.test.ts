@@ -54,6 +54,11 @@ const fixtures: readonly (readonly [left: string, observed: ObservedPod, memory:
   ["a container runs", { ...all, ...dead, containers: [instance("running")], sandboxes: [sandbox] }, emptyMemory],
   ["a container is in the unknown state", { ...all, ...dead, containers: [instance("unknown")] }, emptyMemory],
   ["a stop is in progress", { ...all, ...dead }, { ...emptyMemory, stopping: new Set(["a" as ContainerId]) }],
+  [
+    "a volume is being mounted",
+    emptyObservedPod(uid, "default", "web"),
+    { ...emptyMemory, mountingVolumes: new Set(["one"]) },
+  ],
   ["a sandbox is ready", { ...all, ...dead, sandboxes: [sandbox] }, emptyMemory],
   ["a sandbox was never stopped", { ...all, ...dead }, emptyMemory],
   ["everything is stopped", { ...all, ...dead }, stopped],
@@ -82,6 +87,7 @@ test("the stage of a pod follows from why it terminates and what is left of it",
       a container runs: syncing
       a container is in the unknown state: syncing
       a stop is in progress: syncing
+      a volume is being mounted: syncing
       a sandbox is ready: syncing
       a sandbox was never stopped: syncing
       everything is stopped: syncing
@@ -94,6 +100,7 @@ test("the stage of a pod follows from why it terminates and what is left of it",
       a container runs: terminating (containers)
       a container is in the unknown state: terminating (containers)
       a stop is in progress: terminating (stops), status final
+      a volume is being mounted: terminating (stops), status final
       a sandbox is ready: terminating (networks), status final
       a sandbox was never stopped: terminating (networks), status final
       everything is stopped: terminating (volume one, volume two), status final
@@ -106,6 +113,7 @@ test("the stage of a pod follows from why it terminates and what is left of it",
       a container runs: terminating (containers)
       a container is in the unknown state: terminating (containers)
       a stop is in progress: terminating (stops), status final
+      a volume is being mounted: terminating (stops), status final
       a sandbox is ready: terminating (networks), status final
       a sandbox was never stopped: terminating (sandboxes), status final
       everything is stopped: terminating (sandboxes), status final
@@ -118,6 +126,7 @@ test("the stage of a pod follows from why it terminates and what is left of it",
       a container runs: terminating (containers)
       a container is in the unknown state: terminating (containers)
       a stop is in progress: terminating (stops), status final
+      a volume is being mounted: terminating (stops), status final
       a sandbox is ready: terminating (networks), status final
       a sandbox was never stopped: terminating (sandboxes), status final
       everything is stopped: terminating (sandboxes), status final
@@ -130,6 +139,7 @@ test("the stage of a pod follows from why it terminates and what is left of it",
       a container runs: terminating (containers)
       a container is in the unknown state: terminating (containers)
       a stop is in progress: terminating (stops), status final
+      a volume is being mounted: terminating (stops), status final
       a sandbox is ready: terminating (networks), status final
       a sandbox was never stopped: terminating (sandboxes), status final
       everything is stopped: terminating (sandboxes), status final

@@ -62,8 +62,8 @@ export function terminationStageOf(
   memory: PodMemory,
 ): TerminationStage {
   if (observed.containers.some(mayBeRunning)) return { kind: "terminating", cause, remaining: "containers" };
-  // A stop in progress may still be running the preStop hook.
-  if (memory.stopping.size > 0) return { kind: "terminating", cause, remaining: "stops" };
+  // A stop in progress may still be running the preStop hook, and a cancelled mount may still be made.
+  if (memory.stopping.size + memory.mountingVolumes.size > 0) return { kind: "terminating", cause, remaining: "stops" };
   if (sandboxesToStop(cause, observed, memory).length > 0) return { kind: "terminating", cause, remaining: "networks" };
   const { sandboxes, containers } = observed;
   if (cause.kind !== "ended" && sandboxes.length + containers.length > 0)

@@ -5,13 +5,15 @@ import type {
   ContainerStateTerminated,
   ContainerStatus,
   Pod,
+  VolumeMount,
   VolumeMountStatus,
 } from "../../../proto/kubernetes/gen/types.ts";
+import { resolveRecursiveReadOnly } from "../../../proto/kubernetes/recursive-read-only.ts";
 import { formatElapsed } from "../../../proto/kubernetes/values/duration.ts";
 import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import { truncateUtf8 } from "../../../proto/utf8.ts";
 import { isOutdated } from "../container/container-hash.ts";
-import { imageNeed } from "../container/image.ts";
+import { type ImageNeed, type ImageUse, imageNeed, imageUses } from "../container/image.ts";
 import { isReplaced } from "../container/image-change.ts";
 import { isInitialized, isInitStepDone } from "../container/initialization.ts";
 import { isInferredExit, reportedExit } from "../container/missing-containers.ts";
@@ -74,7 +76,7 @@ export function containerStatus(input: StatusInput, container: Container): Conta
     ...(reportedInstance?.user === undefined ? {} : { user: { linux: reportedInstance.user } }),
     ...(settings.containerStopSignals === true &&
       reportedInstance?.stopSignal !== undefined && { stopSignal: reportedInstance.stopSignal }),
-    ...(container.volumeMounts === undefined ? {} : { volumeMounts: container.volumeMounts.map(mountStatus) }),
+    ...(container.volumeMounts === undefined ? {} : { volumeMounts: mountStatuses(input, container.volumeMounts) }),
   };
 }
 
@@ -109,15 +111,27 @@ function statusOfReplaced(input: StatusInput, container: Container): ContainerSt
   const stopped = newest?.state === "created" ? before : newest;
   if (stage.kind !== "syncing" || stopped?.state !== "exited") return undefined;
   if (!isReplaced(desired.pod, previousStatus, container, stopped)) return undefined;
-  const need = newest?.state === "created" ? "ready" : imageNeed(container, observed, memory).kind;
-  const isImageThere = need === "ready" || need === "uninspected" || need === "access pending";
-  if (!isImageThere || memory.failures.has({ of: "container", name: container.name })) return undefined;
+  const isThere = (use: ImageUse) => imagesThere.includes(imageNeed(use, observed, memory).kind);
+  const areImagesThere = newest?.state === "created" || imageUses(desired.pod, container).every(isThere);
+  if (!areImagesThere || memory.failures.has({ of: "container", name: container.name })) return undefined;
   const reported = previousStatusOfInstance(previousStatus, stopped.id);
   return reported?.state?.running && reported;
 }
 
-function mountStatus({ name, mountPath, readOnly }: NonNullable<Container["volumeMounts"]>[number]): VolumeMountStatus {
-  return { name, mountPath, ...(readOnly === true ? { readOnly, recursiveReadOnly: "Disabled" } : {}) };
+const imagesThere: readonly ImageNeed["kind"][] = ["ready", "uninspected", "access pending"];
+
+function mountStatuses(
+  { desired: { pod }, settings: { recursiveReadOnlyClasses } }: StatusInput,
+  mounts: readonly VolumeMount[],
+): readonly VolumeMountStatus[] {
+  const isSupported = recursiveReadOnlyClasses?.has(pod.spec.runtimeClassName ?? "") ?? false;
+  return mounts.map((mount) => {
+    const { name, mountPath, readOnly } = mount;
+    if (readOnly !== true) return { name, mountPath };
+    const resolved = resolveRecursiveReadOnly(mount, isSupported);
+    const isRecursive = "isRecursive" in resolved && resolved.isRecursive;
+    return { name, mountPath, readOnly, recursiveReadOnly: isRecursive ? "Enabled" : "Disabled" };
+  });
 }
 
 function stateOf(input: StatusInput, container: Container, newest: ObservedContainer | undefined): ContainerState {
@@ -274,7 +288,20 @@ function lastTermination(
   const isOfRemoved = removedAttempt !== undefined && removedAttempt + 1 === (newest?.attempt ?? removedAttempt + 1);
   if (isOfRemoved) return removedForRestart;
   const earlier = reportedTermination(input, name, newest);
-  return earlier ?? (isCurrentState ? input.previousStatus.containers.get(name)?.lastState?.terminated : undefined);
+  if (earlier !== undefined || !isCurrentState) return earlier;
+  return input.previousStatus.containers.get(name)?.lastState?.terminated ?? terminationShownInBackOff(input, newest);
+}
+
+/**
+ * A container that waited for its restart showed its newest exit as the last one, and the one before was removed. It
+ * shows it still when its pod ends. The status of a static pod has no record of that.
+ */
+function terminationShownInBackOff(
+  input: StatusInput,
+  newest: ObservedContainer | undefined,
+): ContainerStateTerminated | undefined {
+  const hasFailed = newest?.state === "exited" && newest.attempt > 0 && newest.exitCode !== 0;
+  return hasFailed && input.stage.kind !== "syncing" ? terminated(input, newest) : undefined;
 }
 
 /** The exit of an earlier instance that is removed, as long as the pod's status still has it. */

@@ -578,17 +578,16 @@ test("a container that is in back-off when its pod ends keeps the exit that it h
     { ...identity("side", 1), ...ended, finishedAt: at("10:59:58") },
     { ...identity("a", 0), ...ended, exitCode: 0, finishedAt: at("10:59:59") },
   ];
-  const { status } = decidePod(
-    { ...desired, pod: asked, source: { kind: "api" } },
-    { ...observed, containers },
-    emptyMemory,
-    settings,
-    at("11:00:00"),
-  );
-  expect(status.phase).toBe("Succeeded");
-  expect(status.initContainerStatuses).toMatchObject([
-    { state: { terminated: { exitCode: 5, containerID: "containerd://side1" } }, lastState: { terminated: exit } },
-  ]);
+  const end = (of: DesiredPodView) =>
+    decidePod(of, { ...observed, containers }, emptyMemory, settings, at("11:00:00")).status;
+  // A static pod has no status of its own to read it from.
+  const { status: _, ...manifest } = asked;
+  for (const status of [end({ ...desired, pod: asked, source: { kind: "api" } }), end({ ...desired, pod: manifest })]) {
+    expect(status.phase).toBe("Succeeded");
+    expect(status.initContainerStatuses).toMatchObject([
+      { state: { terminated: { exitCode: 5, containerID: "containerd://side1" } }, lastState: { terminated: exit } },
+    ]);
+  }
 });
 
 test("a container that has never run ends as it waited; one of a deleted pod does not say why any more", () => {
@@ -645,4 +644,32 @@ test("the stop signal is reported as the runtime reports it, if the gate is on",
     ).status.containerStatuses?.map(({ name, stopSignal }) => `${name} ${stopSignal}`);
   expect(reported({ containerStopSignals: true })).toEqual(["a SIGUSR1", "b undefined"]);
   expect(reported({})).toEqual(["a undefined", "b undefined"]);
+});
+
+test("a read-only mount is reported as recursive where it is, as the handler of the pod's RuntimeClass supports it", () => {
+  const reported = (recursiveReadOnly: "Enabled" | "IfPossible" | "Disabled", runtimeClassName = "") => {
+    const volumeMounts = [
+      { name: "v", mountPath: "/v", readOnly: true, recursiveReadOnly },
+      { name: "v", mountPath: "/w" },
+    ];
+    const mounting: DesiredPodView = {
+      ...desired,
+      source: { kind: "api" },
+      pod: { ...pod, spec: { ...pod.spec, runtimeClassName, containers: [{ name: "a", volumeMounts }] } },
+    };
+    const ofNode = { ...settings, recursiveReadOnlyClasses: new Set([""]) };
+    return decidePod(mounting, observed, emptyMemory, ofNode, at("10:00:05")).status.containerStatuses?.[0]
+      ?.volumeMounts;
+  };
+  const mount = (recursiveReadOnly: string) => [
+    { name: "v", mountPath: "/v", readOnly: true, recursiveReadOnly },
+    { name: "v", mountPath: "/w" },
+  ];
+  expect<unknown>([
+    reported("Enabled"),
+    reported("IfPossible"),
+    reported("Disabled"),
+    reported("IfPossible", "other"),
+    reported("Enabled", "other"),
+  ]).toEqual([mount("Enabled"), mount("Enabled"), mount("Disabled"), mount("Disabled"), mount("Disabled")]);
 });

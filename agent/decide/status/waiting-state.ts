@@ -1,7 +1,7 @@
 import type { Container, ContainerState, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { describeInvalidReference } from "../../../proto/kubernetes/values/image-reference.ts";
 import { formatTime } from "../../../proto/kubernetes/values/time.ts";
-import { imageNeed, imageOf, pullFailureMessage } from "../container/image.ts";
+import { type ImageUse, imageNeed, imageOf, imageUses, pullFailureMessage } from "../container/image.ts";
 import { startableContainers, startableEphemeralContainers } from "../container/initialization.ts";
 import { sandboxNeed } from "../container/sandbox.ts";
 import { pullErrorShownUntil } from "../pod/backoff.ts";
@@ -40,7 +40,7 @@ export function waitingBeforeStart(
   const services = newest === undefined ? waitingForServices(desired, settings) : undefined;
   // Before that, this container waits for the pod's sandbox and its own image like any other.
   const hasSandbox = sandboxNeed(desired.pod, observed, now).kind === "ready";
-  const isReadyToCreate = hasSandbox && isImageReady(input, container);
+  const isReadyToCreate = hasSandbox && areImagesReady(input, container);
   if (services !== undefined && isReadyToCreate) return { reason: "CreateContainerConfigError", message: services };
   // The reason is the kubelet's. The kubelet leaves the message out; here it says what the pod is waiting for.
   const predecessorMessage =
@@ -50,8 +50,7 @@ export function waitingBeforeStart(
   const network = hasSandbox ? undefined : waitingForNetwork(desired, settings);
   const outage = memory.failures.values().find(({ isOutage }) => isOutage);
   const blockingFailure = resourceFailureOf(pod, memory) ?? memory.failures.get({ of: "sandbox" }) ?? outage;
-  const prerequisiteMessage =
-    waitingForRuntimeClass(desired, settings) ?? activePullMessage(imageOf(container), memory);
+  const prerequisiteMessage = waitingForRuntimeClass(desired, settings) ?? activePullMessage(input, container);
   const message = predecessorMessage ?? network ?? blockingFailure?.message ?? prerequisiteMessage;
   return { reason, ...(message === undefined ? {} : { message }) };
 }
@@ -64,11 +63,16 @@ function resourceFailureOf(pod: Pod, { failures }: PodMemory): Pick<FailureRecor
   return messages.length === 0 ? undefined : { message: [...new Set(messages)].join("; ") };
 }
 
-function isImageReady({ observed, memory }: StatusInput, container: Container): boolean {
-  return imageNeed(container, observed, memory).kind === "ready";
+function areImagesReady({ desired: { pod }, observed, memory }: StatusInput, container: Container): boolean {
+  return imageUses(pod, container).every((use) => imageNeed(use, observed, memory).kind === "ready");
 }
 
-function activePullMessage(image: string, { pulls }: PodMemory): string | undefined {
+function activePullMessage({ desired: { pod }, memory }: StatusInput, container: Container): string | undefined {
+  const messages = imageUses(pod, container).flatMap((use) => pullMessage(imageOf(use), memory) ?? []);
+  return messages[0];
+}
+
+function pullMessage(image: string, { pulls }: PodMemory): string | undefined {
   const pull = pulls.get(image);
   switch (pull?.state) {
     case "queued":
@@ -83,41 +87,53 @@ function activePullMessage(image: string, { pulls }: PodMemory): string | undefi
 
 /** Why this container cannot start, with Kubernetes' own reasons and messages. */
 export function ownFailureOf(
-  { desired, observed, memory, settings, now }: StatusInput,
+  input: StatusInput,
   container: Container,
   previous: ObservedContainer | undefined,
 ): NonNullable<ContainerState["waiting"]> | undefined {
-  const image = imageOf(container);
+  const { desired, memory } = input;
   const containerFailure = memory.failures.get({ of: "container", name: container.name });
   if (containerFailure !== undefined && !containerFailure.isOutage)
     return { reason: containerFailure.reason, message: containerFailure.message };
-  const pull = memory.failures.get({ of: "image", image });
-  const need = previous?.state === "created" ? undefined : imageNeed(container, observed, memory);
-  if (pull !== undefined && !pull.isOutage && need?.kind !== "ready") return pullFailure(container, pull, now);
+  // Like the kubelet: of the volumes' failures the last one, and the container's own only if the volumes have none.
+  const [own, ...volumes] = imageUses(desired.pod, container).toReversed();
+  for (const use of [...volumes, ...(own === undefined ? [] : [own])]) {
+    const failure = imageFailureOf(input, use, previous);
+    if (failure !== undefined) return failure;
+  }
+  return undefined;
+}
+
+/** Why the container cannot use one of its images. */
+function imageFailureOf(
+  { desired, observed, memory, settings, now }: StatusInput,
+  use: ImageUse,
+  previous: ObservedContainer | undefined,
+): NonNullable<ContainerState["waiting"]> | undefined {
+  const { image = "" } = use;
+  const pull = memory.failures.get({ of: "image", image: imageOf(use) });
+  const need = previous?.state === "created" ? undefined : imageNeed(use, observed, memory);
+  if (pull !== undefined && !pull.isOutage && need?.kind !== "ready") return pullFailure(image, pull, now);
   if (need?.kind === "uninspectable")
     return {
       reason: "ImageInspectError",
-      message: `Failed to inspect image "${container.image ?? ""}": ${need.message}`,
+      message: `Failed to inspect image "${image}": ${need.message}`,
     };
   if (need?.kind === "invalid")
     return {
       reason: "InvalidImageName",
-      message: `Failed to apply default image tag "${container.image ?? ""}": couldn't parse image name "${container.image ?? ""}": ${describeInvalidReference(container.image ?? "")}`,
+      message: `Failed to apply default image tag "${image}": couldn't parse image name "${image}": ${describeInvalidReference(image)}`,
     };
   if (need?.kind === "missing" && !isWaitingForPullSecrets(desired.pod, settings))
     return {
       reason: "ErrImageNeverPull",
-      message: `Container image "${container.image ?? ""}" is not present with pull policy of Never`,
+      message: `Container image "${image}" is not present with pull policy of Never`,
     };
   return undefined;
 }
 
 /** A failed pull is reported as an error until `pullErrorShownUntil`, for the rest of its delay as a back-off. */
-function pullFailure(
-  { image = "" }: Container,
-  failure: FailureRecord,
-  now: number,
-): NonNullable<ContainerState["waiting"]> {
+function pullFailure(image: string, failure: FailureRecord, now: number): NonNullable<ContainerState["waiting"]> {
   const { reason } = failure;
   const message = pullFailureMessage(image, failure);
   if (now < pullErrorShownUntil(failure, now)) return { reason, message };

@@ -29,7 +29,9 @@ function createFixture() {
     kube,
     clock,
     log,
+    changeDetection: { strategy: "Watch", ttlMs: () => 0, syncFrequencyMs: 60_000, random: () => 0 },
     onChange: (pod, key) => reported.push(`${pod}: ${key}`),
+    onUnchanged: (pod) => reported.push(`${pod}: unchanged`),
   });
   const end = new AbortController();
   const followed = references.run(end.signal);
@@ -88,6 +90,32 @@ test("pods share a watch, which ends with the last of them, and the object is dr
   expect(await update()).toEqual(["c: secret shop/login"]);
 });
 
+test("each object's version is known, also that it is absent, and a ConfigMap's binary values", async () => {
+  const { clock, kube, references, make, update } = createFixture();
+  await make("login");
+  references.retain(uid("a"), podOf("s/login", "s/gone", "c/site"));
+  const metadata = { name: "site", namespace: "shop" };
+  const site = await kube.user.create(configMaps("shop"), { metadata, data: { k: "v" }, binaryData: { b: "/w==" } });
+  await update();
+  const { resourceVersion } = (await kube.user.get(secrets("shop"), "login")).metadata;
+  expect([...references.versions()]).toEqual([
+    ["secret shop/login", resourceVersion!],
+    ["secret shop/gone", "absent"],
+    ["configmap shop/site", site.metadata.resourceVersion!],
+  ]);
+  expect(references.latest().get("configmap shop/site")).toMatchObject({ data: { k: "v" }, binaryData: { b: "/w==" } });
+  expect(references.latest().get("secret shop/login")).not.toHaveProperty("binaryData");
+  kube.goDown();
+  references.retain(uid("b"), podOf("s/late"));
+  await clock.advance(2_000);
+  expect([references.settledKeys().has("secret shop/late"), references.versions().has("secret shop/late")]).toEqual([
+    true,
+    false,
+  ]);
+  references.release(uid("a"));
+  expect(references.versions().size).toBe(0);
+});
+
 test("a changed pod holds only the objects that it refers to now", async () => {
   const { kube, references, make, update, known } = createFixture();
   await make("old");
@@ -105,6 +133,19 @@ test("an immutable object is read once and not watched", async () => {
   references.retain(uid("a"), podOf("s/login"));
   expect(await update()).toEqual(["a: secret shop/login"]);
   expect([kube.openWatches, known().length]).toEqual([0, 1]);
+});
+
+test("the watch of an object that becomes immutable ends, and what it showed last stays", async () => {
+  const { kube, references, make, update, known } = createFixture();
+  await make("login");
+  references.retain(uid("a"), podOf("s/login"));
+  expect([await update(), kube.openWatches]).toEqual([["a: secret shop/login"], 1]);
+  const metadata = { name: "login", namespace: "shop" };
+  await kube.user.replace(secrets("shop"), { metadata, data: { k: "bGFzdA==" }, immutable: true });
+  expect([await update(), kube.openWatches]).toEqual([["a: secret shop/login"], 0]);
+  await kube.user.delete(secrets("shop"), "login");
+  references.retain(uid("b"), podOf("s/login"));
+  expect([await update(), kube.openWatches, known()]).toEqual([[], 0, ['secret shop/login: {"k":"bGFzdA=="}']]);
 });
 
 test("objects stay known during an outage, and an unchanged object is not reported after it", async () => {

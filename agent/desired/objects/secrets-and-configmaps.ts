@@ -1,107 +1,191 @@
 import { aborted } from "../../../host/async/abort.ts";
 import type { PodUid } from "../../../proto/ids.ts";
+import type { ChangeDetectionStrategy } from "../../../proto/kubelet/config.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import {
   type Reference,
   type ReferencedObject,
   type ReferencedObjects,
+  referenceKey,
   referencesOf,
+  volumeReferences,
 } from "../../../proto/kubernetes/references.ts";
-import { createObjectWatch, type ObjectWatch, type ObjectWatchOptions } from "./object-watch.ts";
+import { createObjectRead } from "./object-read.ts";
+import type { ObjectSource, ObjectSourceOptions } from "./object-source.ts";
+import { createObjectWatch } from "./object-watch.ts";
 
-/** Caches the Secrets and ConfigMaps that pods of this node refer to, like the kubelet's strategy `Watch`. */
+/** Caches the Secrets and ConfigMaps that pods of this node refer to. */
 export interface ReferencedObjectCache {
   /** The objects as last read, also during an outage of the API server. */
   latest(): ReferencedObjects;
-  /** The keys of the objects that were read, or whose first read has timed out so that pods do not wait for them. */
+  /** The resourceVersion of each object as last read; `absent` if there is none. */
+  versions(): ReadonlyMap<string, string>;
+  /**
+   * The keys of the objects that were read, or whose read has timed out so that pods do not wait for them. With `Cache` and
+   * `Get` an object is missing here while what was read is too old for a container that starts now.
+   */
   settledKeys(): ReadonlySet<string>;
-  /** Watches what the pod refers to from now on. */
+  /** Follows what the pod refers to from now on. */
   retain(uid: PodUid, pod: Pod): void;
   /** The pod starts no more containers: drops the objects that no other pod refers to. */
   release(uid: PodUid): void;
-  /** Runs the watches until the signal aborts; never rejects. */
+  /** The pod was synced: what it refers to is read again if it is too old. */
+  onPodSynced(uid: PodUid): void;
+  /** Runs the watches or the reads until the signal aborts; never rejects. */
   run(signal: AbortSignal): Promise<void>;
 }
 
-export interface ReferencedObjectCacheOptions extends Pick<ObjectWatchOptions, "kube" | "clock" | "log"> {
+export interface ReferencedObjectCacheOptions extends Pick<ObjectSourceOptions, "kube" | "clock" | "log"> {
+  readonly changeDetection: ChangeDetection;
   /** An object that the pod refers to was read, has changed, or has timed out. May not throw. */
   readonly onChange: (uid: PodUid, key: string) => void;
+  /** An object for which the pod may have waited was read again and has not changed. May not throw. */
+  readonly onUnchanged: (uid: PodUid) => void;
+}
+
+/** How changes of the objects are found. */
+export interface ChangeDetection {
+  readonly strategy: ChangeDetectionStrategy;
+  /** How long `Cache` uses an object that was read. */
+  readonly ttlMs: () => number;
+  /** How often at most `Cache` and `Get` read what running pods show in their volumes. */
+  readonly syncFrequencyMs: number;
+  /** Returns a number in [0, 1), for jitter. */
+  readonly random: () => number;
 }
 
 interface PodReferences {
   readonly pod: Pod;
   readonly references: ReadonlyMap<string, Reference>;
+  /** The keys of what its volumes show. */
+  readonly shownKeys: ReadonlySet<string>;
 }
 
-interface WatchedObject {
-  readonly object: ObjectWatch;
+interface FollowedObject {
+  readonly source: ObjectSource;
   readonly users: Set<PodUid>;
 }
 
-export function createReferencedObjectCache({
-  onChange,
-  ...adapters
-}: ReferencedObjectCacheOptions): ReferencedObjectCache {
-  const users = new Map<PodUid, PodReferences>();
-  const watched = new Map<string, WatchedObject>();
+export function createReferencedObjectCache(options: ReferencedObjectCacheOptions): ReferencedObjectCache {
+  const pods = new Map<PodUid, PodReferences>();
+  const isShown = (uid: PodUid, key: string) => pods.get(uid)?.shownKeys.has(key) === true;
+  const { latest, versions, settledKeys, run, ...objects } = createFollowedObjects(options, isShown);
+  return {
+    latest,
+    versions,
+    settledKeys,
+    run,
+    retain(uid, pod) {
+      const before = pods.get(uid);
+      if (before?.pod === pod) return;
+      const references = referencesOf(pod);
+      pods.set(uid, { pod, references, shownKeys: shownKeysOf(pod) });
+      for (const [key, reference] of references)
+        if (before?.references.has(key) !== true) objects.addUser(uid, key, reference);
+      for (const key of before?.references.keys() ?? []) if (!references.has(key)) objects.removeUser(uid, key);
+    },
+    release(uid) {
+      for (const key of pods.get(uid)?.references.keys() ?? []) objects.removeUser(uid, key);
+      pods.delete(uid);
+    },
+    onPodSynced(uid) {
+      for (const key of pods.get(uid)?.references.keys() ?? []) objects.refresh(key);
+    },
+  };
+}
+
+const shownKeysOf = (pod: Pod): ReadonlySet<string> =>
+  new Set((pod.spec.volumes ?? []).flatMap((volume) => volumeReferences(pod, volume).map(referenceKey)));
+
+/** The objects by their `referenceKey`, each with the pods that refer to it. */
+function createFollowedObjects(
+  { onChange, onUnchanged, changeDetection, ...adapters }: ReferencedObjectCacheOptions,
+  isShown: (uid: PodUid, key: string) => boolean,
+) {
+  const followed = new Map<string, FollowedObject>();
   const latest = new Map<string, ReferencedObject | "absent">();
+  const versions = new Map<string, string>();
   const settledKeys = new Set<string>();
   const running = new Set<Promise<void>>();
   let isRunning = false;
 
-  function startWatch(key: string, reference: Reference): WatchedObject {
+  function follow(key: string, reference: Reference): FollowedObject {
     const notifyUsers = () => {
       settledKeys.add(key);
       for (const uid of entry.users) onChange(uid, key);
     };
     const onObject = (object: ReferencedObject | "absent") => {
       latest.set(key, object);
+      versions.set(key, object === "absent" ? object : object.version);
       notifyUsers();
     };
-    const object = createObjectWatch({ ...adapters, reference, onObject, onTimeout: notifyUsers });
-    const entry = { object, users: new Set<PodUid>() };
-    watched.set(key, entry);
-    if (isRunning) runWatch(entry);
+    const source = createSource(changeDetection, {
+      ...adapters,
+      reference,
+      onObject,
+      onTimeout: notifyUsers,
+      isShown: () => [...entry.users].some((uid) => isShown(uid, key)),
+      onUnchanged: () => entry.users.forEach(onUnchanged),
+    });
+    const entry = { source, users: new Set<PodUid>() };
+    followed.set(key, entry);
+    if (isRunning) runSource(source);
     return entry;
   }
 
-  function runWatch({ object }: WatchedObject): void {
-    const watchRun = object.run().finally(() => running.delete(watchRun));
-    running.add(watchRun);
+  function runSource(source: ObjectSource): void {
+    const sourceRun = source.run().finally(() => running.delete(sourceRun));
+    running.add(sourceRun);
   }
 
-  function releaseKey(uid: PodUid, key: string): void {
-    const entry = watched.get(key);
-    entry?.users.delete(uid);
-    if (entry === undefined || entry.users.size > 0) return;
-    entry.object.stop();
-    watched.delete(key);
-    latest.delete(key);
-    settledKeys.delete(key);
-  }
-
+  const sources = () => [...followed.values()].map(({ source }) => source);
   return {
     latest: () => latest,
-    settledKeys: () => settledKeys,
-    retain(uid, pod) {
-      const before = users.get(uid);
-      if (before?.pod === pod) return;
-      const references = referencesOf(pod);
-      users.set(uid, { pod, references });
-      for (const [key, reference] of references) (watched.get(key) ?? startWatch(key, reference)).users.add(uid);
-      for (const key of before?.references.keys() ?? []) if (!references.has(key)) releaseKey(uid, key);
+    versions: () => versions,
+    settledKeys() {
+      if (changeDetection.strategy === "Watch") return settledKeys;
+      return new Set([...settledKeys].filter((key) => followed.get(key)?.source.isRecent()));
     },
-    release(uid) {
-      for (const key of users.get(uid)?.references.keys() ?? []) releaseKey(uid, key);
-      users.delete(uid);
+    addUser(uid: PodUid, key: string, reference: Reference): void {
+      const present = followed.get(key);
+      present?.source.invalidate();
+      (present ?? follow(key, reference)).users.add(uid);
     },
-    async run(signal) {
+    removeUser(uid: PodUid, key: string): void {
+      const entry = followed.get(key);
+      entry?.users.delete(uid);
+      if (entry === undefined || entry.users.size > 0) return;
+      entry.source.stop();
+      for (const each of [followed, latest, versions, settledKeys]) each.delete(key);
+    },
+    refresh: (key: string) => followed.get(key)?.source.refresh(),
+    async run(signal: AbortSignal): Promise<void> {
       isRunning = true;
-      for (const entry of watched.values()) runWatch(entry);
+      const retryAll = () => {
+        for (const each of sources()) each.retryAfterOutage();
+      };
+      adapters.kube.subscribeToRecovery(retryAll, signal);
+      sources().forEach(runSource);
       await aborted(signal);
       isRunning = false;
-      for (const { object } of watched.values()) object.stop();
+      for (const each of sources()) each.stop();
       await Promise.all(running);
     },
   };
+}
+
+interface SourceOptions extends ObjectSourceOptions {
+  readonly isShown: () => boolean;
+  readonly onUnchanged: () => void;
+}
+
+function createSource({ strategy, ttlMs, ...reads }: ChangeDetection, options: SourceOptions): ObjectSource {
+  switch (strategy) {
+    case "Watch":
+      return createObjectWatch(options);
+    case "Cache":
+      return createObjectRead({ ...options, ...reads, ttlMs, mayBeCached: true });
+    case "Get":
+      return createObjectRead({ ...options, ...reads, ttlMs: () => 0, mayBeCached: false });
+  }
 }

@@ -1,5 +1,5 @@
 import type { Clock } from "../../../host/clock.ts";
-import { hasCode, KubeError } from "../../../kube/error.ts";
+import { isServerFailure, KubeError } from "../../../kube/error.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { ImagePullServiceAccount } from "../../../proto/kubelet/image-records.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
@@ -79,7 +79,7 @@ export function createServiceAccountLookups({
       (error: unknown) => {
         if (!(error instanceof KubeError)) throw error;
         // An account that is deleted or forbidden proves nothing.
-        onAnswer(hasCode(error, "UNREACHABLE", "TIMEOUT", "SERVER") ? unreadable : { kind: "none" });
+        onAnswer(isServerFailure(error) ? unreadable : { kind: "none" });
       },
     );
   }

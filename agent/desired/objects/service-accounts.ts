@@ -1,11 +1,11 @@
 import { createTtlCache } from "../../../host/async/ttl-cache.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { KubeClient } from "../../../kube/client.ts";
-import { KubeError } from "../../../kube/error.ts";
 import { serviceAccounts } from "../../../kube/resource.ts";
 import type { ProviderAccount, TokenAttributes } from "../../../proto/kubelet/credential-provider.ts";
-import type { Pod, ServiceAccount, TokenRequest } from "../../../proto/kubernetes/gen/types.ts";
-import { parseTime } from "../../../proto/kubernetes/values/time.ts";
+import type { Pod, ServiceAccount } from "../../../proto/kubernetes/gen/types.ts";
+import { tokenRefreshAt } from "../../decide/volumes/token-refresh.ts";
+import { type GrantedToken, requestToken } from "./token-request.ts";
 
 /**
  * Reads the service accounts of this node's pods, and requests tokens for them, on demand. Both reject with
@@ -27,9 +27,6 @@ export interface ServiceAccountsOptions {
 
 /** Pods change over time: the least recently used entry is dropped first. */
 const MAX_CACHED = 1_000;
-/** A new token is requested after this fraction of the old one's lifetime, and after a day in any case. */
-const REFRESH_AT_FRACTION = 0.8;
-const MAX_TOKEN_AGE_MS = 24 * 3_600_000;
 /** Accounts rarely change, and each observation of a pod may need one. */
 const ACCOUNT_TTL_MS = 30_000;
 /** Failures are cached, too, so that not every observation waits for an API server that hangs or fails. */
@@ -57,35 +54,24 @@ export function createServiceAccounts({ kube, clock }: ServiceAccountsOptions): 
     return accounts.get(key) ?? fetchAccount();
   }
 
-  async function request(pod: Pod, account: ProviderAccount, audience: string): Promise<TokenRequest> {
-    const { name = "", uid = "" } = pod.metadata;
-    return await kube.requestToken(account.namespace, account.name, {
-      metadata: { uid: account.uid },
-      spec: { audiences: [audience], boundObjectRef: { apiVersion: "v1", kind: "Pod", name, uid } },
-    });
-  }
-
   function cacheToken(
     key: string,
     { namespace, name }: ProviderAccount,
-    response: Promise<TokenRequest>,
+    response: Promise<GrantedToken>,
   ): Promise<string> {
-    const requestedAt = clock.now();
-    const token = response.then(tokenOfResponse);
+    const token = response.then((granted) => granted.token);
     tokens.set(key, token, Number.POSITIVE_INFINITY);
-    response
-      .then((granted) => {
-        // A response without a token fails, too.
-        tokenOfResponse(granted);
-        const lifetimeMs = parseTime(granted.status?.expirationTimestamp ?? "") - requestedAt;
-        const refreshAt = requestedAt + Math.min(MAX_TOKEN_AGE_MS, lifetimeMs * REFRESH_AT_FRACTION);
-        if (tokens.get(key) === token) tokens.set(key, token, refreshAt - clock.now());
-      })
-      .catch(() => {
+    response.then(
+      (granted) => {
+        // Requests are sent on demand, so they need no jitter.
+        if (tokens.get(key) === token) tokens.set(key, token, tokenRefreshAt(granted, 0) - clock.now());
+      },
+      () => {
         // The caller receives the failure. The account may have been recreated: read it again.
         if (tokens.get(key) === token) tokens.delete(key);
         accounts.delete(JSON.stringify([namespace, name]));
-      });
+      },
+    );
     return token;
   }
 
@@ -106,13 +92,14 @@ export function createServiceAccounts({ kube, clock }: ServiceAccountsOptions): 
       return { uid: found.uid ?? "", namespace, name, annotations: Object.fromEntries(annotations) };
     },
     tokenOf(pod, account, audience) {
-      const key = JSON.stringify([account.namespace, account.name, account.uid, audience, pod.metadata.uid]);
-      return tokens.get(key) ?? cacheToken(key, account, request(pod, account, audience));
+      const { name = "", uid = "" } = pod.metadata;
+      const key = JSON.stringify([account.namespace, account.name, account.uid, audience, uid]);
+      const request = () => {
+        const { namespace, name: serviceAccount, uid: accountUid } = account;
+        const input = { namespace, serviceAccount, accountUid, podName: name, podUid: uid, audience };
+        return cacheToken(key, account, requestToken({ kube, clock }, input));
+      };
+      return tokens.get(key) ?? request();
     },
   };
-}
-
-function tokenOfResponse({ status }: TokenRequest): string {
-  if (typeof status?.token === "string" && status.token !== "") return status.token;
-  throw new KubeError("SERVER", "the API server returned a TokenRequest without a token");
 }

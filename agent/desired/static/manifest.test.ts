@@ -10,6 +10,15 @@ metadata:
   name: ${name}
 spec: {containers: [{name: a, image: busybox}]}
 `;
+const LABEL_RULE =
+  "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character";
+const withVolume = (name: string, subPath: string) => `apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers: [{name: a, image: busybox, volumeMounts: [{name: ${name}, mountPath: /v, subPath: ${subPath}}]}]
+  volumes: [{name: ${name}, emptyDir: {}}]
+`;
 const deployment = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: y}\nspec: {replicas: 1, template: {}}\n";
 
 const rows: readonly [sentence: string, text: string, problem: string][] = [
@@ -39,6 +48,16 @@ const rows: readonly [sentence: string, text: string, problem: string][] = [
     pod(name),
     `/m:4: metadata.name: Invalid type: got ${type}, expected string; YAML reads it as ${read}: put it in quotes`,
   ]),
+  [
+    "the name of a volume that leads out of its directory is refused",
+    withVolume("../../../etc", ""),
+    `/m:6: spec.volumes[0].name: Invalid value: "../../../etc": ${LABEL_RULE}`,
+  ],
+  [
+    "a subPath that leads out of its volume is refused",
+    withVolume("data", "a/../../etc"),
+    "/m:5: spec.containers[0].volumeMounts[0].subPath: Invalid value: \"a/../../etc\": must not contain '..'",
+  ],
 ];
 for (const [sentence, text, problem] of rows)
   test(sentence, async () => {

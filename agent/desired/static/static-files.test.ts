@@ -450,6 +450,14 @@ const settleRows: readonly [
 ];
 for (const [sentence, sizeBytes, ageMs, leftMs, hasArrived = true] of settleRows)
   test(sentence, () => {
-    const stat = { kind: "file", sizeBytes, modifiedMs: 1_000_000 - ageMs, inode: 1, mode: 0o644, group: 0 } as const;
+    const stat = {
+      kind: "file",
+      sizeBytes,
+      modifiedMs: 1_000_000 - ageMs,
+      inode: 1,
+      mode: 0o644,
+      user: 0,
+      group: 0,
+    } as const;
     expect(readableAt(stat, hasArrived, 1_000_000)).toBe(leftMs === undefined ? undefined : 1_000_000 + leftMs);
   });

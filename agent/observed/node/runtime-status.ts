@@ -113,15 +113,17 @@ function toObservedRuntime(
 }
 
 /**
- * A handler feature that is missing in the status is not supported; a missing `supplementalGroupsPolicy` is unknown.
+ * A handler feature that is missing in the status is not supported; a missing `supplementalGroupsPolicy` is unknown. The
+ * handlers are sorted, since containerd 2.0 lists them in another order at each call, which is no change.
  */
 function featuresOf({ runtimeHandlers, features }: StatusResponse): RuntimeFeatures {
+  const handlers = runtimeHandlers.map(({ name, features: own }) => ({
+    name,
+    recursiveReadOnlyMounts: own?.recursiveReadOnlyMounts ?? false,
+    userNamespaces: own?.userNamespaces ?? false,
+  }));
   return {
-    handlers: runtimeHandlers.map(({ name, features: own }) => ({
-      name,
-      recursiveReadOnlyMounts: own?.recursiveReadOnlyMounts ?? false,
-      userNamespaces: own?.userNamespaces ?? false,
-    })),
+    handlers: handlers.toSorted((a, b) => (a.name < b.name ? -1 : 1)),
     supplementalGroupsPolicy: features?.supplementalGroupsPolicy,
   };
 }

@@ -6,7 +6,7 @@ import type { Container, PodSandbox } from "../../../proto/cri/gen/api.ts";
 import type { ContainerId, PodUid } from "../../../proto/ids.ts";
 import { allContainers } from "../../../proto/kubernetes/containers.ts";
 import { isOutdated } from "../../decide/container/container-hash.ts";
-import { imageOf } from "../../decide/container/image.ts";
+import { imageOf, imageUses } from "../../decide/container/image.ts";
 import type { DesiredPod } from "../../decide/pod/desired.ts";
 import type { MutationEffect } from "../../decide/pod/mutation-effect.ts";
 import type { ImagePresence, ObservedPod } from "../../decide/pod/observed.ts";
@@ -193,8 +193,8 @@ function indexIds({ owners }: PodCacheState, entry: PodCacheEntry): void {
 }
 
 /**
- * The images of the containers that may have to be created next: no instance is created or runs, or it has another
- * image.
+ * The images of the containers that may have to be created next, and of their volumes: no instance is created or runs,
+ * or it has another image.
  */
 async function imagesOf(
   { images }: PodCacheState,
@@ -208,6 +208,7 @@ async function imagesOf(
   };
   const neededImages = (desired === undefined ? [] : allContainers(desired.pod.spec))
     .filter((container) => !isThere(container))
+    .flatMap((container) => (desired === undefined ? [] : imageUses(desired.pod, container)))
     .map(imageOf);
   const found = [...new Set(neededImages)].map(async (image) => [image, await images.presence(image)] as const);
   return new Map<string, ImagePresence>(await Promise.all(found));

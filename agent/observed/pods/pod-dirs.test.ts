@@ -24,6 +24,12 @@ const rows: readonly [
   ["no pod", [], [], {}],
   ["a pod directory without logs", ["/root/pods/u/"], ["podDirs"], {}],
   ["logs without a pod directory", ["/logs/shop_web_u/"], ["logDir"], {}],
+  [
+    "a volume by the link to its block device",
+    ["/root/pods/u/volumeDevices/kubernetes.io~local-volume/pv-1"],
+    ["podDirs", "volume"],
+    {},
+  ],
   ["no pod beside another one", ["/root/pods/v/", "/logs/shop_web_v/a/0.log"], [], {}],
   ["one log", ["/logs/shop_web_u/a/0.log"], ["logDir"], { a: 0 }],
   [
@@ -88,7 +94,7 @@ test("every valid pod log directory is a pod with a name, listed once", async ()
   ]);
 });
 
-test("the resources of a pod are its directories, its user ids and each emptyDir", async () => {
+test("the resources of a pod are its directories, its user ids, each emptyDir and its subPaths", async () => {
   const resourcesOf = async (...paths: readonly string[]) => (await look(...paths)).resources;
   const emptyDirs = "/root/pods/u/volumes/kubernetes.io~empty-dir";
   expect(await resourcesOf(`${emptyDirs}/cache/`, `${emptyDirs}/data/`, "/root/pods/u/userns")).toEqual([
@@ -97,6 +103,7 @@ test("the resources of a pod are its directories, its user ids and each emptyDir
     { of: "volume", name: "cache" },
     { of: "volume", name: "data" },
   ]);
+  expect(await resourcesOf("/root/pods/u/volume-subpaths/")).toEqual([{ of: "podDirs" }, { of: "subPaths" }]);
   expect(await resourcesOf(`${emptyDirs}/`, "/root/pods/v/volumes/kubernetes.io~empty-dir/cache/")).toEqual([
     { of: "podDirs" },
   ]);

@@ -5,7 +5,9 @@ import {
   PODS_DIR,
   parseInstanceMark,
   parseLogDir,
+  SUB_PATHS_DIR,
   USER_NAMESPACE_FILE,
+  volumeDeviceOf,
   volumePluginDirs,
 } from "../../../proto/kubelet/pod-dirs.ts";
 import { attemptOfLog } from "../../decide/container/log-file-name.ts";
@@ -67,16 +69,26 @@ export function createPodDirReader(root: Files, logs: Files): PodDirReader {
   };
 }
 
-/** The resources of a pod that has a directory: the ids of its user namespace, and each volume with a directory. */
+const knownPluginDirs: ReadonlySet<string> = new Set(Object.values(volumePluginDirs));
+
+/**
+ * The resources of a pod that has a directory: the ids of its user namespace, each volume with a directory or a symlink
+ * to its block device, and the mounts of `subPath`.
+ */
 async function readResources(root: Files, podDir: string): Promise<readonly PodResource[]> {
-  const [ids, ...volumes] = await Promise.all([
+  const [ids, subPaths, devices, pluginDirs] = await Promise.all([
     root.stat(`${podDir}/${USER_NAMESPACE_FILE}`),
-    ...Object.values(volumePluginDirs).map((pluginDir) => root.list(`${podDir}/volumes/${pluginDir}`)),
+    root.stat(`${podDir}/${SUB_PATHS_DIR}`),
+    root.list(`${podDir}/${volumeDeviceOf(volumePluginDirs.local, "")}`),
+    directoriesOf(root, `${podDir}/volumes`),
   ]);
+  const known = pluginDirs.filter((pluginDir) => knownPluginDirs.has(pluginDir));
+  const volumes = await Promise.all(known.map((pluginDir) => directoriesOf(root, `${podDir}/volumes/${pluginDir}`)));
   return [
     { of: "podDirs" },
     ...(ids === undefined ? [] : [{ of: "userIds" } as const]),
-    ...volumes.flatMap((found) => found ?? []).map(({ name }) => ({ of: "volume", name }) as const),
+    ...[...volumes.flat(), ...(devices ?? []).map(({ name }) => name)].map((name) => ({ of: "volume", name }) as const),
+    ...(subPaths === undefined ? [] : [{ of: "subPaths" } as const]),
   ];
 }
 

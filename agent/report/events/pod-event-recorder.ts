@@ -2,6 +2,7 @@ import type { PodUid } from "../../../proto/ids.ts";
 import { isEphemeral, isInitContainer } from "../../../proto/kubernetes/containers.ts";
 import type { Event, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { EventInput } from "../../decide/actions/action-record.ts";
+import { imagesOfCreation } from "../../decide/actions/container-actions.ts";
 import { type PodEvent, SANDBOX_CHANGED } from "../../decide/events/pod-event.ts";
 import {
   eventsAtEnd,
@@ -128,8 +129,8 @@ export function createPodEventRecorder({
       const { uid, action } = started;
       const events = eventsAtStart(started, inputOf(uid)).filter((event) => shouldRecord(started, event));
       recordAll(started, [...events, ...additional]);
-      // The next container of that image finds it present.
-      if (action.kind === "createContainer") memoryOf(uid).pulled.delete(action.image);
+      // The next container of these images finds them present.
+      if (action.kind === "createContainer") deleteAll(memoryOf(uid).pulled, imagesOfCreation(action));
     },
     onActionFinished(finished) {
       const { uid, action, result } = finished;
@@ -201,4 +202,8 @@ function listOf(pod: Pod | undefined, container: string): string {
 
 function fieldPathOf(pod: Pod | undefined, container: string): string {
   return `spec.${listOf(pod, container)}{${container}}`;
+}
+
+function deleteAll<T>(from: Set<T>, items: readonly T[]): void {
+  for (const item of items) from.delete(item);
 }

@@ -3,10 +3,11 @@ import type { PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { summarizeAgent } from "./agent-status.ts";
 
 const node = { name: "a", version: "v1" };
-const podOf = (phase: string, reason = "", message = "", status: PodStatus = {}) => ({
+const podOf = (phase: string, reason = "", message = "", status: PodStatus = {}, failure?: string) => ({
   phase,
   reason,
   message,
+  ...(failure !== undefined && { failure }),
   status,
 });
 
@@ -18,6 +19,13 @@ const cases: readonly [sentence: string, pod: ReturnType<typeof podOf>, word: st
   ["that cannot be stopped", podOf("Running", "KillPodSandboxError", "no network"), "KillPodSandboxError"],
   ["with a container that failed for good", podOf("Running", "Error", "it exited with code 1"), "Error"],
   ["whose probe has failed", podOf("Running", "", probe), "NotReady"],
+  [
+    "whose volume cannot be mounted",
+    podOf("Pending", "ContainerCreating", "not found", {}, "FailedMount"),
+    "FailedMount",
+  ],
+  ["that cannot be ended", podOf("Running", "Terminating", "", {}, "FailedMount"), undefined],
+  ["that runs though an update of a volume fails", podOf("Running", "", "", {}, "FailedMount"), undefined],
   ["that is ready", podOf("Running"), undefined],
   ["that could not be observed", podOf("Pending", "", "no response", { message: "no response" }), undefined],
   ["that starts", podOf("Pending", "ContainerCreating", "image x is being pulled"), undefined],

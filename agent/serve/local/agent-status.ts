@@ -45,6 +45,11 @@ export interface AgentStatus {
   readonly pods: Readonly<Record<string, number>>;
   /** The number of pods that are not ready, by reason; absent if there are none. `berth pods` shows details. */
   readonly notReady?: Readonly<Record<string, number>>;
+  /**
+   * The number of Secrets, ConfigMaps and tokens that pods use as they were kept on the disk, because the API server has
+   * not answered since the start; absent if there are none.
+   */
+  readonly kept?: number;
   /** The images that are being pulled, the longest pull first; absent if there are none. */
   readonly pulls?: readonly { readonly image: string; readonly since: string }[];
   /** The number of rejected manifests; `berth pods` shows why. */
@@ -55,13 +60,21 @@ export interface AgentStatusInput {
   readonly node: AgentStatus["node"];
   readonly report: LocalNodeReport;
   readonly cluster: ClusterStatus | undefined;
-  readonly pods: readonly Pick<PodSummary, "phase" | "reason" | "message" | "status">[];
+  readonly pods: readonly Pick<PodSummary, "phase" | "reason" | "message" | "failure" | "status">[];
+  readonly keptReferences?: number;
   /** The image pulls in progress, of all pods; `since` is in milliseconds since the epoch. */
   readonly pulls?: readonly { readonly image: string; readonly since: number }[];
 }
 
 /** Summarises the agent's state for `berth status`. */
-export function summarizeAgent({ node, report, cluster, pods, pulls = [] }: AgentStatusInput): AgentStatus {
+export function summarizeAgent({
+  node,
+  report,
+  cluster,
+  pods,
+  keptReferences = 0,
+  pulls = [],
+}: AgentStatusInput): AgentStatus {
   // Pods of the same image count as one pull.
   const since = new Map<string, number>();
   for (const pull of pulls.toSorted((one, other) => one.since - other.since))
@@ -73,6 +86,7 @@ export function summarizeAgent({ node, report, cluster, pods, pulls = [] }: Agen
     ...(cluster && { cluster }),
     pods: countsOf(pods.map(({ phase }) => phase || "Unknown")),
     ...(Object.keys(notReady).length > 0 && { notReady }),
+    ...(keptReferences > 0 && { kept: keptReferences }),
     ...(since.size > 0 && { pulls: [...since].map(([image, at]) => ({ image, since: formatTime(at) })) }),
     refused: report.refused.length,
   };
@@ -87,11 +101,18 @@ function countsOf(values: readonly string[]): Readonly<Record<string, number>> {
 const NORMAL_REASON = /^(?:ContainerCreating|PodInitializing|Completed|Terminating|Init:\d+\/\d+)$/;
 
 /**
- * Why a pod is not ready: the reason that `berth pods` shows, or `NotReady` if only its probes fail. Undefined for a
- * pod that is ready, starting, terminating or has ended (its phase shows that).
+ * Why a pod is not ready: the reason that `berth pods` shows, the failure because of which it does not start, or `NotReady`
+ * if only its probes fail. Undefined for a pod that is ready, starting, terminating or has ended (its phase shows that).
  */
-function notReadyReason({ phase, reason, message, status }: AgentStatusInput["pods"][number]): string | undefined {
-  if (phase === "Succeeded" || phase === "Failed" || NORMAL_REASON.test(reason)) return undefined;
+function notReadyReason({
+  phase,
+  reason,
+  message,
+  failure,
+  status,
+}: AgentStatusInput["pods"][number]): string | undefined {
+  if (phase === "Succeeded" || phase === "Failed") return undefined;
+  if (NORMAL_REASON.test(reason)) return reason === "Terminating" ? undefined : failure;
   if (reason !== "") return reason;
   // A message of the pod itself means that it could not be observed yet.
   return message === "" || status.message !== undefined ? undefined : "NotReady";

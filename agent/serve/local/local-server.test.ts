@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
-import { mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -33,6 +33,7 @@ function serve(ballast?: string) {
     pods: () =>
       ({ pods: [], asked: ++requests, ...(ballast === undefined ? {} : { ballast, change: changes }) }) as PodListing,
     status: () => ({ node: { name: "a", version: "v1" }, runtime: { state: "ready" }, pods: {}, refused: ++requests }),
+    volumes: async () => ({ pods: [{ namespace: "shop", name: "web", uid: "u-1", volumes: [] }] }),
     subscribe: (changed) => {
       listeners.add(changed);
       return () => listeners.delete(changed);
@@ -88,6 +89,12 @@ test("GET /status returns the current status as JSON", async () => {
     });
 });
 
+test("GET /volumes returns the volumes of all pods as JSON", async () => {
+  serve();
+  const volumes = await (await get("/volumes")).json();
+  expect(volumes).toEqual({ pods: [{ namespace: "shop", name: "web", uid: "u-1", volumes: [] }] });
+});
+
 test("a watch gets the pods at once, and once more after a burst of changes", async () => {
   const { clock, listeners, change } = serve();
   const lines = linesOf(await get("/pods?watch"));
@@ -134,6 +141,13 @@ test("a closed watch is unsubscribed", async () => {
   leaving.abort();
   await left;
   expect(listeners.size).toBe(0);
+});
+
+test("a socket that cannot be removed is reported for what it is, not as an address in use", async () => {
+  await mkdir(path);
+  const umask = process.umask();
+  expect(() => serve()).toThrow(expect.objectContaining({ name: "FilesError", code: "EISDIR", path }));
+  expect(process.umask()).toBe(umask);
 });
 
 test("creating the socket restores the umask", () => {

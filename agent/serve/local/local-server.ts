@@ -4,6 +4,7 @@ import type { Clock } from "../../../host/clock.ts";
 import { toFilesError } from "../../../host/fs/files.ts";
 import type { AgentStatus } from "./agent-status.ts";
 import type { PodListing } from "./pod-list.ts";
+import type { VolumeListing } from "./volume-list.ts";
 
 export interface LocalServerOptions {
   /** The path of the socket. */
@@ -11,6 +12,8 @@ export interface LocalServerOptions {
   readonly clock: Clock;
   readonly pods: () => PodListing;
   readonly status: () => AgentStatus;
+  /** Measures the volumes of all pods. Never rejects. */
+  readonly volumes: () => Promise<VolumeListing>;
   /** Calls `changed` after each change; returns the function that unsubscribes. */
   readonly subscribe: (changed: () => void) => () => void;
 }
@@ -21,7 +24,7 @@ export interface LocalServer {
 
 interface ListenOptions {
   readonly unix: string;
-  readonly fetch: (request: Request) => Response;
+  readonly fetch: (request: Request) => Response | Promise<Response>;
 }
 
 /** A watch gets one line for a burst of changes within this time. */
@@ -36,8 +39,8 @@ const neverIdle = { idleTimeout: 0 };
 
 /**
  * Serves `berth pods` and `berth status` on a unix socket that only root may open: `GET /pods` returns the list as
- * JSON, `GET /pods?watch` one line of JSON at once and after each change, `GET /status` the agent's own state. Throws
- * `FilesError` if the socket cannot be created.
+ * JSON, `GET /pods?watch` one line of JSON at once and after each change, `GET /status` the agent's own state, `GET
+ * /volumes` the figures of all volumes. Throws `FilesError` if the socket cannot be created.
  */
 export function serveLocal(settings: LocalServerOptions): LocalServer {
   const { path } = settings;
@@ -55,9 +58,11 @@ export function serveLocal(settings: LocalServerOptions): LocalServer {
   }
 }
 
-function respond(request: Request, settings: LocalServerOptions): Response {
+function respond(request: Request, settings: LocalServerOptions): Response | Promise<Response> {
   const { pathname, searchParams } = new URL(request.url);
   if (request.method === "GET" && pathname === "/status") return Response.json(settings.status());
+  if (request.method === "GET" && pathname === "/volumes")
+    return settings.volumes().then((listing) => Response.json(listing));
   if (request.method !== "GET" || pathname !== "/pods") return new Response("not found\n", { status: 404 });
   if (!searchParams.has("watch")) return Response.json(settings.pods());
   return new Response(watchPods(settings, request.signal), { headers: { "content-type": "application/x-ndjson" } });
@@ -95,11 +100,14 @@ function watchPods({ clock, pods, subscribe }: LocalServerOptions, signal: Abort
   });
 }
 
-/** Removes the socket of a killed agent. The instance lock guarantees that no other agent uses it. */
+/**
+ * Removes the socket of a killed agent. The instance lock guarantees that no other agent uses it. Throws `FilesError`: a
+ * socket that cannot be removed, as on a read-only disk, would count as in use.
+ */
 function removeStale(path: string): void {
   try {
     unlinkSync(path);
-  } catch {
-    // ENOENT: there is none. Any other error shows up when the socket is bound.
+  } catch (error) {
+    if (!(error instanceof Error && "code" in error && error.code === "ENOENT")) throw toFilesError(path, error);
   }
 }

@@ -190,6 +190,15 @@ test("the other fields are copied, and absent ones are empty", () => {
   });
 });
 
+test("a pod that does not start has kubectl's reason, and that of the failure beside it", () => {
+  const blockedReason = { reason: "FailedMount", message: "not found" };
+  const waiting = { reason: "ContainerCreating", message: "not found" };
+  const status: PodStatus = { phase: "Pending", containerStatuses: [{ ...running, ready: false, state: { waiting } }] };
+  const summary = { pod, status, stage: "syncing", isTerminationRequested: false, steps: [] } as const;
+  expect(summarizePod({ ...summary, blockedReason })).toMatchObject({ ...waiting, failure: "FailedMount" });
+  expect(summarizePod({ ...summary, blockedReason: undefined })).not.toHaveProperty("failure");
+});
+
 test("the reason that blocks a pod's end is shown for a terminating pod, not for a running one", () => {
   const blockedReason = { reason: "KillPodSandboxError", message: "no such network" };
   const status: PodStatus = { phase: "Failed", reason: "DeadlineExceeded", message: "too long" };

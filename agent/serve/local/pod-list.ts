@@ -16,6 +16,11 @@ export interface PodSummary {
   /** The most important reason why the pod waits, ended or failed. Empty while there is none. */
   readonly reason: string;
   readonly message: string;
+  /**
+   * Why the pod does not start yet, such as `FailedMount`, where `reason` says what kubectl shows, `ContainerCreating`. Left
+   * out without a failure, and by agents of earlier releases.
+   */
+  readonly failure?: string;
   /** `1/2`: ready containers and all containers. */
   readonly ready: string;
   /**
@@ -54,7 +59,7 @@ export function summarizePod(report: {
   readonly pulls?: readonly { readonly image: string; readonly since: number; readonly attempt: number }[];
   readonly probeFailures?: readonly ProbeFailure[];
 }): PodSummary {
-  const { pod, status, steps, pulls = [] } = report;
+  const { pod, status, stage, blockedReason, steps, pulls = [] } = report;
   const sidecars = sidecarsOf(pod.spec);
   const sidecarStatuses = (status.initContainerStatuses ?? []).filter((each) =>
     sidecars.some(({ name }) => name === each.name),
@@ -68,6 +73,7 @@ export function summarizePod(report: {
     phase: status.phase ?? "",
     reason,
     message,
+    ...(stage === "syncing" && blockedReason !== undefined && { failure: blockedReason.reason }),
     ready: `${containers.filter(({ ready }) => ready).length}/${pod.spec.containers.length + sidecars.length}`,
     restarts: restartsOf(pod, status, containers),
     ip: status.podIP ?? "",

@@ -80,7 +80,14 @@ const kubernetes = {
 const inCluster = {
   facts: {
     ...nodeFacts,
-    cluster: { services: [kubernetes], runtimeHandlers: undefined, referencedObjects: new Map() },
+    cluster: {
+      services: [kubernetes],
+      runtimeHandlers: undefined,
+      referencedObjects: new Map(),
+      tokens: new Map(),
+      claims: new Map(),
+      nodeLabels: {},
+    },
   },
 };
 
@@ -104,7 +111,17 @@ test("service links come before env, which may refer to and override them", () =
 
 test("a node that is standalone or has not read the Services sets no service links", () => {
   const unread = {
-    facts: { ...nodeFacts, cluster: { services: undefined, runtimeHandlers: undefined, referencedObjects: new Map() } },
+    facts: {
+      ...nodeFacts,
+      cluster: {
+        services: undefined,
+        runtimeHandlers: undefined,
+        referencedObjects: new Map(),
+        tokens: new Map(),
+        claims: new Map(),
+        nodeLabels: {},
+      },
+    },
   };
   expect([entries([]), entries([], unread)]).toEqual([[], []]);
 });

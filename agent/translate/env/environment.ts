@@ -1,6 +1,5 @@
-import { containerNamed } from "../../../proto/kubernetes/containers.ts";
 import type { Container, EnvVar, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { parseQuantity, toScaled } from "../../../proto/kubernetes/values/quantity.ts";
+import { metadataFieldValue, ownValue, resourceFieldValue } from "../downward-api.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { configError } from "../translate-error.ts";
 import { type EnvFiles, fileKeyValue } from "./file-key-ref.ts";
@@ -45,7 +44,8 @@ export function environmentOf(input: EnvironmentInput, { add, expand }: BoundedE
 
 function valueFrom(input: EnvironmentInput, { name, valueFrom: source }: EnvVar): string | undefined {
   if (source?.fieldRef !== undefined) return fieldValue(input, source.fieldRef.fieldPath);
-  if (source?.resourceFieldRef !== undefined) return resourceValue(input, source.resourceFieldRef);
+  if (source?.resourceFieldRef !== undefined)
+    return resourceFieldValue(input, source.resourceFieldRef, input.container, configError);
   if (source?.configMapKeyRef !== undefined || source?.secretKeyRef !== undefined)
     return referencedValue(input, source);
   if (source?.fileKeyRef !== undefined) return fileKeyValue(input, source.fileKeyRef);
@@ -57,19 +57,11 @@ function valueFrom(input: EnvironmentInput, { name, valueFrom: source }: EnvVar)
  * environment of a running process cannot be corrected later.
  */
 function fieldValue({ pod, podIPs, facts }: EnvironmentInput, path: string): string {
-  const keyed = /^metadata\.(labels|annotations)\['(.+)'\]$/.exec(path);
-  if (keyed !== null) {
-    const [, which, key = ""] = keyed;
-    return ownValue(which === "labels" ? pod.metadata.labels : pod.metadata.annotations, key) ?? "";
-  }
   const usesHostNetwork = pod.spec.hostNetwork === true;
   const ips = usesHostNetwork ? facts.hostIPs : podIPs;
   if (facts.hostIPs.length === 0 && (usesHostNetwork ? /^status\.(host|pod)IPs?$/ : /^status\.hostIPs?$/).test(path))
     throw configError(`${path}: this node has no address yet`);
   const fields: Readonly<Record<string, string | undefined>> = {
-    "metadata.name": pod.metadata.name,
-    "metadata.namespace": pod.metadata.namespace,
-    "metadata.uid": pod.metadata.uid,
     "spec.nodeName": pod.spec.nodeName,
     "spec.serviceAccountName": pod.spec.serviceAccountName ?? "",
     "status.hostIP": facts.hostIPs[0] ?? "",
@@ -77,46 +69,7 @@ function fieldValue({ pod, podIPs, facts }: EnvironmentInput, path: string): str
     "status.podIP": ips[0] ?? "",
     "status.podIPs": ips.join(","),
   };
-  const value = ownValue(fields, path);
+  const value = metadataFieldValue(pod, path) ?? ownValue(fields, path);
   if (value === undefined) throw configError(`unsupported fieldPath: ${path}`);
   return value;
-}
-
-const NANOS = 1_000_000_000n;
-
-/** A request or limit in units of the divisor, rounded up. An unset limit is the node's allocatable amount. */
-function resourceValue(
-  { pod, container, facts }: EnvironmentInput,
-  { containerName, resource, divisor = "1" }: NonNullable<NonNullable<EnvVar["valueFrom"]>["resourceFieldRef"]>,
-): string {
-  const [kind = "", name = ""] = resource.split(/\.(.*)/s);
-  const target = containerName ? containerNamed(pod, containerName) : container;
-  if (target === undefined) throw configError(`container ${containerName} not found`);
-  const { resources } = target;
-  const amount = kind === "limits" ? limitOf(facts, resources?.limits, name) : ownValue(resources?.requests, name);
-  if (kind !== "limits" && kind !== "requests") throw configError(`unsupported container resource : ${resource}`);
-  // The API server turns an unset divisor into "0".
-  const unit = toScaled(parseQuantity(divisor), -9) || NANOS;
-  const nanos = toScaled(parseQuantity(amount ?? "0"), -9);
-  return String((nanos + unit - 1n) / unit);
-}
-
-/** A limit of 0 counts as unset. */
-function limitOf(facts: NodeFacts, limits: Readonly<Record<string, string>> | undefined, name: string) {
-  const limit = ownValue(limits, name);
-  const isSet = limit !== undefined && toScaled(parseQuantity(limit), -9) !== 0n;
-  return isSet ? limit : (allocatableOf(facts, name) ?? limit);
-}
-
-/**
- * The value of an unset limit as a quantity; undefined for extended resources and huge pages, which have no default.
- */
-function allocatableOf({ allocatable }: NodeFacts, name: string): string | undefined {
-  if (!["cpu", "memory", "ephemeral-storage"].includes(name)) return undefined;
-  return `${allocatable.get(name) ?? 0n}${name === "cpu" ? "m" : ""}`;
-}
-
-/** Own properties only: a key such as `constructor` comes from the user. */
-function ownValue<T>(record: Readonly<Record<string, T>> | undefined, key: string): T | undefined {
-  return record !== undefined && Object.hasOwn(record, key) ? record[key] : undefined;
 }

@@ -1,4 +1,5 @@
 import type { Container, EnvVar, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { volumeNamed } from "../../../proto/kubernetes/volumes.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { configError } from "../translate-error.ts";
 import { emptyDirPath } from "../volumes/paths.ts";
@@ -64,13 +65,13 @@ export function fileKeyValue({ pod, files, facts }: FileKeyInput, selector: File
   );
 }
 
-function locationOf({ metadata, spec }: Pod, { volumeName, path }: FileKeyRef): EnvFileLocation {
-  const volume = spec.volumes?.find(({ name }) => name === volumeName);
+function locationOf(pod: Pod, { volumeName, path }: FileKeyRef): EnvFileLocation {
+  const volume = volumeNamed(pod, volumeName);
   if (volume?.emptyDir === undefined)
     throw configError(
       volume === undefined
         ? `cannot find the volume ${JSON.stringify(volumeName)} referenced by FileKeyRef`
         : `the volume ${JSON.stringify(volumeName)} referenced by FileKeyRef is not an emptyDir`,
     );
-  return { key: `${volumeName}/${path}`, folder: emptyDirPath(metadata.uid ?? "", volumeName), path };
+  return { key: `${volumeName}/${path}`, folder: emptyDirPath(pod.metadata.uid ?? "", volumeName), path };
 }

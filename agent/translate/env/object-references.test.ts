@@ -8,9 +8,12 @@ import { createBoundedExpander } from "./variable-expansion.ts";
 
 const base64 = (text: string | Uint8Array) => Buffer.from(text).toString("base64");
 const secret = (name: string, data: Readonly<Record<string, string>>) =>
-  [referenceKey({ kind: "secret", namespace: "shop", name }), { uid: "u", type: "Opaque", data }] as const;
+  [
+    referenceKey({ kind: "secret", namespace: "shop", name }),
+    { uid: "u", version: "1", type: "Opaque", data },
+  ] as const;
 const configMap = (name: string, data: Readonly<Record<string, string>>) =>
-  [referenceKey({ kind: "configmap", namespace: "shop", name }), { uid: "u", type: "", data }] as const;
+  [referenceKey({ kind: "configmap", namespace: "shop", name }), { uid: "u", version: "1", type: "", data }] as const;
 const absent = (kind: "secret" | "configmap", name: string) =>
   [referenceKey({ kind, namespace: "shop", name }), "absent"] as const;
 
@@ -38,7 +41,17 @@ function entries(
 ): readonly string[] {
   const container: Container = { name: "a", env, envFrom };
   const pod: Pod = { metadata: { name: "web", namespace: "shop" }, spec: { containers: [container] } };
-  const facts = { ...nodeFacts, cluster: { services, runtimeHandlers: undefined, referencedObjects: known } };
+  const facts = {
+    ...nodeFacts,
+    cluster: {
+      services,
+      runtimeHandlers: undefined,
+      referencedObjects: known,
+      tokens: new Map(),
+      claims: new Map(),
+      nodeLabels: {},
+    },
+  };
   return [
     ...environmentOf(
       { pod, container, podIPs: [], files: new Map(), facts },
@@ -118,7 +131,7 @@ test("envFrom overrides service links", () => {
   const variables = entries(
     { env, envFrom: [{ configMapRef: { name: "links" } }] },
     [redis],
-    new Map([...objects, links]),
+    new Map<string, ReferencedObject | "absent">([...objects, links]),
   );
   expect(variables.filter((each) => /^(REDIS_PORT|B)=/.test(each))).toEqual(["REDIS_PORT=mine", "B=mine 10.0.0.9"]);
 });

@@ -1,13 +1,9 @@
 import { decodeBase64 } from "../../../proto/base64.ts";
 import type { EnvFromSource, EnvVar, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import {
-  type Reference,
-  type ReferencedObject,
-  referenceKey,
-  referenceOf,
-} from "../../../proto/kubernetes/references.ts";
+import { type Reference, type ReferencedObject, referenceOf } from "../../../proto/kubernetes/references.ts";
 import { fromUtf8 } from "../../../proto/utf8.ts";
 import type { NodeFacts } from "../node-facts.ts";
+import { findReferencedObject } from "../referenced-object.ts";
 import { configError } from "../translate-error.ts";
 
 /** The pod, and the Secrets and ConfigMaps that the agent knows. */
@@ -58,7 +54,6 @@ export function referencedValue(
   return value;
 }
 
-/** The messages are the kubelet's, because users search for them. */
 function findObject(
   { facts }: ReferenceInput,
   reference: Reference,
@@ -69,11 +64,7 @@ function findObject(
     throw configError(
       `couldn't get ${kind === "secret" ? kind : "configMap"} ${namespace}/${name}, no kubeClient defined`,
     );
-  const known = facts.cluster.referencedObjects.get(referenceKey(reference));
-  if (known === undefined) throw configError(`failed to sync ${kind} cache: timed out waiting for the condition`);
-  if (known !== "absent") return known;
-  if (isOptional) return undefined;
-  throw configError(`${kind} "${name}" not found`);
+  return findReferencedObject(facts.cluster, reference, isOptional, configError);
 }
 
 /** Error messages never contain the value. */

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { createBoundedExpander } from "./variable-expansion.ts";
+import { createBoundedExpander, expandWithAll } from "./variable-expansion.ts";
 
 const expander = () => createBoundedExpander("a", "CreateContainerConfigError");
 const tooLarge = expect.objectContaining({
@@ -56,3 +56,14 @@ test(
   },
   3 * LIMIT_MS,
 );
+
+test("a text that needs all its variables is an error that names those without a value, each once and sorted", () => {
+  const environment = new Map([
+    ["A", "1"],
+    ["EMPTY", ""],
+  ]);
+  expect(expandWithAll("$(A)/$$(NONE)/$(A", environment)).toBe("1/$(NONE)/$(A");
+  expect(() => expandWithAll("$(Z)$(EMPTY)$(A)$(Z)", environment)).toThrow(
+    expect.objectContaining({ reason: "CreateContainerConfigError", message: "missing value for EMPTY, Z" }),
+  );
+});

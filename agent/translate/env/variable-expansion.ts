@@ -1,5 +1,5 @@
 import { utf8Length } from "../../../proto/utf8.ts";
-import { TranslateError } from "../translate-error.ts";
+import { configError, TranslateError } from "../translate-error.ts";
 
 /** Replaces `$(NAME)` for a known name, and `$$` by `$`. Leaves everything else unchanged. */
 export type Expand = (text: string, environment: ReadonlyMap<string, string>) => string;
@@ -30,6 +30,19 @@ export function createBoundedExpander(container: string, reason: TranslateError[
     );
   };
   return { add, expand: (text, environment) => expandVariables(add(text), (name) => environment.get(name), add) };
+}
+
+/** Expands a text each of whose variables must have a value. Throws `TranslateError` for those that have none. */
+export function expandWithAll(text: string, environment: ReadonlyMap<string, string>): string {
+  const missing = new Set<string>();
+  const lookup = (name: string) => {
+    const value = environment.get(name) ?? "";
+    if (value === "") missing.add(name);
+    return value;
+  };
+  const expanded = expandVariables(text, lookup, (value) => value);
+  if (missing.size > 0) throw configError(`missing value for ${[...missing].toSorted().join(", ")}`);
+  return expanded;
 }
 
 /**

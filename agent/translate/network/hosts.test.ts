@@ -70,7 +70,7 @@ test("all containers of a pod mount the same writable hosts file", () => {
     containerPath: "/etc/hosts",
     hostPath: "/root-dir/pods/u-1/etc-hosts",
     readonly: false,
-    selinuxRelabel: true,
+    selinuxRelabel: false,
   });
 });
 

@@ -34,7 +34,7 @@ function contextOf({ own, ofPod, image = root, spec, annotations, seccompDefault
     spec: { containers: [container], ...(ofPod === undefined ? {} : { securityContext: ofPod }), ...spec },
   };
   const context = containerSecurityContext(pod, container, image, { ...nodeFacts, seccompDefault });
-  return { context, sandbox: sandboxSecurityContext(pod) };
+  return { context, sandbox: sandboxSecurityContext(pod, nodeFacts) };
 }
 
 const users: readonly [

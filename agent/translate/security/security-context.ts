@@ -20,6 +20,7 @@ import type {
 } from "../../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { TranslateError } from "../translate-error.ts";
+import { volumeGroups } from "../volumes/volume-groups.ts";
 import { type IdRange, userNamespaceOf } from "./user-namespace.ts";
 
 /**
@@ -43,13 +44,18 @@ const MASKED_PATHS: readonly string[] = [
 const READONLY_PATHS: readonly string[] = ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"];
 
 /** The security context of the sandbox: the user of its first process and the namespaces shared with the node. */
-export function sandboxSecurityContext(pod: Pod, ids?: IdRange): LinuxSandboxSecurityContext {
+export function sandboxSecurityContext(
+  pod: Pod,
+  facts: Pick<NodeFacts, "cluster">,
+  ids?: IdRange,
+): LinuxSandboxSecurityContext {
   const { securityContext } = pod.spec;
   return LinuxSandboxSecurityContext.fromPartial({
     namespaceOptions: namespacesOf(pod, ids),
     privileged: allContainers(pod.spec).some((container) => container.securityContext?.privileged === true),
     seccomp: { profileType: SecurityProfile_ProfileType.RuntimeDefault, localhostRef: "" },
-    ...userAndGroups(securityContext?.runAsUser, securityContext?.runAsGroup, pod),
+    ...userAndGroup(securityContext?.runAsUser, securityContext?.runAsGroup),
+    ...groups(pod, facts),
     ...selinux(securityContext?.seLinuxOptions),
   });
 }
@@ -82,7 +88,8 @@ export function containerSecurityContext(
     readonlyPaths: isUnmasked ? [] : [...READONLY_PATHS],
     seccomp: seccompProfile(own?.seccompProfile ?? ofPod?.seccompProfile, facts),
     ...apparmor(appArmorProfileOf(pod, container)),
-    ...userAndGroups(own?.runAsUser ?? ofPod?.runAsUser, own?.runAsGroup ?? ofPod?.runAsGroup, pod, image),
+    ...userAndGroup(own?.runAsUser ?? ofPod?.runAsUser, own?.runAsGroup ?? ofPod?.runAsGroup, image),
+    ...groups(pod, facts),
     ...selinux(own?.seLinuxOptions ?? ofPod?.seLinuxOptions),
   });
 }
@@ -108,8 +115,7 @@ function namespacesOf(pod: Pod, ids: IdRange | undefined): NamespaceOption {
   });
 }
 
-function userAndGroups(user: number | undefined, group: number | undefined, pod: Pod, image?: ImageUser) {
-  const { fsGroup, supplementalGroups = [], supplementalGroupsPolicy } = pod.spec.securityContext ?? {};
+function userAndGroup(user: number | undefined, group: number | undefined, image?: ImageUser) {
   const byName = user === undefined && image?.uid === undefined ? image?.username : undefined;
   // An image without USER runs as root. Set the uid explicitly, since runtimes reject a group without a user.
   const uid = user ?? image?.uid ?? (byName === "" ? 0 : undefined);
@@ -117,7 +123,14 @@ function userAndGroups(user: number | undefined, group: number | undefined, pod:
     ...(uid === undefined ? {} : { runAsUser: { value: BigInt(uid) } }),
     ...(byName === undefined || byName === "" ? {} : { runAsUsername: byName }),
     ...(group === undefined ? {} : { runAsGroup: { value: BigInt(group) } }),
-    supplementalGroups: [...(fsGroup === undefined ? [] : [fsGroup]), ...supplementalGroups].map(BigInt),
+  };
+}
+
+function groups(pod: Pod, facts: Pick<NodeFacts, "cluster">) {
+  const { fsGroup, supplementalGroups = [], supplementalGroupsPolicy } = pod.spec.securityContext ?? {};
+  const ofPod = [...(fsGroup === undefined ? [] : [fsGroup]), ...supplementalGroups].map(BigInt);
+  return {
+    supplementalGroups: [...ofPod, ...volumeGroups(pod, facts)],
     supplementalGroupsPolicy: groupsPolicy(supplementalGroupsPolicy),
   };
 }

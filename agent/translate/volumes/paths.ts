@@ -1,7 +1,19 @@
-import { formatInstanceMark, PODS_DIR, volumeDirOf, volumePluginDirs } from "../../../proto/kubelet/pod-dirs.ts";
+import {
+  formatInstanceMark,
+  globalDeviceDirOf,
+  PODS_DIR,
+  readyDirOf,
+  SUB_PATHS_DIR,
+  type VolumeDirSource,
+  volumeDeviceOf,
+  volumeDirOf,
+  volumePluginDirs,
+} from "../../../proto/kubelet/pod-dirs.ts";
 import type { Container, Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { TranslateError } from "../translate-error.ts";
+
+const VOLUME_NAME = "the name of a volume";
 
 /** The pod's directory, relative to the root directory. It holds everything of the pod except its logs. */
 export function podDir(uid: string): string {
@@ -25,7 +37,33 @@ export function isPathPart(text: string): boolean {
 
 /** The directory of one volume, relative to the root directory. `pluginDir` is that of the volume's source. */
 export function volumeDir(uid: string, pluginDir: string, volume: string): string {
-  return `${podDir(uid)}/${volumeDirOf(pluginDir, pathPart(volume, "the name of a volume"))}`;
+  return `${podDir(uid)}/${volumeDirOf(pluginDir, pathPart(volume, VOLUME_NAME))}`;
+}
+
+/** The directory with the file that shows that a volume's directory is made, relative to the root directory. */
+export function volumeReadyDir(uid: string, pluginDir: string, volume: string): string | undefined {
+  const folder = readyDirOf(pluginDir, pathPart(volume, "the name of a volume"));
+  return folder && `${podDir(uid)}/${folder}`;
+}
+
+/** Where a local persistent volume is mounted for a pod, relative to the root directory. */
+export function localVolumeDir(uid: string, persistentVolume: string): string {
+  return volumeDir(uid, volumePluginDirs.local, persistentVolume);
+}
+
+/** Where a volume of an NFS server is mounted for a pod, relative to the root directory; a persistent one by its own name. */
+export function nfsVolumeDir(uid: string, volume: string): string {
+  return volumeDir(uid, volumePluginDirs.nfs, volume);
+}
+
+/** The symlink to the block device of a local persistent volume of a pod, relative to the root directory. */
+export function localDeviceLink(uid: string, persistentVolume: string): string {
+  return `${podDir(uid)}/${volumeDeviceOf(volumePluginDirs.local, pathPart(persistentVolume, VOLUME_NAME))}`;
+}
+
+/** Where the block device of a local persistent volume is mounted, once for each pod, relative to the root directory. */
+export function globalDeviceDir(persistentVolume: string): string {
+  return globalDeviceDirOf(volumePluginDirs.local, pathPart(persistentVolume, VOLUME_NAME));
 }
 
 /** The directory of one emptyDir, relative to the root directory. */
@@ -33,20 +71,49 @@ export function emptyDirPath(uid: string, volume: string): string {
   return volumeDir(uid, volumePluginDirs.emptyDir, volume);
 }
 
-/** The host path of a volume; undefined for unsupported kinds, whose pods admission rejects. */
+type DirSource = Exclude<VolumeDirSource, "local">;
+
+const dirSources: readonly DirSource[] = ["configMap", "downwardAPI", "emptyDir", "nfs", "projected", "secret"];
+
+/** The source of a volume of the pod that has a directory of its own, by its name in the pod; undefined for any other. */
+export function volumeDirSource(volume: Volume): DirSource | undefined {
+  return dirSources.find((source) => volume[source] !== undefined);
+}
+
+/** The host path of a volume; undefined for unsupported kinds, whose pods wait. */
 export function volumeHostPath(
   { metadata }: Pod,
   volume: Volume,
   facts: Pick<NodeFacts, "rootDir">,
 ): string | undefined {
   if (volume.hostPath !== undefined) return volume.hostPath.path;
-  if (volume.emptyDir !== undefined) return `${facts.rootDir}/${emptyDirPath(metadata.uid ?? "", volume.name)}`;
-  return undefined;
+  const source = volumeDirSource(volume);
+  if (source === undefined) return undefined;
+  return `${facts.rootDir}/${volumeDir(metadata.uid ?? "", volumePluginDirs[source], volume.name)}`;
+}
+
+/** Where all `subPath`s of a pod are mounted, relative to the root directory. */
+export function subPathsDir(uid: string): string {
+  return `${podDir(uid)}/${SUB_PATHS_DIR}`;
+}
+
+/** Where the `subPath` of one `volumeMounts[index]` is mounted, relative to the root directory. */
+export function subPathTarget(
+  uid: string,
+  { container, volume, index }: { readonly container: string; readonly volume: string; readonly index: number },
+): string {
+  const [volumePart, containerPart] = [pathPart(volume, VOLUME_NAME), pathPart(container, "the name of a container")];
+  return `${subPathsDir(uid)}/${volumePart}/${containerPart}/${index}`;
+}
+
+/** The directory of all containers that the pod has had, relative to the root directory. */
+export function containersDir(uid: string): string {
+  return `${podDir(uid)}/containers`;
 }
 
 /** The directory of one container of the pod, relative to the root directory. */
 export function containerDir(uid: string, container: string): string {
-  return `${podDir(uid)}/containers/${pathPart(container, "the name of a container")}`;
+  return `${containersDir(uid)}/${pathPart(container, "the name of a container")}`;
 }
 
 /**

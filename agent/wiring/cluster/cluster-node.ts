@@ -2,6 +2,7 @@ import { createEventSource } from "../../../host/async/event-source.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { createExec } from "../../../host/exec.ts";
 import type { Files } from "../../../host/fs/files.ts";
+import { createKeyPairs } from "../../../host/key-pairs.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { ClusterEndpointSource } from "../../../kube/auth/cluster-endpoint.ts";
 import { readInCluster } from "../../../kube/auth/in-cluster.ts";
@@ -89,7 +90,12 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
   });
   const { networkProblem } = nodeSync;
   const deps = { kube: watchedClient.kube, recorder, nodeObject: nodeSync, networkProblem };
-  const access = createClusterAccess({ ...deps, nodeName, clock, log, random });
+  const access = createClusterAccess({
+    ...deps,
+    ...{ nodeName, clock, log, random },
+    keyPairs: createKeyPairs(),
+    certificateGates: config.certificateGates,
+  });
 
   return {
     access: {

@@ -1,9 +1,11 @@
 import type { EventSource } from "../../../host/async/event-source.ts";
 import type { Clock } from "../../../host/clock.ts";
+import type { KeyPairs } from "../../../host/key-pairs.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { KubeClient } from "../../../kube/client.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Node, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import type { Config } from "../../config/config.ts";
 import type { PodEvent } from "../../decide/events/pod-event.ts";
 import { duplicateNameEvent, invalidPodEvent } from "../../decide/events/pod-events.ts";
 import { pullSecretEvents } from "../../decide/events/pull-secret-events.ts";
@@ -33,6 +35,8 @@ export interface ClusterSyncOptions {
   /** Returns a number in [0, 1), for jitter. */
   readonly random: () => number;
   readonly nodeObject: NodeObjectReader;
+  readonly keyPairs: KeyPairs;
+  readonly certificateGates: Config["certificateGates"];
   /** Why the runtime's network is not ready; undefined if it is, or before the runtime has reported it. */
   readonly networkProblem: () => string | undefined;
 }
@@ -82,7 +86,10 @@ export interface ClusterSyncDeps {
   /** Whether pods need credentials for images that are present already (KEP-2535). */
   readonly isImageAccessVerified: boolean;
   /** What the watches of the objects that pods depend on need. */
-  readonly objectDeps: Pick<ClusterObjectsOptions, "root" | "wakeAll" | "onReferenceChanged"> & {
+  readonly objectDeps: Pick<
+    ClusterObjectsOptions,
+    "root" | "wakeAll" | "wake" | "onReferenceChanged" | "keepsReferencedObjects" | "changeDetection"
+  > & {
     /** The node facts for messages to the runtime; throws `TranslateError` if they cannot be read. */
     readonly facts: () => NodeFacts;
   };
@@ -106,7 +113,7 @@ export interface ClusterSync {
   /** Receives the changed Node object of this machine; undefined if there is none any more. */
   onNodeChanged(node: Node | undefined): void;
   /** The cluster's objects that pods depend on. */
-  readonly objects: Pick<ClusterObjects, "settings" | "facts">;
+  readonly objects: Pick<ClusterObjects, "settings" | "facts" | "keptReferences">;
   /** Resolves when nothing is being sent. */
   settled(): Promise<void>;
 }
@@ -131,7 +138,12 @@ function createClusterSync(
     areSourcesReady: desired.areAllSourcesReady,
     onCreated: statusReporter.onObserved,
   });
-  const objects = createClusterObjects({ ...options, ...objectDeps, desired });
+  const objects = createClusterObjects({
+    ...options,
+    ...objectDeps,
+    desired,
+    recordEvent: events.recordEvent,
+  });
   const dns = createDnsEvents({ recorder, nodeName: options.nodeName, podOf, facts: objectDeps.facts });
   const staticPodChanges = createStaticPodChanges();
   sources.podEvents.subscribe(events.recordEvent);
@@ -154,6 +166,7 @@ function createClusterSync(
       events.onStatus(desiredPod, status, outcome);
       statusReporter.report(desiredPod, status, stage);
       if (staticPodChanges.hasChanged(desiredPod)) mirrors.reconcile();
+      objects.onPodSynced(desiredPod.uid);
     },
     onActionStarted(started) {
       if (recordOf(started.action).uses?.includes("services")) objects.markServicesUsed();
@@ -172,6 +185,7 @@ function createClusterSync(
     },
     onNodeChanged(node) {
       mirrors.setNodeUid(mirrorOwnerOf(node));
+      objects.onNodeChanged(node);
       desired.admitPending();
     },
     objects,

@@ -57,8 +57,13 @@ disabled_plugins = ${JSON.stringify(unwanted)}
 `;
 }
 
-/** The configuration file of containerd 2.x (format 3), which splits the CRI plugin into images and runtime. */
-export function configFormat3(plan: ContainerdPlan): string {
+/**
+ * The configuration file of containerd 2.x (format 3), which splits the CRI plugin into images and runtime. 2.0 takes
+ * one folder of CNI plugins, and its successors deprecate that setting for a list.
+ */
+export function configFormat3(plan: ContainerdPlan, version: "2.0" | "2.1"): string {
+  const bin = quote(plan.cniBinDir);
+  const cniPlugins = version === "2.0" ? `bin_dir = ${bin}` : `bin_dirs = [${bin}]`;
   const images = `plugins."io.containerd.cri.v1.images"`;
   const runtime = `plugins."io.containerd.cri.v1.runtime"`;
   return `version = 3
@@ -75,7 +80,7 @@ disabled_plugins = ${JSON.stringify(unwanted)}
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
   [${runtime}.cni]
-    bin_dirs = [${quote(plan.cniBinDir)}]
+    ${cniPlugins}
     conf_dir = ${quote(plan.cniConfDir)}
   [${runtime}.containerd.runtimes.runc]
     runtime_type = "io.containerd.runc.v2"

@@ -4,16 +4,18 @@ import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { Client, credentials } from "@grpc/grpc-js";
 import { execa } from "execa";
+import { ensureContainerd } from "../../upstream/containerd.ts";
 import { type BedRecord, bedPaths, claimStateDir, findAbandonedBed } from "../cleanup/bed-record.ts";
 import type { BedResources } from "../cleanup/bed-resources.ts";
 import { cleanUp } from "../cleanup/clean-up.ts";
 import { ownProcessGroup } from "../cleanup/processes.ts";
 import { pauseImage } from "../images/images.ts";
-import { unpackPackages } from "../packages.ts";
+import { type PackageSet, unpackPackages } from "../packages.ts";
 import { pollUntil } from "../poll-until.ts";
 import { type ContainerdPlan, cniConflist, configFormat2, configFormat3 } from "./containerd-config.ts";
 
-export type ContainerdVersion = "1.6" | "2.1";
+export const containerdVersions = ["1.6", "1.7", "2.0", "2.1"] as const;
+export type ContainerdVersion = (typeof containerdVersions)[number];
 
 export interface ContainerdOptions {
   /** The release to run; by default 1.6, that of Debian 12. */
@@ -105,6 +107,14 @@ export async function startContainerd(options: ContainerdOptions): Promise<Conta
   };
 }
 
+/** The release of Debian that has each release of containerd; undefined where none has it, and it is built. */
+const packageSets: Readonly<Record<ContainerdVersion, PackageSet | undefined>> = {
+  "1.6": "bookworm",
+  "1.7": "trixie",
+  "2.0": undefined,
+  "2.1": "forky",
+};
+
 interface Programs {
   readonly folder: string;
   readonly containerd: string;
@@ -113,11 +123,14 @@ interface Programs {
   readonly cniBinDir: string;
 }
 
-/** containerd 2.1 runs with runc of Debian 12, because that of forky needs a newer libc. */
+/** Each release runs with runc of Debian 12, because that of forky needs a newer libc. */
 async function findPrograms(version: ContainerdVersion, print?: (line: string) => void): Promise<Programs> {
   const own = await unpackPackages("bookworm", print);
-  const { root } = version === "2.1" ? await unpackPackages("forky", print) : own;
-  const folder = join(root, "usr/bin");
+  const packageSet = packageSets[version];
+  const folder =
+    packageSet === undefined
+      ? await ensureContainerd(print)
+      : join((await unpackPackages(packageSet, print)).root, "usr/bin");
   return {
     folder,
     containerd: join(folder, "containerd"),
@@ -133,7 +146,8 @@ async function writeConfiguration(bed: BedRecord, version: ContainerdVersion, pr
   for (const folder of folders) await mkdir(folder, { recursive: true });
   const plan: ContainerdPlan = { ...paths, runc: programs.runc, cniBinDir: programs.cniBinDir, pauseImage };
   const { network: name, bridge, subnet } = bed;
-  await writeFile(paths.config, version === "2.1" ? configFormat3(plan) : configFormat2(plan));
+  const config = version === "1.6" || version === "1.7" ? configFormat2(plan) : configFormat3(plan, version);
+  await writeFile(paths.config, config);
   await writeFile(
     join(paths.cniConfDir, "10-berth.conflist"),
     cniConflist({ name, bridge, subnet, leases: paths.cniLeases }),

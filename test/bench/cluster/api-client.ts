@@ -10,6 +10,7 @@ export interface ApiClient {
   remove(path: string, options?: unknown): Promise<void>;
   /** Sends a strategic merge patch. */
   patch(path: string, change: unknown): Promise<void>;
+  get(path: string): Promise<unknown>;
   list<T>(path: string): Promise<{ readonly items: readonly T[]; readonly resourceVersion: string }>;
   /**
    * Calls `changed` for every change since `resourceVersion`, with its arrival time in milliseconds since the epoch.
@@ -91,6 +92,9 @@ export function connectApi({ server, ca, authority }: Pick<ControlPlane, "server
     },
     async patch(path, change) {
       await call("PATCH", path, change, "application/strategic-merge-patch+json");
+    },
+    async get(path) {
+      return JSON.parse(await call("GET", path)) as unknown;
     },
     async list<T>(path: string) {
       const { items, metadata } = JSON.parse(await call("GET", path)) as {

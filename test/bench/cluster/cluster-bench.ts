@@ -29,7 +29,7 @@ export interface ClusterBenchOptions {
 }
 
 export interface ClusterResult extends ClusterMeasurements {
-  readonly exits: Readonly<Record<ContainerdVersion, PerAgent<readonly number[]>>>;
+  readonly exits: Readonly<Record<"1.6" | "2.1", PerAgent<readonly number[]>>>;
 }
 
 /** Compares the agent with the reference kubelet as nodes of one cluster. Always cleans up. */

@@ -29,6 +29,7 @@ const result: ClusterResult = {
   idleEmpty: { kubelet: idle(600, 80e6), berth: idle(60, 70e6, { others: ["get nodes"] }) },
   idleFull: { kubelet: idle(1800, 110e6), berth: idle(60, 70e6, { statusReports: 2 }) },
   singles: { kubelet: single(160, 1000), berth: single(150, 190) },
+  usualSingles: { kubelet: single(400, 1100), berth: single(200, 200) },
   floor: {
     singles: times(60, (at) => ({ start: round([140]), removal: round([150 + at]) })),
     batches: times(5, () => ({ start: round([3000, 6000]), removal: round([1000, 1500]) })),
@@ -54,6 +55,8 @@ test("each figure is judged by the interval of its pairs of the same run", () =>
       "| one pod, deleted → gone, over the floor beside it |  | 850 ms | 40 ms | 0.05 (0.05–0.05) × | 60 | ≤ 60 ms | reached: 40 (40–40) ms |",
       "| 100 pods at once, deleted → gone, wall | 1.50 s | 3.00 s | 2.00 s | 0.67 (0.67–0.67) × | 5 |  |  |",
       "| 100 pods at once, deleted → gone, p50 | 1.00 s | 3.00 s | 2.00 s | 0.67 (0.67–0.67) × | 5 |  |  |",
+      "| one usual pod, created → Ready |  | 402 ms | 202 ms | 0.50 (0.50–0.50) × | 60 | ≤ 0.60 × the kubelet's | reached |",
+      "| one usual pod, deleted → gone |  | 1130 ms | 230 ms | 0.20 (0.20–0.21) × | 60 |  |  |",
       "| CPU of the agent for 100 starts |  | 2.30 s | 1.70 s | 0.74 (0.74–0.74) × | 5 | ≤ 0.80 × the kubelet's | reached |",
       "| idle without pods: CPU of one core |  | 1.00 % | 0.10 % | 0.10 (0.10–0.11) × | 5 | ≤ 0.15 × the kubelet's | reached |",
       "| idle without pods: PSS |  | 80.0 MB | 70.0 MB | 0.88 (0.88–0.88) × | 5 | ≤ 0.75 × the kubelet's | missed |",
@@ -76,6 +79,11 @@ test("each figure is judged by the interval of its pairs of the same run", () =>
       "| a container's exit → its status, containerd 2.1 |  | 700 ms | 25 ms | 0.05 (0.03–0.07) × | 5 | ≤ 20 ms | missed: 25 (22–61) ms |",
     ]
   `);
+});
+
+test("samples of a run without usual pods have no row of them", () => {
+  const { usualSingles: _, ...before } = result;
+  expect(clusterFigures(before).filter(({ what }) => what.includes("usual"))).toEqual([]);
 });
 
 test("two hundred samples of each side show a tail", () => {

@@ -4,12 +4,13 @@ import { diskPerMinute, type UsageWindow } from "../idle-windows.ts";
 import type { Round } from "../measure-rounds.ts";
 import { type Measured, medianOf, percentile, percentileOf } from "../statistics.ts";
 import type { ClusterResult } from "./cluster-bench.ts";
-import type { NodeIdle, PerAgent } from "./cluster-rounds.ts";
+import type { NodeIdle, PerAgent, SinglePod } from "./cluster-rounds.ts";
 
 /** All figures of the comparison with the reference kubelet, in the order of the requirements. */
 export function clusterFigures(result: ClusterResult): readonly Figure[] {
   return [
     ...podFigures(result),
+    ...usualFigures(result),
     ...agentFigures(result),
     ...idleFigures("without pods", result.idleEmpty, { cpu: 0.15, pss: 0.75 }),
     ...idleFigures(`with ${BATCH_SIZE} pods`, result.idleFull, { cpu: 0.1, pss: 0.7 }),
@@ -92,6 +93,14 @@ function withFloor(rows: readonly Figure[], rounds: readonly Round[]): readonly 
   return rows.map((row, at) => ({ ...row, ...(floors[at] !== undefined && { floor: floors[at] }) }));
 }
 
+/** None for samples of runs before usual pods were measured. */
+function usualFigures({ usualSingles }: ClusterResult): readonly Figure[] {
+  if (usualSingles === undefined) return [];
+  const row = (what: string, read: (pod: SinglePod) => number, most?: number) =>
+    pair(`one usual pod, ${what}`, "ms", usualSingles, (all) => medianOf(all.map(read)), most);
+  return [row("created → Ready", ({ readyMs }) => readyMs, 0.6), row("deleted → gone", ({ goneMs }) => goneMs)];
+}
+
 function agentFigures({ batches }: ClusterResult): readonly Figure[] {
   const cpu = (all: (typeof batches)["berth"]) => medianOf(all.map(({ startCpuMs }) => seconds(startCpuMs)));
   return [pair(`CPU of the agent for ${BATCH_SIZE} starts`, "s", batches, cpu, 0.8)];
@@ -100,10 +109,10 @@ function agentFigures({ batches }: ClusterResult): readonly Figure[] {
 /**
  * Counts requests over the whole idle time, which the row names, because a status report comes only every five minutes.
  */
-function idleFigures(
+export function idleFigures(
   when: string,
   idle: PerAgent<NodeIdle>,
-  most: { readonly cpu: number; readonly pss: number },
+  most: { readonly cpu?: number; readonly pss?: number },
 ): readonly Figure[] {
   const windows = { kubelet: idle.kubelet.windows, berth: idle.berth.windows };
   const row = (rest: string, unit: Figure["unit"], read: (window: UsageWindow) => number, atMost?: number) =>

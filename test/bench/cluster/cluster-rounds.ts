@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
-import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import type { Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import { builtVersion } from "../../upstream/programs.ts";
-import { benchPod, podShape } from "../bench-pod.ts";
+import { benchPod, usualPod } from "../bench-pod.ts";
 import { BATCH_SIZE } from "../floor/floor-rounds.ts";
 import type { Floor } from "../floor/raw-cri-floor.ts";
 import { measureWindows, type UsageWindow } from "../idle-windows.ts";
@@ -55,9 +55,9 @@ export const quickClusterEffort: ClusterEffort = {
 
 export function describeClusterEffort(effort: ClusterEffort): string {
   const { singles, batches, idleEmptyMs, idleFullMs, starts, exits } = effort;
-  const often = `One pod ${singles} times, ${BATCH_SIZE} pods ${batches} times, ${starts} agent starts, ${exits} container exits`;
+  const often = `One pod ${singles} times, a usual one as often, ${BATCH_SIZE} pods ${batches} times, ${starts} agent starts, ${exits} container exits`;
   const idle = `idle for ${idleEmptyMs / 1000} s without pods and ${idleFullMs / 1000} s with ${BATCH_SIZE}, both at the same time`;
-  return `${often}, ${idle}; otherwise floor, kubelet ${builtVersion().split("-")[0]} and berth alternated who began, as two nodes of one cluster. ${podShape}`;
+  return `${often}, ${idle}; otherwise floor, kubelet ${builtVersion().split("-")[0]} and berth alternated who began, as two nodes of one cluster. Pods are bare, without a service account token and without volumes; usual ones have the token.`;
 }
 
 /** A value for each of the compared programs. */
@@ -97,6 +97,8 @@ export interface ClusterMeasurements {
   readonly starts: PerAgent<readonly number[]>;
   readonly idleEmpty: PerAgent<NodeIdle>;
   readonly singles: PerAgent<readonly SinglePod[]>;
+  /** Undefined in samples of runs before usual pods were measured. */
+  readonly usualSingles?: PerAgent<readonly SinglePod[]>;
   readonly floor: { readonly singles: readonly FloorRound[]; readonly batches: readonly FloorRound[] };
   readonly batches: PerAgent<readonly PodBatch[]>;
   readonly idleFull: PerAgent<NodeIdle>;
@@ -130,24 +132,37 @@ export async function measureCluster(
       : await measurePods(subjects, members[side], 1, spreadMs(turn));
   await takeTurns(SIDES, 1, single);
   const singles = await takeTurns(SIDES, effort.singles, single);
+  const usualSingles = await measureUsualPods(subjects, effort.singles);
   print(`${BATCH_SIZE} pods at once, ${effort.batches} times each`);
   const batches = await takeTurns(SIDES, effort.batches, async (side, turn) => {
     print(`  ${side}, turn ${turn + 1}`);
     if (side === "floor") return { ...(await measureFloor(floor.atOnce(4), names(BATCH_SIZE))), startCpuMs: 0 };
     return await measureBatch(subjects, members[side]);
   });
-  const podsOf = (rounds: readonly FloorRound[]) =>
-    rounds.map(({ start, removal }) => ({ readyMs: start.wall, goneMs: removal.wall }));
   const batchesOf = (rounds: typeof batches.berth) =>
     rounds.map(({ start, removal, startCpuMs }) => ({ ready: start, gone: removal, startCpuMs }));
   return {
     starts,
     idleEmpty,
-    singles: { kubelet: podsOf(singles.kubelet), berth: podsOf(singles.berth) },
+    singles: { kubelet: singlesOf(singles.kubelet), berth: singlesOf(singles.berth) },
+    usualSingles,
     floor: { singles: singles.floor, batches: batches.floor },
     batches: { kubelet: batchesOf(batches.kubelet), berth: batchesOf(batches.berth) },
-    idleFull: await measureIdleWithPods(subjects, effort.idleFullMs),
+    idleFull: await measureIdleWithPods(subjects, effort.idleFullMs, BATCH_SIZE),
   };
+}
+
+const singlesOf = (rounds: readonly FloorRound[]): readonly SinglePod[] =>
+  rounds.map(({ start, removal }) => ({ readyMs: start.wall, goneMs: removal.wall }));
+
+/** One pod with the token of its service account, after a warm-up turn. The floor has no tokens. */
+async function measureUsualPods(subjects: ClusterSubjects, turns: number): Promise<PerAgent<readonly SinglePod[]>> {
+  const { members, print } = subjects;
+  print(`one usual pod, ${turns} times each, after a warm-up turn`);
+  const single = (member: ComparedNode, turn: number) => measurePods(subjects, member, 1, spreadMs(turn), usualPod);
+  await alternate(members, 1, single);
+  const { kubelet, berth } = await alternate(members, turns, single);
+  return { kubelet: singlesOf(kubelet), berth: singlesOf(berth) };
 }
 
 const SIDES = ["floor", "kubelet", "berth"] as const;
@@ -165,13 +180,13 @@ export async function alternate<T>(
 /**
  * Spreads the rounds evenly over a second, because an agent with a period of one second is faster or slower within it.
  */
-const spreadMs = (turn: number) => Math.round(((turn * 0.618) % 1) * 1000);
+export const spreadMs = (turn: number) => Math.round(((turn * 0.618) % 1) * 1000);
 
 /**
  * Time to set up signal handlers: the kernel ignores SIGTERM for a container's first process until it handles the
  * signal.
  */
-const SIGNAL_HANDLER_SETUP_MS = 250;
+export const SIGNAL_HANDLER_SETUP_MS = 250;
 
 async function measureNodeStart({ api, watch }: ClusterSubjects, member: ComparedNode): Promise<number> {
   await member.stop();
@@ -187,15 +202,16 @@ function ignoreAbsent(error: unknown): void {
   if (!String(error).includes("404")) throw error;
 }
 
-/** Starts pods at once on a node without others, and deletes them `afterMs` later. */
-async function measurePods(
-  subjects: ClusterSubjects,
+/** Starts pods at once, and deletes them `afterMs` later. */
+export async function measurePods(
+  subjects: Pick<ClusterSubjects, "api" | "watch" | "names">,
   member: ComparedNode,
   count: number,
   afterMs: number,
+  specOverrides: Partial<PodSpec> = {},
 ): Promise<FloorRound> {
   const names = subjects.names(count);
-  const start = await startPods(subjects, member, names);
+  const start = await startPods(subjects, member, names, specOverrides);
   await pause(SIGNAL_HANDLER_SETUP_MS + afterMs);
   return { start, removal: await deletePods(subjects, names) };
 }
@@ -219,12 +235,17 @@ async function measureBatch(
 }
 
 /** Both nodes run their pods, whose starts are not measured, at the same time. */
-async function measureIdleWithPods(subjects: ClusterSubjects, idleMs: number): Promise<PerAgent<NodeIdle>> {
+export async function measureIdleWithPods(
+  subjects: ClusterSubjects,
+  idleMs: number,
+  count: number,
+  specOverrides: Partial<PodSpec> = {},
+): Promise<PerAgent<NodeIdle>> {
   const { members, names, print } = subjects;
-  const podsOf = { kubelet: names(BATCH_SIZE), berth: names(BATCH_SIZE) };
-  await startPods(subjects, members.kubelet, podsOf.kubelet);
-  await startPods(subjects, members.berth, podsOf.berth);
-  print(`idle with ${BATCH_SIZE} pods, ${idleMs / 1000} s`);
+  const podsOf = { kubelet: names(count), berth: names(count) };
+  await startPods(subjects, members.kubelet, podsOf.kubelet, specOverrides);
+  await startPods(subjects, members.berth, podsOf.berth, specOverrides);
+  print(`idle with ${count} pods, ${idleMs / 1000} s`);
   const idle = await measureIdle(subjects, idleMs);
   await deletePods(subjects, podsOf.kubelet);
   await deletePods(subjects, podsOf.berth);
@@ -238,7 +259,7 @@ export async function startPods(
   { api, watch }: Pick<ClusterSubjects, "api" | "watch">,
   { nodeName }: ComparedNode,
   names: readonly string[],
-  specOverrides: Partial<Pod["spec"]> = {},
+  specOverrides: Partial<PodSpec> = {},
 ): Promise<Round> {
   const pods = names.map((name) => boundPod(name, nodeName, specOverrides));
   return await measureEach(names, async (name, at) => {
@@ -278,7 +299,7 @@ async function measureEach(
 }
 
 /** A pod that is already bound to the node, so that the scheduler's delay is not measured. */
-function boundPod(name: string, nodeName: string, specOverrides: Partial<Pod["spec"]>): Pod {
+function boundPod(name: string, nodeName: string, specOverrides: Partial<PodSpec>): Pod {
   const pod = benchPod(name);
   return { ...pod, spec: { ...pod.spec, nodeName, automountServiceAccountToken: false, ...specOverrides } };
 }
@@ -305,6 +326,30 @@ async function measureIdle(subjects: ClusterSubjects, idleMs: number): Promise<P
   return { kubelet: await idleOf("kubelet"), berth: await idleOf("berth") };
 }
 
+/** A running container with its first process. */
+export interface RunningContainer {
+  /** The pod's name. */
+  readonly name: string;
+  readonly containerId: string;
+  readonly pid: number;
+}
+
+/** Starts pods as {@link startPods}, and returns their containers. No other pod may start on the node meanwhile. */
+export async function startContainers(
+  subjects: Pick<ClusterSubjects, "api" | "watch">,
+  member: ComparedNode,
+  names: readonly string[],
+  specOverrides: Partial<PodSpec>,
+): Promise<readonly RunningContainer[]> {
+  // The sandbox's own process and the container's.
+  const started = member.runtime.events.next("started", 2 * names.length, TIMEOUT_MS);
+  await startPods(subjects, member, names, specOverrides);
+  const pidOf = new Map((await started).map(({ id, pid }) => [id, pid]));
+  // Pods that are deleted from the API may still have containers.
+  const running = (await member.runtime.pods()).filter(({ name }) => names.includes(name));
+  return running.map(({ name, containerId }) => ({ name, containerId, pid: pidOf.get(containerId) ?? 0 }));
+}
+
 /**
  * Measures the time from the exit of a container, as the runtime records it, to its status in the API. Kills `count`
  * containers of each node, one after the other.
@@ -314,15 +359,7 @@ export async function measureExits(
   count: number,
 ): Promise<PerAgent<readonly number[]>> {
   const { members, watch, names } = subjects;
-  const prepare = async (member: ComparedNode) => {
-    const pods = names(count);
-    const started = member.runtime.events.next("started", 2 * count, TIMEOUT_MS);
-    await startPods(subjects, member, pods, { restartPolicy: "Never" });
-    const pidOf = new Map((await started).map(({ id, pid }) => [id, pid]));
-    // Pods that are deleted from the API may still have containers.
-    const running = (await member.runtime.pods()).filter(({ name }) => pods.includes(name));
-    return running.map(({ name, containerId }) => ({ name, containerId, pid: pidOf.get(containerId) ?? 0 }));
-  };
+  const prepare = (member: ComparedNode) => startContainers(subjects, member, names(count), { restartPolicy: "Never" });
   const ready = new Map([
     [members.kubelet, await prepare(members.kubelet)],
     [members.berth, await prepare(members.berth)],

@@ -31,18 +31,20 @@ export interface ComparedNodeOptions {
   /** Has a folder for each node. */
   readonly folder: string;
   readonly version: ContainerdVersion;
+  /** The address of a proxy in front of the API server, if Berth's agent should use one. */
+  readonly server?: string;
   /** Returns the endpoint that the agent of this node connects to instead of the runtime's. */
   readonly connect?: (nodeName: string, endpoint: string) => Promise<string>;
 }
 
 /** Creates the node of the compiled agent, without starting it. */
 export async function createBerthNode(
-  { plane, folder, version, connect }: ComparedNodeOptions,
+  { plane, folder, version, server, connect }: ComparedNodeOptions,
   binary: string,
 ): Promise<ComparedNode> {
   const nodeName = nodeNameFor("berth", version);
   const stateDir = join(folder, nodeName);
-  const kubeconfig = await plane.nodeKubeconfig(nodeName);
+  const kubeconfig = await plane.nodeKubeconfig(nodeName, server);
   // A parent folder of its own: an agent without a manifest folder watches its parent, and the bed writes logs into the
   // state folder.
   const staticPodPath = join(stateDir, "static", "manifests");
@@ -67,7 +69,8 @@ export async function createKubeletNode({
   );
 }
 
-const nodeNameFor = (program: string, version: ContainerdVersion) => `${program}-${version.replace(".", "-")}`;
+/** The node's name; each has a folder of this name. */
+export const nodeNameFor = (program: string, version: ContainerdVersion) => `${program}-${version.replace(".", "-")}`;
 
 /**
  * No server listens at the address and no pod uses it. Without an address both programs would send an event for each

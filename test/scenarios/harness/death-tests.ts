@@ -1,8 +1,9 @@
 import { test } from "bun:test";
 import type { RuntimeEventSource } from "../../../cri/runtime.ts";
 import { seededRandom } from "../../random.ts";
-import type { AgentHarness, HarnessOptions } from "../harness.ts";
+import type { AgentHarness } from "../harness.ts";
 import { dieAnywhere, type Environment, type RepeatedScenario, type ScenarioHarness } from "./die-anywhere.ts";
+import type { HarnessOptions } from "./harness-options.ts";
 
 /** What the repetitions of a scenario differ in: the death of the agent, and how the runtime reports exits. */
 export type NodeOptions = Pick<HarnessOptions, "dieAfterCall" | "eventSource" | "exitLagMs">;
@@ -17,6 +18,10 @@ export interface DeathTest<Harness extends ScenarioHarness = AgentHarness>
   readonly expectEnd?: (end: readonly string[]) => void;
 }
 
+const TIMEOUT_MS = 120_000;
+/** For every call of a scenario that has hundreds. */
+const LONG_TIMEOUT_MS = 30 * 60_000;
+
 const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9));
 
 const SOURCES = ["containerd-events", "cri-events"] as const satisfies readonly RuntimeEventSource[];
@@ -24,12 +29,14 @@ let registered = 0;
 
 /**
  * Registers a test for each source of the runtime's events: the agent dies after each call of the scenario (die
- * anywhere), and the runtime's status lags behind each exit by a random time. The quick check (DIE_EVERY) takes one
- * source for each scenario, by turns. The seed selects the lags and the first call; BERTH_SEED repeats them.
+ * anywhere), and the runtime's status lags behind each exit by a random time. One source tries every `stride`-th call,
+ * and the other one every third of these; DIE_BOTH=1 tries every call with both, and the quick check (DIE_EVERY) takes
+ * one source alone. The seed selects the lags, the source that tries more (another one for the next scenario), and the
+ * first call; BERTH_SEED repeats them.
  */
 export function testDeaths<Harness extends ScenarioHarness = AgentHarness>(scenario: DeathTest<Harness>): void {
-  const { create, expectEnd, offset = 0, ...repeated } = scenario;
-  for (const eventSource of selectSources(process.env, seed + registered++)) {
+  const { create, expectEnd, offset = 0, stride = 1, ...repeated } = scenario;
+  for (const { eventSource, every } of selectSources(process.env, seed + registered++)) {
     const title = `${scenario.name}, whatever call the agent dies after, with ${eventSource} (BERTH_SEED=${seed})`;
     const createNode = (dieAfterCall?: number) =>
       create({
@@ -44,19 +51,36 @@ export function testDeaths<Harness extends ScenarioHarness = AgentHarness>(scena
     };
     const run = async () => {
       const end = await dieAnywhere(
-        { ...repeated, run: runToEnd, create: createNode, eventSource, seed: { value: seed, offset } },
+        {
+          ...repeated,
+          stride: stride * every,
+          run: runToEnd,
+          create: createNode,
+          eventSource,
+          seed: { value: seed, offset },
+        },
         process.env,
       );
       expectEnd?.(end);
     };
-    test(title, run, 120_000);
+    test(title, run, process.env["DIE_BOTH"] === "1" ? LONG_TIMEOUT_MS : TIMEOUT_MS);
   }
 }
 
-/** Both sources, or one of them by turns if only some calls are tried. */
-export function selectSources({ DIE_EVERY, DIE_AT }: Environment, turn: number): readonly RuntimeEventSource[] {
+/** A source of the runtime's events, and how many of the calls that a scenario tries it tries: every `every`-th. */
+interface SourceOfDeaths {
+  readonly eventSource: RuntimeEventSource;
+  readonly every: number;
+}
+
+/** Both sources, the one whose turn it is with every call; or that one alone if only some calls are tried. */
+export function selectSources({ DIE_EVERY, DIE_AT, DIE_BOTH }: Environment, turn: number): readonly SourceOfDeaths[] {
+  const first = turn % SOURCES.length;
+  const inTurn = [...SOURCES.slice(first), ...SOURCES.slice(0, first)];
   const triesAll = DIE_AT !== undefined || Number(DIE_EVERY ?? "1") === 1;
-  return triesAll ? SOURCES : SOURCES.filter((_, index) => index === turn % SOURCES.length);
+  if (!triesAll) return inTurn.slice(0, 1).map((eventSource) => ({ eventSource, every: 1 }));
+  const everyOfSecond = DIE_AT !== undefined || DIE_BOTH === "1" ? 1 : 3;
+  return inTurn.map((eventSource, index) => ({ eventSource, every: index === 0 ? 1 : everyOfSecond }));
 }
 
 /** Most statuses lag by less than 100 ms, as those of containerd; on a busy machine it may be more. */

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import type { RuntimeChange } from "../../fakes/runtime.ts";
+import type { RuntimeChange } from "../../fakes/runtime-events.ts";
 import { selectSources } from "./death-tests.ts";
 import { dieAnywhere, type RepeatedScenario, type ScenarioHarness, selectDeaths } from "./die-anywhere.ts";
 
@@ -119,14 +119,17 @@ test("a status that regresses only after a death fails, although the end is the 
   expect(await dieAnywhere({ ...others, create: always }, {})).toEqual(END);
 });
 
-test("all deaths are tried with both sources of events, and some of them with one by turns", () => {
-  expect(selectSources({}, 1)).toEqual(["containerd-events", "cri-events"]);
-  expect(selectSources({ DIE_EVERY: "17", DIE_AT: "3" }, 1)).toEqual(["containerd-events", "cri-events"]);
-  expect([0, 1, 2].map((turn) => selectSources({ DIE_EVERY: "17" }, turn))).toEqual([
-    ["containerd-events"],
-    ["cri-events"],
-    ["containerd-events"],
-  ]);
+test.each<[env: Readonly<Record<string, string>>, turn: number, selected: string]>([
+  [{}, 0, "containerd-events: every call, cri-events: every 3rd"],
+  [{}, 1, "cri-events: every call, containerd-events: every 3rd"],
+  [{ DIE_BOTH: "1" }, 1, "cri-events: every call, containerd-events: every call"],
+  [{ DIE_EVERY: "17", DIE_AT: "3" }, 0, "containerd-events: every call, cri-events: every call"],
+  [{ DIE_EVERY: "17" }, 0, "containerd-events: every call"],
+  [{ DIE_EVERY: "17" }, 1, "cri-events: every call"],
+])("of the calls that %j selects, turn %d tries with %s", (env, turn, selected) => {
+  const sources = selectSources(env, turn);
+  const text = sources.map(({ eventSource, every }) => `${eventSource}: every ${every === 1 ? "call" : `${every}rd`}`);
+  expect(text.join(", ")).toBe(selected);
 });
 
 test("a scenario whose agent makes fewer calls in the run with the death fails", async () => {
@@ -149,4 +152,14 @@ test("the environment and the scenario select the calls after which the agent di
   expect(select({ DIE_AT: "4", DIE_EVERY: "3" }, { stride: 5 })).toEqual([4]);
   expect(select({ DIE_AT: "7" })).toEqual([]);
   expect(() => select({ DIE_AT: "last" })).toThrow("DIE_AT=last is not the number of a call");
+  expect(select({ DIE_BOTH: "1" }, { stride: 5 })).toEqual([0, 1, 2, 3, 4, 5, 6]);
+});
+
+test("a scenario with fewer calls than its stride has one death, and one without a call fails", () => {
+  const select = (calls: number, env: Readonly<Record<string, string>> = {}) =>
+    selectDeaths({ name: "a pod starts", stride: 3, seed: { value: 3, offset: 2 } }, calls, env);
+  expect(select(2)).toEqual([1]);
+  expect(select(1)).toEqual([0]);
+  expect(select(2, { DIE_EVERY: "1" })).toEqual([]);
+  expect(() => select(0)).toThrow('"a pod starts" makes no call after which the agent could die');
 });

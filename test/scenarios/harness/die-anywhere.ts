@@ -55,13 +55,17 @@ export async function dieAnywhere<Harness extends ScenarioHarness>(
   return end;
 }
 
-/** The calls after which the agent dies. DIE_AT=n selects one, DIE_EVERY=n every n-th of the scenario's own. */
+/**
+ * The calls after which the agent dies. DIE_AT=n selects one, DIE_EVERY=n every n-th of the scenario's own, and
+ * DIE_BOTH=1 every call, whatever the scenario's stride. Without them a scenario has at least one death: with fewer
+ * calls than its stride, it would pass without having tried any.
+ */
 export function selectDeaths(
   { name, stride = 1, seed = { value: 0, offset: 0 } }: Pick<RepeatedScenario, "name" | "stride" | "seed">,
   mutatingCalls: number,
   env: Environment,
 ): readonly number[] {
-  const { DIE_AT: dieAt, DIE_EVERY: dieEvery = "1" } = env;
+  const { DIE_AT: dieAt, DIE_EVERY: dieEvery, DIE_BOTH: dieBoth } = env;
   if (dieAt !== undefined) {
     const call = Number(dieAt);
     if (!/^\d+$/.test(dieAt)) throw new Error(`DIE_AT=${dieAt} is not the number of a call`);
@@ -69,9 +73,12 @@ export function selectDeaths(
     console.log(`no death: "${name}" has no call ${call}, its last one is ${mutatingCalls - 1}`);
     return [];
   }
-  const every = stride * Number(dieEvery);
+  if (mutatingCalls === 0) throw new Error(`"${name}" makes no call after which the agent could die`);
+  const start = seed.value + seed.offset;
+  const every = (dieBoth === "1" ? 1 : stride) * Number(dieEvery ?? "1");
   const calls = Array.from({ length: mutatingCalls }, (_, call) => call);
-  return calls.filter((call) => call % every === (seed.value + seed.offset) % every);
+  const selected = calls.filter((call) => call % every === start % every);
+  return selected.length === 0 && dieEvery === undefined ? [start % mutatingCalls] : selected;
 }
 
 /** What is wrong with a run with a death: nothing, or lines, with the error if the scenario itself failed. */

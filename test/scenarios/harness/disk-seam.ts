@@ -1,7 +1,11 @@
 import { join } from "node:path/posix";
 import type { NodeDirs } from "../../../agent/act/volumes/pod-dirs.ts";
 import type { Files } from "../../../host/fs/files.ts";
+import type { Mounts } from "../../../host/fs/mounts.ts";
+import type { NetworkMount, NetworkMounts } from "../../../host/fs/network-mounts.ts";
 import type { FakeDisk } from "../../fakes/files.ts";
+import type { FakeMounts } from "../../fakes/mounts.ts";
+import type { FakeNetworkMounts } from "../../fakes/network-mounts.ts";
 import type { VerbsOf } from "./adapter-verbs.ts";
 import type { AgentLifetime } from "./deaths.ts";
 
@@ -18,24 +22,62 @@ const filesVerbs = {
   rename: "mutates",
   link: "mutates",
   readLink: "reads",
+  realPath: "reads",
+  changeGroup: "mutates",
   remove: "mutates",
   space: "reads",
+  usage: "reads",
   watch: "follows",
 } as const satisfies VerbsOf<Files>;
 
+const mountsVerbs = {
+  list: "reads",
+  mountPointsBelow: "reads",
+  mountTmpfs: "mutates",
+  mountHugePages: "mutates",
+  bind: "mutates",
+  bindBeneath: "mutates",
+  unmount: "mutates",
+  isShared: "reads",
+  makeShared: "mutates",
+} as const satisfies VerbsOf<Mounts>;
+
+const networkMountsVerbs = {
+  mount: "mutates",
+  unmount: "mutates",
+  bindBeneath: "mutates",
+} as const satisfies VerbsOf<NetworkMounts>;
+
 interface DiskSeam {
+  readonly networkMounts: NetworkMounts;
   readonly disk: NodeDirs;
-  readonly mountsBelow: (path: string) => Promise<readonly string[]>;
+  readonly mounts: Mounts;
 }
 
-/** The file systems of one agent; nothing is mounted below them. */
-export function diskSeam(disk: FakeDisk, lifetime: AgentLifetime): DiskSeam {
+/** The file systems of one agent, and the mounts below them. */
+export function diskSeam(
+  disk: FakeDisk,
+  { mounts, networkMounts }: { readonly mounts: FakeMounts; readonly networkMounts: FakeNetworkMounts },
+  lifetime: AgentLifetime,
+): DiskSeam {
   const filesBelow = (root: string): Files => {
     const subjectOf = (_: string, [path]: readonly unknown[]) => join(root, String(path));
     return lifetime.wrap({ name: "disk", adapter: disk.at(root), verbs: filesVerbs, subjectOf });
   };
   return {
     disk: { root: filesBelow("/root"), logs: filesBelow("/logs"), machine: filesBelow("/") },
-    mountsBelow: async () => [],
+    mounts: lifetime.wrap<Mounts>({ name: "mounts", adapter: mounts, verbs: mountsVerbs, subjectOf: mountSubject }),
+    networkMounts: lifetime.wrap<NetworkMounts>({
+      name: "networkMounts",
+      adapter: networkMounts,
+      verbs: networkMountsVerbs,
+      subjectOf: (verb, input) => (verb === "mount" ? (input[0] as NetworkMount).target : mountSubject(verb, input)),
+    }),
   };
+}
+
+/** The path at which something is mounted: the target of a bind mount is its second argument, or its third. */
+function mountSubject(verb: string, [path, second, third]: readonly unknown[]): string {
+  if (verb === "bindBeneath") return String(third);
+  return String(verb === "bind" ? second : path);
 }

@@ -1,4 +1,4 @@
-import type { RuntimeChange } from "../../fakes/runtime.ts";
+import type { RuntimeChange } from "../../fakes/runtime-events.ts";
 
 /** One line each time a pod had more than one live sandbox, or a container more than one live instance. */
 export function duplicateInstances(timeline: readonly RuntimeChange[]): readonly string[] {

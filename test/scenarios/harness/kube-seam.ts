@@ -7,6 +7,7 @@ import type { AgentLifetime } from "./deaths.ts";
 const kubeVerbs = {
   get: "reads",
   list: "reads",
+  isServed: "reads",
   create: "mutates",
   // The server keeps nothing of a token that it issues.
   requestToken: "reads",

@@ -1,21 +1,25 @@
 import type { PodReport } from "../../../agent/report/local/pod-reports.ts";
 import { type ContainerState, PodSandboxState } from "../../../proto/cri/gen/api.ts";
 import type { FakeDisk } from "../../fakes/files.ts";
+import type { FakeMounts } from "../../fakes/mounts.ts";
 import type { FakeRuntime } from "../../fakes/runtime.ts";
 import { summarizeReport } from "./log-lines.ts";
 
 interface SnapshotInput {
   readonly runtime: FakeRuntime;
   readonly disk: FakeDisk;
+  readonly mounts: FakeMounts;
   readonly reports: readonly PodReport[];
 }
 
-/** The state of a node, sorted: sandboxes, containers, files and reports, without ids and times. */
-export function nodeSnapshot({ runtime, disk, reports }: SnapshotInput): readonly string[] {
+/** The state of a node, sorted: sandboxes, containers, files, mounts and reports, without ids and times. */
+export function nodeSnapshot({ runtime, disk, mounts, reports }: SnapshotInput): readonly string[] {
   return [
     ...sandboxLines(runtime),
     ...containerLines(runtime),
     ...fileLines(disk),
+    ...volumeFileLines(disk),
+    ...mounts.mountPoints.map((path) => `mount ${withoutIds(path)}`),
     ...reports.map((report) => `pod ${summarizeReport(report)}`),
   ].toSorted();
 }
@@ -41,9 +45,22 @@ function fileLines(disk: FakeDisk): readonly string[] {
   return disk
     .paths()
     .filter((path) => ofPods.test(path))
-    .map((path) =>
-      path
-        .replaceAll(/[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "UID")
-        .replace(/-container-\d+\.log$/, "-ID.log"),
-    );
+    .map(withoutIds);
+}
+
+/** The files that containers see in volumes, with their content; a token is another one after each request. */
+function volumeFileLines({ nodes }: FakeDisk): readonly string[] {
+  const ofData = /^(\/root\/pods\/[^/]+\/volumes\/[^/]+\/[^/]+)\/(\.\.\d[^/]*)\/(.+)$/;
+  return [...nodes].flatMap(([path, node]) => {
+    const [, folder = "", version = "", file = ""] = ofData.exec(path) ?? [];
+    const data = nodes.get(`${folder}/..data`);
+    if (node.kind !== "file" || data?.kind !== "symlink" || data.target !== version) return [];
+    return [`file ${withoutIds(folder)}/${file} ${file === "token" ? "…" : JSON.stringify(node.content)}`];
+  });
+}
+
+function withoutIds(path: string): string {
+  return path
+    .replaceAll(/[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "UID")
+    .replace(/-container-\d+\.log$/, "-ID.log");
 }

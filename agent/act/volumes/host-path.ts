@@ -1,0 +1,38 @@
+import type { FileKind } from "../../../host/fs/files.ts";
+import type { Volume } from "../../../proto/kubernetes/gen/types.ts";
+import { mountError } from "../../translate/volumes/mount-error.ts";
+import type { NodeDirs } from "./pod-dirs.ts";
+
+/** The file type that each hostPath type requires, and the kubelet's words for it. */
+const HOST_PATH_KINDS: Readonly<Record<string, readonly [kind: FileKind, words: string]>> = {
+  DirectoryOrCreate: ["directory", "a directory"],
+  Directory: ["directory", "a directory"],
+  FileOrCreate: ["file", "a file"],
+  File: ["file", "a file"],
+  Socket: ["socket", "a socket file"],
+  CharDevice: ["character device", "a character device"],
+  BlockDevice: ["block device", "a block device"],
+};
+
+/**
+ * Checks a hostPath, and makes what its type wants to be made
+ * (https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types). Throws `FilesError` or `TranslateError`.
+ */
+export async function checkHostPath(
+  { machine }: Pick<NodeDirs, "machine">,
+  volume: Volume & Required<Pick<Volume, "hostPath">>,
+): Promise<void> {
+  const { path, type = "" } = volume.hostPath;
+  // The API server refuses it, too. Like the kubelet the node does not rely on that.
+  if (path.split("/").includes("..")) throw mountError(volume, `invalid HostPath \`${path}\`: must not contain '..'`);
+  if (type === "") return;
+  const toError = (why: string) => mountError(volume, `hostPath type check failed: ${path} ${why}`);
+  const [kind, description] = Object.hasOwn(HOST_PATH_KINDS, type) ? (HOST_PATH_KINDS[type] ?? []) : [];
+  if (kind === undefined) throw toError(`has the type ${JSON.stringify(type)}, which this release does not know`);
+  const found = await machine.stat(path);
+  if (found === undefined && type === "DirectoryOrCreate") return await machine.makeFolder(path, 0o755);
+  if (found === undefined && type === "FileOrCreate") return await machine.write(path, "", 0o644);
+  if (found?.kind === kind) return;
+  const actual = found === undefined ? "does not exist" : `is a ${found.kind}`;
+  throw toError(`is not ${description}: it ${actual}`);
+}

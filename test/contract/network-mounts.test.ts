@@ -1,0 +1,28 @@
+import { mkdtemp, realpath, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createClock } from "../../host/clock.ts";
+import { createExec } from "../../host/exec.ts";
+import { createFiles } from "../../host/fs/files.ts";
+import { createMounts } from "../../host/fs/mounts.ts";
+import { createNetworkMounts } from "../../host/fs/network-mounts.ts";
+import { inMountNamespace } from "./mount-namespace.ts";
+import { networkMountsContract } from "./network-mounts.ts";
+import { makeNfsStandIn } from "./nfs-stand-in.ts";
+
+const berth = [process.execPath, join(import.meta.dirname, "..", "..", "cli", "main.ts")] as const;
+
+inMountNamespace(import.meta.path, "the programs keep the contract of network mounts", () => {
+  networkMountsContract("mount(8) and umount(8), with a stand-in for NFS", async () => {
+    const folder = await realpath(await mkdtemp(join(tmpdir(), "berth-network-mounts-")));
+    const path = await makeNfsStandIn(join(folder, "bin"));
+    const files = createFiles(join(folder, "root"));
+    await createFiles(folder).makeFolder("root", 0o755);
+    return {
+      files,
+      mounts: createMounts(),
+      networkMounts: createNetworkMounts({ exec: createExec(), path, clock: createClock(), berth }),
+      end: () => rm(folder, { recursive: true }),
+    };
+  });
+});

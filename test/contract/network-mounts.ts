@@ -1,0 +1,96 @@
+import { afterEach, beforeEach, describe, expect, test } from "bun:test";
+import type { Files } from "../../host/fs/files.ts";
+import type { Mounts } from "../../host/fs/mounts.ts";
+import type { NetworkMounts } from "../../host/fs/network-mounts.ts";
+
+interface NetworkMountsFixture {
+  /** Files below a folder of their own, which is no mount point. */
+  readonly files: Files;
+  readonly mounts: Mounts;
+  /** The server `answers` mounts, `refuses` fails with the status 32 and a text, `hangs` never ends. */
+  readonly networkMounts: NetworkMounts;
+  /** Removes the folder. */
+  end(): Promise<void> | void;
+}
+
+/** The contract of `NetworkMounts`, for mount(8) and the fake. */
+export function networkMountsContract(name: string, make: () => Promise<NetworkMountsFixture>): void {
+  describe(`network mounts: ${name}`, () => {
+    let fixture: NetworkMountsFixture;
+    beforeEach(async () => {
+      fixture = await make();
+      for (const folder of ["at", "other"]) await fixture.files.makeFolder(folder, 0o755);
+    });
+    afterEach(async () => {
+      const { mounts, files } = fixture;
+      for (const each of (await mounts.mountPointsBelow(files.root)).toReversed()) await mounts.unmount(each);
+      await fixture.end();
+    });
+    const path = (folder: string) => fixture.files.path(folder);
+    const points = () => fixture.mounts.mountPointsBelow(fixture.files.root);
+    const noSignal = new AbortController().signal;
+    const mount = (server: string, folder = "at", signal = noSignal, options: readonly string[] = []) =>
+      fixture.networkMounts.mount({ source: `${server}:/data`, target: path(folder), fsType: "nfs", options }, signal);
+
+    test("a file system is mounted with its options, and unmounted", async () => {
+      await fixture.files.makeFile("at/below", 0o600);
+      await mount("answers", "at", noSignal, ["nosuid", "ro"]);
+      expect(await points()).toEqual([path("at")]);
+      const [found] = (await fixture.mounts.list()).filter(({ mountPoint }) => mountPoint === path("at"));
+      expect(found?.source).toBe("answers:/data");
+      expect(found?.options).toContain("ro");
+      expect(await fixture.files.stat("at/below")).toBeUndefined();
+      await fixture.networkMounts.unmount(path("at"), noSignal);
+      expect(await points()).toEqual([]);
+      expect(await fixture.files.stat("at/below")).toBeDefined();
+    });
+
+    test("a refusal is reported with the status and the output of the program, and nothing is mounted", async () => {
+      await expect(mount("refuses")).rejects.toMatchObject({
+        name: "NetworkMountError",
+        isTimeout: false,
+        status: "exit status 32",
+        output: expect.stringContaining("access denied"),
+      });
+      expect(await points()).toEqual([]);
+    });
+
+    test("a folder that does not exist is not mounted, and what is not mounted is not unmounted", async () => {
+      await expect(mount("answers", "none")).rejects.toMatchObject({ name: "NetworkMountError", isTimeout: false });
+      await expect(fixture.networkMounts.unmount(path("at"), noSignal)).rejects.toMatchObject({
+        name: "NetworkMountError",
+        isTimeout: false,
+      });
+    });
+
+    test("a server that does not answer delays no other mount, and its own mount ends when the signal aborts", async () => {
+      const abort = new AbortController();
+      const hanging = mount("hangs", "at", abort.signal);
+      await mount("answers", "other");
+      expect(await points()).toEqual([path("other")]);
+      abort.abort(new Error("the pod is deleted"));
+      await expect(hanging).rejects.toThrow("the pod is deleted");
+      await mount("answers", "at");
+      expect((await points()).toSorted()).toEqual([path("at"), path("other")]);
+    });
+
+    test("a path of what is mounted is made visible elsewhere, and none that leaves the mount", async () => {
+      await mount("answers");
+      await fixture.networkMounts.bindBeneath(path("at"), "new/deep", path("target"), noSignal);
+      expect((await points()).toSorted()).toEqual([path("at"), path("target")]);
+      await fixture.files.makeFile("target/file", 0o600, "content");
+      expect(await fixture.files.read("at/new/deep/file", 100)).toBe("content");
+      await fixture.files.link("at/out", "../other");
+      const leaving = fixture.networkMounts.bindBeneath(path("at"), "out", path("target-2"), noSignal);
+      await expect(leaving).rejects.toMatchObject({ name: "FilesError", code: "EXDEV" });
+    });
+
+    test("a source is never taken for an option", async () => {
+      await expect(mount("-obind")).rejects.toMatchObject({
+        status: "exit status 32",
+        output: expect.stringContaining("-obind"),
+      });
+      expect(await points()).toEqual([]);
+    });
+  });
+}

@@ -1,0 +1,86 @@
+import { onAbort } from "../../host/async/abort.ts";
+import type { Clock } from "../../host/clock.ts";
+import { FilesError } from "../../host/fs/files.ts";
+import {
+  BIND_TIMEOUT_MS,
+  MOUNT_TIMEOUT_MS,
+  type NetworkMount,
+  NetworkMountError,
+  type NetworkMounts,
+  UNMOUNT_TIMEOUT_MS,
+} from "../../host/fs/network-mounts.ts";
+import type { FakeMounts } from "./mounts.ts";
+
+/** Servers over the fake mount table. One that does not answer holds up its mounts, and each look at them. */
+export class FakeNetworkMounts implements NetworkMounts {
+  /** What servers answer instead of a mount, by their name. */
+  readonly refusals = new Map<string, string>();
+  /** The mounts so far: `nfs nfs.example.com:/data ro`. */
+  readonly calls: string[] = [];
+  readonly #mounts: FakeMounts;
+  readonly #clock: Clock;
+
+  constructor(mounts: FakeMounts, clock: Clock) {
+    this.#mounts = mounts;
+    this.#clock = clock;
+  }
+
+  /** Ends or continues the answers of a server. */
+  setAnswering(server: string, isAnswering: boolean): void {
+    if (isAnswering) this.#mounts.deadServers.delete(server);
+    else this.#mounts.deadServers.add(server);
+  }
+
+  async mount({ source, target, fsType, options }: NetworkMount, signal: AbortSignal): Promise<void> {
+    const server = source.slice(0, source.lastIndexOf(":"));
+    this.calls.push([fsType, source, ...options].join(" "));
+    await this.#answer(server, `mount ${target}`, MOUNT_TIMEOUT_MS, signal);
+    const refusal = this.refusals.get(server);
+    if (refusal !== undefined) throw new NetworkMountError(`mount ${target}`, false, "exit status 32", refusal);
+    if (!this.#mounts.hasFolder(target))
+      throw new NetworkMountError(`mount ${target}`, false, "exit status 32", "mount point does not exist.\n");
+    this.#mounts.mountNetwork(target, { fsType, source, options });
+  }
+
+  async unmount(target: string, signal: AbortSignal): Promise<void> {
+    const source = this.#mounts.sourceAt(target);
+    if (source === undefined)
+      throw new NetworkMountError(`umount ${target}`, false, "exit status 32", `umount: ${target}: not mounted.\n`);
+    const server = source.slice(0, source.lastIndexOf(":"));
+    if (this.#mounts.isBusy(target))
+      throw new NetworkMountError(`umount ${target}`, false, "exit status 32", `umount: ${target}: target is busy.\n`);
+    try {
+      await this.#answer(server, `umount ${target}`, UNMOUNT_TIMEOUT_MS, signal);
+    } catch (error) {
+      // By force.
+      if (!(error instanceof NetworkMountError)) throw error;
+    }
+    this.#mounts.unmountNetwork(target);
+  }
+
+  async bindBeneath(folder: string, path: string, target: string, signal: AbortSignal): Promise<void> {
+    const source = this.#mounts.sourceAt(folder) ?? "";
+    try {
+      await this.#answer(source.slice(0, source.lastIndexOf(":")), `bind ${target}`, BIND_TIMEOUT_MS, signal);
+    } catch (error) {
+      throw error instanceof NetworkMountError ? new FilesError("ETIMEDOUT", target, error.message) : error;
+    }
+    await this.#mounts.bindBeneath(folder, path, target);
+  }
+
+  /** Resolves at once if the server answers, otherwise rejects after the time limit or when the signal aborts. */
+  #answer(server: string, what: string, timeoutMs: number, signal: AbortSignal): Promise<void> {
+    if (!this.#mounts.deadServers.has(server)) return Promise.resolve();
+    return new Promise((_resolve, reject) => {
+      const status = `did not end within ${timeoutMs / 1000} s`;
+      const cancel = this.#clock.wakeAt(this.#clock.now() + timeoutMs, () => {
+        remove();
+        reject(new NetworkMountError(what, true, status, ""));
+      });
+      const remove = onAbort(signal, () => {
+        cancel();
+        reject(signal.reason);
+      });
+    });
+  }
+}

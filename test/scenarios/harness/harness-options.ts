@@ -1,0 +1,46 @@
+import type { CreateCredentialProviders } from "../../../agent/act/images/credential-providers.ts";
+import type { ImageVerificationSettings } from "../../../agent/decide/admission/image-verification.ts";
+import type { NodeRule } from "../../../agent/decide/node/node.ts";
+import type { RuntimeEventSource } from "../../../cri/runtime.ts";
+import type { ChangeDetectionStrategy } from "../../../proto/kubelet/config.ts";
+import type { AgentHarness } from "../harness.ts";
+
+/** In what the nodes of scenarios differ. */
+export interface HarnessOptions {
+  readonly startSlots?: number;
+  /** By default true. */
+  readonly earlyProbes?: boolean;
+  readonly keepsReferencedObjects?: boolean;
+  /** Default: `Watch`. */
+  readonly changeDetectionStrategy?: ChangeDetectionStrategy;
+  readonly maxContainerRestartPeriodMs?: number;
+  readonly allowedUnsafeSysctls?: readonly string[];
+  readonly parallelPulls?: number;
+  /** Creates the credential providers of each agent of the node. */
+  readonly createCredentialProviders?: (harness: AgentHarness) => CreateCredentialProviders;
+  readonly imageVerification?: ImageVerificationSettings["policy"];
+  /** Default: the cluster's DNS server. */
+  readonly clusterDNS?: readonly string[];
+  /** The node is in a cluster: pods also come from an API server. */
+  readonly isInCluster?: boolean;
+  /** Default: 110. */
+  readonly maxPods?: number;
+  /** The agent dies right after this mutating call (counted from 0); the next agent starts at once. */
+  readonly dieAfterCall?: number;
+  /** The number of pods that can have a user namespace at once; 1000 by default. */
+  readonly userNamespaceSlots?: number;
+  /** The rules by which the node itself ends pods; none by default. */
+  readonly nodeRules?: readonly NodeRule[];
+  /** The source of the runtime's events; by default containerd's own. */
+  readonly eventSource?: RuntimeEventSource;
+  /**
+   * How long the runtime's status lags behind the next exit. By default it lags for some milliseconds, and each method of
+   * the harness waits until it shows the exit; with a lag of its own a scenario goes on meanwhile.
+   */
+  readonly exitLagMs?: (() => number) | undefined;
+  /**
+   * With a lag of its own: whether `apiPods` and `events` wait until the runtime shows every exit, and whether `advance`
+   * adds the time until the agent has seen them. False by default.
+   */
+  readonly waitsForExits?: boolean;
+}

@@ -1,5 +1,4 @@
 import { expect, test } from "bun:test";
-import { join } from "node:path";
 import { readPodManifest } from "../agent/desired/static/manifest.ts";
 import { watchStaticPath } from "../agent/desired/static/static-files.ts";
 import { createLog } from "../host/log/log.ts";
@@ -61,15 +60,4 @@ test("the example manifest of the README is a valid pod", async () => {
   const read = await readPodManifest(await readmeManifest(), { path: "/hello.yaml", nodeName: "node1" });
   expect(read.problem).toBeUndefined();
   expect(read.pod?.metadata.name).toBe("hello-node1");
-});
-
-test("the README quotes figures of docs/benchmarks.md", async () => {
-  const figures = /^## Six figures$(?<table>[\s\S]*?)^Measured/m.exec(await readReadme())?.groups?.["table"] ?? "";
-  const quoted = figures.split("\n").flatMap((row) => {
-    const [, title, kubelet = "", berth = ""] = row.split("|").map((cell) => cell.trim());
-    return title === undefined || !/\d/.test(berth) ? [] : [`| ${kubelet} | ${berth} |`];
-  });
-  expect(quoted).toHaveLength(6);
-  const benchmarks = await Bun.file(join(import.meta.dirname, "..", "docs", "benchmarks.md")).text();
-  for (const cells of quoted) expect(benchmarks).toContain(cells);
 });

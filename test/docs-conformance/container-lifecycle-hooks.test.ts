@@ -7,10 +7,10 @@
  *   Hook delivery guarantees       handlers should tolerate a second call: their authors
  * Every termination takes the same code path, so a preStop hook also runs after preemption and eviction.
  */
-import { describe, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { Lifecycle, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import type { AgentHarness } from "../scenarios/harness.ts";
-import { container, containerOf, formatTimeline, runPod } from "./pod-case.ts";
+import { container, containerOf, describeSection, expectTimeline, runPod } from "./pod-case.ts";
 
 const exec = (command: string) => ({ exec: { command: [command] } });
 const withHooks = (lifecycle: Lifecycle, more: Partial<PodSpec> = {}): Partial<PodSpec> => ({
@@ -27,7 +27,7 @@ const runtimeCalls = ({ runtime }: AgentHarness) =>
     .filter((call) => /^(startContainer|execSync|stopContainer) .*\/a #/.test(call))
     .map((call) => call.replace(/^(start|exec|stop)(?:Container|Sync) .*\/a #\d+:?/, "$1").trim());
 
-describe("Container hooks", () => {
+describeSection("Container hooks", () => {
   test("PostStart runs right after the start of the container, without parameters", async () => {
     const { harness } = await runPod({ spec: withHooks({ postStart: exec("warm-up") }) });
     expect(runtimeCalls(harness)).toEqual(["start", "exec: warm-up".replace(":", "")]);
@@ -38,7 +38,7 @@ describe("Container hooks", () => {
       spec: withHooks({ postStart: exec("warm-up") }),
       before: commandLasting("warm-up", 5000),
     });
-    expect(formatTimeline(harness, / a started/)).toEqual(["0s a started"]);
+    await expectTimeline(harness, / a started/, ["0s a started"]);
   });
 
   test("PreStop runs before a container is stopped because of a deletion in the API", async () => {
@@ -89,7 +89,7 @@ describe("Container hooks", () => {
     await harness.advance("6s");
     expect(runtimeCalls(harness)).toEqual(["start", "exec drain"]);
     await harness.advance("1s");
-    expect(formatTimeline(harness, / a stopped/)).toEqual(["7s a stopped"]);
+    await expectTimeline(harness, / a stopped/, ["7s a stopped"]);
   });
 
   test("the grace period starts before the PreStop hook, so the container stops within it", async () => {
@@ -101,11 +101,11 @@ describe("Container hooks", () => {
     await harness.deletePod("web", 30);
     await harness.advance("2m");
     expect(runtimeCalls(harness).at(-1)).toBe("stop within 20s");
-    expect(formatTimeline(harness, / a stopped/)).toEqual(["30s a stopped"]);
+    await expectTimeline(harness, / a stopped/, ["30s a stopped"]);
   });
 });
 
-describe("Hook handler implementations", () => {
+describeSection("Hook handler implementations", () => {
   test("Exec runs a command in the container", async () => {
     const { harness } = await runPod({ spec: withHooks({ postStart: exec("warm-up") }) });
     expect(harness.runtime.calls.filter((call) => call.startsWith("execSync"))).toEqual([
@@ -133,11 +133,11 @@ describe("Hook handler implementations", () => {
     const { harness } = await runPod({ spec: withHooks({ preStop: { sleep: { seconds: 8 } } }) });
     await harness.deletePod("web");
     await harness.advance("1m");
-    expect(formatTimeline(harness, / a stopped/)).toEqual(["8s a stopped"]);
+    await expectTimeline(harness, / a stopped/, ["8s a stopped"]);
   });
 });
 
-describe("Hook handler execution", () => {
+describeSection("Hook handler execution", () => {
   test("a container is not Running while its PostStart hook takes long", async () => {
     const { harness } = await runPod({
       spec: withHooks({ postStart: exec("warm-up") }),
@@ -183,7 +183,7 @@ describe("Hook handler execution", () => {
     await harness.deletePod("web", 60);
     await harness.advance("3m");
     expect(runtimeCalls(harness).at(-1)).toBe("stop within 5s");
-    expect(formatTimeline(harness, / a stopped/)).toEqual(["60s a stopped"]);
+    await expectTimeline(harness, / a stopped/, ["60s a stopped"]);
   });
 
   test("a PostStart hook that fails stops the container", async () => {
@@ -192,7 +192,7 @@ describe("Hook handler execution", () => {
       before: commandFailing("warm-up"),
     });
     await harness.advance("5s");
-    expect(formatTimeline(harness, / a (started|stopped)/)).toEqual(["0s a started", "0s a stopped"]);
+    await expectTimeline(harness, / a (started|stopped)/, ["0s a started", "0s a stopped"]);
   });
 
   test("a container is stopped also after a PreStop hook that fails", async () => {
@@ -203,7 +203,7 @@ describe("Hook handler execution", () => {
   });
 });
 
-describe("Hook delivery guarantees", () => {
+describeSection("Hook delivery guarantees", () => {
   test("a hook is called once", async () => {
     const { harness } = await runPod({ spec: withHooks({ postStart: exec("warm-up"), preStop: exec("drain") }) });
     await harness.advance("60m");
@@ -237,7 +237,7 @@ describe("Hook delivery guarantees", () => {
   });
 });
 
-describe("Debugging Hook handlers", () => {
+describeSection("Debugging Hook handlers", () => {
   test("the output of a hook appears in no event", async () => {
     const { harness } = await runPod({
       spec: withHooks({ postStart: exec("warm-up") }),

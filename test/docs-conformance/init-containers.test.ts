@@ -11,20 +11,30 @@
  *   Resource sharing within containers    scheduling and quotas by effective requests: the scheduler, the API server
  *   Init containers and Linux cgroups     pod cgroups are not part of this release yet
  */
-import { describe, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { secrets } from "../../kube/resource.ts";
 import type { Container } from "../../proto/kubernetes/gen/types.ts";
-import { apiPod, container, containerOf, formatTimeline, runPod, statusOf } from "./pod-case.ts";
+import {
+  apiPod,
+  container,
+  containerOf,
+  describeSection,
+  expectTimeline,
+  formatTimeline,
+  runPod,
+  shortExitLag,
+  statusOf,
+} from "./pod-case.ts";
 
 const two = [container("first"), container("second")];
 const short = { first: { exitsAfterMs: 2000 }, second: { exitsAfterMs: 3000 } };
 const limits = (cpu: string): Pick<Container, "resources"> => ({ resources: { requests: { cpu }, limits: { cpu } } });
 
-describe("Init Containers", () => {
+describeSection("Init Containers", () => {
   test("init containers run before the app containers", async () => {
     const { harness } = await runPod({ spec: { initContainers: [container("first")] }, programs: short });
     await harness.advance("10s");
-    expect(formatTimeline(harness, /(first|a) (started|stopped)/)).toEqual([
+    await expectTimeline(harness, /(first|a) (started|stopped)/, [
       "0s first started",
       "2s first stopped",
       "2s a started",
@@ -32,7 +42,7 @@ describe("Init Containers", () => {
   });
 });
 
-describe("Understanding init containers", () => {
+describeSection("Understanding init containers", () => {
   test("a pod can have several init containers", async () => {
     const { harness } = await runPod({ spec: { initContainers: two }, programs: short });
     await harness.advance("10s");
@@ -62,6 +72,7 @@ describe("Understanding init containers", () => {
     const { harness } = await runPod({
       spec: { initContainers: two },
       programs: { first: { exitsAfterMs: 0, exitCode: 1 } },
+      options: shortExitLag,
     });
     await harness.advance("10m");
     harness.runtime.programs.set("first", { exitsAfterMs: 0 });
@@ -91,7 +102,7 @@ describe("Understanding init containers", () => {
   });
 });
 
-describe("Differences from regular containers", () => {
+describeSection("Differences from regular containers", () => {
   test("init containers support resource limits, volumes and security settings", async () => {
     const first = container("first", {
       ...limits("500m"),
@@ -120,7 +131,7 @@ describe("Differences from regular containers", () => {
     const spec = { initContainers: two, containers: [container("a"), container("b")] };
     const { harness } = await runPod({ spec, programs: short });
     await harness.advance("10s");
-    expect(formatTimeline(harness, /(first|second|a|b) (started|stopped)/)).toEqual([
+    await expectTimeline(harness, /(first|second|a|b) (started|stopped)/, [
       "0s first started",
       "2s first stopped",
       "2s second started",
@@ -131,7 +142,7 @@ describe("Differences from regular containers", () => {
   });
 });
 
-describe("Differences from sidecar containers", () => {
+describeSection("Differences from sidecar containers", () => {
   test("init containers do not run at the same time as app containers", async () => {
     const { harness } = await runPod({ spec: { initContainers: two }, programs: short });
     await harness.advance("60m");
@@ -160,7 +171,7 @@ describe("Differences from sidecar containers", () => {
   });
 });
 
-describe("Using init containers", () => {
+describeSection("Using init containers", () => {
   test("an init container can use a different image", async () => {
     const { harness } = await runPod({
       spec: { initContainers: [container("first", { image: "tools:1" })] },
@@ -192,7 +203,7 @@ describe("Using init containers", () => {
   });
 });
 
-describe("Init containers in use", () => {
+describeSection("Init containers in use", () => {
   test("while the first init container runs, the pod is Pending and the other containers wait with PodInitializing", async () => {
     const { harness } = await runPod({ spec: { initContainers: two } });
     await harness.advance("6m");
@@ -226,7 +237,7 @@ describe("Init containers in use", () => {
   });
 });
 
-describe("Resource sharing within containers", () => {
+describeSection("Resource sharing within containers", () => {
   // The node has four CPUs.
   const ofInit = (...cpus: readonly string[]) => cpus.map((cpu, index) => container(`i${index}`, limits(cpu)));
   const ofApp = (...cpus: readonly string[]) => cpus.map((cpu, index) => container(`a${index}`, limits(cpu)));
@@ -266,7 +277,7 @@ describe("Resource sharing within containers", () => {
   });
 });
 
-describe("Pod restart reasons", () => {
+describeSection("Pod restart reasons", () => {
   test("a restart of the sandbox runs the init containers again", async () => {
     const { harness } = await runPod({ spec: { initContainers: two }, programs: short });
     await harness.advance("10s");

@@ -14,18 +14,27 @@
  *   PodReadyToStartContainers       dynamic resource allocation is not part of this release yet. Images are also pulled
  *                                   before it is True: see "images are pulled while the sandbox is created" below
  */
-import { describe, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import { pods } from "../../kube/resource.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { settlePromises } from "../fakes/clock.ts";
-import { apiPod, conditionOf, container, formatTimeline, runPod, setCondition, statusOf } from "./pod-case.ts";
+import {
+  apiPod,
+  conditionOf,
+  container,
+  describeSection,
+  formatTimeline,
+  runPod,
+  setCondition,
+  statusOf,
+} from "./pod-case.ts";
 
 const lifecycle = ["PodScheduled", "PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready"];
 const readinessProbe = { exec: { command: ["ready"] }, periodSeconds: 5, failureThreshold: 1 };
 const isTrue = ({ conditions = [] }: PodStatus, type: string) =>
   conditions.some((condition) => condition.type === type && condition.status === "True");
 
-describe("Pod Conditions", () => {
+describeSection("Pod Conditions", () => {
   test("a pod can be Running and not ready", async () => {
     const { harness } = await runPod({
       spec: { containers: [container("a", { readinessProbe })] },
@@ -37,7 +46,7 @@ describe("Pod Conditions", () => {
   });
 });
 
-describe("Structure of a Pod condition", () => {
+describeSection("Structure of a Pod condition", () => {
   test("each condition has a type and a status; a reason is CamelCase and comes with a message", async () => {
     const { harness, statuses } = await runPod({
       spec: { initContainers: [container("i")] },
@@ -61,7 +70,7 @@ describe("Structure of a Pod condition", () => {
   });
 
   test("lastTransitionTime is the time of the last change of status", async () => {
-    const { harness } = await runPod();
+    const { harness } = await runPod({ spec: { restartPolicy: "Never" } });
     const start = harness.clock.now();
     const since = async (type: string) =>
       Date.parse((await conditionOf(harness, type))?.lastTransitionTime ?? "") - start;
@@ -86,7 +95,7 @@ describe("Structure of a Pod condition", () => {
   });
 });
 
-describe("Lifecycle Pod conditions", () => {
+describeSection("Lifecycle Pod conditions", () => {
   test("the conditions become True in their documented order", async () => {
     const { harness, statuses } = await runPod({
       spec: { initContainers: [container("i")], containers: [container("a", { readinessProbe })] },
@@ -151,6 +160,7 @@ describe("Lifecycle Pod conditions", () => {
     const { harness } = await runPod();
     expect(await conditionOf(harness, "Ready")).toMatchObject({ status: "True" });
     await harness.deletePod("web");
+    await harness.showExits();
     await harness.apply("web", { restartPolicy: "Never" });
     await harness.exit("a", 0);
     await harness.advance("1s");
@@ -158,7 +168,7 @@ describe("Lifecycle Pod conditions", () => {
   });
 });
 
-describe("PodReadyToStartContainers", () => {
+describeSection("PodReadyToStartContainers", () => {
   const volumes = [{ name: "data", hostPath: { path: "/data", type: "Directory" } }] as const;
   const isReady = "PodReadyToStartContainers";
 
@@ -229,7 +239,7 @@ describe("PodReadyToStartContainers", () => {
   });
 });
 
-describe("DisruptionTarget", () => {
+describeSection("DisruptionTarget", () => {
   test.each(["PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI", "DeletionByPodGC"])(
     "%s is kept until the pod is removed",
     async (reason) => {
@@ -267,7 +277,7 @@ describe("DisruptionTarget", () => {
   });
 });
 
-describe("Enhanced Pod readiness", () => {
+describeSection("Enhanced Pod readiness", () => {
   const gate = "example.com/fed";
   const spec = { readinessGates: [{ conditionType: gate }] };
 

@@ -16,16 +16,26 @@
  * Deliberate difference: a restart of the agent during a termination grants no new grace period (see "the grace period
  * is granted once").
  */
-import { describe, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { PodSpec } from "../../proto/kubernetes/gen/types.ts";
-import { apiPod, conditionOf, container, formatTimeline, runPod, sidecar, statusOf } from "./pod-case.ts";
+import {
+  apiPod,
+  conditionOf,
+  container,
+  describeSection,
+  expectTimeline,
+  formatTimeline,
+  runPod,
+  sidecar,
+  statusOf,
+} from "./pod-case.ts";
 
 const ignores = { onTerm: "ignores" } as const;
 const stops = (calls: readonly string[]) => calls.filter((call) => call.startsWith("stopContainer"));
 const both: Partial<PodSpec> = { containers: [container("a"), container("b")] };
 const withPreStop = (name: string) => container(name, { lifecycle: { preStop: { exec: { command: ["drain"] } } } });
 
-describe("Termination of Pods", () => {
+describeSection("Termination of Pods", () => {
   test("each container is stopped with the grace period as its timeout", async () => {
     const { harness } = await runPod({ spec: { ...both, terminationGracePeriodSeconds: 12 } });
     await harness.deletePod("web", 12);
@@ -39,7 +49,7 @@ describe("Termination of Pods", () => {
     const { harness } = await runPod({ spec: both, programs: { a: ignores, b: ignores } });
     await harness.deletePod("web");
     await harness.advance("2m");
-    expect(formatTimeline(harness, /[ab] stopped/)).toEqual(["30s a stopped", "30s b stopped"]);
+    await expectTimeline(harness, /[ab] stopped/, ["30s a stopped", "30s b stopped"]);
   });
 
   test("after the grace period the containers are killed and the pod is removed from the API", async () => {
@@ -60,7 +70,7 @@ describe("Termination of Pods", () => {
     await harness.advance("5s");
     await harness.start();
     await harness.advance("1m");
-    expect(formatTimeline(harness, /a stopped/)).toEqual(["30s a stopped"]);
+    await expectTimeline(harness, /a stopped/, ["30s a stopped"]);
     expect(await apiPod(harness)).toBeUndefined();
   });
 
@@ -70,24 +80,24 @@ describe("Termination of Pods", () => {
     await harness.advance("10s");
     harness.runtime.restart();
     await harness.advance("1m");
-    expect(formatTimeline(harness, /a stopped/)).toEqual(["30s a stopped"]);
+    await expectTimeline(harness, /a stopped/, ["30s a stopped"]);
     expect(await apiPod(harness)).toBeUndefined();
   });
 });
 
-describe("Stop Signals", () => {
+describeSection("Stop Signals", () => {
   test("a pod without a stop signal passes none to the runtime", async () => {
     const { harness } = await runPod();
     expect([...harness.runtime.containers.values()].map(({ config }) => config.stopSignal)).toEqual([0]);
   });
 });
 
-describe("Pod Termination Flow", () => {
+describeSection("Pod Termination Flow", () => {
   test("the node starts the termination as soon as it observes the deletion", async () => {
     const { harness } = await runPod();
     await harness.advance("17s");
     await harness.deletePod("web");
-    expect(formatTimeline(harness, /a stopped/)).toEqual(["17s a stopped"]);
+    await expectTimeline(harness, /a stopped/, ["17s a stopped"]);
   });
 
   test("a preStop hook runs before the stop", async () => {
@@ -117,7 +127,7 @@ describe("Pod Termination Flow", () => {
     });
     await harness.deletePod("web");
     await harness.advance("5m");
-    expect(formatTimeline(harness, /a stopped/)).toEqual(["32s a stopped"]);
+    await expectTimeline(harness, /a stopped/, ["32s a stopped"]);
   });
 
   test("a longer terminationGracePeriodSeconds lets a long hook finish", async () => {
@@ -127,7 +137,7 @@ describe("Pod Termination Flow", () => {
     });
     await harness.deletePod("web", 60);
     await harness.advance("5m");
-    expect(formatTimeline(harness, /a stopped/)).toEqual(["45s a stopped"]);
+    await expectTimeline(harness, /a stopped/, ["45s a stopped"]);
   });
 
   test("a preStop hook can order the stops of containers", async () => {
@@ -137,7 +147,7 @@ describe("Pod Termination Flow", () => {
     });
     await harness.deletePod("web");
     await harness.advance("1m");
-    expect(formatTimeline(harness, /[ab] stopped/)).toEqual(["0s b stopped", "3s a stopped"]);
+    await expectTimeline(harness, /[ab] stopped/, ["0s b stopped", "3s a stopped"]);
   });
 
   test("the readiness of a terminating pod is still reported", async () => {
@@ -158,7 +168,7 @@ describe("Pod Termination Flow", () => {
     const { harness } = await runPod({ spec: both, programs: { b: ignores } });
     await harness.deletePod("web");
     await harness.advance("2m");
-    expect(formatTimeline(harness, /stopped|sandbox deleted/)).toEqual([
+    await expectTimeline(harness, /stopped|sandbox deleted/, [
       "0s a stopped",
       "30s b stopped",
       "30s sandbox stopped",
@@ -184,7 +194,7 @@ describe("Pod Termination Flow", () => {
   );
 });
 
-describe("Forced Pod termination", () => {
+describeSection("Forced Pod termination", () => {
   test.each([
     [undefined, "30s"],
     [7, "7s"],
@@ -193,7 +203,7 @@ describe("Forced Pod termination", () => {
     const { harness } = await runPod({ programs: { a: ignores } });
     await harness.deletePod("web", grace);
     await harness.advance("2m");
-    expect(formatTimeline(harness, /a stopped/)).toEqual([`${stopped} a stopped`]);
+    await expectTimeline(harness, /a stopped/, [`${stopped} a stopped`]);
   });
 
   test("a later deletion can shorten the grace period, not extend it", async () => {
@@ -204,7 +214,7 @@ describe("Forced Pod termination", () => {
     await harness.advance("2s");
     await harness.deletePod("web", 60);
     await harness.advance("2m");
-    expect(formatTimeline(harness, /a stopped/)).toEqual(["15s a stopped"]);
+    await expectTimeline(harness, /a stopped/, ["15s a stopped"]);
   });
 
   test("the node observes a deletion with a grace period of 0 and stops the pod at once", async () => {
@@ -212,7 +222,7 @@ describe("Forced Pod termination", () => {
     await harness.advance("5s");
     await harness.deletePod("web", 0);
     expect(await apiPod(harness)).toBeUndefined();
-    expect(formatTimeline(harness, /a stopped/)).toEqual(["5s a stopped"]);
+    await expectTimeline(harness, /a stopped/, ["5s a stopped"]);
     await harness.advance("1s");
     expect(harness.nodeSnapshot()).toEqual([]);
   });
@@ -235,12 +245,12 @@ describe("Forced Pod termination", () => {
     };
     await harness.deletePod("web", 0);
     await harness.advance("2m");
-    expect(formatTimeline(harness, /[ab] stopped/)).toEqual(["0s b stopped", "2s a stopped"]);
+    await expectTimeline(harness, /[ab] stopped/, ["0s b stopped", "2s a stopped"]);
     expect(Object.fromEntries(codes)).toEqual({ a: 137, b: 143 });
   });
 });
 
-describe("Pod shutdown and sidecar containers", () => {
+describeSection("Pod shutdown and sidecar containers", () => {
   const spec: Partial<PodSpec> = {
     initContainers: [sidecar("early"), sidecar("late")],
     containers: [container("a"), container("b")],
@@ -261,18 +271,14 @@ describe("Pod shutdown and sidecar containers", () => {
     const { harness } = await runPod({ spec: { ...spec, containers: [container("a", { lifecycle })] } });
     await harness.deletePod("web");
     await harness.advance("1m");
-    expect(formatTimeline(harness, /(a|early|late) stopped/)).toEqual([
-      "11s a stopped",
-      "11s late stopped",
-      "11s early stopped",
-    ]);
+    await expectTimeline(harness, /(a|early|late) stopped/, ["11s a stopped", "11s late stopped", "11s early stopped"]);
   });
 
   test("after the grace period all remaining containers are stopped at once with a short grace period", async () => {
     const { harness } = await runPod({ spec, programs: { a: ignores, early: ignores, late: ignores } });
     await harness.deletePod("web");
     await harness.advance("2m");
-    expect(formatTimeline(harness, /(a|early|late) stopped/)).toEqual(allAtOnce);
+    await expectTimeline(harness, /(a|early|late) stopped/, allAtOnce);
   });
 
   test("sidecars are stopped at once after a preStop hook has used the whole grace period", async () => {
@@ -283,11 +289,11 @@ describe("Pod shutdown and sidecar containers", () => {
     });
     await harness.deletePod("web");
     await harness.advance("2m");
-    expect(formatTimeline(harness, /(a|early|late) stopped/)).toEqual(allAtOnce);
+    await expectTimeline(harness, /(a|early|late) stopped/, allAtOnce);
   });
 });
 
-describe("Garbage collection of Pods", () => {
+describeSection("Garbage collection of Pods", () => {
   test("a Failed pod stays in the API until a client deletes it", async () => {
     const { harness } = await runPod({
       spec: { restartPolicy: "Never" },

@@ -17,7 +17,7 @@
  *   - Docs: the delays of liveness and readiness probes start after the startup probe. Kubelet: they start with the
  *     container.
  */
-import { afterAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { afterAll, expect, setDefaultTimeout, test } from "bun:test";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer as createHttp2Server, type ServerHttp2Stream } from "node:http2";
 import { createServer as createHttpsServer } from "node:https";
@@ -26,7 +26,7 @@ import type { Container, HTTPGetAction, PodSpec, Probe } from "../../proto/kuber
 import { pollUntil } from "../bed/poll-until.ts";
 import type { AgentHarness } from "../scenarios/harness.ts";
 import { createCertificateAuthority } from "../upstream/pki.ts";
-import { conditionOf, container, containerOf, formatTimeline, runPod, sidecar } from "./pod-case.ts";
+import { conditionOf, container, containerOf, describeSection, expectTimeline, runPod, sidecar } from "./pod-case.ts";
 
 const execProbe = (command: string, more: Probe = {}): Probe => ({ exec: { command: [command] }, ...more });
 
@@ -69,7 +69,7 @@ const restartCountOf = async (harness: AgentHarness) => (await containerOf(harne
 const warningsOf = async (harness: AgentHarness) =>
   (await harness.events("web")).filter((line) => /Unhealthy|ProbeWarning/.test(line));
 
-describe("Liveness, Readiness, and Startup Probes", () => {
+describeSection("Liveness, Readiness, and Startup Probes", () => {
   test("a probe runs periodically", async () => {
     const { harness } = await runProbed({ livenessProbe: execProbe("alive", { periodSeconds: 3 }) });
     expect(await probedSeconds(harness, "alive", 12)).toEqual([3, 6, 9, 12]);
@@ -85,7 +85,7 @@ describe("Liveness, Readiness, and Startup Probes", () => {
   });
 });
 
-describe("Startup probe", () => {
+describeSection("Startup probe", () => {
   test("the startup probe sets `started`", async () => {
     const { harness } = await runProbed({ startupProbe: execProbe("up", { failureThreshold: 30 }) }, ["up"]);
     expect((await containerOf(harness, "a")).started).toBe(false);
@@ -123,13 +123,13 @@ describe("Startup probe", () => {
       const startupProbe = execProbe("up", { periodSeconds: 1, failureThreshold: 3 });
       const { harness } = await runProbed({ startupProbe }, ["up"], { restartPolicy });
       await harness.advance("7s");
-      expect(formatTimeline(harness, / a (started|stopped)/).slice(0, 2)).toEqual(["0s a started", "3s a stopped"]);
+      await expectTimeline(harness, / a (started|stopped)/, ["0s a started", "3s a stopped"], { to: 2 });
       expect(await harness.apiPods()).toEqual([shown]);
     },
   );
 });
 
-describe("Liveness probe", () => {
+describeSection("Liveness probe", () => {
   test("a running container is restarted after three failures of its liveness probe", async () => {
     const { harness } = await runProbed({ livenessProbe: execProbe("alive") });
     await harness.advance("1m");
@@ -164,7 +164,7 @@ describe("Liveness probe", () => {
   });
 });
 
-describe("Readiness probe", () => {
+describeSection("Readiness probe", () => {
   test("the readiness probe sets the pod's condition Ready", async () => {
     const { harness } = await runProbed({ readinessProbe: execProbe("ready") }, ["ready"]);
     expect((await conditionOf(harness, "Ready"))?.status).toBe("False");
@@ -201,7 +201,7 @@ describe("Readiness probe", () => {
 const succeedAfter = (harness: AgentHarness, command: string, ms: number) =>
   void harness.clock.wakeAt(harness.clock.now() + ms, () => setExitCode(harness, command, 0));
 
-describe("How long a container may take to start", () => {
+describeSection("How long a container may take to start", () => {
   test.each(["startupProbe", "livenessProbe"] as const)(
     "%s: a container has failureThreshold times periodSeconds after its start and initial delay",
     async (kind) => {
@@ -240,7 +240,7 @@ describe("How long a container may take to start", () => {
   });
 });
 
-describe("When should you use a startup probe?", () => {
+describeSection("When should you use a startup probe?", () => {
   test("a startup probe gives a container more time to start without slowing down its liveness probe", async () => {
     const probes = {
       startupProbe: execProbe("up", { failureThreshold: 30 }),
@@ -259,11 +259,11 @@ describe("When should you use a startup probe?", () => {
   test("a startup probe that never succeeds kills the container after failureThreshold times periodSeconds", async () => {
     const { harness } = await runProbed({ startupProbe: execProbe("up", { failureThreshold: 30 }) }, ["up"]);
     await harness.advance("5m");
-    expect(formatTimeline(harness, /stopped/)).toEqual(["300s a stopped"]);
+    await expectTimeline(harness, /stopped/, ["300s a stopped"]);
   });
 });
 
-describe("When should you use a liveness probe?", () => {
+describeSection("When should you use a liveness probe?", () => {
   test("a process that crashes is restarted without a liveness probe", async () => {
     const { harness } = await runPod();
     await harness.advance("20s");
@@ -276,11 +276,9 @@ describe("When should you use a liveness probe?", () => {
     const livenessProbe = execProbe("alive", { failureThreshold: 1 });
     const { harness } = await runProbed({ livenessProbe }, ["alive"], { restartPolicy });
     await harness.advance("10s");
-    expect(formatTimeline(harness, / a (started|stopped)/).slice(0, 3)).toEqual([
-      "0s a started",
-      "10s a stopped",
-      "10s a started",
-    ]);
+    await expectTimeline(harness, / a (started|stopped)/, ["0s a started", "10s a stopped", "10s a started"], {
+      to: 3,
+    });
   });
 
   test("with a higher failureThreshold for liveness the pod is not ready for a while before it is killed", async () => {
@@ -298,7 +296,7 @@ describe("When should you use a liveness probe?", () => {
   });
 });
 
-describe("When should you use a readiness probe?", () => {
+describeSection("When should you use a readiness probe?", () => {
   test("a pod with a readiness probe starts unready and is ready after the first success", async () => {
     const { harness } = await runProbed({ readinessProbe: execProbe("ready", { initialDelaySeconds: 5 }) });
     expect(await readinessOf(harness)).toBe(false);
@@ -402,7 +400,7 @@ async function serveGrpc(statusOf: (service: string) => number): Promise<number>
   return await listen(server);
 }
 
-describe("Check mechanisms", () => {
+describeSection("Check mechanisms", () => {
   test.each([
     [0, true],
     [1, false],
@@ -454,7 +452,7 @@ describe("Check mechanisms", () => {
   });
 });
 
-describe("Probe results", () => {
+describeSection("Probe results", () => {
   test("a probe that could not be executed has no effect and is repeated", async () => {
     const { harness, commands } = await runProbed({
       livenessProbe: execProbe("alive", { failureThreshold: 1 }),
@@ -494,7 +492,7 @@ describe("Probe results", () => {
   });
 });
 
-describe("Configuration fields", () => {
+describeSection("Configuration fields", () => {
   test("initialDelaySeconds: the first probe runs this long after the start, by default at once", async () => {
     for (const [delay, first] of [
       [undefined, 0],
@@ -613,7 +611,7 @@ describe("Configuration fields", () => {
   });
 });
 
-describe("Probe-level terminationGracePeriodSeconds", () => {
+describeSection("Probe-level terminationGracePeriodSeconds", () => {
   test.each(["livenessProbe", "startupProbe"] as const)(
     "%s: its own grace period overrides the pod's",
     async (kind) => {
@@ -625,7 +623,7 @@ describe("Probe-level terminationGracePeriodSeconds", () => {
   );
 });
 
-describe("HTTP probes", () => {
+describeSection("HTTP probes", () => {
   test("the request is a GET to the pod's address with the two standard headers; the default path is /", async () => {
     const request = await probeHttp({});
     expect([request?.method, request?.url]).toEqual(["GET", "/"]);
@@ -672,7 +670,7 @@ describe("HTTP probes", () => {
   });
 });
 
-describe("Redirect handling", () => {
+describeSection("Redirect handling", () => {
   test("a redirect to the same host is followed, also to HTTPS", async () => {
     const tls = await serveHttp(withStatus(200), true);
     const { port } = await serveHttp((_, response) =>
@@ -709,7 +707,7 @@ describe("Redirect handling", () => {
   });
 });
 
-describe("TCP probes", () => {
+describeSection("TCP probes", () => {
   test("the node opens the connection: it resolves localhost, but not the name of a Service", async () => {
     const port = await listen(createTcpServer());
     await waitUntilReady(await runOnNode({ tcpSocket: { host: "localhost", port } }));
@@ -721,7 +719,7 @@ describe("TCP probes", () => {
   });
 });
 
-describe("gRPC probes", () => {
+describeSection("gRPC probes", () => {
   test.each(["startupProbe", "livenessProbe", "readinessProbe"] as const)("%s can be a gRPC probe", async (kind) => {
     const port = await serveGrpc(() => 1);
     const { harness } = await runPod({
@@ -758,7 +756,7 @@ describe("gRPC probes", () => {
   });
 });
 
-describe("Define a liveness command", () => {
+describeSection("Define a liveness command", () => {
   test("the pod's events report the failure and the kill", async () => {
     const { harness } = await runProbed({
       livenessProbe: execProbe("alive", { failureThreshold: 1, initialDelaySeconds: 5 }),
@@ -773,7 +771,7 @@ describe("Define a liveness command", () => {
   });
 });
 
-describe("Define readiness probes", () => {
+describeSection("Define readiness probes", () => {
   test("a pod is ready when all its containers are, including sidecars", async () => {
     const { harness } = await runPod({
       spec: {

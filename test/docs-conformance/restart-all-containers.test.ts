@@ -4,14 +4,15 @@
  * Not tested:
  *   Restart All Containers   the feature gate: agent/decide/admission/admission.test.ts. Use cases: its users
  */
-import { describe, expect, test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { Container, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import {
   apiPod,
   conditionOf,
   container,
   containerOf,
-  formatTimeline,
+  describeSection,
+  expectTimeline,
   type PodRun,
   runPod,
   sidecar,
@@ -35,20 +36,20 @@ async function runAndRestart(exitCode = 88, more: Partial<PodSpec> = {}): Promis
   const podRun = await runPod({ spec: { ...spec, ...more }, programs });
   await podRun.harness.advance("10s");
   await podRun.harness.exit("watcher", exitCode);
+  await podRun.harness.showExits();
   return podRun;
 }
 
-describe("Restart All Containers", () => {
+describeSection("Restart All Containers", () => {
   test("an exit that matches the rule restarts all containers of the pod in place", async () => {
     const { harness } = await runAndRestart();
     await harness.advance("10s");
-    expect(formatTimeline(harness, / (setup|proxy|a|b|watcher) started/).slice(5)).toEqual([
-      "10s setup started",
-      "11s proxy started",
-      "11s a started",
-      "11s b started",
-      "11s watcher started",
-    ]);
+    await expectTimeline(
+      harness,
+      / (setup|proxy|a|b|watcher) started/,
+      ["10s setup started", "11s proxy started", "11s a started", "11s b started", "11s watcher started"],
+      { from: 5 },
+    );
   });
 
   test("an exit that does not match the rule follows the container's policy", async () => {
@@ -78,7 +79,7 @@ describe("Restart All Containers", () => {
   });
 });
 
-describe("How in-place Pod restarts work", () => {
+describeSection("How in-place Pod restarts work", () => {
   test("all running containers are killed without the grace period and without preStop hooks", async () => {
     const lifecycle = { preStop: { exec: { command: ["drain"] } } };
     const containers = [container("a", { lifecycle }), watcher()];
@@ -90,7 +91,7 @@ describe("How in-place Pod restarts work", () => {
     await harness.exit("watcher", 88);
     await harness.advance("10s");
     expect(harness.runtime.calls.filter((call) => call.endsWith(": drain"))).toEqual([]);
-    expect(formatTimeline(harness, / a (started|stopped)/)).toEqual(["1s a started", "12s a stopped", "13s a started"]);
+    await expectTimeline(harness, / a (started|stopped)/, ["1s a started", "12s a stopped", "13s a started"]);
   });
 
   test("the pod keeps its uid, address and sandbox", async () => {
@@ -102,11 +103,14 @@ describe("How in-place Pod restarts work", () => {
     const after = await apiPod(harness);
     expect(after?.metadata.uid).toBe(before?.metadata.uid ?? "");
     expect(after?.status?.podIP).toBe(before?.status?.podIP ?? "");
-    expect(formatTimeline(harness, /sandbox (started|stopped)/)).toEqual(["0s sandbox started"]);
+    await expectTimeline(harness, /sandbox (started|stopped)/, ["0s sandbox started"]);
   });
 
   test("the pod keeps its volumes", async () => {
-    const { harness } = await runPod({ spec: { ...spec, volumes: [{ name: "data", emptyDir: {} }] }, programs });
+    const [first, ...others] = spec.containers ?? [];
+    const mounting = { ...first!, volumeMounts: [{ name: "data", mountPath: "/data" }] };
+    const withVolume = { ...spec, containers: [mounting, ...others], volumes: [{ name: "data", emptyDir: {} }] };
+    const { harness } = await runPod({ spec: withVolume, programs });
     await harness.advance("10s");
     const folder = harness.disk.paths().find((path) => path.endsWith("empty-dir/data"));
     await harness.disk.at("/").write(`${folder}/kept`, "x", 0o600);
@@ -143,18 +147,18 @@ describe("How in-place Pod restarts work", () => {
     await harness.advance("10s");
     await harness.exit("watcher", 88);
     await harness.advance("10s");
-    expect(formatTimeline(harness, / (setup|more|proxy|a) started/).slice(4)).toEqual([
-      "10s setup started",
-      "11s more started",
-      "13s proxy started",
-      "13s a started",
-    ]);
+    await expectTimeline(
+      harness,
+      / (setup|more|proxy|a) started/,
+      ["10s setup started", "11s more started", "13s proxy started", "13s a started"],
+      { from: 4 },
+    );
   });
 
   test("containers that had already exited are restarted too, whatever their policy and exit code", async () => {
     const { harness } = await runAndRestart();
     await harness.advance("500ms");
-    expect(formatTimeline(harness, / setup (created|deleted)/)).toEqual([
+    await expectTimeline(harness, / setup (created|deleted)/, [
       "0s setup created",
       "10s setup deleted",
       "10s setup created",

@@ -5,9 +5,11 @@ import {
   type Finding,
   fieldsOf,
   findStaleEntries,
+  findUnrecordedEntries,
   formatFindings,
   joinRuns,
   type KnownDifference,
+  unrepeatedFindings,
   withoutUnrepeated,
 } from "./compare.ts";
 import { EVENT_ORDER, type Rows } from "./comparison-rows.ts";
@@ -37,20 +39,34 @@ test("reports a difference when only Berth deviates, also when a side lacks the 
   expect(kinds({}, {}, { x: "1" })).toEqual(["difference x"]);
 });
 
+const finding = (field: string, kind: Finding["kind"]): Finding => ({
+  pod: "p",
+  field,
+  kubelet: ["1", "1"],
+  berth: "2",
+  kind,
+});
+
 test("a difference counts only if a second run shows it too", () => {
-  const finding = (field: string, kind: Finding["kind"]): Finding => ({
-    pod: "p",
-    field,
-    kubelet: ["1", "1"],
-    berth: "2",
-    kind,
-  });
   const found = [finding("x", "difference"), finding("y", "difference"), finding("z", "deliberate")];
   const kindsOf = (again: readonly Finding[] | undefined) => withoutUnrepeated(found, again).map(({ kind }) => kind);
   expect(kindsOf(undefined)).toEqual(["difference", "difference", "deliberate"]);
   expect(kindsOf([finding("x", "difference"), finding("y", "noise")])).toEqual(["difference", "noise", "deliberate"]);
   expect(kindsOf([])).toEqual(["noise", "noise", "deliberate"]);
+  expect(unrepeatedFindings(withoutUnrepeated(found, [])).map(({ field }) => field)).toEqual(["x", "y"]);
+  expect(unrepeatedFindings(found)).toEqual([]);
 });
+
+const ends = [
+  "gone containerStatuses[main].state.terminated.exitCode",
+  "later containerStatuses[main].restartCount",
+  "settled phase",
+  "gone containerStatuses[main].lastState.terminated.containerID",
+];
+for (const field of ends)
+  test(`a wrong ${field} is a difference even if it comes once`, () => {
+    expect(withoutUnrepeated([finding(field, "difference")], [])).toEqual([finding(field, "difference")]);
+  });
 
 test("reports noise when the kubelet's runs disagree and Berth equals one of them", () => {
   expect(kinds({ x: "1" }, { x: "2" }, { x: "1" })).toEqual(["noise x"]);
@@ -74,6 +90,14 @@ test("accepts numbers within the listed distance only", () => {
   expect(kinds({ x: "×1" }, { x: "×2" }, { x: "×5" }, [], list)).toEqual(["difference x"]);
   expect(kinds({ x: "×1" }, { x: "×1" }, { x: "×50" }, [], list)).toEqual(["difference x"]);
   expect(kinds({ x: "×1" }, { x: "×1" }, {}, [], list)).toEqual(["difference x"]);
+});
+
+test("a distance counts only where the kubelet's runs differ", () => {
+  const list: readonly KnownDifference[] = [{ ...entry, kubelet: /^×\d$/, berth: /^×\d+$/, within: 2 }];
+  expect(kinds({ x: "×1" }, { x: "×1" }, { x: "×2" }, [], list)).toEqual(["difference x"]);
+  const agreed = list.map((each) => ({ ...each, withinAgreed: 1 }));
+  expect(kinds({ x: "×1" }, { x: "×1" }, { x: "×2" }, [], agreed)).toEqual(["noise x"]);
+  expect(kinds({ x: "×1" }, { x: "×1" }, { x: "×3" }, [], agreed)).toEqual(["difference x"]);
 });
 
 test("reports a listed difference as deliberate only when both sides match the entry", () => {
@@ -112,6 +136,18 @@ const wrong: readonly (readonly [
   ["crash-loop", "later containerStatuses[main].state.waiting.reason", undefined, "ErrImagePull"],
   ["crash-loop", "gone containerStatuses[main].lastState.terminated.exitCode", "1", "2"],
   ["static", "gone phase", "Running", "Failed"],
+  ["debug-command-missing", "later ephemeralContainerStatuses[debugger].state.terminated.exitCode", undefined, "0"],
+  ["debug-command-missing", "later ephemeralContainerStatuses[debugger].state.terminated.reason", undefined, "Error"],
+  ["debug-command-missing", "gone ephemeralContainerStatuses[debugger].lastState.terminated.exitCode", "1", undefined],
+  ["secret-missing", "event Warning Failed spec.containers{main}: x", "×2", "×3"],
+  ["pull-refused", "event Normal Pulling spec.containers{main}: x", "×2", "×3"],
+  ["pull-refused", "event Normal BackOff spec.containers{main}: x", "×1", "×2"],
+  ["debug-image-refused", "event Warning Failed spec.ephemeralContainers{debugger}: x", "×3", "×4"],
+  ["unready-by-grpc", "event Warning Unhealthy spec.containers{main}: x", "×3", "×1"],
+  ["unready-by-exec", "event Warning Unhealthy spec.containers{main}: x", "×2", "×4"],
+  ["post-start-fails", "gone containerStatuses[main].state.terminated.exitCode", "143", "137"],
+  ["post-start-without-command", "gone containerStatuses[main].state.terminated.exitCode", "143", "2"],
+  ["crash-loop", "later containerStatuses[main].state.terminated.exitCode", "139", undefined],
   ["static", "gone containerStatuses[main].state.terminated.exitCode", undefined, "137"],
   ["static", "gone containerStatuses[main].restartCount", "0", "1"],
   ["runs", "settled conditions[PodReadyToStartContainers].status", "True", "False"],
@@ -148,6 +184,11 @@ test("no entry of the lists matches any value of both sides", () => {
   expect([...knownDifferences.deliberate, ...knownDifferences.timingDependent].filter(acceptsAnyValue)).toEqual([]);
   expect(acceptsAnyValue({ ...entry, kubelet: /^/, berth: [/^/, undefined] })).toBe(true);
   expect(acceptsAnyValue({ ...entry, kubelet: /^/ })).toBe(false);
+  const { berth: _berth, ...withoutBerth } = entry;
+  const { kubelet: _kubelet, ...withoutKubelet } = entry;
+  expect(acceptsAnyValue({ ...withoutBerth, kubelet: /./ })).toBe(true);
+  expect(acceptsAnyValue({ ...withoutKubelet, berth: /./ })).toBe(true);
+  expect(acceptsAnyValue(withoutBerth)).toBe(false);
   expect(acceptsAnyValue({ ...entry, kubelet: /^/, berth: /^×\d$/ })).toBe(false);
 });
 
@@ -177,6 +218,15 @@ test("an entry is stale when no finding matches it", () => {
   expect(findStaleEntries([entry], found("0", "1", "2"))).toEqual([]);
   expect(findStaleEntries([entry], found("1", "1", "3"))).toEqual([entry]);
   expect(findStaleEntries([entry], [])).toEqual([entry]);
+});
+
+test("an entry is stale when no recorded run has the kubelet's side of it", () => {
+  const recording = new Map([["p", joinRuns([rows({ x: "0" }), rows({ x: "1" })])]]);
+  const { kubelet: _, ...ofBerthAlone } = entry;
+  const absent = { ...ofBerthAlone, field: "y" };
+  expect(findUnrecordedEntries([entry, absent], recording)).toEqual([]);
+  const stale = [{ ...entry, kubelet: "3" }, { ...entry, pod: "q" }, { ...entry, field: "y" }, ofBerthAlone];
+  expect(findUnrecordedEntries(stale, recording)).toEqual(stale);
 });
 
 test("formats a finding with the value of each side", () => {

@@ -31,13 +31,15 @@ export interface KnownDifference {
   readonly berth?: ExpectedValue | readonly ExpectedValue[];
   /** For numbers: the maximum distance of Berth's value from the nearest run of the kubelet. */
   readonly within?: number;
+  /** The same where all runs of the kubelet agree; default: 0. */
+  readonly withinAgreed?: number;
   readonly reason: string;
 }
 
 export interface KnownDifferences {
   /** Deliberate differences of Berth. */
   readonly deliberate: readonly KnownDifference[];
-  /** Fields that depend on timing, on all sides: the kubelet's runs differ in them, or they are counts within a distance. */
+  /** Fields that depend on timing, on all sides: they count where the kubelet's runs differ, or by `withinAgreed`. */
   readonly timingDependent: readonly KnownDifference[];
 }
 
@@ -83,8 +85,12 @@ export function compareRuns(runs: Runs, { deliberate, timingDependent }: KnownDi
     const deliberateEntry = deliberate.find((each) => matchesEntry(each, values));
     if (deliberateEntry !== undefined && !isShown)
       return [{ ...values, kind: "deliberate", reason: deliberateEntry.reason }];
-    const timingEntry = timingDependent.find(
-      (each) => matchesEntry(each, values) && (shown.length > 1 || each.within !== undefined),
+    // What all runs of the kubelet agree on hardly depends on timing, not even a count.
+    const isAgreed = shown.length === 1;
+    const timingEntry = timingDependent.find((each) =>
+      isAgreed
+        ? each.withinAgreed !== undefined && matchesEntry({ ...each, within: each.withinAgreed }, values)
+        : matchesEntry(each, values),
     );
     if (timingEntry !== undefined) return [{ ...values, kind: "noise", reason: timingEntry.reason }];
     return [{ ...values, kind: isShown ? "noise" : "difference" }];
@@ -109,6 +115,12 @@ function compareOrders(pod: string, shown: Finding["kubelet"], own = ""): readon
   return [{ pod, field: EVENT_ORDER, kubelet: pairs.map(({ kubelet }) => kubelet), berth: first.berth, kind }];
 }
 
+/** Why a difference is noise that only one of two runs shows. */
+const unrepeated = "a second run did not show it";
+
+/** Fields whose wrong value is a fault even if it comes once: no busy machine changes how a container ends. */
+const neverNoise = /\b(exitCode|restartCount|phase|containerID)$/;
+
 /**
  * Reclassifies the differences that a second comparison of the same pod does not show: on a busy machine one run can
  * miss a state that lasts for an instant. `again` is undefined if the pod ran once.
@@ -120,10 +132,15 @@ export function withoutUnrepeated(
   if (again === undefined) return found;
   const repeated = new Set(again.filter(({ kind }) => kind === "difference").map(({ field }) => field));
   return found.map((each) =>
-    each.kind !== "difference" || repeated.has(each.field)
+    each.kind !== "difference" || repeated.has(each.field) || neverNoise.test(each.field)
       ? each
-      : { ...each, kind: "noise", reason: "a second run did not show it" },
+      : { ...each, kind: "noise", reason: unrepeated },
   );
+}
+
+/** The differences that a second run did not show. */
+export function unrepeatedFindings(findings: readonly Finding[]): readonly Finding[] {
+  return findings.filter(({ reason }) => reason === unrepeated);
 }
 
 function matchesEntry(entry: KnownDifference, { pod, field, kubelet, berth }: FieldValues): boolean {
@@ -150,11 +167,36 @@ function matches(expected: KnownDifference["kubelet"], actual: string | undefine
   return expected instanceof RegExp ? actual !== undefined && expected.test(actual) : expected === actual;
 }
 
-/** Whether an entry matches any value of both sides, so that it would hide unexpected differences. */
+/**
+ * Whether an entry matches any value of one side and tells nothing of the other, which may be anything, too, or is
+ * absent. Such an entry would hide unexpected differences.
+ */
 export function acceptsAnyValue({ kubelet, berth, within }: KnownDifference): boolean {
   const acceptsAnything = (side: KnownDifference["kubelet"]) =>
     ["-", "×99", "any other\ntext"].every((text) => matches(side, text));
-  return within === undefined && acceptsAnything(kubelet) && acceptsAnything(berth);
+  const tellsNothing = (side: KnownDifference["kubelet"]) => side === undefined || acceptsAnything(side);
+  return (
+    within === undefined &&
+    ((acceptsAnything(kubelet) && tellsNothing(berth)) || (acceptsAnything(berth) && tellsNothing(kubelet)))
+  );
+}
+
+/** The entries whose kubelet's side no recorded run shows, in any field of any of their pods. */
+export function findUnrecordedEntries(
+  entries: readonly KnownDifference[],
+  recording: ReadonlyMap<string, KubeletRows>,
+): readonly KnownDifference[] {
+  return entries.filter((entry) => {
+    const own = [...recording].filter(([pod]) => matches(entry.pod, pod)).map(([, rows]) => rows);
+    return !own.some((rows) => showsEntry(entry, rows));
+  });
+}
+
+/** Whether a run of the kubelet has the value of an entry, or lacks its field if the entry says so. */
+function showsEntry(entry: KnownDifference, rows: KubeletRows): boolean {
+  const values = [...rows].filter(([field]) => matches(entry.field, field)).map(([, shown]) => shown);
+  const isAbsent = values.length === 0 && matches(entry.kubelet, undefined);
+  return isAbsent || values.some((shown) => shown.some((value) => matches(entry.kubelet, value)));
 }
 
 /**

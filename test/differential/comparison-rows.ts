@@ -27,6 +27,10 @@ const patterns: readonly (readonly [RegExp, string])[] = [
   [/\b[0-9a-f]{64}\b/g, "ID"],
   [/\b(1970|0001)-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "ZERO TIME"],
   [/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, "TIME"],
+  // The folder of the atomic writer.
+  [/\.\.\d{4}(_\d\d){5}\.\d+/g, "..TIME"],
+  // The volume of the account's token, which the API server names.
+  [/\bkube-api-access-\w{5}\b/g, "kube-api-access-NAME"],
   // The resources that other pods use at that moment.
   [/, used: \d+,/g, ", used: SOME,"],
   [/ in \d[\d.a-zµ]* \(\d[\d.a-zµ]* including waiting\)/g, " in A WHILE (A WHILE including waiting)"],
@@ -131,7 +135,7 @@ const isBefore = (a: string | null | undefined, b: string | null | undefined) =>
 /** The requested parts of a view for which the container wrote nothing. */
 export function emptyViewParts(requested: readonly ViewPart[], rows: Rows): readonly ViewPart[] {
   const filled = [...rows].filter(([, value]) => value.trim() !== "");
-  const kinds = new Set(filled.map(([field]) => /^settled inside .*?: (\S+)/.exec(field)?.[1]));
+  const kinds = new Set(filled.map(([field]) => /^(?:settled|later) inside .*?: (\S+)/.exec(field)?.[1]));
   return requested.filter((part) => !kinds.has(factKindOf(part)));
 }
 

@@ -1,3 +1,5 @@
+import { volumeFactKinds, volumeScripts } from "./volume-view.ts";
+
 /*
  * A container's view of itself, which it writes to its termination log: one fact per line, starting with its kind. The
  * kubelet keeps only the last 4096 bytes, so a view has only the parts that its pod is about, and a first line whose
@@ -24,13 +26,19 @@ const viewScripts = {
   // The names with a folder are those of cgroup v1, the others those of v2.
   limits:
     'for f in cpu/cpu.shares cpu/cpu.cfs_quota_us memory/memory.limit_in_bytes pids/pids.max cpu.weight cpu.max memory.max pids.max; do if [ -e /sys/fs/cgroup/$f ]; then echo "limit $f $(cat /sys/fs/cgroup/$f)"; fi; done',
+  ...volumeScripts,
 } as const;
 
 export type ViewPart = keyof typeof viewScripts;
 
 /** The first word of each fact of a part. */
 export function factKindOf(part: ViewPart): string {
-  const several: Partial<Record<ViewPart, string>> = { mounts: "mount", limits: "limit", namespaces: "namespace" };
+  const several: Partial<Record<ViewPart, string>> = {
+    mounts: "mount",
+    limits: "limit",
+    namespaces: "namespace",
+    ...volumeFactKinds,
+  };
   return several[part] ?? part;
 }
 
@@ -46,6 +54,7 @@ const factNamePatterns: Readonly<Record<string, RegExp>> = {
   status: /^([^:]*): ?(.*)$/s,
   limit: /^(\S+) ?(.*)$/s,
   namespace: /^(\S+) ?(.*)$/s,
+  ...Object.fromEntries(Object.values(volumeFactKinds).map((kind) => [kind, /^(\S+) ?(.*)$/s])),
 };
 
 /** Parses a termination message into facts by name. Returns undefined for a message that is not a complete view. */

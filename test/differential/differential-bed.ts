@@ -16,7 +16,8 @@ import { startNodeWithoutAgent } from "../e2e/node.ts";
 import { createAdminClient } from "../upstream/admin-client.ts";
 import { type ControlPlane, startControlPlane } from "../upstream/control-plane.ts";
 import { startReferenceKubelet } from "../upstream/reference-kubelet.ts";
-import { NAMED_USER_IMAGE, NUMERIC_USER_IMAGE, PRIVATE_REGISTRY, REGISTRY } from "./cases/pod-case.ts";
+import { objectsOfVolumes } from "./cases/objects-of-volumes.ts";
+import { HOST_DISKS, NAMED_USER_IMAGE, NUMERIC_USER_IMAGE, PRIVATE_REGISTRY, REGISTRY } from "./cases/pod-case.ts";
 import type { Placeholders } from "./comparison-rows.ts";
 
 /** One of the nodes that run the same pods, with its own namespace. */
@@ -29,6 +30,10 @@ export interface Side {
   readonly privateRegistry: string;
   /** An image that is only in the anonymous registry, as `HOST:PORT/NAME@DIGEST`. */
   readonly imageByDigest: string;
+  /** A folder of its own for hostPath volumes. */
+  readonly hostFolder: string;
+  /** The socket of its container runtime. */
+  readonly hostSocket: string;
   /** The folder of its static pods. */
   readonly manifests: string;
   /** The names and addresses that differ between the sides, with their common placeholders. */
@@ -128,6 +133,13 @@ async function createClusterObjects(plane: ControlPlane, kube: KubeClient): Prom
   ];
   const input = JSON.stringify({ apiVersion: "v1", kind: "List", items: [...objects, ...classes] });
   await plane.kubectl(["apply", "--filename=-"], { input });
+  // Not applied: an annotation with all of a large object would be larger than an annotation may be.
+  const created = letters.flatMap((letter) =>
+    objectsOfVolumes.map((object) => ({ ...object, metadata: { ...object.metadata, namespace: namespaceOf(letter) } })),
+  );
+  await plane.kubectl(["create", "--filename=-"], {
+    input: JSON.stringify({ apiVersion: "v1", kind: "List", items: created }),
+  });
   // A namespace without its default service account rejects pods.
   for (const letter of letters)
     await pollUntil("the account of a namespace", 30_000, () =>
@@ -280,6 +292,13 @@ async function createSide(
   },
 ): Promise<Side> {
   const { registry, privateRegistry, manifests } = own;
+  const hostFolder = join(stateDir, "host");
+  await mkdir(join(hostFolder, "folder"), { recursive: true });
+  await writeFile(join(hostFolder, "file"), "of the host\n");
+  for (const disk of HOST_DISKS) {
+    await mkdir(join(hostFolder, disk, "deep"), { recursive: true, mode: 0o755 });
+    await writeFile(join(hostFolder, disk, "deep/file"), `of ${disk}\n`, { mode: 0o640 });
+  }
   const [nodeName, namespace] = [nodeNameOf(letter), namespaceOf(letter)];
   const { items } = await kube.list(services(namespace), {});
   const addresses = items.map(({ metadata, spec }) => [spec?.clusterIP ?? "", `IP-OF-${metadata.name}`] as const);
@@ -293,12 +312,14 @@ async function createSide(
     [stateDir, "STATE"],
     [String(allocatableMemory), "NODE-MEMORY"],
     [String(Math.ceil(allocatableMemory / 2 ** 20)), "NODE-MEMORY-MI"],
+    [`${allocatableMemory / 2 ** 10}k`, "NODE-MEMORY-K"],
     ...(await hostNamespaces()),
     ...digests,
     ...addresses.filter(([address]) => address !== "None"),
   ];
   const killPodSandbox = (podUid: string) => killSandbox(containerd, podUid);
-  return { ...own, nodeName, namespace, names, killSandbox: killPodSandbox };
+  const hostSocket = containerd.endpoint.replace(/^unix:\/\//, "");
+  return { ...own, nodeName, namespace, hostFolder, hostSocket, names, killSandbox: killPodSandbox };
 }
 
 /** The host's namespaces, as a container that shares them sees them. */

@@ -1,24 +1,30 @@
 import { allCases } from "./cases/all.ts";
 import { hasEnded } from "./cases/pod-case.ts";
 import type { KnownDifference, KnownDifferences } from "./compare.ts";
+import {
+  crashing,
+  fewTimes,
+  main,
+  manifestRemoved,
+  showsBackOff,
+  TERMINATED,
+  timingDependent,
+} from "./timing-dependent-differences.ts";
 
-const fewTimes = /^×[1-9]$/;
-const crashing = /-loop$|-crashes$/;
-const TERMINATED = String.raw`terminated\.(exitCode|reason|startedAt|finishedAt|containerID)$`;
+/** The values of these fields in a crash loop: the second and the third instance have ended. */
+const ofCrash = /^(0|3|5|12|13|Completed|Error|TIME|containerd:\/\/INSTANCE [12] OF (main|other|side|first))$/;
 
 const repeatedBySync =
   "the kubelet repeats the event at each sync while nothing changes, Berth only when it happens (decisions 6 and 7)";
 /** Events that Berth reports once. */
 const reportedOnce: readonly (readonly [pod: RegExp, event: RegExp])[] = [
   [/deadline/, /^event Normal DeadlineExceeded\b/],
-  [/^(init-)?image-(name-invalid|never-there)$/, /^event Warning (InspectFailed|ErrImageNeverPull|Failed)\b/],
+  [/^(init-)?image-(name-invalid|(volume-)?never-there)$/, /^event Warning (InspectFailed|ErrImageNeverPull|Failed)\b/],
   [/^root-(with-run-as-non-root|by-number|by-name)$/, /^event (Normal Pulled|Warning Failed)\b/],
   [/^dns-too-many$/, /^event Warning DNSConfigForming\b/],
   [/^pull-secret-missing$/, /^event Warning FailedToRetrieveImagePullSecret\b/],
 ];
 
-const manifestRemoved =
-  "the mirror of a removed static pod shows its final status before it is deleted; the kubelet deletes it at once";
 const mirror = (field: string, kubelet: string | undefined, berth: string | undefined): KnownDifference => ({
   pod: "static",
   field: `gone ${field}`,
@@ -31,10 +37,9 @@ const unready = ["Ready", "ContainersReady"].flatMap((type) => [
   mirror(`conditions[${type}].reason`, undefined, "ContainersNotReady"),
   mirror(`conditions[${type}].message`, undefined, "containers with unready status: [main]"),
 ]);
-const main = "containerStatuses[main]";
 
-const showsBackOff =
-  "CrashLoopBackOff is shown during the back-off; the kubelet shows it at its next sync, when the back-off is over";
+const showsPullBackOff =
+  "ImagePullBackOff is shown during the first back-off; the kubelet shows it at its next sync, after another pull";
 
 const hasItsExit =
   "a container that waits for its restart when its pod ends has its last exit; the kubelet reports it as unknown";
@@ -47,6 +52,12 @@ const namesPort = "the message names the port that the container lacks; the kube
 const isNotRetried =
   "an ephemeral container that cannot start is terminated, because it is never retried; the kubelet shows it as waiting";
 
+const refusedSubPaths = /^sub-path(s-that-lea|-expressions-refused)/;
+const keepsNodeToItself =
+  "the message is the same for every path that a subPath may not lead to; the kubelet's shows which of them exist";
+
+const sentenceOfError = "the event says in a sentence what the file system has refused; the kubelet gives the call";
+
 const ended = allCases.filter(({ until }) => until === hasEnded).map(({ name }) => name);
 
 /** The amounts that a kubelet with pod cgroups reads from there. */
@@ -57,7 +68,7 @@ const amountsOfPodCgroups: readonly {
   readonly limits_memory?: string;
 }[] = [
   {
-    pod: ["burstable", "environment-of-resources"],
+    pod: ["burstable", "environment-of-resources", "downward-volume-of-resources"],
     requests_cpu: "25m",
     limits_cpu: "250m",
     limits_memory: "48Mi",
@@ -66,23 +77,75 @@ const amountsOfPodCgroups: readonly {
   { pod: "limit-of-cpu", requests_cpu: "1", limits_cpu: "1" },
   { pod: "cpu-below-minimum", requests_cpu: "1m", limits_cpu: "2m" },
   { pod: "out-of-memory", limits_memory: "16Mi" },
+  { pod: "empty-dirs-of-two-containers", limits_memory: "32Mi" },
   { pod: "runtime-class", requests_cpu: "10m" },
   { pod: "resources-of-a-pod", requests_cpu: "60m", limits_cpu: "250m", limits_memory: "56Mi" },
 ];
 
+const cannotStart =
+  'failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: exec: "/no/such/command": stat /no/such/command: no such file or directory: unknown';
+/** The end of the ephemeral container that cannot start, by the fields of its `terminated`. */
+const startError: Readonly<Record<string, string>> = {
+  containerID: "containerd://INSTANCE 0 OF debugger",
+  exitCode: "128",
+  finishedAt: "TIME",
+  message: cannotStart,
+  reason: "StartError",
+  startedAt: "ZERO TIME",
+};
+const debuggerField = "ephemeralContainerStatuses[debugger]";
+
 const deliberate: readonly KnownDifference[] = [
   ...reportedOnce.map(([pod, field]) => ({ pod, field, kubelet: fewTimes, berth: "×1", reason: repeatedBySync })),
   {
-    pod: /^(secret|key|config-map)-missing$|^environment-(from-no-|from-file-missing)/,
+    pod: /^(secret|key|config-map|seccomp)-missing$|^image-volume-refused$|^environment-(from-no-|from-file-missing)/,
     field: /^event (Normal Pulled|Warning Failed)\b/,
-    kubelet: fewTimes,
-    berth: fewTimes,
+    kubelet: "×2",
+    berth: "×1",
     reason: repeatedBySync,
   },
   {
+    pod: refusedSubPaths,
+    field: /^event (Normal Pulled|Warning Failed)\b/,
+    kubelet: "×2",
+    berth: "×1",
+    reason: repeatedBySync,
+  },
+  {
+    pod: refusedSubPaths,
+    field: /^event Warning Failed\b.*: failed to create subPath directory for volumeMount /,
+    kubelet: "×2",
+    reason: keepsNodeToItself,
+  },
+  {
+    pod: refusedSubPaths,
+    field: /^event Warning Failed\b.*: failed to prepare subPath for volumeMount /,
+    berth: fewTimes,
+    reason: keepsNodeToItself,
+  },
+  {
+    pod: refusedSubPaths,
+    field: /^settled containerStatuses\[\S+\]\.state\.waiting\.message$/,
+    kubelet: /^failed to create subPath directory for volumeMount /,
+    berth: /^failed to prepare subPath for volumeMount /,
+    reason: keepsNodeToItself,
+  },
+  ...(
+    [
+      [/^pull-(refused|not-found|latest|digest|without-credentials|with-wrong-credentials)$/, "×2"],
+      ["debug-image-refused", "×3"],
+    ] as const
+  ).map(([pod, kubelet]) => ({
+    pod,
+    field: /^event (Normal Pulling|Warning Failed)\b/,
+    kubelet,
+    berth: "×1",
+    reason: showsPullBackOff,
+  })),
+  {
     pod: crashing,
     field: new RegExp(String.raw`^(settled|later) \w+Statuses\[\w+\]\.state\.${TERMINATED}`),
-    kubelet: /./,
+    kubelet: ofCrash,
     reason: showsBackOff,
   },
   // The instance that has ended before the wait is the last one of Berth, and the present one of the kubelet.
@@ -148,16 +211,30 @@ const deliberate: readonly KnownDifference[] = [
     berth: "×1",
     reason: namesProbe,
   },
+  ...Object.entries(startError).flatMap(([field, value]) => [
+    ...["later", "gone"].map((snapshot) => ({
+      pod: "debug-command-missing",
+      field: `${snapshot} ${debuggerField}.lastState.terminated.${field}`,
+      kubelet: value,
+      reason: isNotRetried,
+    })),
+    {
+      pod: "debug-command-missing",
+      field: `later ${debuggerField}.state.terminated.${field}`,
+      berth: value,
+      reason: isNotRetried,
+    },
+  ]),
   {
     pod: "debug-command-missing",
-    field: /^(later|gone) ephemeralContainerStatuses\[debugger\]\.(state\.waiting|lastState\.terminated)\./,
-    kubelet: /./,
+    field: `later ${debuggerField}.state.waiting.reason`,
+    kubelet: "RunContainerError",
     reason: isNotRetried,
   },
   {
     pod: "debug-command-missing",
-    field: /^later ephemeralContainerStatuses\[debugger\]\.state\.terminated\./,
-    berth: /./,
+    field: `later ${debuggerField}.state.waiting.message`,
+    kubelet: cannotStart,
     reason: isNotRetried,
   },
   {
@@ -173,22 +250,51 @@ const deliberate: readonly KnownDifference[] = [
     reason: namesPort,
   },
   {
-    pod: /^host-path-no-|unknown-handler$|-fqdn-too-long$|^user-namespace$/,
-    field: `settled ${main}.state.waiting.message`,
-    berth: /^(MountVolume\.SetUp failed|Failed to create pod sandbox)/,
+    pod: /^(no-volume|host-path-no)-|unknown-handler$|-fqdn-too-long$|^user-namespace$/,
+    field: /^settled (container|initContainer)Statuses\[(main|first)\]\.state\.waiting\.message$/,
+    berth: /^(MountVolume\.|Unable to attach or mount volumes: |Failed to create pod sandbox)/,
     reason: "a waiting container names the cause in its message",
   },
   {
-    pod: /^host-path-no-/,
-    field: /^event Warning FailedMount: .* is not a (directory|file|socket file|block device)$/,
+    pod: /^(no-volume-(claim-)?)?host-path-/,
+    field: /^event Warning FailedMount: .* is not a (directory|file|socket file|block device|character device)$/,
     kubelet: fewTimes,
     reason: "the actual type of the file follows the kubelet's message",
   },
   {
-    pod: /^host-path-no-/,
-    field: /^event Warning FailedMount: .* is not a (directory|file|socket file|block device): it (is|does) /,
+    pod: /^(no-volume-(claim-)?)?host-path-/,
+    field:
+      /^event Warning FailedMount: .* is not a (directory|file|socket file|block device|character device): it (is|does) /,
     berth: /^×[1-3]$/,
     reason: "the actual type of the file follows the kubelet's message",
+  },
+  {
+    pod: /^no-volume-host-path-(file|folder)-in-/,
+    field: /^event Warning FailedMount: .* : (open|mkdir) STATE\/host\/\S+: (no such file or|not a) directory$/,
+    kubelet: fewTimes,
+    reason: sentenceOfError,
+  },
+  {
+    pod: /^no-volume-host-path-(file|folder)-in-/,
+    field:
+      /^event Warning FailedMount: .* : STATE\/host\/\S+ (does not exist|is below something that is not a directory)$/,
+    berth: /^×[1-3]$/,
+    reason: sentenceOfError,
+  },
+  {
+    pod: ["token-of-a-group", "empty-dirs-of-a-group", "objects-of-a-group"],
+    field: /^(settled|gone) inside main: mountinfo \//,
+    kubelet: /^- r[ow],relatime tmpfs rw,size=NODE-MEMORY-K$/,
+    berth: /^- r[ow],relatime tmpfs rw,size=NODE-MEMORY-K,mode=3777,gid=2345$/,
+    reason: "a tmpfs has its mode and group from the start; the kubelet changes them once it is mounted",
+  },
+  {
+    pod: /^token-of-a-user/,
+    field: /^(settled|gone) inside main: file \/var\/run\/secrets\/kubernetes\.io\/serviceaccount\/token$/,
+    kubelet: /^lrwxrwxrwx 1234:(0|2345) \.\.data\/token$/,
+    berth: /^lrwxrwxrwx 0:(0|2345) \.\.data\/token$/,
+    reason:
+      "links in a volume belong to root; the kubelet gives a token's link to the user, which permits nothing more",
   },
   {
     pod: ended,
@@ -211,119 +317,6 @@ const deliberate: readonly KnownDifference[] = [
     field: /^event Warning Unhealthy\b.* errored and resulted in unknown state: (?!.*no\/such\/command)/,
     kubelet: [/^×\d\d?$/, undefined],
     reason: "the container may be stopped during a probe: the kubelet repeats the probe, Berth ignores it",
-  },
-];
-
-const endsTwice =
-  "the kubelet reports the pod as failed before or after its container has ended; both hold when it is deleted";
-
-const untilDeleted = "the event repeats until the pod is deleted, so its count depends on the time of the deletion";
-
-const timingDependent: readonly KnownDifference[] = [
-  {
-    // When the second back-off (20s) is over, the kubelet's message names the next one (40s); a run may be read then.
-    pod: crashing,
-    field: /^later \w+Statuses\[\w+\]\.state\.waiting\.message$/,
-    kubelet: [/^back-off 40s restarting failed container=/, undefined],
-    berth: /^back-off 20s restarting failed container=/,
-    reason: showsBackOff,
-  },
-  {
-    pod: /^post-start-(by-http-fails|without-command|fails)$/,
-    field: /^(settled|gone) containerStatuses\[main\]\.state\.terminated\.exitCode$/,
-    // runc's own init process, which precedes the command, exits with 2 on SIGTERM.
-    kubelet: ["143", "137", "2"],
-    berth: ["143", "137", "2"],
-    reason: "a hook that fails at once stops its container, perhaps before it has started or handles SIGTERM",
-  },
-  {
-    // On all sides it depends on timing whether the network is already removed.
-    pod: /^static(-crash-loop)?$/,
-    field: "gone conditions[PodReadyToStartContainers].status",
-    kubelet: ["True", "False"],
-    berth: ["True", "False"],
-    reason: manifestRemoved,
-  },
-  {
-    pod: "static-crash-loop",
-    field: `gone ${main}.state.waiting.reason`,
-    kubelet: ["CrashLoopBackOff", undefined],
-    reason: manifestRemoved,
-  },
-  {
-    pod: "static-crash-loop",
-    field: `gone ${main}.state.waiting.message`,
-    kubelet: [/^back-off 20s restarting failed container=/, undefined],
-    reason: manifestRemoved,
-  },
-  {
-    pod: "static-crash-loop",
-    field: new RegExp(String.raw`^gone containerStatuses\[main\]\.state\.${TERMINATED}`),
-    kubelet: [/./, undefined],
-    berth: /^(13|Error|TIME|containerd:\/\/INSTANCE 2 OF main)$/,
-    reason: manifestRemoved,
-  },
-  {
-    pod: /^deadline/,
-    field: /^settled .*\.(ready|started)$/,
-    kubelet: ["true", "false"],
-    berth: "false",
-    reason: endsTwice,
-  },
-  { pod: /^deadline/, field: /^settled .*\.running\.startedAt$/, kubelet: ["TIME", undefined], reason: endsTwice },
-  {
-    pod: /^deadline/,
-    field: new RegExp(String.raw`^settled .*\.${TERMINATED}`),
-    kubelet: [/./, undefined],
-    berth: /^(143|137|Error|TIME|containerd:\/\/INSTANCE 0 OF \w+)$/,
-    reason: endsTwice,
-  },
-  {
-    pod: crashing,
-    field: /^event Warning BackOff\b/,
-    kubelet: fewTimes,
-    berth: fewTimes,
-    within: 2,
-    reason: untilDeleted,
-  },
-  {
-    pod: /^pull-|^debug-image-refused$/,
-    field: /^event (Normal (BackOff|Pulling)|Warning Failed)\b/,
-    kubelet: fewTimes,
-    berth: fewTimes,
-    within: 2,
-    reason: untilDeleted,
-  },
-  {
-    pod: /^unready-by-/,
-    field: /^event Warning Unhealthy\b/,
-    kubelet: fewTimes,
-    berth: fewTimes,
-    within: 3,
-    reason: untilDeleted,
-  },
-  {
-    pod: /ready-by-(named-)?(http|tcp|tls|redirect|redirect-elsewhere)$/,
-    field: /^event Warning Unhealthy\b.*: connection (refused|reset by peer)$/,
-    kubelet: [/^×[1-3]$/, undefined],
-    berth: [/^×[1-3]$/, undefined],
-    reason: "the server may not listen yet at the first probe, or no longer at the last one",
-  },
-  {
-    pod: /^(seccomp-missing|group-without-user)$/,
-    field: /^event (Normal Pulled|Warning Failed)\b/,
-    kubelet: fewTimes,
-    berth: fewTimes,
-    within: 3,
-    reason: untilDeleted,
-  },
-  {
-    pod: /-unknown-handler$|-fqdn-too-long$|^user-namespace$/,
-    field: /^event Warning FailedCreatePodSandBox\b/,
-    kubelet: fewTimes,
-    berth: fewTimes,
-    within: 2,
-    reason: untilDeleted,
   },
 ];
 

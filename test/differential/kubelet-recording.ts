@@ -3,11 +3,22 @@ import { existsSync, statfsSync } from "node:fs";
 import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { ifAbsent } from "../bed/if-absent.ts";
 import { builtVersion } from "../upstream/programs.ts";
 import { allCases } from "./cases/all.ts";
-import type { PodCase } from "./cases/pod-case.ts";
+import {
+  HOST_FOLDER,
+  HOST_SOCKET,
+  IMAGE_BY_DIGEST,
+  NODE_NAME,
+  type Parametrised,
+  type PodCase,
+  PRIVATE_REGISTRY,
+  REGISTRY,
+} from "./cases/pod-case.ts";
 import type { KubeletRows } from "./compare.ts";
+import { manifestOf } from "./run-case.ts";
 
 const folder = join(import.meta.dirname, "../golden/kubelet-rows");
 const indexFile = "recording.json";
@@ -21,6 +32,9 @@ export interface RecordingIndex {
   /** The type of the file system of temporary files, as of statfs(2). */
   readonly fileSystem: number;
 }
+
+/** A case is recorded in ten runs, of which one may have missed a snapshot. */
+export const MINIMUM_RUNS = 9;
 
 /** The rows of one case. A string: all runs show it. An array: the different values; null: a run lacks the field. */
 interface RecordedCase {
@@ -65,29 +79,45 @@ export async function readRecording(cases: readonly PodCase[]): Promise<KubeletR
   for (const podCase of cases) {
     const text = await readFile(pathOf(podCase.name), "utf8").catch(ifAbsent(undefined));
     const recorded = text === undefined ? undefined : (JSON.parse(text) as RecordedCase);
-    if (recorded?.hash !== hashOf(podCase)) stale.push(podCase.name);
+    if (recorded === undefined || !isCurrent(recorded, podCase)) stale.push(podCase.name);
     else recording.set(podCase.name, rowsOf(recorded));
   }
   if (stale.length > 0)
-    throw new Error(`the kubelet's recording lacks these pods, or has others: ${stale.join(", ")}: ${howToRecord}`);
+    throw new Error(
+      `the kubelet's recording lacks these pods, has others, or too few runs: ${stale.join(", ")}: ${howToRecord}`,
+    );
   return recording;
 }
 
 const howToRecord = "record the kubelet by npm run differential -- record";
 
-/** Replaces the recording. */
+/**
+ * Replaces the recording of these cases, and removes that of cases that are no more. Throws an error before it writes
+ * if some cases only were recorded on another kind of machine, or with another kubelet, than the others.
+ */
 export async function writeRecording(all: ReadonlyMap<string, RunsOfCase>): Promise<void> {
+  if (all.size < allCases.length && !isDeepStrictEqual(await readIndex(), currentIndex()))
+    throw new Error("the other cases were recorded elsewhere: record all");
   await mkdir(folder, { recursive: true });
-  for (const name of await readdir(folder)) await rm(join(folder, name));
+  const kept = new Set([indexFile, ...allCases.map(({ name }) => `${name}.json`)]);
+  for (const name of await readdir(folder)) if (!kept.has(name)) await rm(join(folder, name));
   for (const podCase of allCases) {
     const seen = all.get(podCase.name);
-    if (seen === undefined) throw new Error(`no run of ${podCase.name}`);
+    if (seen === undefined) continue;
     const fields = [...seen.rows].toSorted(([a], [b]) => (a < b ? -1 : 1));
     const rows = fields.map(([field, values]) => [field, toJson(values)] as const);
     const recorded: RecordedCase = { hash: hashOf(podCase), runs: seen.runs, rows: Object.fromEntries(rows) };
     await writeFile(pathOf(podCase.name), `${JSON.stringify(recorded, null, 1)}\n`);
   }
   await writeFile(join(folder, indexFile), `${JSON.stringify(currentIndex())}\n`);
+}
+
+/**
+ * Whether a recording is of this very case, and of enough runs.
+ * @internal
+ */
+export function isCurrent({ hash, runs }: Pick<RecordedCase, "hash" | "runs">, podCase: PodCase): boolean {
+  return hash === hashOf(podCase) && runs >= MINIMUM_RUNS;
 }
 
 const pathOf = (name: string) => join(folder, `${name}.json`);
@@ -106,11 +136,34 @@ function toJson(values: readonly (string | undefined)[]): string | readonly (str
   return values.length === 1 && only !== undefined ? only : values.map((value) => value ?? null).toSorted();
 }
 
-/** The hash of everything that shapes a pod's life on a node. The conditions to wait for are functions and not in it. */
-function hashOf({ until: _, afterwards, ...podCase }: PodCase): string {
-  const change = afterwards && { kind: afterwards.kind, debug: afterwards.debug };
+/** A side of no machine: its names are the placeholders, so that a manifest has the same hash everywhere. */
+const sideOfHash = {
+  registry: REGISTRY,
+  privateRegistry: PRIVATE_REGISTRY,
+  imageByDigest: IMAGE_BY_DIGEST,
+  nodeName: NODE_NAME,
+  namespace: "NAMESPACE",
+  hostFolder: HOST_FOLDER,
+  hostSocket: HOST_SOCKET,
+};
+
+/**
+ * The hash of everything that shapes a pod's life on a node, and of when its snapshots are taken: the case, its manifest
+ * as created, and the text of its conditions, as Bun prints it. It does not see what a condition calls.
+ * @internal
+ */
+export function hashOf(podCase: PodCase): string {
+  const { until, afterwards, ...rest } = podCase;
+  const change = afterwards && { ...afterwards, until: describeCondition(afterwards.until) };
+  const manifest = manifestOf(sideOfHash, podCase);
   return createHash("sha256")
-    .update(JSON.stringify({ ...podCase, change }))
+    .update(JSON.stringify({ ...rest, until: describeCondition(until), change, manifest }))
     .digest("hex")
     .slice(0, 16);
+}
+
+/** @internal */
+export function describeCondition(condition: Parametrised & { toString(): string }): string {
+  const text = condition.toString().replaceAll(/\s+/g, " ");
+  return JSON.stringify([text, condition.parameters ?? []]);
 }

@@ -4,8 +4,13 @@
  */
 export type ReferenceRow = readonly [row: number, what: string, shown: readonly string[] | string];
 
-export const FIRST_ROW = 53;
-export const LAST_ROW = 137;
+/** The rows of the reference, first and last, that this list covers. */
+export const COVERED_ROWS: readonly (readonly [first: number, last: number])[] = [
+  [20, 20],
+  [53, 137],
+  [170, 182],
+  [185, 186],
+];
 
 const dependsOnNode =
   "It depends on the node's free resources, which cannot be made equal for three nodes on one machine.";
@@ -13,6 +18,8 @@ const internal = "It is an internal mechanism of the kubelet; all pods show its 
 const needsRestart =
   "It needs a restart of the agent, by which both kubelets would lose their back-off; the e2e tests show it.";
 const noResize = "This release does not resize the resources of running pods.";
+
+const node: readonly ReferenceRow[] = [[20, "directories", ["propagation-in-empty-dir", "propagation-in-claim"]]];
 
 const admission: readonly ReferenceRow[] = [
   [53, "chain and order", ["out-of-cpu", "unsafe-sysctl", "apparmor-unsupported", "other-operating-system"]],
@@ -109,7 +116,11 @@ const images: readonly ReferenceRow[] = [
     "Providers are flags of a whole node and would apply to the bed's other pods too; the e2e tests cover them.",
   ],
   [97, "records of pulls", ["private-image", "pull-without-credentials"]],
-  [98, "image volumes", "This release does not mount image volumes."],
+  [
+    98,
+    "image volumes",
+    "The compared release of containerd mounts no images; image-volume-refused shows the kubelet's words. Scenarios and e2e have the rest.",
+  ],
   [99, "collection of images", dependsOnNode],
   [100, "collection of containers", ["crash-loop", "job-that-fails-once"]],
 ];
@@ -163,8 +174,35 @@ const containers: readonly ReferenceRow[] = [
     ],
   ],
   [115, "variables of Services", ["services", "services-unlinked", "environment-over-services"]],
-  [116, "fields of the pod", ["environment-of-fields", "environment-of-resources", "environment-without-limits"]],
-  [117, "mounts", ["default-view", "empty-dir", "host-path", "hosts-of-its-own"]],
+  [
+    116,
+    "fields of the pod",
+    [
+      "environment-of-fields",
+      "environment-of-resources",
+      "environment-without-limits",
+      "downward-volume",
+      "downward-volume-of-odd-texts",
+      "downward-volume-of-resources",
+      "downward-volume-without-limits",
+    ],
+  ],
+  [
+    117,
+    "mounts",
+    [
+      "default-view",
+      "empty-dir",
+      "host-path",
+      "hosts-of-its-own",
+      "volumes-within-volumes",
+      "empty-dirs-read-only",
+      "sub-paths-read-only",
+      "claim-mounted-read-only",
+      "propagation-in-empty-dir",
+      "propagation-of-objects",
+    ],
+  ],
   [118, "/etc/hosts", ["hosts", "hosts-of-the-host", "aliases-on-the-host", "hosts-of-its-own"]],
   [119, "hostname", ["hostname", "hostname-override", "hostname-as-fqdn"]],
   [120, "DNS", ["dns-cluster-first", "dns-default", "dns-none", "dns-merged", "dns-too-many", "dns-on-host-network"]],
@@ -179,7 +217,7 @@ const containers: readonly ReferenceRow[] = [
       "termination-message-too-long",
     ],
   ],
-  [122, "devices", "No side has a device plugin or a block volume."],
+  [122, "devices", "No side has a device plugin or a block device for its pods. Block devices: scenarios and e2e."],
   [123, "resources", ["burstable", "guaranteed", "limit-of-cpu", "request-of-memory", "cpu-below-minimum"]],
   [
     124,
@@ -238,8 +276,93 @@ const probes: readonly ReferenceRow[] = [
   [137, "events", ["unready-by-name", "unready-by-closed-port", "ready-by-redirect-elsewhere"]],
 ];
 
+const volumes: readonly ReferenceRow[] = [
+  [170, "the loop", ["no-volume-of-two", "no-volume-secret-until-it-appears", "no-volume-claim-until-it-is-bound"]],
+  [171, "directories on disk", ["config-map-volume", "empty-dirs", "sub-paths"]],
+  [
+    172,
+    "atomic writer",
+    ["config-map-volume", "config-map-volume-folders", "config-map-volume-paths", "config-map-volume-changes"],
+  ],
+  [
+    173,
+    "objects as files",
+    [
+      "config-map-volume-optional",
+      "config-map-volume-modes",
+      "secret-volume",
+      "downward-volume",
+      "projected-volume",
+      "projected-volume-overlap",
+      "no-volume-config-map-key",
+      "sub-path-while-its-object-changes",
+    ],
+  ],
+  [
+    174,
+    "caches of objects",
+    [
+      "config-map-volume-changes",
+      "config-map-volume-appears",
+      "config-map-volume-immutable",
+      "projected-volume-changes",
+    ],
+  ],
+  [
+    175,
+    "tokens of service accounts",
+    ["token", "token-of-a-user", "token-of-a-group", "token-of-two-users", "token-with-audiences"],
+  ],
+  [176, "trust bundles and certificates of pods", "Their feature gates are off on the reference kubelet."],
+  [177, "emptyDir", ["empty-dirs", "empty-dirs-within-limits", "empty-dirs-after-a-restart", "empty-dirs-of-a-user"]],
+  [
+    178,
+    "hostPath",
+    ["host-paths", "host-paths-made", "no-volume-host-path-no-folder", "no-volume-host-path-file-in-nothing"],
+  ],
+  [
+    179,
+    "volumes of the node and of servers",
+    [
+      "claim-of-local-volume",
+      "claim-with-option-ro",
+      "no-volume-claim-elsewhere",
+      "no-volume-claim-local-missing",
+      "no-volume-claim-local-file",
+    ],
+  ],
+  [
+    180,
+    "fsGroup",
+    [
+      "empty-dirs-of-a-group",
+      "objects-of-a-group",
+      "group-on-root-mismatch",
+      "host-paths-of-a-group",
+      "claim-of-a-group",
+      "claim-read-only-of-a-group",
+    ],
+  ],
+  [
+    181,
+    "safety of subPaths",
+    [
+      "sub-paths-behind-links",
+      "sub-paths-that-leave-the-volume",
+      "sub-paths-that-lead-nowhere",
+      "sub-paths-that-are-missing",
+      "sub-paths-of-a-group",
+      "sub-path-expressions-refused",
+    ],
+  ],
+  [182, "attachment by a controller", "It needs a CSI driver, which this release does not support."],
+  [185, "reconstruction", "It needs a restart of the agent; the scenarios and the e2e tests kill it amid mounts."],
+  [186, "resize, SELinux and usage", "No side has a CSI driver or SELinux, and the API shows no usage."],
+];
+
 /** All rows in order. */
 export const referenceCoverage: readonly ReferenceRow[] = [
+  ...node,
   ...admission,
   ...podLifecycle,
   ...statuses,
@@ -248,4 +371,5 @@ export const referenceCoverage: readonly ReferenceRow[] = [
   ...containers,
   ...terminations,
   ...probes,
+  ...volumes,
 ];

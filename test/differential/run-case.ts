@@ -4,18 +4,23 @@ import { allContainerStatuses } from "../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
 import { barePod } from "../e2e/cluster/api-objects.ts";
 import {
+  HOST_FOLDER,
+  HOST_SOCKET,
   IMAGE_BY_DIGEST,
   NODE_NAME,
   NUMERIC_USER_IMAGE,
   type PodCase,
   PRIVATE_REGISTRY,
   REGISTRY,
+  SIDE_NAMESPACE,
 } from "./cases/pod-case.ts";
 import { MISSED_SUFFIX, type Rows, type Snapshot, toRows } from "./comparison-rows.ts";
 import { type DifferentialBed, putManifest, type Side } from "./differential-bed.ts";
 import type { PodWatch } from "./pod-watch.ts";
 
 const SETTLE_TIMEOUT_MS = 90_000;
+/** The kubelet looks at the objects of a running pod at its syncs, which are up to 90 s apart. */
+const UPDATE_TIMEOUT_MS = 150_000;
 const SIGNAL_HANDLER_SETUP_MS = 2_000;
 /** A NoExecute taint: a pod without the toleration is evicted from the node. */
 const taint = { key: "berth.test/away", effect: "NoExecute" } as const;
@@ -40,9 +45,12 @@ export async function runCase(run: CaseRun, podCase: PodCase): Promise<() => Row
     watched.events(name).flatMap(({ reason = "", count = 1 }) => Array<string>(count).fill(reason));
   const missed: string[] = [];
   const waitAndRecord = async (what: string, holds: () => boolean) => {
-    if (!(await watched.until(holds, SETTLE_TIMEOUT_MS))) missed.push(what);
+    const timeoutMs = what === "later" && isUpdate(podCase) ? UPDATE_TIMEOUT_MS : SETTLE_TIMEOUT_MS;
+    if (!(await watched.until(holds, timeoutMs))) missed.push(what);
     takeSnapshot(what);
   };
+  await useObjects(run, "apply", podCase.objects);
+  await waitUntilBound(run, podCase.boundClaims);
   await createPod(run, podCase);
   await waitAndRecord("settled", () => {
     const pod = watched.pod(name);
@@ -57,6 +65,7 @@ export async function runCase(run: CaseRun, podCase: PodCase): Promise<() => Row
   await waitForSignalHandlers(watched.pod(name));
   await removePod(run, podCase);
   await waitAndRecord("gone", () => !watched.isThere(name));
+  await useObjects(run, "delete", [...(podCase.objects ?? []), ...(afterwards?.objects ?? [])]);
   return () => {
     const rows = toRows(snapshots, watched.events(name), side.names);
     return new Map([...rows, ...missed.map((what) => [`${what}${MISSED_SUFFIX}`, "no"] as const)]);
@@ -71,8 +80,32 @@ async function waitForSignalHandlers(pod: Pod | undefined): Promise<void> {
   if (allContainerStatuses(pod?.status).some(({ state }) => state?.running)) await pause(SIGNAL_HANDLER_SETUP_MS);
 }
 
-function manifestOf(side: Side, podCase: PodCase): Pod {
-  const { registry, privateRegistry, imageByDigest, nodeName, namespace } = side;
+const isUpdate = ({ afterwards }: PodCase) => afterwards?.kind === "apply objects" || afterwards?.kind === "annotate";
+
+/** Creates, changes or removes objects of a case in the namespace of its side. */
+async function useObjects(
+  { bed: { plane }, side }: CaseRun,
+  verb: "apply" | "delete",
+  items: PodCase["objects"] = [],
+): Promise<void> {
+  if (items.length === 0) return;
+  const input = withNames(side, JSON.stringify({ apiVersion: "v1", kind: "List", items }));
+  const more = verb === "delete" ? ["--ignore-not-found"] : [];
+  await plane.kubectl([verb, "--filename=-", `--namespace=${side.namespace}`, ...more], { input });
+}
+
+/** Waits until the controller has bound these claims. */
+async function waitUntilBound({ bed: { plane }, side }: CaseRun, claims: readonly string[] = []): Promise<void> {
+  if (claims.length === 0) return;
+  const names = claims.map((name) => `persistentvolumeclaim/${name}`);
+  const condition = ["--for=jsonpath={.status.phase}=Bound", "--timeout=60s"];
+  await plane.kubectl(["wait", ...names, ...condition, `--namespace=${side.namespace}`]);
+}
+
+/** The pod of a case as it is created on a side. */
+export function manifestOf(side: NamesInManifest, podCase: PodCase): Pod {
+  const { nodeName, namespace } = side;
+  const { labels, annotations } = podCase;
   const { metadata, spec, ...rest } = barePod(podCase.name, podCase.container, {
     // More than a busy machine needs to stop a container that handles SIGTERM.
     terminationGracePeriodSeconds: 30,
@@ -81,7 +114,12 @@ function manifestOf(side: Side, podCase: PodCase): Pod {
   const text = JSON.stringify({
     ...rest,
     // The label is a constant, because a pod's name may be longer than a label value.
-    metadata: { ...metadata, namespace, labels: { app: "differential" } },
+    metadata: {
+      ...metadata,
+      namespace,
+      labels: { app: "differential", ...labels },
+      ...(annotations && { annotations }),
+    },
     spec: {
       ...spec,
       ...(podCase.isStatic === true || spec.nodeName !== undefined
@@ -92,14 +130,27 @@ function manifestOf(side: Side, podCase: PodCase): Pod {
         : { tolerations: [{ key: taint.key, operator: "Exists" }] }),
     },
   });
-  const replacements = [
-    [REGISTRY, registry],
-    [PRIVATE_REGISTRY, privateRegistry],
-    [NODE_NAME, nodeName],
-    [IMAGE_BY_DIGEST, imageByDigest],
-  ] as const;
-  return JSON.parse(replacements.reduce((before, [common, name]) => before.replaceAll(common, name), text)) as Pod;
+  return JSON.parse(withNames(side, text)) as Pod;
 }
+
+/** Replaces the placeholders of a side's names. */
+function withNames(side: NamesInManifest, text: string): string {
+  const replacements = [
+    [REGISTRY, side.registry],
+    [PRIVATE_REGISTRY, side.privateRegistry],
+    [NODE_NAME, side.nodeName],
+    [SIDE_NAMESPACE, side.namespace],
+    [IMAGE_BY_DIGEST, side.imageByDigest],
+    [HOST_FOLDER, side.hostFolder],
+    [HOST_SOCKET, side.hostSocket],
+  ] as const;
+  return replacements.reduce((before, [common, name]) => before.replaceAll(common, name), text);
+}
+
+type NamesInManifest = Pick<
+  Side,
+  "registry" | "privateRegistry" | "imageByDigest" | "nodeName" | "namespace" | "hostFolder" | "hostSocket"
+>;
 
 async function createPod({ bed, side }: CaseRun, podCase: PodCase): Promise<void> {
   const pod = manifestOf(side, podCase);
@@ -107,11 +158,18 @@ async function createPod({ bed, side }: CaseRun, podCase: PodCase): Promise<void
   else await bed.kube.create(pods(side.namespace), pod);
 }
 
-async function applyChange(
-  { bed: { kube, plane }, side, watched }: CaseRun,
-  { name, afterwards }: PodCase,
-): Promise<void> {
+async function applyChange(run: CaseRun, { name, afterwards }: PodCase): Promise<void> {
+  const {
+    bed: { kube, plane },
+    side,
+    watched,
+  } = run;
   if (afterwards?.kind === "wait") return;
+  if (afterwards?.kind === "apply objects") return await useObjects(run, "apply", afterwards.objects);
+  if (afterwards?.kind === "annotate") {
+    await plane.kubectl(["annotate", "pod", name, `--namespace=${side.namespace}`, afterwards.annotation ?? ""]);
+    return;
+  }
   if (afterwards?.kind === "debug") {
     await plane.kubectl(["debug", name, `--namespace=${side.namespace}`, ...(afterwards.debug ?? [])]);
     return;

@@ -1,16 +1,20 @@
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../../bed/images/images.ts";
 import { script } from "../../e2e/manifest.ts";
-import { containerStatusOf, hasEnded, isReady, type PodCase } from "./pod-case.ts";
+import { containerStatusOf, hasEnded, isReady, isThereAndHasEnded, type PodCase } from "./pod-case.ts";
 
 const mount = { volumeMounts: [{ name: "notes", mountPath: "/notes" }] };
 const notes = { volumes: [{ name: "notes", emptyDir: {} }] };
+
+const isReadyAgain = (pod: Pod | undefined) =>
+  pod !== undefined && isReady(pod) && containerStatusOf(pod)?.restartCount === 1;
 
 /** The pod settles again when its container runs as the second instance, after the given change. */
 const restartsAfter = (kind: NonNullable<PodCase["afterwards"]>["kind"]): Pick<PodCase, "until" | "afterwards"> => ({
   until: isReady,
   afterwards: {
     kind,
-    until: (pod) => pod !== undefined && isReady(pod) && containerStatusOf(pod)?.restartCount === 1,
+    until: isReadyAgain,
   },
 });
 
@@ -39,7 +43,7 @@ export const interactionCases: readonly PodCase[] = [
     name: "sandbox-ends-once",
     spec: { restartPolicy: "Never" },
     until: isReady,
-    afterwards: { kind: "end the sandbox", until: (pod) => pod !== undefined && hasEnded(pod) },
+    afterwards: { kind: "end the sandbox", until: isThereAndHasEnded },
   },
   {
     name: "sandbox-ends-after-init",

@@ -1,3 +1,4 @@
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { busyboxImage, webImage } from "../../bed/images/images.ts";
 import { ignoringSigterm, script, untilStopped } from "../../e2e/manifest.ts";
 import { viewScript } from "../container-view.ts";
@@ -31,6 +32,13 @@ const logMessageCase = (name: string, text: string): PodCase => ({
   until: hasEnded,
 });
 
+function isDebuggerEndedOrWaiting(pod: Pod | undefined): boolean {
+  const { terminated, waiting } = (pod && containerStatusOf(pod, "debugger"))?.state ?? {};
+  return terminated !== undefined || /^(RunContainerError|ImagePullBackOff)$/.test(waiting?.reason ?? "");
+}
+
+const isContainerReady = (pod: Pod) => containerStatusOf(pod)?.ready === true;
+
 /** A running pod that gets an ephemeral container by `kubectl debug`. */
 const debugCase = (name: string, command: readonly string[], ...options: readonly string[]): PodCase =>
   debugCaseOf(name, busyboxImage, command, ...options);
@@ -49,10 +57,7 @@ const debugCaseOf = (
       ...[`--image=${image}`, "--image-pull-policy=IfNotPresent", "--container=debugger", ...options, "--"],
       ...command,
     ],
-    until: (pod) => {
-      const { terminated, waiting } = (pod && containerStatusOf(pod, "debugger"))?.state ?? {};
-      return terminated !== undefined || /^(RunContainerError|ImagePullBackOff)$/.test(waiting?.reason ?? "");
-    },
+    until: isDebuggerEndedOrWaiting,
   },
 });
 
@@ -269,12 +274,12 @@ export const lifecycleCases: readonly PodCase[] = [
   {
     name: "gate-closed",
     spec: { readinessGates: [{ conditionType: "berth.test/open" }] },
-    until: (pod) => containerStatusOf(pod)?.ready === true,
+    until: isContainerReady,
   },
   {
     name: "gate-opened",
     spec: { readinessGates: [{ conditionType: "berth.test/open" }] },
-    until: (pod) => containerStatusOf(pod)?.ready === true,
+    until: isContainerReady,
     afterwards: { kind: "open gate", until: (pod) => pod !== undefined && isReady(pod) },
   },
   {

@@ -1,0 +1,64 @@
+import { expect, test } from "bun:test";
+import { allCases } from "./cases/all.ts";
+import type { PodCase } from "./cases/pod-case.ts";
+import { findUnrecordedEntries } from "./compare.ts";
+import { knownDifferences } from "./known-differences.ts";
+import { describeCondition, hashOf, isCurrent, MINIMUM_RUNS, readRecording } from "./kubelet-recording.ts";
+
+const isThere = (pod: unknown) => pod !== undefined;
+const podCase: PodCase = { name: "p", until: isThere, afterwards: { kind: "wait", until: isThere } };
+
+/** The same case with one change, which makes a recording of it stale. */
+const changed: Readonly<Record<string, PodCase>> = {
+  "other condition": { ...podCase, until: (pod) => pod.status !== undefined },
+  "other condition of its change": { ...podCase, afterwards: { kind: "wait", until: (pod) => pod === undefined } },
+  "other values of its condition": { ...podCase, until: Object.assign(() => true, { parameters: ["Failed"] }) },
+  "other name": { ...podCase, name: "q" },
+  "other spec": { ...podCase, spec: { terminationGracePeriodSeconds: 1 } },
+  "static pod": { ...podCase, isStatic: true },
+  "tolerated taint": { ...podCase, afterwards: { kind: "taint the node", until: isThere } },
+};
+for (const [name, other] of Object.entries(changed))
+  test(`a recording is stale for a case with another hash: ${name}`, () => {
+    const recorded = { hash: hashOf(podCase), runs: MINIMUM_RUNS };
+    expect(isCurrent(recorded, podCase)).toBe(true);
+    expect(isCurrent(recorded, other)).toBe(false);
+  });
+
+test("the values that made a condition are part of its hash", () => {
+  const condition = (phase: string) => Object.assign(() => phase === "", { parameters: [phase] });
+  expect(hashOf({ ...podCase, until: condition("Failed") })).not.toBe(
+    hashOf({ ...podCase, until: condition("Running") }),
+  );
+});
+
+test("a recording of too few runs is stale", () => {
+  expect(isCurrent({ hash: hashOf(podCase), runs: 8 }, podCase)).toBe(false);
+});
+
+test("the recording has enough runs of every case as it is", async () => {
+  expect((await readRecording(allCases)).size).toBe(allCases.length);
+});
+
+test("a changed condition makes the recording of a case stale", async () => {
+  const runs = allCases.find(({ name }) => name === "runs")!;
+  expect(readRecording([{ ...runs, until: () => true }])).rejects.toThrow(/too few runs: runs: /);
+});
+
+// Conditions that a function made have one text: the hash tells them apart by the parameters that they name.
+test("conditions with the same text are one function or name their parameters", () => {
+  const conditions = allCases.flatMap(({ until, afterwards }) => [until, ...(afterwards ? [afterwards.until] : [])]);
+  const byText = Map.groupBy(
+    conditions.filter(({ parameters }) => parameters === undefined),
+    describeCondition,
+  );
+  expect([...byText].filter(([, alike]) => new Set(alike).size > 1).map(([text]) => text)).toEqual([]);
+});
+
+test("the recording has the kubelet's side of every known difference", async () => {
+  const recording = await readRecording(allCases);
+  expect(findUnrecordedEntries(knownDifferences.deliberate, recording)).toEqual([]);
+  const [first] = knownDifferences.deliberate;
+  const planted = { ...first!, kubelet: "×77" };
+  expect(findUnrecordedEntries([planted], recording)).toEqual([planted]);
+});

@@ -1,0 +1,144 @@
+import type { KnownDifference } from "./compare.ts";
+
+export const fewTimes = /^×[1-9]$/;
+export const crashing = /-loop$|-crashes$/;
+export const TERMINATED = String.raw`terminated\.(exitCode|reason|startedAt|finishedAt|containerID)$`;
+export const manifestRemoved =
+  "the mirror of a removed static pod shows its final status before it is deleted; the kubelet deletes it at once";
+export const main = "containerStatuses[main]";
+export const showsBackOff =
+  "CrashLoopBackOff is shown during the back-off; the kubelet shows it at its next sync, when the back-off is over";
+
+const endsTwice =
+  "the kubelet reports the pod as failed before or after its container has ended; both hold when it is deleted";
+
+const untilDeleted = "the event repeats until the pod is deleted, so its count depends on the time of the deletion";
+
+/** Differences that come and go between runs of the kubelet itself, with the values that they have. */
+export const timingDependent: readonly KnownDifference[] = [
+  {
+    // When the second back-off (20s) is over, the kubelet's message names the next one (40s); a run may be read then.
+    pod: crashing,
+    field: /^later \w+Statuses\[\w+\]\.state\.waiting\.message$/,
+    kubelet: [/^back-off 40s restarting failed container=/, undefined],
+    berth: /^back-off 20s restarting failed container=/,
+    reason: showsBackOff,
+  },
+  {
+    // Of the pods whose hook fails this one alone differs in the kubelet's runs: no request can wait for the trap.
+    pod: "post-start-by-http-fails",
+    field: /^(settled|gone) containerStatuses\[main\]\.state\.terminated\.exitCode$/,
+    // runc's own init process, which precedes the command, exits with 2 on SIGTERM.
+    kubelet: ["143", "137", "2"],
+    berth: ["143", "137", "2"],
+    reason: "a hook that fails at once stops its container, perhaps before it has started or handles SIGTERM",
+  },
+  {
+    // On all sides it depends on timing whether the network is already removed.
+    pod: /^static(-crash-loop)?$/,
+    field: "gone conditions[PodReadyToStartContainers].status",
+    kubelet: ["True", "False"],
+    berth: ["True", "False"],
+    reason: manifestRemoved,
+  },
+  {
+    pod: "static-crash-loop",
+    field: `gone ${main}.state.waiting.reason`,
+    kubelet: ["CrashLoopBackOff", undefined],
+    reason: manifestRemoved,
+  },
+  {
+    pod: "static-crash-loop",
+    field: `gone ${main}.state.waiting.message`,
+    kubelet: [/^back-off 20s restarting failed container=/, undefined],
+    reason: manifestRemoved,
+  },
+  {
+    pod: "static-crash-loop",
+    field: new RegExp(String.raw`^gone containerStatuses\[main\]\.state\.${TERMINATED}`),
+    kubelet: [/./, undefined],
+    berth: /^(13|Error|TIME|containerd:\/\/INSTANCE 2 OF main)$/,
+    reason: manifestRemoved,
+  },
+  {
+    pod: /^deadline/,
+    field: /^settled .*\.(ready|started)$/,
+    kubelet: ["true", "false"],
+    berth: "false",
+    reason: endsTwice,
+  },
+  { pod: /^deadline/, field: /^settled .*\.running\.startedAt$/, kubelet: ["TIME", undefined], reason: endsTwice },
+  {
+    pod: /^deadline/,
+    field: new RegExp(String.raw`^settled .*\.${TERMINATED}`),
+    kubelet: [/./, undefined],
+    berth: /^(143|137|Error|TIME|containerd:\/\/INSTANCE 0 OF \w+)$/,
+    reason: endsTwice,
+  },
+  {
+    pod: crashing,
+    field: /^event Warning BackOff\b/,
+    kubelet: fewTimes,
+    berth: fewTimes,
+    within: 2,
+    reason: untilDeleted,
+  },
+  {
+    pod: /^pull-|^debug-image-refused$/,
+    field: /^event (Normal (BackOff|Pulling)|Warning Failed)\b/,
+    kubelet: fewTimes,
+    berth: fewTimes,
+    within: 2,
+    reason: untilDeleted,
+  },
+  {
+    pod: /^unready-by-/,
+    field: /^event Warning Unhealthy\b/,
+    kubelet: fewTimes,
+    berth: fewTimes,
+    within: 3,
+    // A probe more on a busy machine, or one less that was under way when the container ended.
+    withinAgreed: 1,
+    reason: untilDeleted,
+  },
+  {
+    pod: /ready-by-(named-)?(http|tcp|tls|redirect|redirect-elsewhere)$/,
+    field: /^event Warning Unhealthy\b.*: connection (refused|reset by peer)$/,
+    kubelet: [/^×[1-3]$/, undefined],
+    berth: [/^×[1-3]$/, undefined],
+    reason: "the server may not listen yet at the first probe, or no longer at the last one",
+  },
+  {
+    pod: /^(seccomp-missing|group-without-user)$/,
+    field: /^event (Normal Pulled|Warning Failed)\b/,
+    kubelet: fewTimes,
+    berth: fewTimes,
+    within: 3,
+    reason: untilDeleted,
+  },
+  {
+    pod: /^no-volume-/,
+    field: /^event Warning FailedMount\b/,
+    kubelet: [fewTimes, undefined],
+    berth: fewTimes,
+    within: 3,
+    // The kubelet's tries have a back-off of their own.
+    withinAgreed: 2,
+    reason: untilDeleted,
+  },
+  {
+    // The kubelet asks its cache for an object before it watches it.
+    pod: /^no-volume-|^token/,
+    field: /^event Warning FailedMount: .* : object "NAMESPACE"\/"[a-z.-]+" not registered$/,
+    kubelet: [/^×[1-3]$/, undefined],
+    reason: "the kubelet may ask its cache for an object that it does not watch yet",
+  },
+  {
+    pod: /-unknown-handler$|-fqdn-too-long$|^user-namespace$/,
+    field: /^event Warning FailedCreatePodSandBox\b/,
+    kubelet: fewTimes,
+    berth: fewTimes,
+    within: 2,
+    reason: untilDeleted,
+  },
+];

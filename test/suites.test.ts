@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Suite } from "./suite.ts";
-import { findTests, machineSuites, runInThreeQueues, type TestFile } from "./suites.ts";
+import { extendedSuites, findTests, machineSuites, runInThreeQueues, type TestFile } from "./suites.ts";
 
 const suite = (name: string): Suite => ({ name, argv: [], hasReport: true, timeoutMs: 1000 });
 
@@ -68,6 +68,16 @@ test("every test file is in exactly one suite, or is quick, random or extended",
   const inSuites = suites.flatMap(({ argv }) => argv.filter((arg) => arg.endsWith(".test.ts")));
   const elsewhere = files.filter(isElsewhere).map(({ path }) => `./${path}`);
   expect([...inSuites, ...elsewhere].toSorted()).toEqual(files.map(({ path }) => `./${path}`).toSorted());
+});
+
+test("the tests of several releases of containerd run on the releases in between in the extended run", async () => {
+  const extended = extendedSuites(await findTests("."));
+  expect(extended.find(({ name }) => name === "e2e agent-kill on containerd 1.7,2.0")).toMatchObject({
+    argv: expect.arrayContaining(["./test/e2e/agent-kill.test.ts"]),
+    env: { BERTH_CONTAINERD: "1.7,2.0" },
+  });
+  for (const version of ["1.7", "2.0"])
+    expect(extended.map(({ name }) => name)).toContain(`contract extended runtime-containerd-${version}`);
 });
 
 const isElsewhere = ({ path, isQuick, isFuzz, isExtended }: TestFile) =>

@@ -12,8 +12,10 @@ const step = (name: string, ...argv: readonly string[]): Suite => ({
   timeoutMs: 5 * minuteMs,
 });
 
-/** End-to-end tests of which each waits for minutes: `npm run test:extended` runs them. */
-const extendedFolder = /^test\/e2e\/extended\//;
+/** Tests that wait for minutes, and contracts on releases that few nodes run: `npm run test:extended` runs them. */
+const extendedFolder = /^test\/(contract|e2e)\/extended\//;
+/** A test file that contains this word runs on several releases of containerd. */
+const versionsMarker = "versionsUnderTest";
 /**
  * End-to-end tests that run while no other suite does: they measure fractions of seconds, or use what all beds of the
  * machine share.
@@ -37,13 +39,15 @@ const upstreamMarker = "skipWithoutPrograms(";
 
 /**
  * A test file. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random inputs. `isExtended`: only
- * `npm run test:extended` runs it. `needsUpstream`: the upstream programs must be built first.
+ * `npm run test:extended` runs it. `hasVersions`: it runs on the releases of containerd in BERTH_CONTAINERD.
+ * `needsUpstream`: the upstream programs must be built first.
  */
 export interface TestFile {
   readonly path: string;
   readonly isQuick: boolean;
   readonly isFuzz: boolean;
   readonly isExtended: boolean;
+  readonly hasVersions: boolean;
   readonly needsUpstream: boolean;
 }
 
@@ -56,7 +60,8 @@ export async function findTests(root: string): Promise<readonly TestFile[]> {
       const isQuick = !needsMachine.test(path) && !docsConformance.test(path);
       const needsUpstream = !isQuick && text.includes(upstreamMarker);
       const isFuzz = text.includes('env["FUZZ_RUNS"]');
-      return { path, isQuick, isFuzz, isExtended: extendedFolder.test(path), needsUpstream };
+      const hasVersions = !isQuick && text.includes(versionsMarker);
+      return { path, isQuick, isFuzz, isExtended: extendedFolder.test(path), hasVersions, needsUpstream };
     }),
   );
 }
@@ -127,9 +132,19 @@ export function machineSuites(files: readonly TestFile[]): MachineSuites {
   return { plain: suites("plain"), upstream: suites("upstream"), heavy: suites("heavy"), alone: suites("alone") };
 }
 
-/** The end-to-end tests that only `npm run test:extended` runs. */
-export const extendedSuites = (files: readonly TestFile[]): readonly Suite[] =>
-  files.filter(({ isExtended }) => isExtended).map((file) => testSuite(titleOf(file.path), [file]));
+/**
+ * The contract tests on real parts and the end-to-end tests that only `npm run test:extended` runs: those of the
+ * folders, and those of several releases of containerd on the releases that `npm test` leaves out.
+ */
+export function extendedSuites(files: readonly TestFile[]): readonly Suite[] {
+  const versions = "1.7,2.0";
+  const onVersions = (file: TestFile) =>
+    testSuite(`${titleOf(file.path)} on containerd ${versions}`, [file], { BERTH_CONTAINERD: versions });
+  return [
+    ...files.filter(({ isExtended }) => isExtended).map((file) => testSuite(titleOf(file.path), [file])),
+    ...files.filter(({ hasVersions }) => hasVersions).map(onVersions),
+  ];
+}
 
 /** The same suite with the lowest priority for the processor. */
 export const withLowPriority = (suite: Suite): Suite => ({ ...suite, argv: ["nice", "-n", "19", ...suite.argv] });

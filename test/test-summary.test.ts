@@ -33,16 +33,28 @@ test.each<[string, readonly string[], readonly string[]]>([
   expect(failureExcerpts(`${output.join("\n")}\n`)).toEqual(excerpts);
 });
 
-test("the document of the extended tests has a row for each suite", () => {
-  expect(extendedTestsDocument([good, mixed], "0123456789ab", new Date("2026-01-02T03:04:05Z"))).toMatchInlineSnapshot(`
+test("the document of the extended tests has a row for each suite, and keeps the rows of those that did not run", () => {
+  const suites = ["unit", "e2e", "vm"];
+  const first = extendedTestsDocument(suites, [good, mixed], "0123456789ab", new Date("2026-01-02T03:04:05Z"));
+  expect(first).toMatchInlineSnapshot(`
     "# Extended tests
 
-    The last result of \`npm run test:extended\`: commit 0123456789ab, 2026-01-02.
+    The last result of each suite of \`npm run test:extended\`. With arguments it runs the suites whose names begin with one of them.
 
-    | suite | result | duration |
-    |---|---|---|
-    | unit | 7 passed | 0.0 min |
-    | e2e | 2 passed, 1 failed, 2 skipped | 0.0 min |
+    | suite | result | duration | date | commit |
+    |---|---|---|---|---|
+    | unit | 7 passed | 0.0 min | 2026-01-02 | 0123456789ab |
+    | e2e | 2 passed, 1 failed, 2 skipped | 0.0 min | 2026-01-02 | 0123456789ab |
+    | vm | has not run |  |  |  |
     "
+  `);
+  const second = extendedTestsDocument(suites, [{ ...mixed, failed: [] }], "ba9876543210", new Date(0), first);
+  expect(second.split("\n").filter((line) => line.startsWith("| "))).toMatchInlineSnapshot(`
+    [
+      "| suite | result | duration | date | commit |",
+      "| unit | 7 passed | 0.0 min | 2026-01-02 | 0123456789ab |",
+      "| e2e | 2 passed, 2 skipped | 0.0 min | 1970-01-01 | ba9876543210 |",
+      "| vm | has not run |  |  |  |",
+    ]
   `);
 });

@@ -37,19 +37,39 @@ export function closingLine(outcomes: readonly Outcome[]): string {
   return [`${passed} passed, ${failed.length} failed`, ...count(skipped, "skipped")].join(", ");
 }
 
-/** The document with the last result of the extended tests. */
-export function extendedTestsDocument(outcomes: readonly Outcome[], commit: string, now: Date): string {
-  const rows = outcomes.map(({ name, durationMs, passed, failed, skipped }) => {
-    const result = [`${passed} passed`, ...count(failed, "failed"), ...count(skipped, "skipped")].join(", ");
-    return `| ${name} | ${result} | ${(durationMs / 60_000).toFixed(1)} min |`;
+/** The row of a suite in the document: its name is the key. */
+const extendedRow = ({ name, durationMs, passed, failed, skipped }: Outcome, commit: string, now: Date): string => {
+  const result = [`${passed} passed`, ...count(failed, "failed"), ...count(skipped, "skipped")].join(", ");
+  return `| ${name} | ${result} | ${(durationMs / 60_000).toFixed(1)} min | ${now.toISOString().slice(0, 10)} | ${commit} |`;
+};
+
+const nameOfRow = (row: string) => row.split(" | ")[0]?.slice(2);
+
+/**
+ * The document with the last result of each of the extended tests. `suites` are the names of all of them, in order. A
+ * suite that is not among `outcomes` keeps its row of `previous`, the document so far, or gets one that says that it has
+ * never run.
+ */
+export function extendedTestsDocument(
+  suites: readonly string[],
+  outcomes: readonly Outcome[],
+  commit: string,
+  now: Date,
+  previous = "",
+): string {
+  const known = previous.split("\n").filter((line) => line.startsWith("| "));
+  const rows = suites.map((suite) => {
+    const outcome = outcomes.find(({ name }) => name === suite);
+    if (outcome !== undefined) return extendedRow(outcome, commit, now);
+    return known.find((row) => nameOfRow(row) === suite) ?? `| ${suite} | has not run |  |  |  |`;
   });
   return [
     "# Extended tests",
     "",
-    `The last result of \`npm run test:extended\`: commit ${commit}, ${now.toISOString().slice(0, 10)}.`,
+    "The last result of each suite of `npm run test:extended`. With arguments it runs the suites whose names begin with one of them.",
     "",
-    "| suite | result | duration |",
-    "|---|---|---|",
+    "| suite | result | duration | date | commit |",
+    "|---|---|---|---|---|",
     ...rows,
     "",
   ].join("\n");

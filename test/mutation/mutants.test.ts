@@ -44,10 +44,12 @@ test("the document counts the faults by the suite that found them, and lists the
     { text: "b.ts:2: `x` → `y`", foundBy: undefined },
   ];
   expect(share(findings)).toBe(0.5);
-  expect(mutationDocument({ findings, all: 9, seed: 3, commit: "abc" }, ["units", "scenarios"])).toMatchInlineSnapshot(`
+  expect(
+    mutationDocument({ findings, all: 9, seed: 3, commit: "abc", date: new Date(0) }, ["units", "scenarios"]),
+  ).toMatchInlineSnapshot(`
     "# Planted faults
 
-    \`bun test/mutation/run.ts 2 3\` on commit abc plants 2 of 9 possible faults in
+    \`bun test/mutation/run.ts 2 3\` on 1970-01-01, on commit abc, plants 2 of 9 possible faults in
     \`agent/decide\` and \`agent/observed\`, one at a time. The suites run in this order, and the first that fails has found the fault.
 
     | suite | faults found |
@@ -59,6 +61,10 @@ test("the document counts the faults by the suite that found them, and lists the
     Not found:
 
     - b.ts:2: \`x\` → \`y\`
+
+    Found:
+
+    - by scenarios: a.ts:1: \`x\` → \`y\`
     "
   `);
 });

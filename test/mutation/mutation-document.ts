@@ -1,3 +1,5 @@
+import { judged } from "./judged.ts";
+
 /** A planted fault as text, and the suite that found it; undefined if none did. */
 export interface Finding {
   readonly text: string;
@@ -10,6 +12,7 @@ export interface MutationRun {
   readonly all: number;
   readonly seed: number;
   readonly commit: string;
+  readonly date: Date;
 }
 
 /** The share of the faults that a suite has found, from 0 to 1. */
@@ -17,13 +20,16 @@ export const share = (findings: readonly Finding[]): number =>
   findings.filter(({ foundBy }) => foundBy !== undefined).length / findings.length;
 
 /** The document with the result of a run; `suites` in the order in which they look for a fault. */
-export function mutationDocument({ findings, all, seed, commit }: MutationRun, suites: readonly string[]): string {
+export function mutationDocument(
+  { findings, all, seed, commit, date }: MutationRun,
+  suites: readonly string[],
+): string {
   const missed = findings.filter(({ foundBy }) => foundBy === undefined).toSorted((a, b) => (a.text < b.text ? -1 : 1));
   const rows = suites.map((suite) => `| ${suite} | ${findings.filter(({ foundBy }) => foundBy === suite).length} |`);
   return [
     "# Planted faults",
     "",
-    `\`bun test/mutation/run.ts ${findings.length} ${seed}\` on commit ${commit} plants ${findings.length} of ${all} possible faults in`,
+    `\`bun test/mutation/run.ts ${findings.length} ${seed}\` on ${date.toISOString().slice(0, 10)}, on commit ${commit}, plants ${findings.length} of ${all} possible faults in`,
     "`agent/decide` and `agent/observed`, one at a time. The suites run in this order, and the first that fails has found the fault.",
     "",
     "| suite | faults found |",
@@ -31,6 +37,18 @@ export function mutationDocument({ findings, all, seed, commit }: MutationRun, s
     ...rows,
     `| none | ${missed.length} |`,
     "",
-    ...(missed.length > 0 ? ["Not found:", "", ...missed.map(({ text }) => `- ${text}`), ""] : []),
+    ...(missed.length > 0 ? ["Not found:", "", ...missed.map(({ text }) => `- ${text}${judgementOf(text)}`), ""] : []),
+    "Found:",
+    "",
+    ...suites.flatMap((suite) => textsFoundBy(findings, suite).map((text) => `- by ${suite}: ${text}`)),
+    "",
   ].join("\n");
 }
+
+const textsFoundBy = (findings: readonly Finding[], suite: string): readonly string[] =>
+  findings
+    .filter((finding) => finding.foundBy === suite)
+    .map(({ text }) => text)
+    .toSorted();
+
+const judgementOf = (text: string): string => (judged[text] === undefined ? "" : `: ${judged[text]}`);

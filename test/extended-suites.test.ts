@@ -1,0 +1,14 @@
+import { expect, test } from "bun:test";
+import { allExtendedSuites } from "./extended-suites.ts";
+import { findTests } from "./suites.ts";
+
+test("every extended suite that runs tests has a report, so that its skips are seen", async () => {
+  const suites = allExtendedSuites(await findTests("."));
+  const unreported = suites.filter(({ hasReport }) => !hasReport).map(({ name }) => name);
+  expect(unreported).toEqual(["vm", "planted faults"]);
+});
+
+test("the deaths with both sources have more time than a suite of npm test", async () => {
+  const deaths = allExtendedSuites(await findTests(".")).find(({ name }) => name === "deaths with both sources");
+  expect(deaths).toMatchObject({ env: { DIE_BOTH: "1" }, timeoutMs: 3 * 60 * 60_000 });
+});

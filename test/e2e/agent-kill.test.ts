@@ -2,12 +2,12 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import { podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
-import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { seededRandom } from "../random.ts";
 import { findOverlaps, type LifetimeRecording, recordLifetimes } from "./container-lifetimes.ts";
 import { podOf } from "./manifest.ts";
 import { isReady, startNodeWithoutAgent, type TestNode } from "./node.ts";
+import { versionsUnderTest } from "./versions-under-test.ts";
 
 setDefaultTimeout(120_000);
 
@@ -49,7 +49,7 @@ const thirtyOfEach = JSON.stringify({
   containers: [`30 in state ${ContainerState.CONTAINER_RUNNING}`],
 });
 
-describe.each<ContainerdVersion>(["1.6", "2.1"])("an agent that is killed repeatedly, on containerd %s,", (version) => {
+describe.each(versionsUnderTest)("an agent that is killed repeatedly, on containerd %s,", (version) => {
   beforeAll(async () => {
     console.log(`BERTH_SEED=${seed} reproduces the times of the kills`);
     node = await startNodeWithoutAgent({ version });

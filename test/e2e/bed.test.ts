@@ -13,8 +13,8 @@ import { runWebPod } from "../bed/containerd/web-pod.ts";
 import { importImages, webPage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { resetBeds } from "../bed/reset.ts";
+import { versionsUnderTest } from "./versions-under-test.ts";
 
-const versions: readonly ContainerdVersion[] = ["1.6", "2.1"];
 let folder = "";
 let before: readonly string[] = [];
 
@@ -48,11 +48,11 @@ async function abandonBed(version: ContainerdVersion): Promise<void> {
   await child;
 }
 
-describe.each(versions)("containerd %s", (version) => {
+describe.each(versionsUnderTest)("containerd %s", (version) => {
   test("runs a pod that answers on its own address and on the host port, survives a kill -9, and leaves nothing", async () => {
     const containerd = await startContainerd({ version, stateDir: folder });
     try {
-      expect(await containerd.ctr(["version"])).toContain(`Version:  ${version === "1.6" ? "1.6" : "2.1"}`);
+      expect(await containerd.ctr(["version"])).toContain(`Version:  ${version}.`);
       await importImages(containerd);
       const pod = await runWebPod(containerd.endpoint, "web", 18099);
       const hostUrl = `http://${containerd.subnet.replace("0/24", "1")}:18099/`;
@@ -138,7 +138,7 @@ describe.each(versions)("containerd %s", (version) => {
 
 test("the clean-up of one containerd does not touch another one on the same machine", async () => {
   const [one, two] = await Promise.all(
-    versions.map((version) => startContainerd({ version, stateDir: join(folder, version) })),
+    versionsUnderTest.map((version) => startContainerd({ version, stateDir: join(folder, version) })),
   );
   try {
     await Promise.all([importImages(one!), importImages(two!)]);

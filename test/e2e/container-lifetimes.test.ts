@@ -14,13 +14,13 @@ import {
   StopContainerResponse,
 } from "../../proto/cri/gen/api.ts";
 import { containerNameLabel, podUidLabel } from "../../proto/kubernetes/well-known-names.ts";
-import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 import { callCri } from "../bed/containerd/cri-call.ts";
 import { busyboxImage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { findOverlaps, type Lifetime, type LifetimeRecording, recordLifetimes } from "./container-lifetimes.ts";
 import { untilStopped } from "./manifest.ts";
 import { startNodeWithoutAgent, type TestNode } from "./node.ts";
+import { versionsUnderTest } from "./versions-under-test.ts";
 
 setDefaultTimeout(60_000);
 
@@ -77,7 +77,7 @@ async function overlapsOf(uid: string, count: number): Promise<readonly string[]
   });
 }
 
-describe.each<ContainerdVersion>(["1.6", "2.1"])("by the event log of containerd %s", (version) => {
+describe.each(versionsUnderTest)("by the event log of containerd %s", (version) => {
   beforeAll(async () => {
     node = await startNodeWithoutAgent({ version });
     lifetimes = await recordLifetimes(node.containerd);

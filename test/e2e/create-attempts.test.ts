@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { findDuplicateAttempts } from "./create-attempts.ts";
+import { countStarted, findDuplicateAttempts } from "./create-attempts.ts";
 
 const [sandbox, next, first, second] = ["a", "b", "c", "d"].map((digit) => digit.repeat(64));
 const line = (text: string) => `time="2026-11-22T03:31:24.26Z" level=info msg="${text}"\n`;
@@ -32,4 +32,11 @@ test.each([
   ],
 ])("%s is not reported as a duplicate", (_, log) => {
   expect(findDuplicateAttempts(log)).toEqual([]);
+});
+
+test("the containers of a pod that have run are counted, not those that were only created", () => {
+  const log = begin + creates(sandbox!, 1, second!);
+  expect(countStarted(log, "uid-1", "main")).toBe(1);
+  expect(countStarted(log + starts(second!), "uid-1", "main")).toBe(2);
+  expect(countStarted(log, "uid-1", "other")).toBe(0);
 });

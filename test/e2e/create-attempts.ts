@@ -1,6 +1,8 @@
 /** A container that containerd has created, by its log. */
 interface CreatedContainer {
   readonly id: string;
+  readonly podUid: string;
+  readonly name: string;
   /** The pod's uid, the container's name and the attempt number: at most one container that has run may have these. */
   readonly attempt: string;
   readonly hasStarted: boolean;
@@ -20,8 +22,10 @@ function createdContainers(log: string): readonly CreatedContainer[] {
     if (uid !== undefined && sandbox !== undefined) uids.set(sandbox, uid);
     const [, sandboxId, name, number, id] = CREATED.exec(line) ?? [];
     // If containerd died before it logged the sandbox, the sandbox id stands for the pod's uid.
-    if (sandboxId !== undefined && id !== undefined)
-      created.set(id, { id, attempt: `${uids.get(sandboxId) ?? sandboxId} ${name} #${number}`, hasStarted: false });
+    if (sandboxId !== undefined && name !== undefined && id !== undefined) {
+      const podUid = uids.get(sandboxId) ?? sandboxId;
+      created.set(id, { id, podUid, name, attempt: `${podUid} ${name} #${number}`, hasStarted: false });
+    }
     const [, started = ""] = STARTED.exec(line) ?? [];
     const container = created.get(started);
     if (container !== undefined) created.set(started, { ...container, hasStarted: true });
@@ -41,3 +45,7 @@ export function findDuplicateAttempts(log: string): readonly string[] {
       : [];
   });
 }
+
+/** Counts, by containerd's log, the containers called `name` of a pod that have run. */
+export const countStarted = (log: string, podUid: string, name: string): number =>
+  createdContainers(log).filter((each) => each.podUid === podUid && each.name === name && each.hasStarted).length;

@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { execa } from "execa";
 import { ownProcessGroup } from "../bed/cleanup/processes.ts";
 import { cniConflist } from "../bed/containerd/containerd-config.ts";
-import { webImage } from "../bed/images/images.ts";
-import { podOf, script } from "./manifest.ts";
-import { containerId, startNodeWithoutAgent, type TestNode, waitForOutput } from "./node.ts";
+import { busyboxImage, webImage } from "../bed/images/images.ts";
+import { serveHealth } from "./health-server.ts";
+import { ignoringSigterm, podOf, script } from "./manifest.ts";
+import { containerId, linesContaining, startNodeWithoutAgent, type TestNode, waitForOutput } from "./node.ts";
 
 setDefaultTimeout(60_000);
 
@@ -17,27 +18,39 @@ beforeAll(async () => {
   node = await startNodeWithoutAgent();
   const { bridge, subnet, record } = node.containerd;
   ipv4 = subnet.replace("0/24", "1");
-  ipv6 = `fd00:${record.id.slice(0, 4)}:${record.id.slice(4)}::1`;
+  ipv6 = canonicalIPv6(`fd00:${record.id.slice(0, 4)}:${record.id.slice(4)}::1`);
   // The test makes the bridge: as a gateway, the plugin would switch on the machine's IPv6 forwarding.
   const ip = (...args: readonly string[]) => execa("ip", args, ownProcessGroup);
   await ip("link", "add", bridge, "type", "bridge");
   await ip("address", "add", `${ipv4}/24`, "dev", bridge);
   await ip("-6", "address", "add", `${ipv6}/64`, "dev", bridge, "nodad");
   await ip("link", "set", bridge, "up");
+});
+afterAll(() => node.tearDown());
+
+/** The address as the runtime writes it, without leading zeros (RFC 5952). */
+const canonicalIPv6 = (address: string) => new URL(`http://[${address}]`).hostname.slice(1, -1);
+
+/** Gives the pods that start from now on an address of each range, and the default route. */
+async function useNetwork(ranges: readonly string[], route: string): Promise<void> {
+  const { bridge, subnet, record } = node.containerd;
   const network = { name: record.network, bridge, subnet, leases: node.paths.cniLeases };
   const config = JSON.parse(cniConflist(network));
   const [plugin] = config.plugins;
   plugin.isGateway = false;
-  plugin.ipam.ranges = [[{ subnet }], [{ subnet: `${ipv6.replace(/1$/, "")}/64` }]];
+  plugin.ipam.ranges = ranges.map((range) => [{ subnet: range }]);
+  plugin.ipam.routes = [{ dst: route }];
   await writeFile(join(node.paths.cniConfDir, "10-berth.conflist"), JSON.stringify(config));
   await node.containerd.restart();
-  await node.startAgent({}, ["--node-ip", `${ipv4},${ipv6}`]);
-});
-afterAll(() => node.tearDown());
+}
+/** The range of the pods' IPv6 addresses. */
+const range6 = () => `${ipv6.replace(/1$/, "")}/64`;
 
 const ips = (all: readonly string[]) => all.map((ip) => ({ ip }));
 
 test("a pod has an address of each family, that of the node's family first, and probes go to the first one", async () => {
+  await useNetwork([node.containerd.subnet, range6()], "0.0.0.0/0");
+  await node.startAgent({}, ["--node-ip", `${ipv4},${ipv6}`]);
   // The server listens on the IPv6 address only.
   const serve = 'cat /etc/hosts; echo "IPS=$IPS"; exec httpd -f -p "[$(echo $IPS | cut -d, -f2)]:8080" -h /www';
   const container = {
@@ -60,4 +73,68 @@ test("a pod has an address of each family, that of the node's family first, and 
   const same = await node.waitForPod("dual", "it is reached by IPv6", ({ ready }) => ready === "1/1");
   expect(same.status).toMatchObject({ podIP: podIPv6, podIPs: ips([podIPv6, podIPv4]), hostIPs: ips([ipv6]) });
   expect([containerId(same), same.restarts]).toEqual([containerId(pod), 0]);
+  await node.removeFile("dual.yaml");
+  await node.waitUntilEmpty();
+  await node.agent.stop();
+});
+
+/** The addresses that a pod sees of itself and of its node. */
+const env = ["podIP", "podIPs", "hostIP", "hostIPs"].map((field) => ({
+  name: field,
+  valueFrom: { fieldRef: { fieldPath: `status.${field}` } },
+}));
+const printAddresses = 'cat /etc/hosts; echo "$podIP $podIPs $hostIP $hostIPs"';
+/** Tolerates a busy machine, which starts a server late and answers slowly. */
+const tolerant = { periodSeconds: 1, timeoutSeconds: 20, failureThreshold: 60 };
+
+/** Writes to the log of the container, since nothing else shows that a command has succeeded. */
+const reachByCommand = 'wget -q -O - "http://[$podIP]:8080/" && echo "reached by command" > /proc/1/fd/1';
+
+test("on a node with IPv6 only a pod has one address, and probes by HTTP, TCP and command and hooks reach it", async () => {
+  await useNetwork([range6()], "::/0");
+  await node.startAgent({}, ["--node-ip", ipv6]);
+  const container = {
+    image: webImage,
+    command: script(`${printAddresses}; sleep 1; exec httpd -f -vv -p "[$podIP]:8080" -h /www`),
+    env,
+    startupProbe: { ...tolerant, tcpSocket: { port: 8080 } },
+    readinessProbe: { ...tolerant, httpGet: { port: 8080 } },
+    livenessProbe: { ...tolerant, exec: { command: ["sh", "-c", reachByCommand] } },
+    // Only the hook requests this path.
+    lifecycle: { preStop: { httpGet: { port: 8080, path: "/index.html" } } },
+  };
+  const [main] = podOf("six", container).spec.containers;
+  // Keeps the pod and its logs until the grace period ends.
+  const keeper = { name: "keeper", image: busyboxImage, command: ignoringSigterm };
+  await node.putManifest(podOf("six", {}, { containers: [main!, keeper] }));
+  const refused = /^main .*Startup probe failed: dial tcp \[fd00:[\da-f:]+\]:8080: connect: connection refused/;
+  await node.waitForPod("six", "it says which address refuses", ({ message }) => refused.test(message));
+  const [pod] = await node.waitUntilRunning("six");
+  const podIP = pod?.ip ?? "";
+  expect(podIP).toStartWith(ipv6.replace(/1$/, ""));
+  expect(pod?.status).toMatchObject({ podIP, podIPs: ips([podIP]), hostIP: ipv6, hostIPs: ips([ipv6]) });
+  for (const line of [`${podIP}\tsix-berth`, `${podIP} ${podIP} ${ipv6} ${ipv6}`])
+    await waitForOutput(node, pod!, line);
+  await waitForOutput(node, pod!, "reached by command");
+  await node.removeFile("six.yaml");
+  await waitForOutput(node, pod!, "url:/index.html");
+  await node.waitUntilEmpty();
+  expect(linesContaining(await node.log(), "six-berth").filter((line) => / (warn|error) /.test(line))).toEqual([]);
+});
+
+test("a pod with host networking has the node's IPv6 address, and a gRPC probe reaches it there", async () => {
+  const health = await serveHealth(`[${ipv6}]`, () => true);
+  try {
+    const container = {
+      command: script(`${printAddresses}; exec sleep 1000000`),
+      env,
+      readinessProbe: { ...tolerant, grpc: { port: health.port } },
+    };
+    await node.putManifest(podOf("host", container, { hostNetwork: true }));
+    const [pod] = await node.waitUntilRunning("host");
+    expect(pod?.status).toMatchObject({ podIP: ipv6, podIPs: ips([ipv6]), hostIP: ipv6, hostIPs: ips([ipv6]) });
+    await waitForOutput(node, pod!, `${ipv6} ${ipv6} ${ipv6} ${ipv6}`);
+  } finally {
+    health.end();
+  }
 });

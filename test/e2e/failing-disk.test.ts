@@ -81,12 +81,17 @@ async function expectOneLinePerFailure(failures: readonly (readonly [pod: string
   }
 }
 
+/** The agent tries to write a checkpoint again every five seconds; the rest is for the write. */
+const CHECKPOINT_MS = 5_500;
+
 /** All pods run; the containers that ran before are the same, and the one that ended was started again once. */
 async function expectRecovery(name: string, kept: PodSummary) {
   const [ended, late] = await node.waitUntilRunning(`ended-${name}`, `late-${name}`);
   await expectSameInstance(`kept-${name}`, kept);
   expect([ended?.restarts, late?.restarts]).toEqual([1, 0]);
-  await pollUntil("the late pod's checkpoint", 10_000, async () => (await checkpoints()).includes(`${late?.uid}.json`));
+  await pollUntil("the late pod's checkpoint", CHECKPOINT_MS, async () =>
+    (await checkpoints()).includes(`${late?.uid}.json`),
+  );
 }
 
 test("a full disk: pods run and restart, also beside a new agent, and what waits is done when there is space", async () => {
@@ -101,6 +106,7 @@ test("a full disk: pods run and restart, also beside a new agent, and what waits
   );
   await expectSameInstance("kept-full", kept);
   await expectStatus(/^pods +3: 2 Running, 1 Pending$/m);
+  await expectStatus(/^not ready +1: 1 FailedMount /m);
   await expectOneLinePerFailure([
     ["late-full", "cannot save the pod's checkpoint yet", says],
     ["late-full", "failed to create the pod's directories", says],
@@ -126,7 +132,7 @@ test.each([
     await disturb(name, ended, says);
     await waitUntilWaiting(`ended-${name}`, "CreateContainerError", says);
     await expectSameInstance(`kept-${name}`, kept);
-    await expectStatus(/^not ready +1: 1 CreateContainerError/m);
+    await expectStatus(/^not ready +2: (?=.*1 CreateContainerError)(?=.*1 FailedMount)/m);
     await expectOneLinePerFailure([
       [`late-${name}`, "cannot save the pod's checkpoint yet", says],
       [`late-${name}`, "failed to create the pod's directories", says],

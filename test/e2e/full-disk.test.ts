@@ -25,6 +25,9 @@ afterAll(async () => {
   await node.tearDown();
 }, 60_000);
 
+/** The agent tries to write a checkpoint again every five seconds; the rest is for the write. */
+const CHECKPOINT_MS = 5_500;
+
 test("the checkpoint of a pod that started on a full disk is written when there is space, and protects the pod", async () => {
   await expect(writeFile(filler(), new Uint8Array(1 << 17))).rejects.toThrow("ENOSPC");
   await node.putManifest(podOf("web"));
@@ -33,7 +36,7 @@ test("the checkpoint of a pod that started on a full disk is written when there 
   expect(await checkpoints()).toEqual([]);
 
   await rm(filler());
-  await pollUntil("the checkpoint", 10_000, async () => (await checkpoints()).length === 1);
+  await pollUntil("the checkpoint", CHECKPOINT_MS, async () => (await checkpoints()).length === 1);
   await node.waitForLogLine("the pods' checkpoints are saved again");
 
   await node.agent.kill9();

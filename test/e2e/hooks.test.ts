@@ -204,7 +204,7 @@ test("a postStart hook that was running when the agent was killed is run again b
   await pollUntil("its hook to run", 20_000, async () => (await countStarts()) === 1);
   await node.agent.kill9();
   await node.startAgent();
-  await pollUntil("its hook to run again", 20_000, async () => (await countStarts()) === 2);
+  await pollUntil("its hook to run again", 20_000, async () => (await countStarts()) >= 2);
   await writeFile(join(folder, "go"), "");
   const [pod] = await node.waitUntilRunning("killed");
   expect(pod?.restarts).toBe(0);

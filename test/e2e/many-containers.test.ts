@@ -1,9 +1,9 @@
 // A pod of forty containers with one process namespace, whose shim blocks when all of them are stopped at once.
 import { afterAll, beforeAll, describe, setDefaultTimeout, test } from "bun:test";
-import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 import { busyboxImage } from "../bed/images/images.ts";
 import { podOf, untilStopped } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
+import { versionsUnderTest } from "./versions-under-test.ts";
 
 setDefaultTimeout(120_000);
 
@@ -13,7 +13,7 @@ const containers = Array.from({ length: 40 }, (_, index) => ({
   command: untilStopped,
 }));
 
-for (const version of ["1.6", "2.1"] satisfies ContainerdVersion[])
+for (const version of versionsUnderTest)
   describe(`containerd ${version}`, () => {
     let node: TestNode;
     beforeAll(async () => {

@@ -49,14 +49,15 @@ async function memoryAtRest(): Promise<number> {
 test(
   `the memory after ${PODS} pods that have come and gone is that after ${BASE}`,
   async () => {
-    let [pods, atBase] = [0, 0];
-    for (; pods < PODS; pods += AT_ONCE) {
-      if (pods === BASE) atBase = await memoryAtRest();
+    const sizes: number[] = [];
+    for (let pods = AT_ONCE; pods <= PODS; pods += AT_ONCE) {
       await churn(pods);
+      if (pods % BASE === 0) sizes.push(await memoryAtRest());
     }
-    const atEnd = await memoryAtRest();
-    console.log(`anonymous memory: ${atBase.toFixed(1)} MB after ${BASE} pods, ${atEnd.toFixed(1)} MB after ${pods}`);
-    expect(atEnd).toBeLessThanOrEqual(1.1 * atBase);
+    console.log(`anonymous memory after each ${BASE} pods, in MB: ${sizes.map((size) => size.toFixed(1)).join(" ")}`);
+    const [atBase = 0, ...later] = sizes;
+    // A collection may come late, so a single size may be large. What is never returned is in all of them.
+    expect(Math.min(...later.slice(-3))).toBeLessThanOrEqual(1.1 * atBase);
   },
   PODS * 2 * SLOW_POD_MS,
 );

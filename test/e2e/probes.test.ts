@@ -2,12 +2,12 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { join } from "node:path";
-import { Server, ServerCredentials, type ServerUnaryCall, type sendUnaryData } from "@grpc/grpc-js";
 import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import type { Container, PodSpec, Probe } from "../../proto/kubernetes/gen/types.ts";
 import { ifAbsent } from "../bed/if-absent.ts";
 import { webImage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
+import { serveHealth } from "./health-server.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { startNode, type TestNode } from "./node.ts";
 
@@ -80,32 +80,8 @@ test("a container that is not ready within the first period of its probe says wh
   expect(message).toMatch(/^main is not ready: Readiness probe failed: Get "http:.*refused/);
 });
 
-/** Starts a gRPC health server on all addresses of this machine. */
-async function serveHealth(isServing: () => boolean): Promise<{ readonly port: number; readonly end: () => void }> {
-  const server = new Server();
-  const asIs = (value: Buffer) => value;
-  const check = {
-    path: "/grpc.health.v1.Health/Check",
-    requestStream: false,
-    responseStream: false,
-    requestSerialize: asIs,
-    requestDeserialize: asIs,
-    responseSerialize: asIs,
-    responseDeserialize: asIs,
-  } as const;
-  const answer = (_: ServerUnaryCall<Buffer, Buffer>, done: sendUnaryData<Buffer>) =>
-    done(null, Buffer.from([8, isServing() ? 1 : 2]));
-  server.addService({ check }, { check: answer });
-  const port = await new Promise<number>((resolve, reject) =>
-    server.bindAsync("0.0.0.0:0", ServerCredentials.createInsecure(), (error, bound) =>
-      error ? reject(error) : resolve(bound),
-    ),
-  );
-  return { port, end: () => server.forceShutdown() };
-}
-
 test("a gRPC probe of a hostNetwork pod reaches the node's address", async () => {
-  const { port, end } = await serveHealth(() => true);
+  const { port, end } = await serveHealth("0.0.0.0", () => true);
   await node.putManifest(
     podOf("by-grpc", { readinessProbe: { grpc: { port }, ...everySecond } }, { hostNetwork: true }),
   );
@@ -122,7 +98,7 @@ const failsOnce = (failing: string) =>
 
 test("a container that fails its HTTP, TCP or gRPC liveness probe is restarted, and keeps running when it is healthy again", async () => {
   let isServing = true;
-  const health = await serveHealth(() => isServing);
+  const health = await serveHealth("0.0.0.0", () => isServing);
   type Way = readonly [name: string, asking: Probe, container: Partial<Container>, spec: Partial<PodSpec>];
   const ways: readonly Way[] = [
     [

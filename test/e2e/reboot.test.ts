@@ -5,11 +5,11 @@ import type { PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { ContainerState, PodSandboxState } from "../../proto/cri/gen/api.ts";
 import type { ContainerStatus, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { powerOff } from "../bed/cleanup/clean-up.ts";
-import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 import { busyboxImage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { podOf, script, untilStopped } from "./manifest.ts";
 import { linesContaining, startNode, type TestNode } from "./node.ts";
+import { versionsUnderTest } from "./versions-under-test.ts";
 
 setDefaultTimeout(60_000);
 
@@ -37,7 +37,7 @@ const lost = (before: PodSummary, container: string) => {
   return { exitCode: 255, reason: "Unknown", startedAt, finishedAt: expect.any(String), containerID };
 };
 
-test.each<ContainerdVersion>(["1.6", "2.1"])(
+test.each(versionsUnderTest)(
   "after a reboot with containerd %s each pod starts again once, and what has ended stays ended",
   async (version) => {
     node = await startNode({ version });

@@ -3,16 +3,16 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PullImageRequest, PullImageResponse } from "../../proto/cri/gen/api.ts";
-import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
+import { type Containerd, startContainerd } from "../bed/containerd/containerd.ts";
 import { callCri } from "../bed/containerd/cri-call.ts";
 import { type Registry, startRegistry } from "../bed/containerd/registry.ts";
 import { buildTestImages, busyboxImage } from "../bed/images/images.ts";
 import { failureOf } from "../contract/runtime.ts";
+import { versionsUnderTest } from "./versions-under-test.ts";
 
-const versions: readonly ContainerdVersion[] = ["1.6", "2.1"];
 const login = { username: "captain", password: "let me in" };
 
-describe.each(versions)("containerd %s", (version) => {
+describe.each(versionsUnderTest)("containerd %s", (version) => {
   let folder = "";
   let containerd: Containerd;
   let registry: Registry;

@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { readdir, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import type { ContainerdVersion } from "../bed/containerd/containerd.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { podOf, script } from "./manifest.ts";
 import { containerId, isReady, linesContaining, startNode, startNodeWithoutAgent, type TestNode } from "./node.ts";
+import { versionsUnderTest } from "./versions-under-test.ts";
 
 setDefaultTimeout(60_000);
 
@@ -38,7 +38,7 @@ async function restartRuntime(): Promise<number> {
   return backAt;
 }
 
-describe.each<ContainerdVersion>(["1.6", "2.1"])("containerd %s", (version) => {
+describe.each(versionsUnderTest)("containerd %s", (version) => {
   test("can be killed: its pods keep running, and within 2 s after its return the agent catches up", async () => {
     node = await startNode({ version });
     const notes = { volumes: [{ name: "notes", hostPath: { path: node.folder } }] };

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
+import { createMounts } from "../../host/fs/mounts.ts";
 import { builtBinary, kubeletConfiguration } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
 import { pollUntil } from "../bed/poll-until.ts";
@@ -28,6 +29,8 @@ beforeEach(async () => {
 }, 60_000);
 afterEach(async () => {
   for (const mount of mounts) await execa("umount", [mount]);
+  // The agent has made it a shared mount.
+  await createMounts().unmount(root);
   await rm(folder, { recursive: true });
 });
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { execa } from "execa";
 import { findLeakedResources, listMachineResources } from "../bed/cleanup/leaked-resources.ts";
@@ -70,6 +70,14 @@ test("npm run up starts the examples, shows a change, and leaves nothing after C
   expect(text()).toMatch(/GET http:\/\/10\.\d+\.\d+\.\d+:8080\/ → 200 "Hello from a pod that Berth runs\."/);
   expect(await runPrinted(text(), "show pods")).toContain("web-berth");
   expect(await runPrinted(text(), "look inside")).toContain("berth.test/web:1");
+
+  const [, page = "", url = ""] = /^edit a file +(\S+), which (\S+) shows at once$/m.exec(text()) ?? [];
+  const pageText = async () => await (await fetch(url)).text();
+  expect(await pageText()).toBe("Edit this page while its pod runs.\n");
+  await writeFile(resolve(repository, page), "edited\n");
+  expect(await pageText()).toBe("edited\n");
+  expect(await runPrinted(text(), "show pods")).toMatch(/edited-page-berth +1\/1 +Running +0/);
+
   const logs = /^read logs +(\S+?)\/NAMESPACE/m.exec(text())?.[1] ?? "";
   expect([...new Bun.Glob("default_once-berth_*/main/0.log").scanSync(logs)]).toHaveLength(1);
 
@@ -95,7 +103,9 @@ test("npm run up keeps the user's manifests for the next run, unless --fresh is 
   await rm(manifest("crash.yaml"));
   const second = startUp("--once");
   await second.ends(1);
-  expect(second.text()).toContain("broken.yaml, once.yaml, shared-folder.yaml, web.yaml: kept from last time");
+  expect(second.text()).toContain(
+    "broken.yaml, edited-page.yaml, once.yaml, shared-folder.yaml, web.yaml: kept from last time",
+  );
   expect(second.text()).toContain("npm run up -- --fresh");
   expect(second.text()).toMatch(/mine-berth +1\/1 +Running/);
   expect(second.text()).not.toMatch(/(crash|web)-berth/);
@@ -105,7 +115,9 @@ test("npm run up keeps the user's manifests for the next run, unless --fresh is 
 
   const third = startUp("--fresh", "--once");
   await third.ends(0);
-  expect(third.text()).toContain("crash.yaml, once.yaml, shared-folder.yaml, web.yaml from examples/");
+  expect(third.text()).toContain(
+    "crash.yaml, edited-page.yaml, once.yaml, shared-folder.yaml, web.yaml from examples/",
+  );
   expect(await findLeakedResources(before)).toEqual([]);
 }, 180_000);
 

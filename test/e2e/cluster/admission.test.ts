@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import type { Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
+import type { Container, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { barePod, deployment, type Manifest, podSpec } from "./api-objects.ts";
@@ -10,10 +10,15 @@ setDefaultTimeout(90_000);
 const skip = skipWithoutPrograms("pods that exceed a node's resources");
 
 /** Pods with one label that are created with `nodeName`, so that no scheduler checks the node's resources. */
-function bound(app: string, count: number, spec: Partial<PodSpec> = {}): readonly (Pod & Manifest)[] {
+function bound(
+  app: string,
+  count: number,
+  spec: Partial<PodSpec> = {},
+  container: Partial<Container> = {},
+): readonly (Pod & Manifest)[] {
   return Array.from({ length: count }, (_, index) => {
     const name = `${app}-${String(index).padStart(3, "0")}`;
-    const pod = barePod(name, {}, { nodeName: "node-a", terminationGracePeriodSeconds: 1, ...spec });
+    const pod = barePod(name, container, { nodeName: "node-a", terminationGracePeriodSeconds: 1, ...spec });
     return { ...pod, metadata: { name, labels: { app } } };
   });
 }
@@ -147,7 +152,8 @@ describe.skipIf(skip !== undefined)("on a node with maxPods 20", () => {
     await cluster.node.agent.stop();
     await restart(110);
     // The pods wait for a Secret that does not exist, so that they need no work of the runtime.
-    await cluster.create(bound("herd", 500, { volumes: [{ name: "v", secret: { secretName: "never" } }] }));
+    const volumes = [{ name: "v", secret: { secretName: "never" } }];
+    await cluster.create(bound("herd", 500, { volumes }, { volumeMounts: [{ name: "v", mountPath: "/v" }] }));
     const isAdmitted = ({ status }: Pod) => status?.phase === "Pending" && status.startTime !== undefined;
     const areAllAnswered = (all: readonly Pod[]) => all.filter(isAdmitted).length + all.filter(isFailed).length === 500;
     const pods = await cluster.waitForPods("all are admitted or rejected", "herd", areAllAnswered, 80_000);

@@ -1,15 +1,18 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
 import { randomUUID } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
+import { execa } from "execa";
+import { createMounts } from "../../../host/fs/mounts.ts";
 import type { Container, Event, PodSpec, Probe } from "../../../proto/kubernetes/gen/types.ts";
 import { builtBinary } from "../../bed/agent.ts";
 import { powerOff } from "../../bed/cleanup/clean-up.ts";
 import { webImage } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
-import { podOf } from "../manifest.ts";
+import { podOf, script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { recordEndpoints } from "./endpoint-recording.ts";
 import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
@@ -36,14 +39,39 @@ const service: Manifest = {
 const served = (pod: ReturnType<typeof barePod>) => ({ ...pod, metadata: { ...pod.metadata, labels } });
 const withNotes: Partial<PodSpec> = { volumes: [{ name: "notes", emptyDir: {} }] };
 
-/** The agent of this tree as a program that sees another boot id. The real one cannot be changed. */
+/**
+ * The agent of this tree as a program that sees another boot id. The real one cannot be changed. Its mounts below a shared
+ * directory are those of the machine.
+ */
 async function binaryAfterBoot(folder: string, bootId: string): Promise<string> {
   const [idFile, program] = [join(folder, "boot-id"), join(folder, "berth-after-boot")];
   await writeFile(idFile, `${bootId}\n`);
-  const inNamespace = `mount --bind ${idFile} /proc/sys/kernel/random/boot_id && exec ${builtBinary} "$@"`;
-  const script = `#!/bin/sh\nexec unshare --mount --propagation slave sh -c '${inNamespace}' sh "$@"\n`;
+  const ownBootId = `mount --make-private /proc && mount --bind ${idFile} /proc/sys/kernel/random/boot_id`;
+  const inNamespace = `unshare --mount --propagation unchanged sh -c '${ownBootId} && exec ${builtBinary} "$@"'`;
+  const script = `#!/bin/sh\nexec ${inNamespace} sh "$@"\n`;
   await writeFile(program, script, { mode: 0o755 });
   return program;
+}
+
+const tokenFile = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+
+/** A claim `data`, and a directory of the node as its volume. */
+function boundVolume(path: string, hostname: string): readonly Manifest[] {
+  const common = { accessModes: ["ReadWriteOnce"], storageClassName: "", volumeName: "data" };
+  const onNode = { matchExpressions: [{ key: "kubernetes.io/hostname", operator: "In", values: [hostname] }] };
+  const { volumeName: _, ...ofVolume } = common;
+  const volume = {
+    ...ofVolume,
+    capacity: { storage: "1Mi" },
+    persistentVolumeReclaimPolicy: "Retain",
+    local: { path },
+    nodeAffinity: { required: { nodeSelectorTerms: [onNode] } },
+  };
+  const claim = { ...common, resources: { requests: { storage: "1Mi" } } };
+  return [
+    { apiVersion: "v1", kind: "PersistentVolume", metadata: { name: "data" }, spec: volume },
+    { apiVersion: "v1", kind: "PersistentVolumeClaim", metadata: { name: "data" }, spec: claim },
+  ];
 }
 
 describe.skipIf(skip !== undefined)("a restart of the agent", () => {
@@ -142,13 +170,74 @@ describe.skipIf(skip !== undefined)("a restart of the agent", () => {
       };
       return items.some(({ reason }) => reason === "Rebooted") && items;
     });
-    expect(events.filter(({ type }) => type === "Warning").map(({ message }) => message)).toEqual([
-      `Node ${node.name} has been rebooted, boot id: ${bootId}`,
-    ]);
+    // The API server writes warnings of its own, for example about cluster IPs that it repairs.
+    const warnings = events.filter(({ type, source }) => type === "Warning" && source?.component === "kubelet");
+    expect(warnings.map(({ message }) => message)).toEqual([`Node ${node.name} has been rebooted, boot id: ${bootId}`]);
     const ofPod = events.filter(({ involvedObject }) => involvedObject.name === "kept");
     expect(ofPod.filter(({ reason }) => reason === "SandboxChanged").map(({ count }) => count)).toEqual([1]);
     expect(ofPod.filter(({ reason }) => reason === "Started").map(({ count }) => count)).toEqual([1, 1]);
     await cluster.kubectl("delete", "pod", "kept", "--timeout=30s");
     await cluster.waitUntilEmpty();
+  });
+
+  test("with --keep-referenced-objects, after a reboot without an API server a pod runs with its token, ConfigMap and claim", async () => {
+    const { node, plane } = cluster;
+    const flags = ["--keep-referenced-objects"];
+    const disk = await mkdtemp(join(tmpdir(), "berth-disk-"));
+    await node.agent.stop();
+    await node.startAgent({}, flags);
+    await cluster.kubectl("wait", "--for=create", "serviceaccount/default", "configmap/kube-root-ca.crt");
+    await cluster.kubectl("create", "configmap", "site", "--from-literal=colour=blue");
+    const hostname = "--output=jsonpath={.metadata.labels.kubernetes\\.io/hostname}";
+    await cluster.apply(boundVolume(disk, await cluster.kubectl("get", "node", node.name, hostname)));
+    const text = `echo "$(cat /site/colour) $([ -s ${tokenFile} ] && echo token)" >> /data/runs; while true; do sleep 0.1; done`;
+    const volumeMounts = ["site", "data"].map((name) => ({ name, mountPath: `/${name}` }));
+    const volumes: PodSpec["volumes"] = [
+      { name: "site", configMap: { name: "site" } },
+      { name: "data", persistentVolumeClaim: { claimName: "data" } },
+    ];
+    const spec = { volumes, automountServiceAccountToken: true };
+    await cluster.apply([barePod("usual", { command: script(text), volumeMounts }, spec)]);
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod/usual", "--timeout=30s");
+    const { metadata, spec: made } = await cluster.pod("usual");
+    const volumesOfPod = join(node.paths.agentRoot, "pods", metadata.uid!, "volumes");
+    const tokenVolume = made.volumes?.find(({ projected }) => projected !== undefined)?.name ?? "";
+    const token = () => readFile(join(volumesOfPod, "kubernetes.io~projected", tokenVolume, "token"), "utf8");
+    const tokenBefore = await token();
+    const keptDir = join(node.paths.agentRoot, "berth/referenced-objects");
+    const kept = async () => Promise.all((await readdir(keptDir)).map((name) => stat(join(keptDir, name))));
+    // The ConfigMap, that with the cluster's CA, the token and the claim.
+    expect((await kept()).map(({ mode, uid }) => [mode & 0o777, uid])).toEqual(Array(4).fill([0o600, 0]));
+    const status = async () => (await execa(builtBinary, ["status", "--root-dir", node.paths.agentRoot])).stdout;
+
+    await plane.stopApiServer();
+    await node.agent.kill9();
+    await node.containerd.kill9();
+    await powerOff(node.containerd.record);
+    // By the agent itself it would be shared in its own mount namespace alone.
+    await createMounts().makeShared(node.paths.agentRoot);
+    await node.launchAgent({}, flags, await binaryAfterBoot(node.folder, randomUUID()));
+    await node.containerd.restart();
+    await pollUntil("the pod to run again", 40_000, async () =>
+      // The agent's socket refuses connections until the agent has started.
+      (await node.pods().catch(() => [])).find(({ ready, restarts }) => ready === "1/1" && restarts === 1),
+    );
+    await pollUntil("its second note", 10_000, async () => {
+      return (await readFile(join(disk, "runs"), "utf8")) === "blue token\nblue token\n";
+    });
+    expect(await token()).toBe(tokenBefore);
+    expect(await status()).toContain("4 objects of pods come from the disk: the API server has not answered yet");
+
+    await plane.startApiServer();
+    await cluster.kubectl("patch", "configmap", "site", "--patch", JSON.stringify({ data: { colour: "red" } }));
+    await pollUntil("what the API server has now", 30_000, async () => {
+      const colour = await readFile(join(volumesOfPod, "kubernetes.io~configmap/site/colour"), "utf8");
+      return colour === "red" && (await token()) !== tokenBefore && !(await status()).includes("come from the disk");
+    });
+    await cluster.kubectl("delete", "pod", "usual", "--timeout=30s");
+    await cluster.waitUntilEmpty();
+    await pollUntil("nothing to be kept", 10_000, async () => (await kept()).length === 0);
+    expect(await readdir(disk)).toEqual(["runs"]);
+    await rm(disk, { recursive: true });
   });
 });

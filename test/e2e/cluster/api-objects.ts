@@ -9,10 +9,10 @@ export interface Manifest {
   readonly spec: unknown;
 }
 
-/** The spec of {@link podOf}, without a service account token. */
+/** The spec of {@link podOf}, by default without a service account token. */
 export function podSpec(container: Partial<Container> = {}, spec: Partial<PodSpec> = {}): PodSpec {
-  const base = podOf("", { imagePullPolicy: "IfNotPresent", ...container }, spec).spec;
-  return { ...base, automountServiceAccountToken: false };
+  const own = { automountServiceAccountToken: false, ...spec };
+  return podOf("", { imagePullPolicy: "IfNotPresent", ...container }, own).spec;
 }
 
 /** A pod without a controller. It has the label `app=NAME`, like the pods of workloads. */

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { seededRandom } from "../../random.ts";
 import type { ControlPlane } from "../../upstream/control-plane.ts";
 import { type Relay, startRelay } from "../../upstream/tcp-relay.ts";
+import { type AgentKills, type Kill, killAgents, killRuntime } from "./kills.ts";
 import type { ClusterNode, NetworkPath } from "./node.ts";
 
 /** Allows more pods than the kubelet's default of 110: a fast machine runs most of the random pods at once. */
@@ -17,11 +17,9 @@ export async function openRelayedNetwork({ server }: ControlPlane): Promise<Rela
   return { server: `https://127.0.0.1:${relay.port}`, relay, close: () => relay.close() };
 }
 
-export interface KillReport {
+export interface KillReport extends AgentKills {
   /** How often each part was killed or interrupted. */
   readonly hits: Readonly<Record<string, number>>;
-  /** How agents ended that the test had not killed. */
-  readonly unexpectedExits: readonly string[];
 }
 
 type Random = () => number;
@@ -37,59 +35,33 @@ export async function injectFaults(
 ): Promise<KillReport> {
   const hits: Record<string, number> = {};
   const calm = new AbortController();
-  const count = (name: string) => {
-    hits[name] = (hits[name] ?? 0) + 1;
-  };
   // With a random sequence of its own, so that it does not change the sequence of the others.
-  const restarting = killAgents(cluster, seededRandom(random() * 1e9), () => count("agent"), calm.signal);
-  const faults = faultsOf(cluster, random);
+  const restarting = killAgents(cluster.node, manyPodsConfiguration, random() * 1e9, calm.signal);
+  const runtimeKills: Kill[] = [];
+  const faults = faultsOf(cluster, random, async (awayMs) => {
+    runtimeKills.push(await killRuntime(cluster.node, awayMs));
+  });
   const end = performance.now() + forMs;
   do {
     // Each one once per round, in a random order.
     for (const name of Object.keys(faults).toSorted(() => random() - 0.5)) {
       await pause(random() * 2_000);
       await faults[name]?.();
-      count(name);
+      hits[name] = (hits[name] ?? 0) + 1;
     }
   } while (performance.now() < end);
   calm.abort();
-  return { hits, unexpectedExits: await restarting };
+  const { kills, unexpectedExits } = await restarting;
+  return { hits: { ...hits, agent: kills.length }, kills: [...runtimeKills, ...kills], unexpectedExits };
 }
-
-/**
- * Kills each agent after a time, often a very short one, and starts the next one, also after an agent that ended by
- * itself.
- */
-async function killAgents(
-  { node }: ClusterNode,
-  random: Random,
-  killed: () => void,
-  calm: AbortSignal,
-): Promise<readonly string[]> {
-  const unexpectedExits: string[] = [];
-  while (!calm.aborted) {
-    const how = await Promise.race([node.agent.ended, pause(random() ** 2 * 4_000)]);
-    if (how !== undefined && how !== KILLED_BY_TEST) unexpectedExits.push(how);
-    await node.agent.kill9();
-    killed();
-    await pause(random() * 500);
-    await node.launchAgent(manyPodsConfiguration);
-  }
-  return unexpectedExits;
-}
-
-const KILLED_BY_TEST = "was ended by SIGKILL";
 
 /** The faults of other parts than the agent alone, by name. Each function resolves when its fault is over. */
 function faultsOf(
   { node, plane, network }: ClusterNode & { readonly network: RelayedNetwork },
   random: Random,
+  killRuntimeFor: (awayMs: number) => Promise<void>,
 ): Readonly<Record<string, () => Promise<void>>> {
-  const runtime = async () => {
-    await node.containerd.kill9();
-    await pause(random() * 2_000);
-    await node.containerd.restart();
-  };
+  const runtime = () => killRuntimeFor(random() * 2_000);
   const apiServer = async () => {
     await plane.stopApiServer();
     await pause(random() * 3_000);

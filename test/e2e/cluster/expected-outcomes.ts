@@ -1,37 +1,56 @@
 import type { ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { type Excuse, type ExcuseRule, findUnexplained, type Interruptions } from "./excuses.ts";
+import { type HookFailure, isCausedByKill } from "./hook-failures.ts";
+import type { Kill } from "./kills.ts";
 import type { Kind, Notes, RandomPod } from "./random-workload.ts";
 
-/**
- * Compares a random pod with its expected outcome, after all faults are over. Returns the deviation as a sentence, or
- * undefined. The notes of the containers are the truth. A container without a note of its end was killed by a fault:
- * its pod must be Failed. The same holds for a container whose exit code the runtime has lost and reports as `Unknown`.
- */
-export function findDeviation(
-  { name, kind }: RandomPod,
-  pod: Pod | undefined,
-  notes: Notes,
-  runningInstances: ReadonlyMap<string, number>,
-): string | undefined {
-  const alive = [...runningInstances].filter(([of]) => of.startsWith(`${name} `)).map(([of, n]) => `${n} × ${of}`);
-  const deviation = deviationOf(kind, pod, notes, alive.length);
-  return (
-    deviation &&
-    `${name}: ${deviation}; notes ${JSON.stringify(notes)}, running instances [${alive}], status ${summaryOf(pod)}`
-  );
+/** How a random pod compares with its expected outcome. */
+export type Verdict = { readonly name: string; readonly kind: Kind } & (
+  | { readonly outcome: "reached" }
+  | { readonly outcome: "excused"; readonly rule: ExcuseRule; readonly sentence: string }
+  | { readonly outcome: "deviates"; readonly sentence: string }
+);
+
+/** What the test knows of a pod after all faults are over. */
+export interface Evidence {
+  /** The pod in the API, if it exists. */
+  readonly pod: Pod | undefined;
+  readonly notes: Notes;
+  /** The owners of all containers that run, with their number. */
+  readonly runningInstances: ReadonlyMap<string, number>;
+  readonly interruptions: Interruptions;
 }
 
-function deviationOf(kind: Kind, pod: Pod | undefined, notes: Notes, alive: number): string | undefined {
+type Finding = string | Excuse | undefined;
+
+/**
+ * Compares a random pod with its expected outcome. The notes of the containers are the truth. A container without a note
+ * of its end was interrupted by a kill: its pod must be Failed, and a kill must explain it. The same holds for a
+ * container whose exit code the runtime has lost and reports as `Unknown`.
+ */
+export function judge({ name, kind }: RandomPod, evidence: Evidence): Verdict {
+  const { pod, notes, runningInstances, interruptions } = evidence;
+  const alive = [...runningInstances].filter(([of]) => of.startsWith(`${name} `)).map(([of, n]) => `${n} × ${of}`);
+  const found = compare(kind, pod, notes, alive.length);
+  if (found === undefined) return { name, kind, outcome: "reached" };
+  const deviation = typeof found === "string" ? found : findUnexplained(found, pod, interruptions);
+  const seen = `notes ${JSON.stringify(notes)}, running instances [${alive}], status ${summaryOf(pod)}`;
+  if (typeof found === "object" && deviation === undefined)
+    return { name, kind, outcome: "excused", rule: found.rule, sentence: `${name}: ${found.rule}; ${seen}` };
+  return { name, kind, outcome: "deviates", sentence: `${name}: ${deviation}; ${seen}` };
+}
+
+function compare(kind: Kind, pod: Pod | undefined, notes: Notes, alive: number): Finding {
   if (GONE.has(kind)) return pod !== undefined || alive > 0 ? "it is still there" : undefined;
   if (pod === undefined) return "it is gone";
-  if (kind === "restartall") return deviationOfRestartAll(pod, notes, alive);
-  return KEEP_RUNNING.has(kind)
-    ? deviationOfRunning(kind, pod, notes, alive)
-    : deviationOfCompleted(kind, pod, notes, alive);
+  if (kind === "restartall") return compareRestartAll(pod, notes, alive);
+  return KEEP_RUNNING.has(kind) ? compareRunning(kind, pod, notes, alive) : compareCompleted(kind, pod, notes, alive);
 }
 
 const GONE: ReadonlySet<Kind> = new Set(["deleted", "forced", "removed"]);
 const KEEP_RUNNING: ReadonlySet<Kind> = new Set([
   "stays",
+  "pulled",
   "crashes",
   "readiness",
   "liveness",
@@ -40,11 +59,32 @@ const KEEP_RUNNING: ReadonlySet<Kind> = new Set([
   "changed",
 ]);
 
+/** The kinds whose pods end, or whose ephemeral container does. */
+const ENDS: ReadonlySet<Kind> = new Set([
+  "once",
+  "retries",
+  "initialized",
+  "sidecar",
+  "poststart",
+  "prestop",
+  "restartall",
+  "debugged",
+]);
+
+/** True if a pod of this kind reaches its outcome only by a container that notes its own end. */
+export const notesItsEnd = (kind: Kind): boolean => ENDS.has(kind);
+
+/** The kinds in the API whose main container has no reason to be restarted once it runs. */
+const RUN_ON: ReadonlySet<Kind> = new Set(["stays", "pulled", "readiness", "debugged"]);
+
+/** True if a pod of this kind runs its main container once, whatever is killed after the start. */
+export const runsOn = (kind: Kind): boolean => RUN_ON.has(kind);
+
 const countStarts = (notes: Notes, name = "main") => notes.filter((line) => line === `${name} began`).length;
 const isTrue = (pod: Pod, type: string) =>
   pod.status?.conditions?.find((condition) => condition.type === type)?.status === "True";
 
-function deviationOfRunning(kind: Kind, pod: Pod, notes: Notes, alive: number): string | undefined {
+function compareRunning(kind: Kind, pod: Pod, notes: Notes, alive: number): Finding {
   const main = pod.status?.containerStatuses?.[0];
   const restarts = main?.restartCount ?? 0;
   // A failed start also counts as a restart and leaves no note. A changed manifest resets the restart count.
@@ -57,20 +97,20 @@ function deviationOfRunning(kind: Kind, pod: Pod, notes: Notes, alive: number): 
   if (pod.status?.phase !== "Running" || !main?.ready || alive !== 1) return "it does not run exactly once";
   if (!isTrue(pod, "Ready") || !isTrue(pod, "ContainersReady")) return "its Ready conditions are not True";
   if (kind === "changed") return notes.at(-1) === "main changed" ? undefined : "it does not run the changed manifest";
-  if (kind === "debugged") return deviationOfEphemeral(pod, notes);
+  if (kind === "debugged") return compareEphemeral(pod, notes);
   return kind === "liveness" && restarts === 0 ? "it was not restarted" : undefined;
 }
 
 /** Checks that the ephemeral container ran once and has ended. */
-function deviationOfEphemeral(pod: Pod, notes: Notes): string | undefined {
+function compareEphemeral(pod: Pod, notes: Notes): Finding {
   const ephemeral = pod.status?.ephemeralContainerStatuses?.[0];
   if (countStarts(notes, "debug") > 1) return "its ephemeral container ran twice";
   if (ephemeral?.state?.terminated === undefined) return "its ephemeral container has not ended";
-  return exitCodeDeviation(ephemeral, notedExitCode(ephemeral, notes, "debug"));
+  return compareExitCode(ephemeral, notedExitCode(notes, "debug"), countStarts(notes, "debug") > 0);
 }
 
 /** Checks that RestartAllContainers restarted all containers once, in their order, and that the pod then succeeded. */
-function deviationOfRestartAll(pod: Pod, notes: Notes, alive: number): string | undefined {
+function compareRestartAll(pod: Pod, notes: Notes, alive: number): Finding {
   if (alive > 0) return "it runs but should have ended";
   const main = pod.status?.containerStatuses?.[0];
   if (countStarts(notes) > 2) return "its containers were restarted twice";
@@ -81,65 +121,85 @@ function deviationOfRestartAll(pod: Pod, notes: Notes, alive: number): string | 
   });
   if (early >= 0) return "it started before its init containers had completed";
   if (main?.state?.terminated?.exitCode === 88) return "its containers were not restarted";
-  const noted = notedExitCode(main, notes.slice(notes.lastIndexOf("main began")), "main");
   // An interrupted start leaves no note: then 88 is the exit code of the instance before it.
+  const noted = notedExitCode(notes.slice(notes.lastIndexOf("main began")), "main");
   const code = noted === "88" ? undefined : noted;
-  const expected = code === "0" ? "Succeeded" : "Failed";
-  return pod.status?.phase === expected ? exitCodeDeviation(main, code) : `its phase should be ${expected}`;
+  const expected = code === "0" && !isLost(main) ? "Succeeded" : "Failed";
+  if (pod.status?.phase !== expected) return `its phase should be ${expected}`;
+  const isInterrupted = notes.findLast((line) => line.startsWith("main ")) === "main began";
+  return compareExitCode(failedContainer(pod), code, isInterrupted);
 }
 
-/** The exit code that a container has noted; "255" if the runtime has lost it, undefined without a note. */
-function notedExitCode(status: ContainerStatus | undefined, notes: Notes, name: string): string | undefined {
-  const { exitCode, reason } = status?.state?.terminated ?? {};
-  if (reason === "Unknown" && exitCode === 255) return "255";
-  return notes
+/** The last exit code that a container has noted. */
+const notedExitCode = (notes: Notes, name: string): string | undefined =>
+  notes
     .findLast((line) => line.startsWith(`${name} ended`))
     ?.split(" ")
     .at(-1);
+
+/** True if the runtime has lost the exit code of a container that ran while it was away. */
+function isLost(status: ContainerStatus | undefined): boolean {
+  const { exitCode, reason } = status?.state?.terminated ?? {};
+  return reason === "Unknown" && exitCode === 255;
 }
 
 /** Compares the reported exit code with the noted one. A container without a note must not be reported with 0. */
-function exitCodeDeviation(status: ContainerStatus | undefined, code: string | undefined): string | undefined {
-  const reportedCode = String(status?.state?.terminated?.exitCode);
-  if (code === undefined) return reportedCode === "0" ? "it is reported with exit code 0 without a note" : undefined;
-  return reportedCode === code ? undefined : `its exit code should be ${code}`;
+function compareExitCode(
+  container: ContainerStatus | undefined,
+  noted: string | undefined,
+  hasStarted: boolean,
+): Finding {
+  if (noted !== undefined && isLost(container)) return { rule: "exit code lost", container };
+  const reported = container?.state?.terminated?.exitCode;
+  if (noted !== undefined) return String(reported) === noted ? undefined : `its exit code should be ${noted}`;
+  if (reported === 0) return "it is reported with exit code 0 without a note";
+  return { rule: hasStarted ? "interrupted" : "never began", container };
 }
 
-function deviationOfCompleted(kind: Kind, pod: Pod, notes: Notes, alive: number): string | undefined {
+/** The main container if it has ended, else the init container that has failed. */
+function failedContainer({ status }: Pod): ContainerStatus | undefined {
+  const main = status?.containerStatuses?.[0];
+  const hasFailed = ({ state }: ContainerStatus) => (state?.terminated?.exitCode ?? 0) !== 0;
+  return main?.state?.terminated === undefined ? (status?.initContainerStatuses?.find(hasFailed) ?? main) : main;
+}
+
+function compareCompleted(kind: Kind, pod: Pod, notes: Notes, alive: number): Finding {
   if (alive > 0) return "it runs but should have ended";
   const main = pod.status?.containerStatuses?.[0];
   const { phase } = pod.status ?? {};
-  const code = notedExitCode(main, notes, "main");
+  const code = notedExitCode(notes, "main");
   if (isTrue(pod, "Ready") || main?.ready) return "it is reported as ready";
-  if (kind === "retries") return phase === "Succeeded" && code === "0" ? undefined : "it has not succeeded";
+  if (kind === "retries")
+    return phase === "Succeeded" && code === "0" && !isLost(main) ? undefined : "it has not succeeded";
   if (countStarts(notes) > 1) return "its work ran twice";
   if (countStarts(notes) === 1 && kind === "initialized" && !notes.includes("second ended 0"))
     return "it started before its init containers had completed";
-  const expected = code === "0" && kind !== "prestop" ? "Succeeded" : "Failed";
+  const expected = code === "0" && kind !== "prestop" && !isLost(main) ? "Succeeded" : "Failed";
   if (phase !== expected) return `its phase should be ${expected}`;
   if (notes.includes("main drained") && pod.status?.reason !== "DeadlineExceeded")
     return "its reason is not DeadlineExceeded";
   if (phase === "Succeeded" && kind === "initialized" && !pod.status?.initContainerStatuses?.every(hasSucceeded))
     return "its init containers are not reported as completed";
-  return exitCodeDeviation(main, code);
+  return compareExitCode(failedContainer(pod), code, countStarts(notes) > 0);
 }
 
 /**
  * Returns the pods that ended at their deadline while they ran and whose `preStop` hook neither ran, by their notes,
- * nor failed, by the agent's log. `notes` are by pod name.
+ * nor failed, by the agent's log, while the runtime was away. `notes` are by pod name.
  */
 export function podsWithoutPreStop(
   pods: readonly Pod[],
   notes: ReadonlyMap<string, Notes>,
-  log: string,
+  hookFailures: readonly HookFailure[],
+  kills: readonly Kill[],
 ): readonly string[] {
-  const failed = log.split("\n").filter((line) => line.includes("the preStop hook has failed"));
+  const failed = hookFailures.filter((each) => each.what === "preStop" && isCausedByKill(each, kills));
   return pods
     .filter(({ spec }) => spec.containers[0]?.lifecycle?.preStop)
     .filter(hasReachedDeadline)
     .map(({ metadata }) => metadata.name ?? "")
     .filter((name) => notes.get(name)?.includes("main began") && !notes.get(name)?.includes("main drained"))
-    .filter((name) => !failed.some((line) => line.includes(`default/${name} `)));
+    .filter((name) => !failed.some(({ pod }) => pod === `default/${name}`));
 }
 
 /** False for a pod whose container a fault killed before the deadline: it was not stopped. */
@@ -155,5 +215,7 @@ const hasSucceeded = ({ state }: ContainerStatus) => state?.terminated?.exitCode
 function summaryOf(pod: Pod | undefined): string {
   const describeContainer = ({ name, state, restartCount }: ContainerStatus) =>
     `${name} #${restartCount} ${JSON.stringify(state)}`;
-  return `${pod?.status?.phase ?? "gone"} ${(pod?.status?.containerStatuses ?? []).map(describeContainer).join(", ")}`;
+  const { phase = "gone", reason = "", initContainerStatuses = [], containerStatuses = [] } = pod?.status ?? {};
+  const containers = [...initContainerStatuses, ...containerStatuses].map(describeContainer);
+  return `${phase} ${reason} ${containers.join(", ")}`;
 }

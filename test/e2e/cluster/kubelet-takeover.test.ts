@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Node, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { execa } from "execa";
+import type { Node, Pod, PodSpec } from "../../../proto/kubernetes/gen/types.ts";
 import { hashAnnotation, mirrorAnnotation, podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { findLeakedResources, listMachineResources } from "../../bed/cleanup/leaked-resources.ts";
 import { busyboxImage, webImage } from "../../bed/images/images.ts";
@@ -49,6 +50,20 @@ const staticPods: readonly Pod[] = [
 ];
 const configMap = { apiVersion: "v1", kind: "ConfigMap", metadata: { name: "settings" }, data: { a: "b" } };
 const settings = { volumes: [{ name: "scratch", configMap: { name: "settings" } }] };
+/** A volume of each kind that a kubelet marks. */
+const marked: Partial<PodSpec> = {
+  automountServiceAccountToken: true,
+  volumes: [
+    { name: "settings", configMap: { name: "settings" } },
+    { name: "about", downwardAPI: { items: [{ path: "name", fieldRef: { fieldPath: "metadata.name" } }] } },
+    { name: "disk", emptyDir: {} },
+    { name: "memory", emptyDir: { medium: "Memory" } },
+  ],
+};
+/** A kubelet sets up only what a container mounts. */
+const markedMounts = {
+  volumeMounts: marked.volumes?.map(({ name }) => ({ name, mountPath: `/${name}` })) ?? [],
+};
 const apiPods: readonly Manifest[] = [
   barePod("api-plain"),
   barePod("api-web", { image: webImage, command: [], readinessProbe: { httpGet: { port: 8080 }, periodSeconds: 1 } }),
@@ -137,6 +152,39 @@ describe.skipIf(skip !== undefined)("a change of agents", () => {
     await apply([barePod(`api-${name}`)]);
     return [`${name}-${nodeName}`, `api-${name}`];
   };
+
+  /** The files and directories by which an agent knows what it has set up for a pod's volumes, with their modes. */
+  const markedVolumes = async (name: string) => {
+    const { metadata } = await read<Pod>("pod", name);
+    const folder = join(node.paths.agentRoot, "pods", metadata.uid ?? "", "plugins");
+    const { stdout } = await execa("find", [folder, "-printf", "%P %m %y\n"]);
+    return stdout
+      .replaceAll(/kube-api-access-\w+/g, "kube-api-access")
+      .split("\n")
+      .toSorted();
+  };
+
+  test("marks the volumes that are set up as the kubelet does, and removes what the kubelet has set up", async () => {
+    await startKubelet();
+    await apply([configMap, barePod("marked-one", markedMounts, marked)]);
+    await waitForAgent("v1.36.3", ["marked-one"]);
+    const ofKubelet = await markedVolumes("marked-one");
+    expect(ofKubelet.filter((line) => line.includes("/ready "))).toHaveLength(5);
+    await kubelet?.stop();
+    await node.startAgent();
+    await apply([barePod("marked-two", markedMounts, marked)]);
+    await waitForAgent("v1.36.3+berth", ["marked-one", "marked-two"]);
+    expect(await markedVolumes("marked-two")).toEqual(ofKubelet);
+    await plane.kubectl(["delete", "pod", "marked-one", "--timeout=60s"]);
+    await node.agent.stop();
+    await startKubelet();
+    await waitForAgent("v1.36.3", ["marked-two"]);
+    expect(await markedVolumes("marked-two")).toEqual(ofKubelet);
+    await plane.kubectl(["delete", "pod", "marked-two", "--timeout=60s"]);
+    const isEmpty = async () => (await readdir(join(node.paths.agentRoot, "pods"))).length === 0;
+    await pollUntil("no directory of a pod", 30_000, isEmpty);
+    await kubelet?.stop();
+  });
 
   test("from the kubelet to Berth and back restarts no container and replaces no mirror pod", async () => {
     await startKubelet();

@@ -9,7 +9,12 @@ import { podUidLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { findLeakedResources, listMachineResources } from "../../bed/cleanup/leaked-resources.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { createAdminClient } from "../../upstream/admin-client.ts";
-import { type ControlPlane, type KubectlVersion, startControlPlane } from "../../upstream/control-plane.ts";
+import {
+  type ControlPlane,
+  type ControlPlaneOptions,
+  type KubectlVersion,
+  startControlPlane,
+} from "../../upstream/control-plane.ts";
 import { startNodeWithoutAgent, type TestNode } from "../node.ts";
 import type { Manifest } from "./api-objects.ts";
 
@@ -55,20 +60,25 @@ export interface NetworkPath {
 
 /**
  * Starts a control plane and a node, and returns once the node is Ready. `openNetwork` puts proxies between agent and API
- * server. `configuration`: fields of KubeletConfiguration.
+ * server. `configuration`: fields of KubeletConfiguration. `flags`: additional flags of the control plane.
  */
 export async function startClusterNode<W extends NetworkPath>(
   openNetwork: (plane: ControlPlane, nodeName: string) => Promise<W>,
   configuration?: Readonly<Record<string, unknown>>,
 ): Promise<ClusterNode & { readonly network: W }>;
-export async function startClusterNode(): Promise<ClusterNode>;
+export async function startClusterNode(
+  openNetwork?: undefined,
+  configuration?: Readonly<Record<string, unknown>>,
+  flags?: ControlPlaneOptions["flags"],
+): Promise<ClusterNode>;
 export async function startClusterNode(
   openNetwork?: (plane: ControlPlane, nodeName: string) => Promise<NetworkPath>,
   configuration: Readonly<Record<string, unknown>> = {},
+  flags: ControlPlaneOptions["flags"] = {},
 ): Promise<ClusterNode & { readonly network: NetworkPath | undefined }> {
   const before = await listMachineResources();
   const folder = await mkdtemp(join(tmpdir(), "berth-cluster-"));
-  const plane = await startControlPlane({ stateDir: folder, print: console.log });
+  const plane = await startControlPlane({ stateDir: folder, print: console.log, flags });
   const network = await openNetwork?.(plane, nodeName);
   const node = await startNodeOfCluster(plane, network?.server).catch(async (error: unknown) => {
     await network?.close();

@@ -141,8 +141,10 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     expect(runningIn(seen[first]!.pod)).toBe(1);
     const startSeconds = (seen[last]!.at - seen[first]!.at) / 1000;
     expect(last - first).toBeLessThanOrEqual(Math.ceil(startSeconds));
-    // Beside these: created, bound, waiting, deleted, its deletion confirmed, failed, grace period 0, gone.
-    expect(seen.length - (last - first + 1)).toBeLessThanOrEqual(8);
+    // Beside these: created, bound, waiting, deleted, its deletion confirmed, failed, grace period 0, gone; and one a second
+    // while the containers end, which takes a busy machine several.
+    const endSeconds = (seen.at(-1)!.at - seen[last]!.at) / 1000;
+    expect(seen.length - (last - first + 1)).toBeLessThanOrEqual(8 + Math.floor(endSeconds));
   });
 
   test("keeps its allocated resources after a resize and has the condition PodResizePending", async () => {

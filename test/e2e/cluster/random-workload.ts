@@ -7,7 +7,7 @@ import { script } from "../manifest.ts";
 import { holdOpenCommand } from "../open-file-watch.ts";
 import { barePod } from "./api-objects.ts";
 
-/** A pod with a random lifecycle for `npm run chaos`. */
+/** A pod with a random lifecycle, for tests that kill what it depends on. */
 export interface RandomPod {
   readonly name: string;
   readonly kind: Kind;
@@ -37,19 +37,29 @@ interface ContainerAddition {
 /** The notes that a pod's containers have written, in order: `main began`, `main ended 3`. */
 export type Notes = readonly string[];
 
-/**
- * Returns `count` random pods, about as many of each kind. Their containers write notes into a folder per pod below
- * `folder`.
- */
-export function createRandomPods(count: number, random: () => number, folder: string): readonly RandomPod[] {
-  const kinds = Object.keys(PODS) as Kind[];
+export interface RandomPodsOptions {
+  readonly count: number;
+  readonly random: () => number;
+  /** The containers write notes into a folder per pod below this one. */
+  readonly folder: string;
+  /** An image with busybox in a registry, for the pods that pull. */
+  readonly remoteImage: string;
+  /** The kinds in turn; by default each one. */
+  readonly kinds?: readonly Kind[];
+  /** The changes of the pods happen within this time; by default 30 seconds. */
+  readonly changesWithinMs?: number;
+}
+
+/** Returns random pods, about as many of each kind. */
+export function createRandomPods({ count, random, folder, ...options }: RandomPodsOptions): readonly RandomPod[] {
+  const { remoteImage, kinds = Object.keys(PODS) as Kind[], changesWithinMs = 30_000 } = options;
   return Array.from({ length: count }, (_, at) => {
     const kind = kinds[at % kinds.length] ?? "once";
     const name = `${kind}-${at}`;
     const lasts = (random() * 12).toFixed(1);
     const code = random() < 0.5 ? 0 : 3;
-    const atMs = random() * 30_000;
-    const parameters = { lasts, code, notes: join(folder, name), held: openFilesDir(folder) };
+    const atMs = random() * changesWithinMs;
+    const parameters = { lasts, code, remoteImage, notes: join(folder, name), held: openFilesDir(folder) };
     const what = changeOf(kind, name, parameters);
     const isStatic = kind === "static" || kind === "removed" || kind === "changed";
     return {
@@ -89,6 +99,7 @@ function changeOf(kind: Kind, name: string, parameters: PodParameters): PodChang
 interface PodParameters {
   readonly lasts: string;
   readonly code: number;
+  readonly remoteImage: string;
   readonly notes: string;
   readonly held: string;
 }
@@ -149,6 +160,8 @@ const PODS = {
       restartPolicy: "OnFailure",
     }),
   stays,
+  pulled: ({ main }, { remoteImage }) =>
+    main("sleep 1000000", { restartPolicy: "Always" }, { image: remoteImage, imagePullPolicy: "Always" }),
   crashes: ({ main }, { lasts }) => main(`sleep ${lasts}; ${ends("main", 1)}`, { restartPolicy: "Always" }),
   initialized: ({ main, extra }, { code }) =>
     main(ends("main", code), {

@@ -1,0 +1,40 @@
+import { expect, test } from "bun:test";
+import { exceededQuotas, outcomeTable } from "./excuse-quotas.ts";
+import type { Verdict } from "./expected-outcomes.ts";
+import type { Kind } from "./random-workload.ts";
+
+const verdicts = (kind: Kind, reached: number, excused: number): readonly Verdict[] => [
+  ...Array.from({ length: reached }, () => ({ name: kind, kind, outcome: "reached" as const })),
+  ...Array.from({ length: excused }, () => {
+    return { name: kind, kind, outcome: "excused" as const, rule: "interrupted" as const, sentence: `${kind}: cut` };
+  }),
+];
+test.each<[string, readonly Verdict[], readonly string[]]>([
+  ["three of ten pods", [...verdicts("once", 4, 3), ...verdicts("stays", 3, 0)], []],
+  [
+    "four of ten pods",
+    [...verdicts("once", 4, 4), ...verdicts("stays", 2, 0)],
+    ["4 of 10 pods are excused: once: cut\nonce: cut\nonce: cut\nonce: cut"],
+  ],
+  [
+    "more than half of those that end",
+    [...verdicts("once", 1, 2), ...verdicts("stays", 7, 0)],
+    ["only 1 of 3 pods that end have noted their end"],
+  ],
+  [
+    "all of a kind",
+    [...verdicts("poststart", 0, 3), ...verdicts("once", 9, 0)],
+    ["only 0 of 3 pods of the kind poststart have reached their outcome"],
+  ],
+])("the quotas of excuses when %s are excused", (_, all, exceeded) => {
+  expect(exceededQuotas(all)).toEqual(exceeded);
+});
+
+test("the outcomes are counted by kind", () => {
+  expect(outcomeTable([...verdicts("stays", 1, 0), ...verdicts("once", 2, 1)]).split("\n")).toEqual([
+    "kind          reached  never began  interrupted  exit code lost  deviates",
+    "once                2                         1                          ",
+    "stays               1                                                    ",
+    "all                 3                         1                          ",
+  ]);
+});

@@ -1,0 +1,50 @@
+import { notesItsEnd, type Verdict } from "./expected-outcomes.ts";
+
+/** Of all pods, this share may be excused. */
+const MOST_EXCUSED = 0.3;
+/** Of the pods that end, at least this share must have noted their own end. */
+const LEAST_NOTED = 0.5;
+/** Of each so many pods of a kind, at least one must have reached its outcome. */
+const REACHED_ONCE_IN = 3;
+
+/** Returns one sentence for each quota that the excuses exceed: an agent that starts nothing would excuse all pods. */
+export function exceededQuotas(verdicts: readonly Verdict[]): readonly string[] {
+  const excused = verdicts.filter(({ outcome }) => outcome === "excused");
+  const ending = verdicts.filter(({ kind }) => notesItsEnd(kind));
+  const noted = ending.filter(({ outcome }) => outcome === "reached");
+  const exceeded: string[] = [];
+  if (excused.length > verdicts.length * MOST_EXCUSED)
+    exceeded.push(`${excused.length} of ${verdicts.length} pods are excused: ${describe(excused)}`);
+  if (noted.length < ending.length * LEAST_NOTED)
+    exceeded.push(`only ${noted.length} of ${ending.length} pods that end have noted their end`);
+  for (const [kind, own] of Map.groupBy(verdicts, (verdict) => verdict.kind)) {
+    const reached = own.filter(({ outcome }) => outcome === "reached");
+    if (reached.length < Math.floor(own.length / REACHED_ONCE_IN))
+      exceeded.push(`only ${reached.length} of ${own.length} pods of the kind ${kind} have reached their outcome`);
+  }
+  return exceeded;
+}
+
+const describe = (excused: readonly Verdict[]) =>
+  excused.map((verdict) => (verdict.outcome === "excused" ? verdict.sentence : verdict.name)).join("\n");
+
+const COLUMNS = ["reached", "never began", "interrupted", "exit code lost", "deviates"] as const;
+
+/** A table of the outcomes by kind of pod. */
+export function outcomeTable(verdicts: readonly Verdict[]): string {
+  const columnOf = (verdict: Verdict) => (verdict.outcome === "excused" ? verdict.rule : verdict.outcome);
+  const row = (title: string, own: readonly Verdict[]) =>
+    [
+      title.padEnd(12),
+      ...COLUMNS.map((column) => {
+        const count = own.filter((verdict) => columnOf(verdict) === column).length;
+        return String(count || "").padStart(column.length);
+      }),
+    ].join("  ");
+  const byKind = [...Map.groupBy(verdicts, ({ kind }) => kind)].toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return [
+    ["kind".padEnd(12), ...COLUMNS].join("  "),
+    ...byKind.map(([kind, own]) => row(kind, own)),
+    row("all", verdicts),
+  ].join("\n");
+}

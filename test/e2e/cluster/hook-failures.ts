@@ -1,0 +1,31 @@
+import type { Kill } from "./kills.ts";
+
+/** A hook that failed, by the agent's log. */
+export interface HookFailure {
+  readonly what: "preStop" | "postStart";
+  /** Namespace and name. */
+  readonly pod: string;
+  /** The time of the day in UTC, in milliseconds. The log has no date. */
+  readonly timeOfDayMs: number;
+}
+
+const FAILURE =
+  /^(\d\d):(\d\d):(\d\d\.\d+) warn +(?:the (preStop) hook has failed|failed to run the (postStart) hook).* pod=(\S+)/gm;
+
+/** Reads the failures of hooks from the agent's log. */
+export const readHookFailures = (log: string): readonly HookFailure[] =>
+  [...log.matchAll(FAILURE)].map(([, hours, minutes, seconds, preStop, , pod = ""]) => ({
+    what: preStop === undefined ? "postStart" : "preStop",
+    pod,
+    timeOfDayMs: (Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)) * 1000,
+  }));
+
+/** The agent sees within this time that the runtime is away. */
+const NOTICE_MS = 1_000;
+const DAY_MS = 86_400_000;
+
+/** True if the hook failed while the runtime was away. A kill of the agent fails no hook: the next agent repeats it. */
+export const isCausedByKill = ({ timeOfDayMs }: HookFailure, kills: readonly Kill[]): boolean =>
+  kills
+    .filter(({ what }) => what === "runtime")
+    .some(({ fromMs, untilMs }) => (timeOfDayMs - (fromMs % DAY_MS) + DAY_MS) % DAY_MS <= untilMs - fromMs + NOTICE_MS);

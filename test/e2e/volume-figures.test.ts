@@ -1,0 +1,53 @@
+import { afterAll, beforeAll, expect, setDefaultTimeout, test } from "bun:test";
+import { execa } from "execa";
+import type { VolumeListing } from "../../agent/serve/local/volume-list.ts";
+import { pollUntil } from "../bed/poll-until.ts";
+import { podOf, script } from "./manifest.ts";
+import { startNode, type TestNode } from "./node.ts";
+
+setDefaultTimeout(60_000);
+
+let node: TestNode;
+beforeAll(async () => {
+  node = await startNode();
+});
+afterAll(() => node.tearDown());
+
+async function berthPods(...args: readonly string[]): Promise<string> {
+  const [program, ...own] = node.agent.podsArgv;
+  return (await execa(program!, [...own, ...args])).stdout;
+}
+
+const volumes = [
+  { name: "disk", emptyDir: { sizeLimit: "16Mi" } },
+  { name: "memory", emptyDir: { medium: "Memory", sizeLimit: "4Mi" } },
+  { name: "about", downwardAPI: { items: [{ path: "name", fieldRef: { fieldPath: "metadata.name" } }] } },
+  { name: "host", hostPath: { path: "/tmp" } },
+] as const;
+const volumeMounts = volumes.map(({ name }) => ({ name, mountPath: `/${name}` }));
+const writes = "for d in disk memory; do dd if=/dev/zero of=/$d/file bs=64k count=16 2> /dev/null; done; echo done";
+
+test("berth pods --volumes shows what a pod has written, on disk and in memory, and what is left", async () => {
+  const command = script(`${writes}; exec sleep 1000000`);
+  await node.putManifest(podOf("writer", { command, volumeMounts }, { volumes: [...volumes] }));
+  await node.waitUntilRunning("writer");
+  const used = await pollUntil("the files", 20_000, async () => {
+    const { pods } = JSON.parse(await berthPods("--volumes", "-o", "json")) as VolumeListing;
+    const byName = new Map(pods[0]?.volumes.map((volume) => [volume.name, volume]));
+    const written = ["disk", "memory"].map((name) => byName.get(name)?.usedBytes ?? 0);
+    return written.every((bytes) => bytes >= 1 << 20) ? byName : undefined;
+  });
+  const [disk, memory, about, host] = volumes.map(({ name }) => used.get(name));
+  expect(disk).toMatchObject({ kind: "emptyDir", limitBytes: 16 << 20, inodesUsed: 2 });
+  expect(disk?.capacityBytes).toBeGreaterThan(16 << 20);
+  expect(memory).toMatchObject({ limitBytes: 4 << 20, capacityBytes: 4 << 20, inodesUsed: 2 });
+  expect((memory?.availableBytes ?? 0) + (memory?.usedBytes ?? 0)).toBe(4 << 20);
+  expect(about?.inodesUsed).toBeGreaterThan(2);
+  expect(host).toEqual({ name: "host", kind: "hostPath" });
+
+  const [header, ...rows] = (await berthPods("--volumes", "-n", "default")).split("\n");
+  expect(header).toMatch(/^NAMESPACE +POD +VOLUME +KIND +USED +AVAILABLE +CAPACITY +LIMIT +INODES$/);
+  expect(rows[1]).toMatch(/^default +writer-berth +memory +emptyDir +1\.\d MiB +[23]\.\d MiB +4\.0 MiB +4\.0 MiB +2$/);
+  expect(rows[3]).toMatch(/^default +writer-berth +host +hostPath +- +- +- +- +-$/);
+  expect(await berthPods("--volumes", "-n", "other")).toBe("no volumes");
+});

@@ -6,6 +6,7 @@ import {
   fewTimes,
   main,
   manifestRemoved,
+  refusedSubPaths,
   showsBackOff,
   TERMINATED,
   timingDependent,
@@ -52,7 +53,6 @@ const namesPort = "the message names the port that the container lacks; the kube
 const isNotRetried =
   "an ephemeral container that cannot start is terminated, because it is never retried; the kubelet shows it as waiting";
 
-const refusedSubPaths = /^sub-path(s-that-lea|-expressions-refused)/;
 const keepsNodeToItself =
   "the message is the same for every path that a subPath may not lead to; the kubelet's shows which of them exist";
 
@@ -99,13 +99,6 @@ const deliberate: readonly KnownDifference[] = [
   ...reportedOnce.map(([pod, field]) => ({ pod, field, kubelet: fewTimes, berth: "×1", reason: repeatedBySync })),
   {
     pod: /^(secret|key|config-map|seccomp)-missing$|^image-volume-refused$|^environment-(from-no-|from-file-missing)/,
-    field: /^event (Normal Pulled|Warning Failed)\b/,
-    kubelet: "×2",
-    berth: "×1",
-    reason: repeatedBySync,
-  },
-  {
-    pod: refusedSubPaths,
     field: /^event (Normal Pulled|Warning Failed)\b/,
     kubelet: "×2",
     berth: "×1",

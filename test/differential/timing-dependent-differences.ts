@@ -5,6 +5,7 @@ export const crashing = /-loop$|-crashes$/;
 export const TERMINATED = String.raw`terminated\.(exitCode|reason|startedAt|finishedAt|containerID)$`;
 export const manifestRemoved =
   "the mirror of a removed static pod shows its final status before it is deleted; the kubelet deletes it at once";
+export const refusedSubPaths = /^sub-path(s-that-lea|-expressions-refused)/;
 export const main = "containerStatuses[main]";
 export const showsBackOff =
   "CrashLoopBackOff is shown during the back-off; the kubelet shows it at its next sync, when the back-off is over";
@@ -107,6 +108,16 @@ export const timingDependent: readonly KnownDifference[] = [
     kubelet: [/^×[1-3]$/, undefined],
     berth: [/^×[1-3]$/, undefined],
     reason: "the server may not listen yet at the first probe, or no longer at the last one",
+  },
+  {
+    pod: refusedSubPaths,
+    field: /^event (Normal Pulled|Warning Failed)\b/,
+    kubelet: "×2",
+    berth: fewTimes,
+    within: 2,
+    // Every run of the kubelet has two. Berth has one, or one for each try that a busy machine sees.
+    withinAgreed: 2,
+    reason: "the kubelet repeats the event at its next sync, Berth at its next try",
   },
   {
     pod: /^(seccomp-missing|group-without-user)$/,

@@ -339,7 +339,7 @@ const probeCases: readonly PodCase[] = [
 
 const hookCases: readonly PodCase[] = [
   hookCase("post-start", { postStart: exec(appendNote("hook")) }, hasEnded, {
-    command: script(`until test -e /notes/all; do sleep 0.1; done; ${reportNotes}`),
+    command: script(`until test -s /notes/all; do sleep 0.1; done; ${reportNotes}`),
   }),
   hookCase("post-start-fails", { postStart: exec("echo no; exit 7") }, hasEnded, { command: untilStopped }),
   hookCase("pre-stop", { preStop: exec(appendNote("hook")) }, isReady, {

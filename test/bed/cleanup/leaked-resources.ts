@@ -10,12 +10,15 @@ import { listProcesses } from "./processes.ts";
 /**
  * Lists, as lines, all resources on this machine that pods leave without a clean-up: mounts, links, iptables rules,
  * network namespaces, containerd's processes and shim sockets, cgroups of containers, cached CNI results. Resources of
- * a recorded bed are not listed, since another test may be using it; resources that outlive their record are leaks.
+ * a recorded bed are not listed, since another test may be using it; resources that outlive their record are leaks. So
+ * are portmap's rules that name no network: the first pod with a host port makes them for the pods of all beds.
  */
 export async function listMachineResources(): Promise<readonly string[]> {
   const all = await listAll();
-  const owned = await Promise.all((await listRecords()).map(createOwnershipTest));
-  return all.filter((line) => !owned.some((isOwned) => isOwned(line)));
+  const beds = await listRecords();
+  const owned = await Promise.all(beds.map(createOwnershipTest));
+  const isShared = (line: string) => beds.length > 0 && isCommonPortmapRule(line);
+  return all.filter((line) => !isShared(line) && !owned.some((isOwned) => isOwned(line)));
 }
 
 /**
@@ -73,6 +76,15 @@ async function createOwnershipTest(bed: BedRecord): Promise<(line: string) => bo
     processes.some((pid) => line.startsWith(`process ${pid} `)) ||
     (line.startsWith("file ") && ownNames.some((ownName) => line.includes(ownName)));
 }
+
+/**
+ * Whether a rule is one of those that portmap keeps for all pods with host ports: the jumps to its chains, and the rules
+ * that mark packets.
+ *
+ * @internal
+ */
+export const isCommonPortmapRule = (line: string) =>
+  /^-A (?!CNI-).* -j CNI-HOSTPORT-[A-Z]+$|^-A CNI-HOSTPORT-(MASQ|SETMARK) /.test(line);
 
 /** Whether a process belongs to a pod or a bed, by its program. A test runner may name a test file in its title. */
 const isOfPodOrBed = (program: string) =>

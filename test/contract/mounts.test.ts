@@ -53,7 +53,9 @@ inMountNamespace(import.meta.path, "the kernel keeps the contract of mounts", ()
     const swapped = await startSwaps(folder);
     const found = { inside: 0, refused: 0 };
     try {
-      for (let time = 0; time < 400 || swapped.swaps() < 10_000; time++) {
+      const hasBoth = () => found.inside > 100 && found.refused > 100;
+      // On a busy machine one side may come late: the test's own time limits the wait for it.
+      for (let time = 0; !hasBoth() || swapped.swaps() < 10_000; time++) {
         const subPath = ["dir", "dir/sub", "dir/new", "dir/sub/new"][time % 4] ?? "dir";
         try {
           await mounts.bindBeneath(swapped.volume, subPath, target);
@@ -71,6 +73,5 @@ inMountNamespace(import.meta.path, "the kernel keeps the contract of mounts", ()
     }
     expect((await readdir(swapped.outside, { recursive: true })).toSorted()).toEqual(["secret", "sub", "sub/secret"]);
     await rm(folder, { recursive: true });
-    expect([found.inside > 100, found.refused > 100]).toEqual([true, true]);
   }, 120_000);
 });

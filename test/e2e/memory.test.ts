@@ -8,6 +8,8 @@ import { startNode, type TestNode } from "./node.ts";
 const PODS = Number(process.env["BERTH_MEMORY_PODS"] ?? 400);
 const BASE = 200;
 const AT_ONCE = 50;
+/** After a size that is too large, so often `AT_ONCE` more pods show whether the memory is returned. */
+const MORE_ROUNDS = 2;
 /** A busy machine takes so long for one pod. */
 const SLOW_POD_MS = 1500;
 
@@ -55,9 +57,16 @@ test(
       if (pods % BASE === 0) sizes.push(await memoryAtRest());
     }
     console.log(`anonymous memory after each ${BASE} pods, in MB: ${sizes.map((size) => size.toFixed(1)).join(" ")}`);
-    const [atBase = 0, ...later] = sizes;
+    const [atBase = 0, ...sizesLater] = sizes;
+    const later = sizesLater.slice(-3);
+    const limit = 1.1 * atBase;
     // A collection may come late, so a single size may be large. What is never returned is in all of them.
-    expect(Math.min(...later.slice(-3))).toBeLessThanOrEqual(1.1 * atBase);
+    for (let more = 1; Math.min(...later) > limit && more <= MORE_ROUNDS; more++) {
+      await churn(PODS + more * AT_ONCE);
+      later.push(await memoryAtRest());
+      console.log(`after ${AT_ONCE} more pods: ${later.at(-1)?.toFixed(1)}`);
+    }
+    expect(Math.min(...later)).toBeLessThanOrEqual(limit);
   },
-  PODS * 2 * SLOW_POD_MS,
+  (PODS + MORE_ROUNDS * AT_ONCE) * 2 * SLOW_POD_MS,
 );

@@ -16,8 +16,9 @@ test.each<[string, readonly Verdict[], readonly string[]]>([
     [...verdicts("once", 4, 4), ...verdicts("stays", 2, 0)],
     ["4 of 10 pods are excused: once: cut\nonce: cut\nonce: cut\nonce: cut"],
   ],
+  ["three of five that end", [...verdicts("once", 2, 3), ...verdicts("stays", 5, 0)], []],
   [
-    "more than half of those that end",
+    "two of three that end",
     [...verdicts("once", 1, 2), ...verdicts("stays", 7, 0)],
     ["only 1 of 3 pods that end have noted their end"],
   ],

@@ -89,7 +89,8 @@ export function createActPort(
 function createEventRecorder(log: Log, podEvents: ActPortDeps["podEvents"]): ActDeps["recordEvent"] {
   return (pod, event) => {
     const [uid, name] = [pod.metadata.uid as PodUid, fullNameOf(pod)];
-    log.warn({ pod: name, uid, reason: event.reason }, event.message);
+    const level = event.type === "Normal" ? "info" : "warn";
+    log[level]({ pod: name, uid, reason: event.reason }, event.message);
     podEvents.emit(uid, name, event);
   };
 }

@@ -1,5 +1,6 @@
 // Block devices of persistent volumes: mapped, given to containers, refused, and removed.
 import { expect, test } from "bun:test";
+import { dirname } from "node:path/posix";
 import { persistentVolumeClaims, persistentVolumes } from "../../kube/resource.ts";
 import type { Container, PersistentVolumeSpec, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { settlePromises } from "../fakes/clock.ts";
@@ -80,6 +81,21 @@ apiScenario(
     expect([left, harness.disk.nodes.get("/dev/sdb")?.kind]).toEqual([[], "block device"]);
   },
 );
+
+test("the events of a mapped device are the kubelet's, and a pod that waited has them, too", async () => {
+  const harness = await runInCluster(async (on) => {
+    await bind(on, block);
+    await on.apply("web", specOf());
+    await on.advance("1s");
+    await addDisk(on);
+    await on.advance("60s");
+  });
+  const succeeded = (what: string, path: string) =>
+    `1x Normal SuccessfulMountVolume: MapVolume.MapPodDevice succeeded for volume "pv-data" ${what} "${path}"`;
+  expect(
+    (await harness.events("web")).map(withoutUid).filter((line) => line.includes("SuccessfulMountVolume")),
+  ).toEqual([succeeded("globalMapPath", dirname(mountPoint)), succeeded("volumeMapPath", dirname(link))]);
+});
 
 test("a claim that the pod may only read gives a device that can only be read", async () => {
   const harness = await runInCluster(async (on) => {

@@ -33,7 +33,7 @@ const NOT_RECORDED = {
   ],
   "resources are not changed in place yet": ["ResizeDeferred", "ResizeCompleted", "ResizeStarted", "ResizeError"],
   "the supported volumes are neither attached nor resized, and a tmpfs that cannot be mounted is a FailedMount": [
-    ...["FailedAttachVolume", "SuccessfulAttachVolume", "SuccessfulMountVolume"],
+    ...["FailedAttachVolume", "SuccessfulAttachVolume"],
     ...["FailedMountOnFilesystemMismatch", "PossibleMemoryBackedVolumesOnDisk"],
     ...["VolumeResizeFailed", "VolumeResizeSuccessful", "FileSystemResizeFailed", "FileSystemResizeSuccessful"],
   ],

@@ -1,5 +1,7 @@
+import { dirname } from "node:path/posix";
 import type { Mounts } from "../../../host/fs/mounts.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { normal } from "../../decide/events/pod-event.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
 import type { ClaimedVolume } from "../../translate/volumes/claimed-volume.ts";
 import { globalDeviceDir, localDeviceLink } from "../../translate/volumes/paths.ts";
@@ -17,14 +19,18 @@ export function mapError(step: string, { specName }: ClaimedVolume["names"], why
   return new TranslateError("FailedMapVolume", `MapVolume.${step} for volume "${specName}" : ${why}`);
 }
 
-/** Maps a block device of the node for one pod. Idempotent. Throws `FilesError` or `TranslateError`. */
+/**
+ * Maps a block device of the node for one pod, and records two events, as the kubelet does. Idempotent. Throws `FilesError`
+ * or `TranslateError`.
+ */
 export async function mapLocalDevice(
-  { disk, mounts }: Pick<VolumeDeps, "disk" | "mounts">,
-  { metadata: { uid = "" } }: Pod,
+  { disk, mounts, recordEvent }: Pick<VolumeDeps, "disk" | "mounts" | "recordEvent">,
+  pod: Pod,
   { names, spec }: ClaimedVolume,
   path: string,
 ): Promise<void> {
   const { root, machine } = disk;
+  const { uid = "" } = pod.metadata;
   const folder = globalDeviceDir(names.specName);
   if (spec.accessModes?.length === 1 && spec.accessModes[0] === "ReadWriteOncePod") {
     const users = (await root.list(folder)) ?? [];
@@ -40,13 +46,18 @@ export async function mapLocalDevice(
   if (kind !== "block device")
     throw mapError("MapBlockVolume failed", names, `${device} is no block device: it is a ${kind}`);
   const link = localDeviceLink(uid, names.specName);
-  await root.makeFolder(link.slice(0, link.lastIndexOf("/")), 0o750);
+  await root.makeFolder(dirname(link), 0o750);
   await root.link(link, device);
   await root.makeFolder(folder, 0o750);
   const mountPoint = `${folder}/${uid}`;
   // What is there may be the device, which a write would change.
   if ((await root.stat(mountPoint)) === undefined) await root.makeFile(mountPoint, 0o640);
   await mounts.bind(device, root.path(mountPoint), { isReadOnly: false, isRecursive: false });
+  const paths = { globalMapPath: root.path(folder), volumeMapPath: root.path(dirname(link)) };
+  for (const [what, at] of Object.entries(paths)) {
+    const message = `MapVolume.MapPodDevice succeeded for volume "${names.specName}" ${what} ${JSON.stringify(at)}`;
+    recordEvent(pod, normal("SuccessfulMountVolume", message));
+  }
 }
 
 /** Removes what {@link mapLocalDevice} has made, by the volume's name alone. Idempotent. Throws `FilesError`. */

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { existsSync } from "node:fs";
 import { mkdtemp, readdir, readFile, readlink, rm, symlink, truncate, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { execa } from "execa";
 import { createMounts } from "../../../host/fs/mounts.ts";
 import type { Container, Pod, PodSpec, Volume } from "../../../proto/kubernetes/gen/types.ts";
@@ -132,6 +132,11 @@ describe.skipIf(skip !== undefined)("a pod with a block device", () => {
     const pod = await waitForPod("kept", "it is up", areContainersReady);
     const mountPoint = join(globalFolder(), pod.metadata.uid ?? "");
     expect([await readlink(linkOf(pod)), await mountPoints()]).toEqual([device, [mountPoint]]);
+    const paths = { globalMapPath: dirname(mountPoint), volumeMapPath: dirname(linkOf(pod)) };
+    for (const [what, path] of Object.entries(paths)) {
+      const message = `MapVolume.MapPodDevice succeeded for volume "pv-data" ${what} "${path}"`;
+      await waitForEvent("kept", "SuccessfulMountVolume", message);
+    }
     await cluster.node.agent.kill9();
     await cluster.node.startAgent();
     expect([await readlink(linkOf(pod)), await mountPoints()]).toEqual([device, [mountPoint]]);

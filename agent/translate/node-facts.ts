@@ -63,6 +63,8 @@ export interface ClusterFacts {
   readonly runtimeHandlers: ReadonlyMap<string, string> | undefined;
   /** The Secrets and ConfigMaps that the pods of this node refer to. */
   readonly referencedObjects: ReferencedObjects;
+  /** Why those of them that are missing cannot be read, by `referenceKey`, where that is known. */
+  readonly referenceFailures?: ReadonlyMap<string, string>;
   /** The service account tokens of the pods of this node by `tokenKey`. A missing one is still requested. */
   readonly tokens: ReadonlyMap<string, KnownToken>;
   /** The trust anchors that pods of this node show, by `trustAnchorKey`; left out counts as none. */

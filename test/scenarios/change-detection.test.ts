@@ -1,5 +1,6 @@
 // configMapAndSecretChangeDetectionStrategy: what pods see of changed objects with `Cache` and `Get`, and what is read.
 import { expect, test } from "bun:test";
+import { KubeError } from "../../kube/error.ts";
 import { configMaps, secrets } from "../../kube/resource.ts";
 import type { PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { objectTtlAnnotation } from "../../proto/kubernetes/well-known-names.ts";
@@ -81,6 +82,27 @@ for (const changeDetectionStrategy of ["Cache", "Get"] as const) {
     },
     { stride: 3, node },
   );
+
+  test(`${changeDetectionStrategy}: a pod whose object may not be read waits with the API server's words, and starts when it may`, async () => {
+    const forbidden = `configmaps "site" is forbidden: User "system:node:node" cannot get resource "configmaps"`;
+    const harness = await runInCluster(async (on) => {
+      await put(on, "blue");
+      on.kube.before.get = (about) => {
+        const refusal = { status: 403, serverMessage: forbidden };
+        if (about.includes("configmaps")) throw new KubeError("FORBIDDEN", `GET /x: ${forbidden}`, refusal);
+      };
+      await on.apply("web", spec);
+      await on.advance("10s");
+    }, node);
+    expect((await harness.events("web")).filter((event) => event.includes("FailedMount"))).toEqual([
+      expect.stringMatching(
+        /^\d+x Warning FailedMount: MountVolume.SetUp failed for volume "site" : configmaps "site" is forbidden: /,
+      ),
+    ]);
+    delete harness.kube.before.get;
+    await harness.advance("30s");
+    expect(await harness.apiPods()).toEqual(["web Running, ready: a running"]);
+  });
 
   test(`${changeDetectionStrategy}: a pod without objects causes no requests, and one with a volume a request each minute`, async () => {
     const harness = await runInCluster(async (on) => {

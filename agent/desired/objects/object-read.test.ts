@@ -155,7 +155,8 @@ for (const strategy of ["Cache", "Get"] as const) {
   test(`${strategy}: a node that may not read the object yet asks again, and reports a lasting refusal once`, async () => {
     const { clock, kube, log, references, put, reported, shown } = createFixture(strategy);
     await put("blue");
-    const refuse = () => new KubeError("FORBIDDEN", "it is forbidden", { status: 403 });
+    const refuse = () =>
+      new KubeError("FORBIDDEN", "it is forbidden", { status: 403, serverMessage: "no relationship found" });
     kube.failures.get = [refuse(), refuse()];
     references.retain(uid("a"), podOf("environment"));
     await clock.advance(200);
@@ -170,6 +171,11 @@ for (const strategy of ["Cache", "Get"] as const) {
       "the configmap shop/site cannot be read from the API server: it is forbidden",
     ]);
     expect((await reported()).length).toBe(2);
+    expect(references.failures()).toEqual(new Map([[KEY, "no relationship found"]]));
+    kube.failures.get = [];
+    references.onPodSynced(uid("b"));
+    await clock.advance(1_000);
+    expect([references.failures(), shown()]).toEqual([new Map(), "blue"]);
   });
 
   test(`${strategy}: nothing is reported after the end`, async () => {

@@ -49,10 +49,10 @@ export function createObjectRead(options: ObjectReadOptions): ObjectSource {
   let isOverdue = false;
   let hasFailed = false;
 
-  /** Pods go on without an answer. */
-  function giveUp(): void {
+  /** Pods go on without an answer, or with the reason for its absence. */
+  function giveUp(failure?: string): void {
     known.settle(false);
-    if (known.object() === undefined) onTimeout();
+    if (known.object() === undefined) onTimeout(failure);
     else onUnchanged();
   }
 
@@ -89,7 +89,7 @@ export function createObjectRead(options: ObjectReadOptions): ObjectSource {
     if (!(answer instanceof KubeError)) handleAnswer(answer, wasRequested);
     else {
       failureLog.report(answer, answer.message);
-      giveUp();
+      giveUp(answer.serverMessage ?? answer.message);
     }
     return resyncDelay();
   }

@@ -28,8 +28,11 @@ export interface ObjectSourceOptions {
   readonly reference: Reference;
   /** The object was read or has changed. The callbacks may not throw. */
   readonly onObject: (object: ReferencedObject | "absent") => void;
-  /** The first read took too long: pods must not wait for the object any longer. */
-  readonly onTimeout: () => void;
+  /**
+   * The first read took too long, or has failed for a reason that users know from the kubelet: pods must not wait for the
+   * object any longer.
+   */
+  readonly onTimeout: (failure?: string) => void;
 }
 
 /** The kubelet's value. */

@@ -18,6 +18,11 @@ import { createObjectWatch } from "./object-watch.ts";
 export interface ReferencedObjectCache {
   /** The objects as last read, also during an outage of the API server. */
   latest(): ReferencedObjects;
+  /**
+   * Why the objects cannot be read that were never read, by key, in the API server's words: with `Cache` and `Get` alone, as
+   * with the kubelet.
+   */
+  failures(): ReadonlyMap<string, string>;
   /** The resourceVersion of each object as last read; `absent` if there is none. */
   versions(): ReadonlyMap<string, string>;
   /**
@@ -69,9 +74,10 @@ interface FollowedObject {
 export function createReferencedObjectCache(options: ReferencedObjectCacheOptions): ReferencedObjectCache {
   const pods = new Map<PodUid, PodReferences>();
   const isShown = (uid: PodUid, key: string) => pods.get(uid)?.shownKeys.has(key) === true;
-  const { latest, versions, settledKeys, run, ...objects } = createFollowedObjects(options, isShown);
+  const { latest, failures, versions, settledKeys, run, ...objects } = createFollowedObjects(options, isShown);
   return {
     latest,
+    failures,
     versions,
     settledKeys,
     run,
@@ -104,7 +110,7 @@ function createFollowedObjects(
 ) {
   const followed = new Map<string, FollowedObject>();
   const latest = new Map<string, ReferencedObject | "absent">();
-  const versions = new Map<string, string>();
+  const [failures, versions] = [new Map<string, string>(), new Map<string, string>()];
   const settledKeys = new Set<string>();
   const running = new Set<Promise<void>>();
   let isRunning = false;
@@ -116,6 +122,7 @@ function createFollowedObjects(
     };
     const onObject = (object: ReferencedObject | "absent") => {
       latest.set(key, object);
+      failures.delete(key);
       versions.set(key, object === "absent" ? object : object.version);
       notifyUsers();
     };
@@ -123,7 +130,10 @@ function createFollowedObjects(
       ...adapters,
       reference,
       onObject,
-      onTimeout: notifyUsers,
+      onTimeout(failure) {
+        setOrDelete(failures, key, failure);
+        notifyUsers();
+      },
       isShown: () => [...entry.users].some((uid) => isShown(uid, key)),
       onUnchanged: () => entry.users.forEach(onUnchanged),
     });
@@ -141,6 +151,7 @@ function createFollowedObjects(
   const sources = () => [...followed.values()].map(({ source }) => source);
   return {
     latest: () => latest,
+    failures: () => failures,
     versions: () => versions,
     settledKeys() {
       if (changeDetection.strategy === "Watch") return settledKeys;
@@ -156,7 +167,7 @@ function createFollowedObjects(
       entry?.users.delete(uid);
       if (entry === undefined || entry.users.size > 0) return;
       entry.source.stop();
-      for (const each of [followed, latest, versions, settledKeys]) each.delete(key);
+      for (const each of [followed, latest, failures, versions, settledKeys]) each.delete(key);
     },
     refresh: (key: string) => followed.get(key)?.source.refresh(),
     async run(signal: AbortSignal): Promise<void> {
@@ -172,6 +183,11 @@ function createFollowedObjects(
       await Promise.all(running);
     },
   };
+}
+
+function setOrDelete<K, V>(map: Map<K, V>, key: K, value: V | undefined): void {
+  if (value === undefined) map.delete(key);
+  else map.set(key, value);
 }
 
 interface SourceOptions extends ObjectSourceOptions {

@@ -134,6 +134,7 @@ export function createClusterObjects(options: ClusterObjectsOptions): ClusterObj
       services: services.latest(),
       runtimeHandlers: runtimeClasses.handlers(),
       ...known.latest(),
+      referenceFailures: referencedObjects.failures(),
       ...certificates.latest(),
       nodeLabels: labelsOf(nodeObject.latest()) ?? (nodeObject.latest() === "unknown" ? kept?.nodeLabels() : undefined),
     }),

@@ -248,6 +248,21 @@ describe("is rejected in one line with file, line, field, value and expectation:
       "featureGates.SidecarContainers: found false, must be true: the gate is locked",
     ],
     [
+      "a feature gate that needs another one",
+      "featureGates: {ClusterTrustBundleProjection: true}",
+      "featureGates: ClusterTrustBundleProjection is enabled, but depends on features that are disabled: [ClusterTrustBundle]",
+    ],
+    [
+      "a feature gate that is on by default and needs two others",
+      "featureGates: {ContainerRestartRules: false, NodeDeclaredFeatures: false, ExtendWebSocketsToKubelet: false, InPlacePodLevelResourcesVerticalScaling: false, InPlacePodVerticalScalingInitContainers: false}",
+      "featureGates: RestartAllContainersOnContainerExits is enabled, but depends on features that are disabled: [ContainerRestartRules NodeDeclaredFeatures]",
+    ],
+    [
+      "a feature gate that AllBeta disables and another one needs",
+      "featureGates: {AllBeta: false, ClusterTrustBundleProjection: true}",
+      "featureGates: ClusterTrustBundleProjection is enabled, but depends on features that are disabled: [ClusterTrustBundle]",
+    ],
+    [
       "a taint without a key",
       "registerWithTaints: [{effect: NoExecute}]",
       'registerWithTaints[0].key: found "", must be a label key such as example.com/role',

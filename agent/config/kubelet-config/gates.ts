@@ -1,5 +1,6 @@
 import { nearestName } from "../../../proto/nearest-name.ts";
 import { type FeatureGate, type FeatureGateName, featureGates, implementedGates } from "./feature-gates.ts";
+import { gateDependencies } from "./gate-dependencies.ts";
 
 export type Gates = Readonly<Record<FeatureGateName, boolean>>;
 
@@ -19,6 +20,15 @@ export function gateError(name: string, value: boolean): string | undefined {
   if (gate !== undefined) return undefined;
   const nearest = nearestName(name, [...known.keys()]);
   return `unknown feature gate${nearest === undefined ? "" : `, did you mean ${nearest}?`}`;
+}
+
+/** The kubelet's words for each gate that is enabled although it needs one that is disabled. */
+export function unmetDependencies(gates: Gates): readonly string[] {
+  return (Object.keys(gateDependencies) as FeatureGateName[]).flatMap((name) => {
+    const disabled = (gateDependencies[name] ?? []).filter((each) => !gates[each]);
+    if (!gates[name] || disabled.length === 0) return [];
+    return [`${name} is enabled, but depends on features that are disabled: [${disabled.join(" ")}]`];
+  });
 }
 
 /** Whether a known gate is set to a non-default value that the agent does not implement. */

@@ -1,7 +1,7 @@
 import type { KubeletConfiguration } from "../../../proto/kubelet/config.ts";
 import { validDurationMs } from "../fields/duration.ts";
 import type { FieldPath } from "./field.ts";
-import type { Gates } from "./gates.ts";
+import { type Gates, unmetDependencies } from "./gates.ts";
 
 /** Fields that contradict each other. The problem is reported at the first of them that is set explicitly. */
 export interface Conflict {
@@ -182,6 +182,7 @@ function checkGates(config: KubeletConfiguration, gates: Gates): ReturnType<Rule
       config.imagePullCredentialsVerificationPolicy !== undefined,
       "imagePullCredentialsVerificationPolicy",
     ),
+    ...unmetDependencies(gates).map((message) => createConflict(message, "featureGates")),
     requireGate("MemoryQoS", config.memoryReservationPolicy === "TieredReservation", "memoryReservationPolicy"),
   ];
 }

@@ -54,6 +54,11 @@ test('an empty list is shown as "no pods", and ready pods have no notes', () => 
   expect(formatPods({ pods: [web] }, now).split("\n")).toHaveLength(3);
 });
 
+test("a failure that keeps a pod from starting has the name by which berth status counts it", () => {
+  const failing = { ...pending, reason: "ContainerCreating", failure: "FailedMount", message: "no such folder" };
+  expect(formatPods({ pods: [failing] }, now).split("\n")[3]).toBe("x: FailedMount: no such folder");
+});
+
 test("rejected manifests are shown below the pods by file name, and the runtime's outage last", () => {
   const refused = [
     { file: "/etc/kubernetes/manifests/web.yaml", problem: "line 8: spec.containers: Required value" },

@@ -1,5 +1,6 @@
 import { basename } from "node:path/posix";
 import type { PodListing, PodSummary } from "../agent/serve/local/pod-list.ts";
+import { podState } from "../agent/serve/local/pod-state.ts";
 import { escapeControlChars } from "../host/log/escape-control.ts";
 import { ageOf } from "./age.ts";
 import { alignColumns } from "./columns.ts";
@@ -33,8 +34,14 @@ export function formatPods({ pods, refused = [], runtime }: PodListing, now = Da
 
 const LONG_PULL_MS = 60_000;
 
-/** Why a pod is not ready, and how long it waits for its images. */
-function reasonLines({ name, message, pulls = [] }: PodSummary, now: number): readonly string[] {
+/**
+ * Why a pod is not ready, and how long it waits for its images. The failure that keeps it from starting has the name by which
+ * `berth status` counts it.
+ */
+function reasonLines(pod: PodSummary, now: number): readonly string[] {
+  const { name, failure, reason, pulls = [] } = pod;
+  const isBlocked = failure !== undefined && reason === "ContainerCreating" && pod.message !== "" && pulls.length === 0;
+  const message = isBlocked ? `${failure}: ${pod.message}` : pod.message;
   const durations = pulls.map(({ image, since, attempt }) => {
     const attemptText = attempt === 1 ? "" : `, attempt ${attempt}`;
     return `${pulls.length === 1 ? "" : `${image} `}for ${ageOf(since, now)}${attemptText}`;
@@ -61,9 +68,8 @@ function tableOf(pods: readonly PodSummary[], now: number): readonly string[] {
 }
 
 function cellsOf(pod: PodSummary, now: number): readonly string[] {
-  const { namespace, name, ready, phase, reason, restarts, ip, startTime, steps } = pod;
-  const state = reason === "" || reason === "Completed" ? phase : reason;
-  return [namespace, name, ready, state, String(restarts), ip || "-", ageOf(startTime, now), stepsOf(steps)];
+  const { namespace, name, ready, restarts, ip, startTime, steps } = pod;
+  return [namespace, name, ready, podState(pod), String(restarts), ip || "-", ageOf(startTime, now), stepsOf(steps)];
 }
 
 /** `volumes 1, sandbox 85, main: create 6 start 35` */

@@ -139,6 +139,20 @@ test("pods that are not ready have a line with their reasons, the most frequent 
   ).toEqual(["pods       9: 9 Running", "not ready  3: 2 CrashLoopBackOff, 1 NotReady (berth pods shows why)"]);
 });
 
+test("pods are counted by the states of berth pods, and failed ones have a line", () => {
+  const pods = { Running: 3, Failed: 1, Succeeded: 1 };
+  const states = { Running: 2, CrashLoopBackOff: 1, OutOfcpu: 1, Succeeded: 1 };
+  const shown = formatStatus(
+    { ...alone, pods, states, notReady: { CrashLoopBackOff: 1 }, failed: { OutOfcpu: 1 } },
+    now,
+  );
+  expect(shown.split("\n").slice(3, 6)).toEqual([
+    "pods       5: 2 Running, 1 CrashLoopBackOff, 1 OutOfcpu, 1 Succeeded",
+    "not ready  1: 1 CrashLoopBackOff (berth pods shows why)",
+    "failed     1: 1 OutOfcpu (berth pods shows why)",
+  ]);
+});
+
 test("images that are being pulled have a line", () => {
   const pulls = ["57:00", "59:30", "59:58", "59:59"].map((since, n) => ({
     image: `app:${n}`,

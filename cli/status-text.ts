@@ -6,17 +6,27 @@ type Row = readonly [name: string, text: string];
 
 /** The text of `berth status`: one line per item. */
 export function formatStatus(
-  { node, runtime, cluster, pods, notReady = {}, kept = 0, pulls = [], refused }: AgentStatus,
+  {
+    node,
+    runtime,
+    cluster,
+    pods,
+    states = pods,
+    notReady = {},
+    failed = {},
+    kept = 0,
+    pulls = [],
+    refused,
+  }: AgentStatus,
   now = Date.now(),
 ): string {
   const rows: readonly Row[] = [
     ["node", `${node.name}, ${node.version}`],
     ["runtime", runtimeText(runtime, now)],
     ...(cluster === undefined ? [["cluster", "no cluster: pods come from files"] as const] : clusterRows(cluster, now)),
-    ["pods", countsText(pods)],
-    ...(Object.keys(notReady).length === 0
-      ? []
-      : [["not ready", `${countsText(notReady)} (berth pods shows why)`] as const]),
+    ["pods", countsText(states)],
+    ...whyRow("not ready", notReady),
+    ...whyRow("failed", failed),
     ...(kept === 0
       ? []
       : [
@@ -30,6 +40,10 @@ export function formatStatus(
   ];
   const width = Math.max(...rows.map(([name]) => name.length));
   return rows.map(([name, text]) => `${name.padEnd(width)}  ${escapeControlChars(text)}\n`).join("");
+}
+
+function whyRow(name: string, counts: Readonly<Record<string, number>>): readonly Row[] {
+  return Object.keys(counts).length === 0 ? [] : [[name, `${countsText(counts)} (berth pods shows why)`]];
 }
 
 function clusterRows({ server, connection, lease, nodeStatus, watch }: ClusterStatus, now: number): readonly Row[] {

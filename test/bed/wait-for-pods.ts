@@ -1,6 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import type { PodListing, PodSummary } from "../../agent/serve/local/pod-list.ts";
+import { podState } from "../../agent/serve/local/pod-state.ts";
 import type { Agent } from "./agent.ts";
 import type { ManifestFolder } from "./manifests.ts";
 import { pollUntil } from "./poll-until.ts";
@@ -58,8 +59,7 @@ function isSettled(pod: PodSummary, { unchanged }: ManifestFolder): boolean {
 
 /** The number of pods in each state, with a remark on the example that crashes on purpose. */
 export function describePods({ pods }: PodListing, { unchanged }: ManifestFolder): string {
-  const byState = Map.groupBy(pods, ({ phase, reason }) => (["", "Completed"].includes(reason) ? phase : reason));
-  const counts = [...byState].map(([state, all]) => `${all.length} ${state}`);
+  const counts = [...Map.groupBy(pods, podState)].map(([state, all]) => `${all.length} ${state}`);
   const crash = pods.find(({ name }) => name === "crash-berth");
   const purpose = crash !== undefined && unchanged.has("crash.yaml") ? "; crash keeps crashing on purpose" : "";
   return `${counts.join(", ") || "none"}${purpose}`;

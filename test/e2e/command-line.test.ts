@@ -119,6 +119,7 @@ describe("berth", () => {
       node: { name: "berth", version: expect.any(String) },
       runtime: { state: "ready" },
       pods: {},
+      states: {},
       refused: 0,
     });
   });
@@ -144,8 +145,8 @@ test("status counts the pods that are not ready by reason, and pods -n lists one
   /** Retries, because between two back-offs the container runs for a moment. */
   const waitForOutput = (what: string, patterns: RegExp, ...args: readonly string[]) =>
     pollUntil(what, 30_000, async () => patterns.test(await runBerth(...args)));
-  const pods = /^pods +3: 2 Running, 1 Pending$/m;
-  await waitForOutput("their phases", pods, "status");
+  const pods = /^pods +3: 1 CrashLoopBackOff, 1 Init:CrashLoopBackOff, 1 Running$/m;
+  await waitForOutput("their states", pods, "status");
   const notReady = /^not ready +2: 1 CrashLoopBackOff, 1 Init:CrashLoopBackOff \(berth pods shows why\)$/m;
   await waitForOutput("why they are not ready", notReady, "status");
   const row = (name: string, reason: string) => `shop +${name}-berth +0/1 +${reason} +[1-9].*\n`;

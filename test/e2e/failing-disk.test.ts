@@ -105,7 +105,7 @@ test("a full disk: pods run and restart, also beside a new agent, and what waits
     (pod) => pod.restarts === 1 && pod.ready === "1/1",
   );
   await expectSameInstance("kept-full", kept);
-  await expectStatus(/^pods +3: 2 Running, 1 Pending$/m);
+  await expectStatus(/^pods +3: 2 Running, 1 ContainerCreating$/m);
   await expectStatus(/^not ready +1: 1 FailedMount /m);
   await expectOneLinePerFailure([
     ["late-full", "cannot save the pod's checkpoint yet", says],

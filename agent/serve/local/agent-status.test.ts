@@ -44,13 +44,23 @@ for (const [sentence, pod, expected] of cases)
     );
   });
 
-test("the status counts pods by phase, and rejected manifests", () => {
+test("the status counts pods by phase and by the state of berth pods, and rejected manifests", () => {
   const refused = [{ file: "/web.yaml", problem: "line 8" }];
-  const pods = ["Running", "Pending", "", "Running"].map((phase) => podOf(phase));
+  const pods = [
+    podOf("Running"),
+    podOf("Pending"),
+    podOf(""),
+    podOf("Running", "Completed"),
+    podOf("Succeeded", "Completed"),
+    podOf("Failed", "OutOfcpu"),
+    podOf("Failed"),
+  ];
   expect(summarizeAgent({ node, report: { refused, runtime: { state: "ready" } }, cluster: undefined, pods })).toEqual({
     node,
     runtime: { state: "ready" },
-    pods: { Running: 2, Pending: 1, Unknown: 1 },
+    pods: { Running: 2, Pending: 1, Unknown: 1, Succeeded: 1, Failed: 2 },
+    states: { Running: 2, Pending: 1, Unknown: 1, Succeeded: 1, OutOfcpu: 1, Failed: 1 },
+    failed: { OutOfcpu: 1, Failed: 1 },
     refused: 1,
   });
 });

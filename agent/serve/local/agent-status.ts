@@ -1,6 +1,7 @@
 import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import type { LocalNodeReport, RuntimeState } from "../../decide/node/local-node-report.ts";
 import type { PodSummary } from "./pod-list.ts";
+import { podState } from "./pod-state.ts";
 
 /** Times are RFC 3339. */
 export type ConnectionStatus =
@@ -43,8 +44,12 @@ export interface AgentStatus {
   readonly cluster?: ClusterStatus;
   /** The number of pods by phase. */
   readonly pods: Readonly<Record<string, number>>;
+  /** The number of pods by the state that `berth pods` shows. Agents of earlier releases omit this. */
+  readonly states?: Readonly<Record<string, number>>;
   /** The number of pods that are not ready, by reason; absent if there are none. `berth pods` shows details. */
   readonly notReady?: Readonly<Record<string, number>>;
+  /** The number of pods that have failed, by state; absent if there are none. `berth pods` shows why. */
+  readonly failed?: Readonly<Record<string, number>>;
   /**
    * The number of Secrets, ConfigMaps and tokens that pods use as they were kept on the disk, because the API server has
    * not answered since the start; absent if there are none.
@@ -80,12 +85,15 @@ export function summarizeAgent({
   for (const pull of pulls.toSorted((one, other) => one.since - other.since))
     since.set(pull.image, since.get(pull.image) ?? pull.since);
   const notReady = countsOf(pods.flatMap((pod) => notReadyReason(pod) ?? []));
+  const failed = countsOf(pods.filter(({ phase }) => phase === "Failed").map(podState));
   return {
     node,
     runtime: report.runtime,
     ...(cluster && { cluster }),
     pods: countsOf(pods.map(({ phase }) => phase || "Unknown")),
+    states: countsOf(pods.map(podState)),
     ...(Object.keys(notReady).length > 0 && { notReady }),
+    ...(Object.keys(failed).length > 0 && { failed }),
     ...(keptReferences > 0 && { kept: keptReferences }),
     ...(since.size > 0 && { pulls: [...since].map(([image, at]) => ({ image, since: formatTime(at) })) }),
     refused: report.refused.length,

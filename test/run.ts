@@ -11,7 +11,7 @@ import {
   findTests,
   fuzzSuites,
   machineSuites,
-  runInThreeQueues,
+  runInTwoQueues,
   withLowPriority,
 } from "./suites.ts";
 import { closingLine, seconds } from "./test-summary.ts";
@@ -64,7 +64,7 @@ async function runAll(print: (line: string) => void): Promise<readonly Outcome[]
   };
   await Promise.all([
     runInBackground(),
-    runInThreeQueues(suites, built, async (suite) =>
+    runInTwoQueues(suites, built, async (suite) =>
       needsUpstream.has(suite) ? await run({ ...suite, unavailable: await built }, true) : await run(suite),
     ),
   ]);

@@ -74,8 +74,8 @@ test("an error in the configuration file is a problem with file and line, and th
 });
 
 test.each([
-  [["-o", "xml"], "berth doctor: -o takes text or json, found xml\n"],
-  [["--fly"], "--fly: unknown flag\n"],
+  [["-o", "xml"], 'berth doctor: --output: found "xml", must be one of "text", "json"\n'],
+  [["--fly"], "berth doctor: --fly: unknown flag; berth doctor --help lists the flags\n"],
   [["--version"], "berth doctor: --version is a flag of berth run\n"],
 ])("%j yields one line and exit code 2", async (args, stderr) => {
   expect(await doctor(...args)).toEqual({ stdout: "", stderr, exitCode: 2 });

@@ -1,13 +1,13 @@
 import { join, resolve } from "node:path/posix";
-import { parseArgs } from "node:util";
-import { splitCommandLine } from "../agent/config/flags/command-line.ts";
-import { flagGroups } from "../agent/config/flags/flag-table.ts";
+import type { GivenFlag } from "../agent/config/flags/command-line.ts";
+import { flagGroups, standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import { loadConfig } from "../agent/config/load.ts";
 import { ConfigError, describeProblem } from "../agent/config/problem.ts";
 import { type Clock, createClock } from "../host/clock.ts";
 import { createFiles } from "../host/fs/files.ts";
 import { createLog } from "../host/log/log.ts";
 import { createProc } from "../host/proc.ts";
+import { type Command, helpFlag, outputFlag, readFlags } from "./command.ts";
 import type { CheckedSettings } from "./doctor/finding.ts";
 import { findingsOf } from "./doctor/findings.ts";
 import { readInventory } from "./doctor/inventory.ts";
@@ -16,22 +16,32 @@ import { readAll } from "./doctor/reading.ts";
 import { reportOf, reportText } from "./doctor/report.ts";
 import { exitOnBrokenPipe } from "./local-agent.ts";
 
-const usage = `berth doctor [-o json] [the flags of berth run]
+const shownFlags = ["config", "kubeconfig", "root-dir", "container-runtime-endpoint"];
 
-Shows what this machine is, and checks whether an agent can run pods on it. Each finding that is not "ok" has a cure.
+const command: Command = {
+  name: "doctor",
+  synopsis: "[-o json] [the flags of berth run]",
+  introduction: `Shows what this machine is, and checks whether an agent can run pods on it. Each finding that is not "ok" has a cure.
 Changes nothing. Give it the flags of berth run, so that it checks what the agent would use:
 
   berth doctor --config /var/lib/kubelet/config.yaml --kubeconfig /etc/kubernetes/kubelet.conf
-
-  -o, --output FORMAT                      text (default) or json
-      --config FILE                        the KubeletConfiguration
-      --kubeconfig FILE                    the node's kubeconfig
-      --root-dir DIR                       the agent's root directory (default /var/lib/kubelet)
-      --container-runtime-endpoint SOCKET  such as unix:///run/containerd/containerd.sock
-      --inventory                          print only board, disks and temperature, as JSON
-
+`,
+  flags: [
+    outputFlag("text", "json"),
+    standaloneFlag("inventory", "bool", "print only board, disks and temperature, as JSON"),
+    helpFlag,
+  ],
+  passedOn: {
+    all: flagGroups,
+    shown: {
+      title: "The most important flags of berth run",
+      flags: flagGroups.flatMap(({ flags }) => flags.filter(({ name }) => shownFlags.includes(name))),
+    },
+  },
+  closing: `berth run --help lists all flags of the agent.
 Exit code 0: the agent can run, perhaps with warnings. 1: something stands in its way. 2: wrong arguments.
-`;
+`,
+};
 
 /** How long one fact may take to read: a hanging disk or runtime is a finding. */
 const LIMIT_MS = 10_000;
@@ -43,91 +53,55 @@ const MAX_COLUMNS = 120;
 
 /** `berth doctor`. Exit code 1 if there is a problem, 2 for wrong arguments. */
 export async function runDoctor(args: readonly string[]): Promise<number> {
-  const own = splitArguments(args);
-  if (typeof own === "string") {
-    process.stderr.write(`berth doctor: ${own}\n`);
-    return 2;
-  }
-  if (own.help) return await print(usage, 0);
-  if (own.inventory) return await print(`${JSON.stringify(await readInventory())}\n`, 0);
+  const own = readFlags(command, args);
+  if (typeof own === "number") return own;
+  if (own.isSet("inventory")) return await print(`${JSON.stringify(await readInventory())}\n`, 0);
   const clock = createClock();
-  const settings = await loadSettings(own.argv, clock);
+  const settings = await loadSettings(own.passedOn, clock);
   if (!("config" in settings)) {
-    for (const line of settings.refusals) process.stderr.write(`${line}\n`);
+    for (const line of settings.refusals) process.stderr.write(`berth doctor: ${line}\n`);
     return 2;
   }
   const facts = await readAll(machineReaders(await readerOptions(settings, clock)), { clock, limitMs: LIMIT_MS });
   const report = reportOf(facts, findingsOf(facts, settings));
   // Whole lines into a pipe, for grep.
   const columns = process.stdout.isTTY ? Math.min(process.stdout.columns, MAX_COLUMNS) : Number.POSITIVE_INFINITY;
-  const text = own.output === "json" ? `${JSON.stringify(report)}\n` : reportText(report, columns);
+  const text = own.text("output") === "json" ? `${JSON.stringify(report)}\n` : reportText(report, columns);
   return await print(text, report.ok ? 0 : 1);
-}
-
-interface OwnArguments {
-  readonly output: "text" | "json";
-  readonly help: boolean;
-  readonly inventory: boolean;
-  /** The flags of the agent. */
-  readonly argv: readonly string[];
-}
-
-const options = {
-  output: { type: "string", short: "o" },
-  help: { type: "boolean", short: "h" },
-  inventory: { type: "boolean" },
-} as const;
-
-/** Separates our own options from the agent's flags; or what is wrong with them. */
-function splitArguments(args: readonly string[]): OwnArguments | string {
-  const { values, tokens } = parseArgs({ args: [...args], options, strict: false, tokens: true });
-  const isOwn = (name: string) => name in options;
-  const used = tokens.flatMap((token) => {
-    if (token.kind !== "option" || !isOwn(token.name)) return [];
-    return token.value === undefined || token.inlineValue ? [token.index] : [token.index, token.index + 1];
-  });
-  const output = String(values.output ?? "text").replace(/^=/, "");
-  if (output !== "text" && output !== "json") return `-o takes text or json, found ${output}`;
-  return {
-    output,
-    help: values.help === true,
-    inventory: values.inventory === true,
-    argv: args.filter((_, index) => !used.includes(index)),
-  };
 }
 
 type Loaded = CheckedSettings | { readonly refusals: readonly string[] };
 
 /** The configuration that the agent would use. Refuses wrong flags; errors in a file become findings. */
-async function loadSettings(argv: readonly string[], clock: Clock): Promise<Loaded> {
-  const { settings } = await readAll({ settings: () => readSettings(argv) }, { clock, limitMs: LIMIT_MS });
+async function loadSettings(given: readonly GivenFlag[], clock: Clock): Promise<Loaded> {
+  const { settings } = await readAll({ settings: () => readSettings(given) }, { clock, limitMs: LIMIT_MS });
   if ("value" in settings) return settings.value;
-  return { refusals: [`berth doctor: the configuration cannot be read: ${settings.problem}`] };
+  return { refusals: [`the configuration cannot be read: ${settings.problem}`] };
 }
 
-async function readSettings(argv: readonly string[]): Promise<Loaded> {
-  const { given } = splitCommandLine(argv, flagGroups);
+async function readSettings(given: readonly GivenFlag[]): Promise<Loaded> {
   const file = given.findLast(({ flag }) => flag.name === "config")?.text ?? "";
   const configPath = file === "" ? undefined : resolve(process.cwd(), file);
-  const loaded = await load(argv);
+  const loaded = await load(given);
   if (!("problems" in loaded)) return { ...loaded, configPath, problems: [] };
   const refusals = loaded.problems;
   const ofFiles = ["config", "config-dir"];
   const flags = given.filter(({ flag }) => !ofFiles.includes(flag.name));
   if (flags.length === given.length) return { refusals };
   // Without its files the configuration is valid: then the files are wrong, and not the flags.
-  const rest = await load(flags.map(({ flag, text }) => `--${flag.name}=${text}`));
+  const rest = await load(flags);
   return "problems" in rest ? { refusals } : { ...rest, configPath, problems: refusals };
 }
 
 type Read = Pick<CheckedSettings, "config" | "kubelet" | "warnings"> | Pick<CheckedSettings, "problems">;
 
-async function load(argv: readonly string[]): Promise<Read> {
+async function load(given: readonly GivenFlag[]): Promise<Read> {
+  const argv = given.map(({ flag, text }) => `--${flag.name}=${text}`);
   try {
     const files = createFiles("/");
     const workingDirectory = process.cwd();
     const loaded = await loadConfig({ argv, files, workingDirectory, hostname: createProc().hostname() });
-    if (loaded.kind !== "config") return { problems: ["berth doctor: --version is a flag of berth run"] };
+    if (loaded.kind !== "config") return { problems: ["--version is a flag of berth run"] };
     return loaded;
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;

@@ -1,18 +1,28 @@
 import { basename } from "node:path/posix";
 import { BIND_BENEATH } from "../host/fs/bind-command.ts";
+import { joinWithAnd } from "../proto/join-with-and.ts";
+import { nearestName } from "../proto/nearest-name.ts";
 import { reexecute } from "./reexecute.ts";
-import type { VersionTexts } from "./run.ts";
+import type { Program } from "./run.ts";
 import { kubeletVersionLine, kubeletVersionRaw, versionLine } from "./version.ts";
 
-const usage = `Berth is a Kubernetes node agent.
+const commands: Readonly<Record<string, string>> = {
+  run: "runs the agent; takes the kubelet's flags",
+  pods: "shows the pods of the running agent, why they are not ready, and what their volumes use",
+  status: "shows the state of the running agent: node, runtime, cluster, pods",
+  doctor: "shows what this machine is, and what keeps an agent from running on it",
+  version: "shows the release",
+};
 
-  berth run [flags]     run the agent; takes the kubelet's flags (berth run --help shows them)
-  berth pods            show the pods of the running agent (-n, -o json, --watch, --volumes, --root-dir)
-  berth status          show the state of the running agent: node, runtime, cluster, pods (-o json, --root-dir)
-  berth doctor          show what this machine is, and what keeps an agent from running on it (-o json)
-  berth version         show the release (-o json)
+const usage = `berth COMMAND [flags]
 
-Started under the name kubelet, it takes the kubelet's flags directly.
+Berth is a Kubernetes node agent.
+
+Commands:
+${Object.entries(commands)
+  .map(([name, what]) => `  berth ${name.padEnd(7)}  ${what}\n`)
+  .join("")}
+berth COMMAND --help lists the flags of a command. Started under the name kubelet, it takes the flags of berth run directly.
 `;
 
 /**
@@ -20,11 +30,11 @@ Started under the name kubelet, it takes the kubelet's flags directly.
  * and small.
  */
 async function main(name: string, args: readonly string[]): Promise<number> {
-  if (name === "kubelet") return await run(args, { line: kubeletVersionLine, raw: kubeletVersionRaw });
+  if (name === "kubelet") return await run(args, kubelet);
   const [command, ...rest] = args;
   switch (command) {
     case "run":
-      return await run(rest, { line: versionLine, raw: versionLine });
+      return await run(rest, agent);
     case "pods":
       return await (await import("./pods.ts")).runPods(rest);
     case "status":
@@ -41,23 +51,55 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       if (rest.length > 0) return (await import("./print-version.ts")).printVersion(rest);
       process.stdout.write(versionLine());
       return 0;
-    case undefined:
     case "help":
+      if (rest[0] !== undefined && Object.hasOwn(commands, rest[0])) return await main(name, [rest[0], "--help"]);
+      return rest[0] === undefined ? printUsage() : refuse(rest[0]);
+    case undefined:
     case "--help":
     case "-h":
-      process.stdout.write(usage);
-      return 0;
+      return printUsage();
     default:
-      process.stderr.write(
-        `berth: unknown command ${JSON.stringify(command)}; the commands are run, pods, status, doctor and version\n`,
-      );
-      return 2;
+      return refuse(command);
   }
 }
 
-async function run(args: readonly string[], version: VersionTexts): Promise<number> {
+const agent: Program = { name: "berth run", version: { line: versionLine, raw: versionLine } };
+const kubelet: Program = { name: "kubelet", version: { line: kubeletVersionLine, raw: kubeletVersionRaw } };
+
+function printUsage(): number {
+  process.stdout.write(usage);
+  return 0;
+}
+
+const LIST_COMMANDS = "berth --help lists the commands";
+
+/** What users of kubectl, crictl and systemctl try, and what to use instead. */
+const habits: ReadonlyMap<string, string> = new Map([
+  ...["get", "describe", "ps"].map((habit) => [habit, `did you mean berth pods? ${LIST_COMMANDS}`] as const),
+  ["start", `did you mean berth run? ${LIST_COMMANDS}`],
+  ["logs", "crictl logs CONTAINER shows the output of a container, which is also in files below /var/log/pods"],
+  ["exec", "crictl exec -it CONTAINER sh starts a shell in a container"],
+]);
+
+function refuse(command: string): number {
+  process.stderr.write(`berth: ${whyRefused(command)}\n`);
+  return 2;
+}
+
+function whyRefused(command: string): string {
+  const names = Object.keys(commands);
+  const list = `the commands are ${joinWithAnd(names)}`;
+  if (command.startsWith("-")) return `${JSON.stringify(command)}: a flag follows its command; ${list}`;
+  const what = `unknown command ${JSON.stringify(command)}`;
+  const nearest = nearestName(command, names);
+  if (nearest !== undefined) return `${what}, did you mean berth ${nearest}? ${LIST_COMMANDS}`;
+  const habit = habits.get(command);
+  return habit === undefined ? `${what}; ${list}` : `${what}: ${habit}`;
+}
+
+async function run(args: readonly string[], program: Program): Promise<number> {
   const problem = reexecute();
-  const code = await (await import("./run.ts")).run(args, version, problem === undefined ? [] : [problem]);
+  const code = await (await import("./run.ts")).run(args, program, problem === undefined ? [] : [problem]);
   // A hanging call must not keep the process alive: its instance lock would block the next agent.
   process.exit(code);
 }

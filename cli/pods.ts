@@ -1,59 +1,64 @@
-import { parseArgs } from "node:util";
+import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
 import type { PodListing } from "../agent/serve/local/pod-list.ts";
 import type { VolumeListing } from "../agent/serve/local/volume-list.ts";
+import { type Command, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
 import { formatPods } from "./pod-table.ts";
 import { formatVolumes } from "./volume-table.ts";
 
-const usage = `berth pods [-n NAMESPACE] [-o json] [--watch | --volumes] [--root-dir DIR]
-
-Shows the pods of the agent on this machine, with the duration of each step of their latest start in milliseconds.
-
-  -n, --namespace NAME  only pods of this namespace (default: all namespaces)
-  -o, --output FORMAT   table (default) or json
-  -w, --watch           show them again after every change, until Ctrl-C
-      --volumes         show their volumes instead, measured now: used, available and capacity, and the limit
-      --root-dir DIR    the agent's root directory (default /var/lib/kubelet)
-`;
-
-const options = {
-  namespace: { type: "string", short: "n" },
-  output: { type: "string", short: "o", default: "table" },
-  watch: { type: "boolean", short: "w", default: false },
-  volumes: { type: "boolean", default: false },
-  "root-dir": { type: "string", default: "/var/lib/kubelet" },
-  help: { type: "boolean", short: "h", default: false },
-} as const;
+const command: Command = {
+  name: "pods",
+  synopsis: "[-n NAMESPACE] [-o json] [--watch | --volumes] [--root-dir DIR]",
+  introduction: `Shows the pods of the agent on this machine, with the duration of each step of their latest start in milliseconds.
+Without -n it shows those of all namespaces.
+`,
+  flags: [
+    {
+      ...standaloneFlag("namespace", "string", "only the pods of this namespace", { must: "the name of a namespace" }),
+      shorthand: "n",
+    },
+    outputFlag("table", "json"),
+    { ...standaloneFlag("watch", "bool", "show them again after every change, until Ctrl-C"), shorthand: "w" },
+    standaloneFlag(
+      "volumes",
+      "bool",
+      "show their volumes instead, measured now: used, available and capacity, and the limit",
+    ),
+    rootDirFlag,
+    helpFlag,
+  ],
+  closing:
+    "Exit code 0: the agent has answered. 1: no agent answers, or the watched one has ended. 2: wrong arguments.\n",
+};
 
 /** `berth pods`. Exit code 2 for wrong arguments, 1 if no agent responds or the watched agent ends. */
 export async function runPods(args: readonly string[]): Promise<number> {
-  const parsed = readArguments(args);
-  if (typeof parsed === "string") {
-    process.stderr.write(`berth pods: ${parsed}\n`);
+  const given = readFlags(command, args);
+  if (typeof given === "number") return given;
+  const [isWatch, isOfVolumes] = [given.isSet("watch"), given.isSet("volumes")];
+  if (isWatch && isOfVolumes) {
+    process.stderr.write("berth pods: --volumes cannot be watched: it measures the volumes once\n");
     return 2;
   }
-  if (parsed.help) {
-    process.stdout.write(usage);
-    return 0;
-  }
   process.stdout.once("error", exitOnBrokenPipe);
-  const { namespace } = parsed;
-  const isTable = parsed.output === "table";
-  const showVolumes = (listing: VolumeListing) => (isTable ? formatVolumes(listing) : `${JSON.stringify(listing)}\n`);
+  const namespace = given.text("namespace") || undefined;
+  const isTable = given.text("output") === "table";
+  const showVolumes = (listing: VolumeListing) =>
+    isTable ? formatVolumes(listing) : `${JSON.stringify(listing)}\n`;
   const show = (listing: PodListing) =>
     isTable ? formatPods(listing, Date.now(), namespace) : `${JSON.stringify(listing)}\n`;
-  const socket = socketPath(parsed["root-dir"]);
+  const socket = socketPath(given.text("root-dir"));
   try {
-    const response = await requestAgent(socket, parsed.volumes ? "/volumes" : `/pods${parsed.watch ? "?watch" : ""}`);
+    const response = await requestAgent(socket, isOfVolumes ? "/volumes" : `/pods${isWatch ? "?watch" : ""}`);
     if (!response.ok) {
       process.stderr.write(`berth pods: the agent on ${socket} responded with HTTP ${response.status}\n`);
       return 1;
     }
-    if (parsed.volumes) {
+    if (isOfVolumes) {
       process.stdout.write(showVolumes(filterNamespace((await response.json()) as VolumeListing, namespace)));
       return 0;
     }
-    if (!parsed.watch) {
+    if (!isWatch) {
       process.stdout.write(show(filterNamespace((await response.json()) as PodListing, namespace)));
       return 0;
     }
@@ -65,20 +70,6 @@ export async function runPods(args: readonly string[]): Promise<number> {
   } catch (error) {
     process.stderr.write(`berth pods: no agent answers on ${socket}: ${describeConnectError(error)}\n`);
     return 1;
-  }
-}
-
-function readArguments(args: readonly string[]) {
-  try {
-    const { values } = parseArgs({ args: [...args], options });
-    // kubectl accepts `-n=shop`.
-    const namespace = values.namespace?.replace(/^=/, "");
-    if (namespace === "") return "-n takes the name of a namespace, found nothing";
-    if (!["table", "json"].includes(values.output)) return `-o takes table or json, found ${values.output}`;
-    if (values.watch && values.volumes) return "--volumes cannot be watched: it measures the volumes once";
-    return { ...values, namespace };
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
   }
 }
 

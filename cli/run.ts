@@ -15,10 +15,11 @@ const NOTHING_TO_RELOAD =
 /** The klog verbosity from which debug lines are logged. */
 const DEBUG_VERBOSITY = 4;
 
-/** The outputs of `--version` and `--version=raw`: the kubelet's if started under its name, else Berth's. */
-export interface VersionTexts {
-  readonly line: () => string;
-  readonly raw: () => string;
+/** How the agent was started: as `berth run`, or under the name `kubelet`. */
+export interface Program {
+  readonly name: string;
+  /** The outputs of `--version` and `--version=raw`. */
+  readonly version: { readonly line: () => string; readonly raw: () => string };
 }
 
 /**
@@ -27,7 +28,7 @@ export interface VersionTexts {
  */
 export async function run(
   argv: readonly string[],
-  version: VersionTexts,
+  { name, version }: Program,
   startWarnings: readonly string[] = [],
 ): Promise<number> {
   try {
@@ -36,6 +37,7 @@ export async function run(
       files: createFiles("/"),
       workingDirectory: workingDirectory(),
       hostname: createProc().hostname(),
+      program: name,
     });
     if (loaded.kind === "version") process.stdout.write(version[loaded.form]());
     if (loaded.kind === "help") process.stdout.write(loaded.text);

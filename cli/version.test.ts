@@ -62,7 +62,7 @@ test("berth version -o json prints JSON", async () => {
 test("berth version rejects unknown arguments with exit code 2", async () => {
   expect(await run("-o", "yaml")).toEqual({
     stdout: "",
-    stderr: "berth version: -o takes json, found yaml\n",
+    stderr: 'berth version: --output: found "yaml", must be one of "text", "json"\n',
     exitCode: 2,
   });
   for (const wrong of ["now", "--short"]) {

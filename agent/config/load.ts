@@ -6,7 +6,7 @@ import { type CredentialProviderFlags, loadCredentialProviders } from "./credent
 import { splitCommandLine } from "./flags/command-line.ts";
 import { applyFlagOverrides, type FlagOverrides, flagWarnings, parseFlagOverrides } from "./flags/flag-overrides.ts";
 import { flagGroups } from "./flags/flag-table.ts";
-import { describeFlags } from "./flags/help.ts";
+import { agentHelp, formatHelp } from "./flags/help.ts";
 import { fieldAt } from "./kubelet-config/config-fields.ts";
 import { type ConfigFiles, readConfigFile } from "./kubelet-config/config-file.ts";
 import { applyDefaults } from "./kubelet-config/defaults.ts";
@@ -42,6 +42,8 @@ export interface LoadOptions {
   readonly workingDirectory: string;
   /** The machine's hostname, the default of the node's name. */
   readonly hostname: string;
+  /** How the user has called it, such as `kubelet`; errors about flags and the help name it. */
+  readonly program?: string;
 }
 
 /**
@@ -51,11 +53,12 @@ export interface LoadOptions {
  *
  * @throws ConfigError with every problem found
  */
-export async function loadConfig({ argv, files, workingDirectory, hostname }: LoadOptions): Promise<LoadResult> {
-  const commandLine = splitCommandLine(argv, flagGroups);
+export async function loadConfig(options: LoadOptions): Promise<LoadResult> {
+  const { argv, files, workingDirectory, hostname, program = "berth run" } = options;
+  const commandLine = splitCommandLine(argv, flagGroups, options.program);
   const overrides = parseFlagOverrides(commandLine.given);
   const isRequested = (name: string) => String(overrides.byName.get(name)?.value ?? "false") !== "false";
-  if (isRequested("help")) return { kind: "help", text: describeFlags(flagGroups) };
+  if (isRequested("help")) return { kind: "help", text: formatHelp(agentHelp(program, flagGroups)) };
   const flags = resolveFlagOnlySettings(overrides);
   const absolute = (path: string) => (path === "" ? "" : resolve(workingDirectory, path));
   const earlierProblems = [...commandLine.problems, ...overrides.problems, ...clusterProblems(flags)];

@@ -88,13 +88,14 @@ describe("berth", () => {
     ["status", "text"],
   ])("%s refuses an unknown output format", async (command, usual) => {
     const { stderr, exitCode } = await run(builtBinary, command, "-o", "xml");
-    expect([stderr, exitCode]).toEqual([`berth ${command}: -o takes ${usual} or json, found xml`, 2]);
+    const why = `--output: found "xml", must be one of "${usual}", "json"`;
+    expect([stderr, exitCode]).toEqual([`berth ${command}: ${why}`, 2]);
   });
 
   test.each([
-    ["-n", "Option '-n, --namespace <value>' argument missing"],
-    ["-n=", "-n takes the name of a namespace, found nothing"],
-    ["--namespace=", "-n takes the name of a namespace, found nothing"],
+    ["-n", "-n: needs a value: a string"],
+    ["-n=", '--namespace: found "=", must be the name of a namespace'],
+    ["--namespace=", '--namespace: found "", must be the name of a namespace'],
   ])("pods refuses %s", async (argument, why) => {
     const { stderr, exitCode } = await run(builtBinary, "pods", argument);
     expect([stderr, exitCode]).toEqual([`berth pods: ${why}`, 2]);

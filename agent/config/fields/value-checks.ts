@@ -34,6 +34,7 @@ export const valueChecks = {
   "an image name without tag or digest, or a prefix ending in /*": isImagePattern,
   "a label key such as example.com/role": (text: string) => checkQualifiedName("", text).length === 0,
   "a label value": (text: string) => checkLabelValue("", text).length === 0,
+  "the name of a namespace": (text: string) => /^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/.test(text),
   "a name without = and ,": (text: string) => text !== "" && !/[=,]/.test(text),
   "true or false in quotes": (text: string) => text === "true" || text === "false",
   "not empty": (text: string) => text !== "",

@@ -19,9 +19,9 @@ export interface CommandLine {
 /**
  * Splits a command line with the rules of spf13/pflag, which the kubelet uses: `--name=value`, `--name value`, `--name`
  * alone for a boolean flag, `-v 2`, `-v2`, `-v=2`, and `_` for `-` in names. Positional arguments, also after `--`, are
- * errors.
+ * errors. `program`: the command whose help lists the flags; the error about an unknown one refers to it.
  */
-export function splitCommandLine(argv: readonly string[], groups: readonly FlagGroup[]): CommandLine {
+export function splitCommandLine(argv: readonly string[], groups: readonly FlagGroup[], program?: string): CommandLine {
   const flags = groups.flatMap((group) => group.flags);
   const byName = new Map(flags.map((flag) => [flag.name, flag]));
   const byShorthand = new Map(flags.flatMap((flag) => (flag.shorthand === undefined ? [] : [[flag.shorthand, flag]])));
@@ -30,7 +30,7 @@ export function splitCommandLine(argv: readonly string[], groups: readonly FlagG
   let position = 0;
 
   const addProblem = (where: string, message: string) => problems.push({ where: shorten(where), field: "", message });
-  function rejectArgument(argument: string, hint = "") {
+  function rejectArgument(argument: string, hint = referTo(program)) {
     addProblem("command line", `unexpected argument ${shorten(JSON.stringify(argument))}${hint}`);
   }
 
@@ -38,7 +38,7 @@ export function splitCommandLine(argv: readonly string[], groups: readonly FlagG
   function rejectPositional(argument: string, previous: string) {
     const name = previous.replace(/^--/, "").replaceAll("_", "-");
     const isValue = parseBoolean(argument) !== undefined && byName.get(name)?.type === "bool";
-    rejectArgument(argument, isValue ? `: write --${name}=${argument}` : "");
+    rejectArgument(argument, isValue ? `: write --${name}=${argument}` : undefined);
   }
 
   function addFlag(shownName: string, flag: Flag, attached: string | undefined) {
@@ -61,15 +61,23 @@ export function splitCommandLine(argv: readonly string[], groups: readonly FlagG
     if (attached === undefined) skipValue();
     const release = removalRelease(name);
     if (release !== undefined) return addProblem(`--${writtenName}`, `was removed in Kubernetes ${release}: remove it`);
-    const nearest = nearestFlag(name, flags);
-    addProblem(`--${writtenName}`, `unknown flag${nearest === undefined ? "" : `, did you mean --${nearest}?`}`);
+    addProblem(`--${writtenName}`, describeUnknown("unknown flag", nearestFlag(name, flags), program));
+  }
+
+  /** One letter that is no flag, or a long flag with one dash. */
+  function rejectShort(letters: string) {
+    const [name = "", value] = letters.split("=", 2);
+    const meant = name.length > 1 ? nearestFlag(name, flags) : undefined;
+    if (meant !== undefined && value === undefined) skipValue();
+    const hint = name.length === 1 || meant !== undefined ? "" : ` -${name[0]}; long flags begin with --`;
+    addProblem(`-${letters}`, describeUnknown(`unknown flag${hint}`, meant, program));
   }
 
   function parseShort(letters: string) {
     const [letter = "", ...rest] = letters;
     const flag = byShorthand.get(letter);
     const tail = rest.join("");
-    if (flag === undefined) return addProblem(`-${letters}`, `unknown flag -${letter}; long flags begin with --`);
+    if (flag === undefined) return rejectShort(letters);
     if (tail.startsWith("=") && tail.length > 1) return addFlag(`-${letter}`, flag, tail.slice(1));
     if (!isBoolean(flag)) return addFlag(`-${letter}`, flag, tail === "" ? undefined : tail);
     addFlag(`-${letter}`, flag, undefined);
@@ -85,6 +93,15 @@ export function splitCommandLine(argv: readonly string[], groups: readonly FlagG
     else rejectPositional(argument, argv[position - 2] ?? "");
   }
   return { given, problems };
+}
+
+function referTo(program: string | undefined): string {
+  return program === undefined ? "" : `; ${program} --help lists the flags`;
+}
+
+function describeUnknown(what: string, nearest: string | undefined, program: string | undefined): string {
+  if (nearest === undefined) return `${what}${referTo(program)}`;
+  return `${what}, did you mean --${nearest}?${referTo(program).slice(1)}`;
 }
 
 function isBoolean({ type }: Flag): boolean {

@@ -16,8 +16,8 @@ function fieldFlag(
   return { deprecated: true, ...rest, name, type, field, implemented: true };
 }
 
-/** A setting that exists only as a flag and is implemented. */
-function standaloneFlag(name: string, type: FlagType, description: string, rest: OtherProperties = {}): Flag {
+/** A setting that exists only as a flag and is implemented; also the flag of another command than the agent. */
+export function standaloneFlag(name: string, type: FlagType, description: string, rest: OtherProperties = {}): Flag {
   return { ...rest, name, type, description, deprecated: false, implemented: true };
 }
 

@@ -1,0 +1,82 @@
+import { expect, test } from "bun:test";
+import { join } from "node:path";
+
+const program = join(import.meta.dirname, "main.ts");
+
+async function berth(...args: readonly string[]) {
+  const child = Bun.spawn([process.execPath, program, ...args], { stdout: "pipe", stderr: "pipe" });
+  const [stdout, stderr, exitCode] = await Promise.all([child.stdout.text(), child.stderr.text(), child.exited]);
+  return { stdout, stderr, exitCode };
+}
+
+const commands = ["run", "pods", "status", "doctor", "version"];
+
+test("berth --help lists every command, and berth help COMMAND is its help", async () => {
+  const { stdout } = await berth("--help");
+  expect([...stdout.matchAll(/^ {2}berth (\w+) +\w/gm)].map(([, name]) => name)).toEqual(commands);
+  expect(stdout).toContain("berth COMMAND --help lists the flags of a command");
+  expect(await berth("help", "status")).toEqual(await berth("status", "--help"));
+});
+
+/** As pflag writes them: `  -o, --output string  text`; what no column separates is the description. */
+const FLAG_LINE = /^ {2}(-\w, | {4})--[a-z0-9-]+(\[=true\]| [\w[\]=,.-]+)? {2,}\S|^ {2}-v Level {2,}\S/;
+
+for (const command of commands)
+  test(`berth ${command} --help says how to call it, what it does and what its exit codes mean, and lists its flags`, async () => {
+    const { stdout, stderr, exitCode } = await berth(command, "--help");
+    expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
+    const [usage = "", blank, introduction = "", ...rest] = stdout.split("\n");
+    expect(usage).toMatch(new RegExp(`^berth ${command} \\[`));
+    expect(blank).toBe("");
+    expect(introduction).toMatch(/^(Runs|Shows) .*\.$/);
+    expect(rest).toContainEqual(expect.stringMatching(/^ {2}-h, --help +print this help and exit$/));
+    const flags = rest
+      .slice(rest.findIndex((line) => line.endsWith(":") && !line.includes(",")))
+      .filter((line) => line.startsWith("  "));
+    for (const line of flags) expect(line).toMatch(FLAG_LINE);
+    expect(stdout).toMatch(/^Exit code 0: /m);
+  });
+
+const listed = "the commands are run, pods, status, doctor and version";
+const list = "berth --help lists the commands";
+const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
+  [["pod"], `berth: unknown command "pod", did you mean berth pods? ${list}`],
+  [["Status"], `berth: unknown command "Status", did you mean berth status? ${list}`],
+  [["get", "pods"], `berth: unknown command "get": did you mean berth pods? ${list}`],
+  [
+    ["logs", "web"],
+    'berth: unknown command "logs": crictl logs CONTAINER shows the output of a container, which is also in files below /var/log/pods',
+  ],
+  [["fly"], `berth: unknown command "fly"; ${listed}`],
+  [["constructor"], `berth: unknown command "constructor"; ${listed}`],
+  [["help", "fly"], `berth: unknown command "fly"; ${listed}`],
+  [["--config", "x"], `berth: "--config": a flag follows its command; ${listed}`],
+  [["run", "--confg", "x"], "--confg: unknown flag, did you mean --config? berth run --help lists the flags"],
+  [["run", "-config", "x"], "-config: unknown flag, did you mean --config? berth run --help lists the flags"],
+  [["run", "--fly"], "--fly: unknown flag; berth run --help lists the flags"],
+  [
+    ["doctor", "--confg=x"],
+    "berth doctor: --confg: unknown flag, did you mean --config? berth doctor --help lists the flags",
+  ],
+  [
+    ["doctor", "--outptu=json"],
+    "berth doctor: --outptu: unknown flag, did you mean --output? berth doctor --help lists the flags",
+  ],
+  [
+    ["pods", "--namespcae", "shop"],
+    "berth pods: --namespcae: unknown flag, did you mean --namespace? berth pods --help lists the flags",
+  ],
+  [["pods", "web"], 'berth pods: command line: unexpected argument "web"; berth pods --help lists the flags'],
+  [["pods", "-n"], "berth pods: -n: needs a value: a string"],
+  [["pods", "--namespace="], 'berth pods: --namespace: found "", must be the name of a namespace'],
+  [["status", "-o", "xml"], 'berth status: --output: found "xml", must be one of "text", "json"'],
+  [["status", "--watch"], "berth status: --watch: unknown flag; berth status --help lists the flags"],
+  [
+    ["version", "--outptu", "json"],
+    "berth version: --outptu: unknown flag, did you mean --output? berth version --help lists the flags",
+  ],
+];
+for (const [args, stderr] of rows)
+  test(`berth ${args.join(" ")} is refused in one line that says what to do`, async () => {
+    expect(await berth(...args)).toEqual({ stdout: "", stderr: `${stderr}\n`, exitCode: 2 });
+  });

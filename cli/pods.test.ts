@@ -117,6 +117,44 @@ test("a watch of one namespace omits the pods and changes of others", async () =
   expect(shown).toEqual([{ pods: [pod("shop", 0)] }, { pods: [pod("shop", 1)] }]);
 });
 
+/** The response to one request, with these pods. */
+function respondWith(...pods: readonly object[]) {
+  const body = `${JSON.stringify({ pods })}\n`;
+  return (socket: Socket) =>
+    socket.end(`HTTP/1.1 200 OK\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`);
+}
+
+const podOf = (namespace: string, name: string) => ({
+  ...{ namespace, name, uid: name, phase: "Running", reason: "", message: "", ready: "1/1", restarts: 0 },
+  ...{ ip: "10.194.120.10", startTime: "", status: {} },
+  steps: ["volumes", "sandbox", "create", "start"].map((what) => ({ what, ms: 100 })),
+});
+
+const asks: readonly (readonly [args: readonly string[], names: readonly string[]])[] = [
+  [[], ["web", "dns"]],
+  [["-A"], ["web", "dns"]],
+  [["--all-namespaces"], ["web", "dns"]],
+  [["-n", "shop"], ["web"]],
+  [["-n=shop"], ["web"]],
+  [["-nshop"], ["web"]],
+  [["--namespace=shop"], ["web"]],
+  [
+    ["--namespace=shop", "-A"],
+    ["web", "dns"],
+  ],
+  [
+    ["-An", "shop"],
+    ["web", "dns"],
+  ],
+];
+for (const [args, names] of asks)
+  test(`berth pods ${args.join(" ")} shows the pods that kubectl would`.replace("  ", " "), async () => {
+    await serve(respondWith(podOf("shop", "web"), podOf("kube-system", "dns")));
+    const { stdout, stderr, exitCode } = await pods(() => {}, ...args);
+    const rows = stdout.trimEnd().split("\n").slice(1);
+    expect([rows.map((row) => row.split(/ +/)[1]), stderr, exitCode]).toEqual([[...names], "", 0]);
+  });
+
 test("a reader that closes the pipe, as head does, ends the watch silently", async () => {
   let watcher: Socket | undefined;
   await serve((socket) => {

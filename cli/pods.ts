@@ -17,6 +17,10 @@ Without -n it shows those of all namespaces.
       ...standaloneFlag("namespace", "string", "only the pods of this namespace", { must: "the name of a namespace" }),
       shorthand: "n",
     },
+    {
+      ...standaloneFlag("all-namespaces", "bool", "the pods of all namespaces; overrides -n, as with kubectl"),
+      shorthand: "A",
+    },
     outputFlag("table", "json"),
     { ...standaloneFlag("watch", "bool", "show them again after every change, until Ctrl-C"), shorthand: "w" },
     standaloneFlag(
@@ -41,7 +45,7 @@ export async function runPods(args: readonly string[]): Promise<number> {
     return 2;
   }
   process.stdout.once("error", exitOnBrokenPipe);
-  const namespace = given.text("namespace") || undefined;
+  const namespace = given.isSet("all-namespaces") ? undefined : given.text("namespace") || undefined;
   const isTable = given.text("output") === "table";
   const showVolumes = (listing: VolumeListing) =>
     isTable ? formatVolumes(listing) : `${JSON.stringify(listing)}\n`;

@@ -15,6 +15,7 @@ import { type MachineFactsOptions, machineReaders } from "./doctor/machine-facts
 import { readAll } from "./doctor/reading.ts";
 import { reportOf, reportText } from "./doctor/report.ts";
 import { exitOnBrokenPipe } from "./local-agent.ts";
+import { columnsOf } from "./terminal-text.ts";
 
 const shownFlags = ["config", "kubeconfig", "root-dir", "container-runtime-endpoint"];
 
@@ -65,7 +66,7 @@ export async function runDoctor(args: readonly string[]): Promise<number> {
   const facts = await readAll(machineReaders(await readerOptions(settings, clock)), { clock, limitMs: LIMIT_MS });
   const report = reportOf(facts, findingsOf(facts, settings));
   // Whole lines into a pipe, for grep.
-  const columns = process.stdout.isTTY ? Math.min(process.stdout.columns, MAX_COLUMNS) : Number.POSITIVE_INFINITY;
+  const columns = process.stdout.isTTY ? Math.min(columnsOf(process.stdout), MAX_COLUMNS) : Number.POSITIVE_INFINITY;
   const text = own.text("output") === "json" ? `${JSON.stringify(report)}\n` : reportText(report, columns);
   return await print(text, report.ok ? 0 : 1);
 }

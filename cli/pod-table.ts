@@ -3,32 +3,46 @@ import type { PodListing, PodSummary } from "../agent/serve/local/pod-list.ts";
 import { podState } from "../agent/serve/local/pod-state.ts";
 import { escapeControlChars } from "../host/log/escape-control.ts";
 import { ageOf } from "./age.ts";
-import { alignColumns } from "./columns.ts";
+import { type FittedTable, fitColumns } from "./columns.ts";
+import { cutMiddle, hangingLines, hiddenNote } from "./terminal-text.ts";
 
 const HEADER = ["NAMESPACE", "POD", "READY", "STATE", "RESTARTS", "IP", "AGE", "START (ms)"];
+
+export interface PodTableOptions {
+  readonly now?: number;
+  /** Only the pods of this namespace are listed. */
+  readonly namespace?: string | undefined;
+  /** The width of the terminal; infinite for a file or a pipe. */
+  readonly columns?: number;
+  /** What happens to a note that is longer than a line. */
+  readonly longNotes?: "break" | "cut";
+}
+
+/** The longest state of a healthy pod: with room for it, the columns of a table that is updated stay the same. */
+const USUAL_STATE = "ContainerCreating";
 
 type RejectedManifest = NonNullable<PodListing["refused"]>[number];
 
 /**
  * The text of `berth pods`: a table of the pods, then why pods are not ready, the rejected manifests and the runtime's
- * outage. Messages may come from a container, so control characters are escaped (CVE-2021-25743). `namespace`: only its
- * pods are listed.
+ * outage. Messages may come from a container, so control characters are escaped (CVE-2021-25743).
  */
-export function formatPods({ pods, refused = [], runtime }: PodListing, now = Date.now(), namespace?: string): string {
+export function formatPods({ pods, refused = [], runtime }: PodListing, options: PodTableOptions = {}): string {
+  const { now = Date.now(), namespace, columns = Number.POSITIVE_INFINITY, longNotes = "break" } = options;
+  const linesOf = (note: string) =>
+    longNotes === "cut" ? [cutMiddle(note, columns)] : hangingLines("", note, columns);
   const isRuntimeUnavailable = runtime !== undefined && runtime.state !== "ready";
-  const blocks = [
-    pods.length > 0
-      ? tableOf(pods, now)
-      : [
-          `no pods${isRuntimeUnavailable ? " are known yet" : ""}${namespace === undefined ? "" : ` in namespace ${namespace}`}`,
-        ],
+  const none = `no pods${isRuntimeUnavailable ? " are known yet" : ""}${namespace === undefined ? "" : ` in namespace ${namespace}`}`;
+  const { lines, hidden } = pods.length > 0 ? tableOf(pods, now, columns) : { lines: [none], hidden: [] };
+  const notes = [
     pods.flatMap((pod) => reasonLines(pod, now)),
     refused.map(rejectedLine),
     isRuntimeUnavailable ? [runtimeLine(runtime)] : [],
-  ];
-  return `${blocks
-    .filter((lines) => lines.length > 0)
-    .map((lines) => lines.map(escapeControlChars).join("\n"))
+    hidden.length === 0 ? [] : [hiddenNote(hidden, columns, "berth pods")],
+  ].map((block) => block.flatMap((note) => linesOf(escapeControlChars(note))));
+  return `${[lines.map(escapeControlChars), ...notes]
+    .filter((block) => block.length > 0)
+    .map((block) => block.join("\n"))
     .join("\n\n")}\n`;
 }
 
@@ -63,8 +77,18 @@ function runtimeLine(runtime: Exclude<NonNullable<PodListing["runtime"]>, { read
   return `the container runtime is ${state} since ${runtime.since}: ${runtime.message}`;
 }
 
-function tableOf(pods: readonly PodSummary[], now: number): readonly string[] {
-  return alignColumns([HEADER, ...pods.map((pod) => cellsOf(pod, now))]);
+function tableOf(pods: readonly PodSummary[], now: number, columns: number): FittedTable {
+  const [first] = pods;
+  const isOneNamespace = pods.every(({ namespace }) => namespace === first?.namespace);
+  const isFitted = columns < Number.POSITIVE_INFINITY;
+  const header = HEADER.map((heading) =>
+    isFitted && heading === "STATE" ? heading.padEnd(USUAL_STATE.length) : heading,
+  );
+  return fitColumns([header, ...pods.map((pod) => cellsOf(pod, now))], {
+    columns,
+    optional: isOneNamespace ? ["NAMESPACE", "AGE"] : ["AGE"],
+    shortened: "POD",
+  });
 }
 
 function cellsOf(pod: PodSummary, now: number): readonly string[] {

@@ -155,6 +155,25 @@ for (const [args, names] of asks)
     expect([rows.map((row) => row.split(/ +/)[1]), stderr, exitCode]).toEqual([[...names], "", 0]);
   });
 
+for (const args of [[], ["--watch"]])
+  test(`on a terminal of 80 columns no line of berth pods ${args.join(" ")} wraps`, async () => {
+    await serve(respondWith(podOf("default", "edited-page-berth"), podOf("default", "web-berth")));
+    const decoder = new TextDecoder();
+    let shown = "";
+    const child = Bun.spawn([process.execPath, program, "pods", "--root-dir", folder, ...args], {
+      terminal: { cols: 80, rows: 24, data: (_, bytes) => (shown += decoder.decode(bytes, { stream: true })) },
+    });
+    await child.exited;
+    const lines = shown.replaceAll("\u001b[H\u001b[2J", "").trimEnd().split("\r\n");
+    expect(lines.slice(0, 5)).toEqual([
+      "POD                READY  STATE              RESTARTS  IP             AGE",
+      "edited-page-berth  1/1    Running            0         10.194.120.10  -",
+      "web-berth          1/1    Running            0         10.194.120.10  -",
+      "",
+      "not shown in 80 columns: START (ms), NAMESPACE; see berth pods | cat",
+    ]);
+  });
+
 test("a reader that closes the pipe, as head does, ends the watch silently", async () => {
   let watcher: Socket | undefined;
   await serve((socket) => {

@@ -4,6 +4,7 @@ import type { VolumeListing } from "../agent/serve/local/volume-list.ts";
 import { type Command, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
 import { formatPods } from "./pod-table.ts";
+import { columnsOf } from "./terminal-text.ts";
 import { formatVolumes } from "./volume-table.ts";
 
 const command: Command = {
@@ -48,9 +49,9 @@ export async function runPods(args: readonly string[]): Promise<number> {
   const namespace = given.isSet("all-namespaces") ? undefined : given.text("namespace") || undefined;
   const isTable = given.text("output") === "table";
   const showVolumes = (listing: VolumeListing) =>
-    isTable ? formatVolumes(listing) : `${JSON.stringify(listing)}\n`;
+    isTable ? formatVolumes(listing, columnsOf(process.stdout)) : `${JSON.stringify(listing)}\n`;
   const show = (listing: PodListing) =>
-    isTable ? formatPods(listing, Date.now(), namespace) : `${JSON.stringify(listing)}\n`;
+    isTable ? formatPods(listing, { namespace, columns: columnsOf(process.stdout) }) : `${JSON.stringify(listing)}\n`;
   const socket = socketPath(given.text("root-dir"));
   try {
     const response = await requestAgent(socket, isOfVolumes ? "/volumes" : `/pods${isWatch ? "?watch" : ""}`);

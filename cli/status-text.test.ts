@@ -153,6 +153,15 @@ test("pods are counted by the states of berth pods, and failed ones have a line"
   ]);
 });
 
+test("on a terminal long lines break between words, below their text", () => {
+  const states = { Running: 3, CrashLoopBackOff: 2, Succeeded: 1, UnexpectedAdmissionError: 1 };
+  expect(
+    formatStatus({ ...alone, states }, now, 80)
+      .split("\n")
+      .slice(3, 5),
+  ).toEqual(["pods     7: 3 Running, 2 CrashLoopBackOff, 1 Succeeded, 1", "         UnexpectedAdmissionError"]);
+});
+
 test("images that are being pulled have a line", () => {
   const pulls = ["57:00", "59:30", "59:58", "59:59"].map((since, n) => ({
     image: `app:${n}`,

@@ -1,10 +1,11 @@
 import type { AgentStatus, ClusterStatus, ConnectionStatus, PeriodicTask } from "../agent/serve/local/agent-status.ts";
 import { escapeControlChars } from "../host/log/escape-control.ts";
 import { ageOf } from "./age.ts";
+import { hangingLines } from "./terminal-text.ts";
 
 type Row = readonly [name: string, text: string];
 
-/** The text of `berth status`: one line per item. */
+/** The text of `berth status`: one line per item, or several on a terminal of so few columns. */
 export function formatStatus(
   {
     node,
@@ -19,6 +20,7 @@ export function formatStatus(
     refused,
   }: AgentStatus,
   now = Date.now(),
+  columns = Number.POSITIVE_INFINITY,
 ): string {
   const rows: readonly Row[] = [
     ["node", `${node.name}, ${node.version}`],
@@ -39,7 +41,10 @@ export function formatStatus(
     ["refused", refused === 0 ? "no manifests" : `${countOf(refused, "manifest")} (berth pods shows why)`],
   ];
   const width = Math.max(...rows.map(([name]) => name.length));
-  return rows.map(([name, text]) => `${name.padEnd(width)}  ${escapeControlChars(text)}\n`).join("");
+  const lines = rows.flatMap(([name, text]) =>
+    hangingLines(`${name.padEnd(width)}  `, escapeControlChars(text), columns),
+  );
+  return `${lines.join("\n")}\n`;
 }
 
 function whyRow(name: string, counts: Readonly<Record<string, number>>): readonly Row[] {

@@ -2,6 +2,7 @@ import type { AgentStatus } from "../agent/serve/local/agent-status.ts";
 import { type Command, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
 import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
 import { formatStatus } from "./status-text.ts";
+import { columnsOf } from "./terminal-text.ts";
 
 const command: Command = {
   name: "status",
@@ -34,7 +35,7 @@ export async function runStatus(args: readonly string[]): Promise<number> {
     process.stdout.write(
       given.text("output") === "json"
         ? `${JSON.stringify(agentStatus)}\n`
-        : formatStatus(agentStatus),
+        : formatStatus(agentStatus, Date.now(), columnsOf(process.stdout)),
     );
     return 0;
   } catch (error) {

@@ -26,6 +26,25 @@ reader: share: no figures within 4 s: \\u001b[2J
 `);
 });
 
+test("80 columns show what fits, and which columns are missing", () => {
+  const volumes = ["cache", "data"].map((name) => ({
+    name,
+    kind: "emptyDir",
+    limitBytes: 2 ** 20,
+    usedBytes: 4096,
+    ...figures,
+  }));
+  const pods = [{ namespace: "shop", name: "web-7d4b9c6f5-x2x4z-of-a-deployment", uid: "u-1", volumes }];
+  expect(`\n${formatVolumes({ pods }, 80)}`).toBe(`
+POD                                  VOLUME  KIND      USED     AVAILABLE
+web-7d4b9c6f5-x2x4z-of-a-deployment  cache   emptyDir  4.0 KiB  5.0 GiB
+web-7d4b9c6f5-x2x4z-of-a-deployment  data    emptyDir  4.0 KiB  5.0 GiB
+
+not shown in 80 columns: INODES, NAMESPACE, CAPACITY, LIMIT; see berth pods
+--volumes | cat
+`);
+});
+
 test("without volumes there is no table", () => {
   expect(formatVolumes({ pods: [] })).toBe("no volumes\n");
 });

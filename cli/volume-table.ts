@@ -1,12 +1,16 @@
 import type { VolumeListing } from "../agent/serve/local/volume-list.ts";
 import { escapeControlChars } from "../host/log/escape-control.ts";
-import { alignColumns } from "./columns.ts";
 import { sizeText } from "./doctor/size.ts";
+import { fitColumns } from "./columns.ts";
+import { hangingLines, hiddenNote } from "./terminal-text.ts";
 
 const HEADER = ["NAMESPACE", "POD", "VOLUME", "KIND", "USED", "AVAILABLE", "CAPACITY", "LIMIT", "INODES"];
 
-/** The text of `berth pods --volumes`: a table of the volumes, then why some have no figures. */
-export function formatVolumes({ pods }: VolumeListing): string {
+/**
+ * The text of `berth pods --volumes`: a table of the volumes, then why some have no figures. `columns`: the width of the
+ * terminal; infinite for a file or a pipe.
+ */
+export function formatVolumes({ pods }: VolumeListing, columns = Number.POSITIVE_INFINITY): string {
   const rows = pods.flatMap(({ namespace, name, volumes }) =>
     volumes.map(({ name: volume, kind, claim, ...stats }) => [
       namespace,
@@ -24,8 +28,13 @@ export function formatVolumes({ pods }: VolumeListing): string {
   const problems = pods.flatMap(({ name, volumes }) =>
     volumes.flatMap((volume) => (volume.problem === undefined ? [] : [`${name}: ${volume.name}: ${volume.problem}`])),
   );
-  const lines = [...alignColumns([HEADER, ...rows]), ...(problems.length === 0 ? [] : ["", ...problems])];
-  return `${lines.map(escapeControlChars).join("\n")}\n`;
+  const isOneNamespace = new Set(rows.map(([namespace]) => namespace)).size === 1;
+  const optional = [...(isOneNamespace ? ["NAMESPACE"] : []), "CAPACITY", "LIMIT"];
+  const { lines, hidden } = fitColumns([HEADER, ...rows], { columns, optional, shortened: "POD" });
+  const notes = [problems, hidden.length === 0 ? [] : [hiddenNote(hidden, columns, "berth pods --volumes")]]
+    .filter((block) => block.length > 0)
+    .flatMap((block) => ["", ...block.flatMap((note) => hangingLines("", escapeControlChars(note), columns))]);
+  return `${[...lines.map(escapeControlChars), ...notes].join("\n")}\n`;
 }
 
 const sizeOf = (bytes: number | undefined) => (bytes === undefined ? "-" : sizeText(bytes));

@@ -1,8 +1,9 @@
 import { escapeControlChars } from "../../host/log/escape-control.ts";
+import { sizeText } from "./size.ts";
+import { hangingLines } from "../terminal-text.ts";
 import type { Finding } from "./finding.ts";
 import { hasProblem } from "./findings.ts";
 import type { MachineFacts } from "./machine-facts.ts";
-import { sizeText } from "./size.ts";
 
 /** The JSON of `berth doctor -o json`. Scripts read it: fields are added and never renamed. */
 export interface DoctorReport {
@@ -91,7 +92,9 @@ function diskText({ name, model, sizeBytes }: NonNullable<MachineReport["disks"]
 
 function table(rows: readonly Row[], columns: number): readonly string[] {
   const width = Math.max(...rows.map(([name]) => name.length)) + GAP.length;
-  return rows.flatMap(([name, text]) => hang(name.padEnd(width), escapeControlChars(text ?? "unknown"), columns));
+  return rows.flatMap(([name, text]) =>
+    hangingLines(name.padEnd(width), escapeControlChars(text ?? "unknown"), columns),
+  );
 }
 
 const GAP = "  ";
@@ -101,22 +104,8 @@ const STATE_WIDTH = STATES.problem.length;
 function findingLines({ check, state, what, cure }: Finding, nameWidth: number, columns: number): readonly string[] {
   const before = [STATES[state].padEnd(STATE_WIDTH), check.replaceAll("-", " ").padEnd(nameWidth), ""].join(GAP);
   const cureLines =
-    cure === undefined ? [] : hang(`${" ".repeat(before.length)}cure: `, escapeControlChars(cure), columns);
-  return [...hang(before, escapeControlChars(what), columns), ...cureLines];
-}
-
-const MIN_COLUMNS = 30;
-
-/** Breaks the text between words; later lines are indented as far as the first one's `before` is long. */
-function hang(before: string, text: string, columns: number): readonly string[] {
-  const width = Math.max(MIN_COLUMNS, columns - before.length);
-  const lines: string[] = [];
-  for (const word of text.split(" ")) {
-    const last = lines.at(-1);
-    if (last !== undefined && last.length + 1 + word.length <= width) lines[lines.length - 1] = `${last} ${word}`;
-    else lines.push(word);
-  }
-  return lines.map((line, index) => `${index === 0 ? before : " ".repeat(before.length)}${line}`.trimEnd());
+    cure === undefined ? [] : hangingLines(`${" ".repeat(before.length)}cure: `, escapeControlChars(cure), columns);
+  return [...hangingLines(before, escapeControlChars(what), columns), ...cureLines];
 }
 
 function summaryOf(findings: readonly Finding[]): string {

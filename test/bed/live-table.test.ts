@@ -39,25 +39,29 @@ test("a file gets the full table, and another one only when a row changes", () =
   expect(written[1]).not.toContain("\u001b");
 });
 
-test("on a terminal a table replaces the one before, and lines are cut to the width", () => {
+test("on a terminal a table replaces the one before, and lines fit the width", () => {
   const { written, screen } = fake({ isTTY: true, columns: 60, rows: 24 });
   screen.show({ pods: [failed] });
   screen.show({ pods: [waiting] });
   expect(written.map((text) => text.split("\n"))).toEqual([
     [
       "12:00:00",
-      "NAMESPACE  POD       READY  STATE         RESTARTS  IP  AGE…",
-      "default    web-node  0/1    ErrImagePull  0         -   30s…",
+      "POD       READY  STATE              RESTARTS  IP  AGE",
+      "web-node  0/1    ErrImagePull       0         -   30s",
       "",
       `web-node: no such image ${"x".repeat(6)}…${"x".repeat(21)} refused`,
       "",
+      "not shown in 60 columns: START…MESPACE; see berth pods | cat",
+      "",
     ],
     [
-      "\r\u001b[5A\u001b[J12:00:00",
-      "NAMESPACE  POD       READY  STATE             RESTARTS  IP …",
-      "default    web-node  0/1    ImagePullBackOff  0         -  …",
+      "\r\u001b[7A\u001b[J12:00:00",
+      "POD       READY  STATE              RESTARTS  IP  AGE",
+      "web-node  0/1    ImagePullBackOff   0         -   30s",
       "",
       `web-node: back-off ${"x".repeat(11)}…${"x".repeat(29)}`,
+      "",
+      "not shown in 60 columns: START…MESPACE; see berth pods | cat",
       "",
     ],
   ]);
@@ -68,8 +72,8 @@ test("a narrower terminal has wrapped the shown lines, so the cursor moves up fu
   screen.show({ pods: [failed] });
   terminal.columns = 30;
   screen.show({ pods: [failed] });
-  // Three lines of 60 take six rows of 30, beside the time and the empty line.
-  expect(written[1]).toStartWith("\r\u001b[8A\u001b[J12:00:00\n");
+  // Four lines of up to 60 take eight rows of 30, beside the time and two empty lines.
+  expect(written[1]).toStartWith("\r\u001b[11A\u001b[J12:00:00\n");
 });
 
 test("a terminal with too few rows shows how many lines are missing", () => {

@@ -1,5 +1,6 @@
 import type { PodListing } from "../../agent/serve/local/pod-list.ts";
 import { formatPods } from "../../cli/pod-table.ts";
+import { columnsOf, cutEnd } from "../../cli/terminal-text.ts";
 
 /** The output for the table: standard output, or a fake. */
 export interface Output {
@@ -23,16 +24,16 @@ export function createLiveTable(output: Output, now: () => number = Date.now): L
   let shownLines: readonly string[] = [];
   return {
     show(listing) {
-      const text = `${new Date(now()).toLocaleTimeString("en-GB")}\n${formatPods(listing, now())}`;
+      const time = new Date(now()).toLocaleTimeString("en-GB");
       if (output.isTTY) {
         const { columns, rows } = sizeOf(output);
-        const lines = fit(text, columns, rows);
+        const lines = fit(`${time}\n${formatPods(listing, { now: now(), columns, longNotes: "cut" })}`, columns, rows);
         output.write(`${cursorToStart(shownLines, columns)}${lines.join("\n")}\n`);
         shownLines = lines;
         return;
       }
       const state = stableRows(listing);
-      if (state !== lastRows) output.write(`${text}\n`);
+      if (state !== lastRows) output.write(`${time}\n${formatPods(listing, { now: now() })}\n`);
       lastRows = state;
     },
   };
@@ -40,10 +41,10 @@ export function createLiveTable(output: Output, now: () => number = Date.now): L
 
 /** The table without ages, which change by themselves, and without the messages of pods. */
 const stableRows = ({ pods, ...rest }: PodListing) =>
-  formatPods({ ...rest, pods: pods.map((pod) => ({ ...pod, message: "" })) }, 0);
+  formatPods({ ...rest, pods: pods.map((pod) => ({ ...pod, message: "" })) }, { now: 0 });
 
 /** A terminal that does not know its size reports 0. */
-const sizeOf = ({ columns, rows }: Output) => ({ columns: columns || 80, rows: rows || 24 });
+const sizeOf = (output: Output) => ({ columns: columnsOf(output), rows: output.rows || 24 });
 
 /**
  * The control sequence that moves the cursor to the first shown line and clears from there. Counts lines that a narrow
@@ -56,24 +57,12 @@ function cursorToStart(lines: readonly string[], columns: number): string {
 }
 
 function fit(text: string, columns: number, rows: number): readonly string[] {
-  const all = text.trimEnd().split("\n");
-  const firstMessageLine = all.indexOf("");
-  const lines = all.map((line, at) =>
-    cut(line.replace(/\p{Cc}/gu, " "), columns, firstMessageLine >= 0 && at > firstMessageLine ? "middle" : "end"),
-  );
+  const lines = text
+    .trimEnd()
+    .split("\n")
+    .map((line) => line.replace(/\p{Cc}/gu, " "));
   // The cursor is below the last line, and cannot move up beyond the first row.
   const maxLines = Math.max(2, rows - 1);
   if (lines.length <= maxLines) return lines;
-  return [...lines.slice(0, maxLines - 1), cut(`… and ${lines.length - maxLines + 1} more lines`, columns, "end")];
-}
-
-/**
- * Cuts a line to the width: a row at its end, which matters least; a message in the middle, since its end names the
- * cause.
- */
-function cut(line: string, columns: number, where: "middle" | "end"): string {
-  const characters = [...line];
-  if (characters.length <= columns) return line;
-  const tail = where === "end" ? 0 : Math.floor((columns - 1) / 2);
-  return [...characters.slice(0, columns - 1 - tail), "…", ...characters.slice(characters.length - tail)].join("");
+  return [...lines.slice(0, maxLines - 1), cutEnd(`… and ${lines.length - maxLines + 1} more lines`, columns)];
 }

@@ -4,6 +4,7 @@ import { mkdir, rm, writeFile } from "node:fs/promises";
 import { dirname, join, relative, resolve } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { PodListing } from "../../agent/serve/local/pod-list.ts";
+import { columnsOf, hangingLines } from "../../cli/terminal-text.ts";
 import { type Agent, builtBinary, startAgent } from "./agent.ts";
 import { buildIfStale } from "./build.ts";
 import { bedPaths } from "./cleanup/bed-record.ts";
@@ -51,7 +52,8 @@ function printStep(title: string, text: string, durationMs?: number): void {
   const short = durationMs !== undefined && durationMs < 1000;
   const time =
     durationMs === undefined ? "" : short ? `${durationMs.toFixed(0)} ms` : `${(durationMs / 1000).toFixed(1)} s`;
-  console.log(`${title.padEnd(12)} ${time.padStart(8)}   ${text}`);
+  const before = `${title.padEnd(12)} ${time.padStart(8)}   `;
+  for (const line of hangingLines(before, text, columnsOf(process.stdout))) console.log(line);
 }
 
 /** A path relative to the working directory, if it is below that. */
@@ -151,13 +153,17 @@ async function request({ listing }: PodsOutcome): Promise<void> {
   );
 }
 
+/** Prints a command for a user to copy, as one line however narrow the terminal is. */
+const printCommand = (title: string, command: string) =>
+  console.log(`${title.padEnd(12)} ${" ".repeat(8)}   ${command}`);
+
 /** Prints the commands for a user to copy. */
 function printCommands(stateDir: string, { containerd }: StartedParts, listing: PodListing): void {
   const { manifests, agentRoot, podLogs } = bedPaths(stateDir);
   const [ctr = "", ...address] = (containerd?.ctrArgv ?? []).map(displayPath);
-  printStep("show pods", `${displayPath(builtBinary)} pods --root-dir ${displayPath(agentRoot)}`);
-  printStep("read logs", `${displayPath(podLogs)}/NAMESPACE_POD_UID/CONTAINER/0.log, 1.log …`);
-  printStep("look inside", `${[ctr, ...address].join(" ")} --namespace k8s.io containers list`);
+  printCommand("show pods", `${displayPath(builtBinary)} pods --root-dir ${displayPath(agentRoot)}`);
+  printCommand("read logs", `${displayPath(podLogs)}/NAMESPACE_POD_UID/CONTAINER/0.log, 1.log …`);
+  printCommand("look inside", `${[ctr, ...address].join(" ")} --namespace k8s.io containers list`);
   const url = urlOf("edited-page", listing);
   if (url !== undefined) printStep("edit a file", `${displayPath(pageOf(stateDir))}, which ${url} shows at once`);
   console.log(`\nEdit, add or remove a file in ${manifests} to change the pods. Ctrl-C ends everything.\n`);

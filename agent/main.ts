@@ -33,6 +33,7 @@ import { lockRootDir, lockRuntime } from "./preflight/instance-locks.ts";
 import { shareRootDir } from "./preflight/shared-root.ts";
 import { ROOT_DIR_HINT, toStartError } from "./preflight/start-error.ts";
 import { readIdPool } from "./preflight/subordinate-ids.ts";
+import type { AgentCommandLine } from "./serve/local/agent-command-line.ts";
 import { summarizeAgent } from "./serve/local/agent-status.ts";
 import { type LocalServer, serveLocal } from "./serve/local/local-server.ts";
 import { summarizePod } from "./serve/local/pod-list.ts";
@@ -51,9 +52,14 @@ const NO_SOURCE =
 /**
  * Runs the agent until the signal aborts; its pods keep running without it. Throws `StartError` if it cannot start:
  * another agent uses the same root directory or container runtime, or the machine lacks what the configuration
- * requires.
+ * requires. `commandLine`: how it was started, for `berth doctor`.
  */
-export async function runAgent(config: Config, log: Log, signal: AbortSignal): Promise<void> {
+export async function runAgent(
+  config: Config,
+  commandLine: AgentCommandLine,
+  log: Log,
+  signal: AbortSignal,
+): Promise<void> {
   const hostFiles = createFiles("/");
   const root = await lockRootDir(config, hostFiles);
   const thisMachine = readMachine(hostFiles.root);
@@ -63,15 +69,23 @@ export async function runAgent(config: Config, log: Log, signal: AbortSignal): P
   if (hasNoSource(config)) log.warn({}, NO_SOURCE);
   try {
     await shareRootDir(createMounts(), config.rootDir, log);
-    await runWithLocks(config, { hostFiles, thisMachine, root }, log, signal);
+    await runWithLocks(config, { hostFiles, thisMachine, root, commandLine }, log, signal);
   } finally {
     releaseRuntimeLock();
   }
 }
 
+interface StartedOn {
+  readonly hostFiles: Files;
+  readonly thisMachine: Machine;
+  /** Rooted at the root directory. */
+  readonly root: Files;
+  readonly commandLine: AgentCommandLine;
+}
+
 async function runWithLocks(
   config: Config,
-  { hostFiles, thisMachine, root }: { readonly hostFiles: Files; readonly thisMachine: Machine; readonly root: Files },
+  { hostFiles, thisMachine, root, commandLine }: StartedOn,
   log: Log,
   signal: AbortSignal,
 ): Promise<void> {
@@ -125,7 +139,7 @@ async function runWithLocks(
     onIdle: createReleaseMemory(),
   });
   podWakes.subscribe(agent.wakeAll);
-  const server = serveStatus({ root, exec, clock }, agent, { config, clusterNode, allocatable });
+  const server = serveStatus({ root, exec, clock }, agent, { config, clusterNode, allocatable, commandLine });
   const logRunning = () => log.info({ node: nodeName, rootDir: config.rootDir, pid: process.pid }, "berth is running");
   try {
     const ended = Promise.all([node.run(agent, signal), clusterNode?.run(signal)]);
@@ -212,13 +226,14 @@ async function createClusterNodeIfConfigured(
 interface ServedNode extends Pick<NodeFacts, "allocatable"> {
   readonly config: Config;
   readonly clusterNode: ClusterNode | undefined;
+  readonly commandLine: AgentCommandLine;
 }
 
-/** Starts the local server that answers `berth pods` and `berth status`. */
+/** Starts the local server that answers `berth pods`, `berth status` and `berth doctor`. */
 function serveStatus(
   { root, exec, clock }: Pick<VolumeStatsOptions, "exec" | "clock"> & { readonly root: Files },
   agent: Agent,
-  { config: { nodeName, rootDir }, clusterNode, allocatable }: ServedNode,
+  { config: { nodeName, rootDir }, clusterNode, allocatable, commandLine }: ServedNode,
 ): LocalServer {
   const { podReports, nodeSummary, clusterSync } = agent;
   const statOptions = { root, mounts: createMounts(), exec, path: process.env["PATH"] ?? "", clock };
@@ -241,7 +256,7 @@ function serveStatus(
     };
   };
   try {
-    return serveLocal({ path, clock, pods, status, volumes, subscribe });
+    return serveLocal({ path, clock, pods, status, commandLine, volumes, subscribe });
   } catch (error) {
     return toStartError("cannot serve berth pods", ROOT_DIR_HINT)(error);
   }

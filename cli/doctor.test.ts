@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, setDefaultTimeout, test } from "bun:test";
-import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -71,6 +71,44 @@ test("an error in the configuration file is a problem with file and line, and th
   expect(stdout).toMatch(new RegExp(`^PROBLEM  configuration +${RegExp.escape(file)}:3: maxPodz: `, "m"));
   expect(stdout).toContain(`${folder}/none.sock does not exist`);
   expect(exitCode).toBe(1);
+});
+
+/** Answers like an agent that was started in the folder with these arguments. */
+function serveAgent(...argv: readonly string[]) {
+  const commandLine = { pid: 4711, startedAt: new Date().toISOString(), argv, workingDirectory: folder };
+  const status = { node: { name: "edge" }, runtime: { state: "ready" }, pods: {}, refused: 0 };
+  return Bun.serve({
+    unix: join(folder, "root", "berth.sock"),
+    routes: { "/command-line": Response.json(commandLine), "/status": Response.json(status) },
+  });
+}
+
+test("where an agent runs, its flags and files are checked and not the defaults, and flags given here replace them", async () => {
+  await mkdir(join(folder, "root"));
+  await mkdir(join(folder, "manifests"));
+  const configuration = [
+    "apiVersion: kubelet.config.k8s.io/v1beta1",
+    "kind: KubeletConfiguration",
+    `staticPodPath: ${folder}/manifests`,
+    `containerRuntimeEndpoint: unix://${folder}/of-agent.sock`,
+  ];
+  await writeFile(join(folder, "kubelet.yaml"), configuration.join("\n"));
+  const agent = serveAgent("--config", "kubelet.yaml", "--root-dir=root");
+  const rootDir = `--root-dir=${folder}/root`;
+  const [plain, replaced] = await Promise.all([
+    doctor(rootDir),
+    doctor(rootDir, `--container-runtime-endpoint=unix://${folder}/none.sock`),
+  ]);
+  await agent.stop();
+  const whose =
+    "^ok +configuration +that of the running agent \\(process 4711\\), which was started with --config and --root-dir";
+  expect(plain.stdout).toMatch(new RegExp(`${whose}$`, "m"));
+  expect(plain.stdout).toMatch(new RegExp(`^ok +configuration +${folder}/kubelet.yaml can be used$`, "m"));
+  expect(plain.stdout).toMatch(new RegExp(`^ok +pod sources +${folder}/manifests$`, "m"));
+  expect(plain.stdout).toContain(`unix://${folder}/of-agent.sock does not exist`);
+  expect(plain.stdout).toMatch(/^ok +agent +runs as node edge: /m);
+  expect(replaced.stdout).toMatch(new RegExp(`${whose}, and with --container-runtime-endpoint as given here$`, "m"));
+  expect(replaced.stdout).toContain(`unix://${folder}/none.sock does not exist`);
 });
 
 test.each([

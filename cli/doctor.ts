@@ -14,6 +14,7 @@ import { readInventory } from "./doctor/inventory.ts";
 import { type MachineFactsOptions, machineReaders } from "./doctor/machine-facts.ts";
 import { readAll } from "./doctor/reading.ts";
 import { reportOf, reportText } from "./doctor/report.ts";
+import { findRunningAgent, withGivenFlags } from "./doctor/running-agent.ts";
 import { exitOnBrokenPipe } from "./local-agent.ts";
 import { columnsOf } from "./terminal-text.ts";
 
@@ -23,7 +24,8 @@ const command: Command = {
   name: "doctor",
   synopsis: "[-o json] [the flags of berth run]",
   introduction: `Shows what this machine is, and checks whether an agent can run pods on it. Each finding that is not "ok" has a cure.
-Changes nothing. Give it the flags of berth run, so that it checks what the agent would use:
+Changes nothing. Where an agent runs (--root-dir), it checks the configuration of that agent; flags given here replace the agent's.
+Elsewhere give it the flags of berth run, so that it checks what the agent would use:
 
   berth doctor --config /var/lib/kubelet/config.yaml --kubeconfig /etc/kubernetes/kubelet.conf
 `,
@@ -80,8 +82,20 @@ async function loadSettings(given: readonly GivenFlag[], clock: Clock): Promise<
   return { refusals: [`the configuration cannot be read: ${settings.problem}`] };
 }
 
-async function readSettings(given: readonly GivenFlag[]): Promise<Loaded> {
-  const file = given.findLast(({ flag }) => flag.name === "config")?.text ?? "";
+async function readSettings(own: readonly GivenFlag[]): Promise<Loaded> {
+  const agent = await findRunningAgent(resolve(process.cwd(), textOf(own, "root-dir") ?? DEFAULT_ROOT_DIR));
+  if (agent === undefined) return await readFlagSettings(own);
+  const replaced = [...new Set(own.map(({ flag }) => flag.name))].filter((name) => name !== "root-dir");
+  const read = await readFlagSettings(withGivenFlags(agent, own));
+  return "refusals" in read ? read : { ...read, agent: { ...agent, replaced } };
+}
+
+const DEFAULT_ROOT_DIR = "/var/lib/kubelet";
+
+const textOf = (given: readonly GivenFlag[], name: string) => given.findLast(({ flag }) => flag.name === name)?.text;
+
+async function readFlagSettings(given: readonly GivenFlag[]): Promise<Loaded> {
+  const file = textOf(given, "config") ?? "";
   const configPath = file === "" ? undefined : resolve(process.cwd(), file);
   const loaded = await load(given);
   if (!("problems" in loaded)) return { ...loaded, configPath, problems: [] };

@@ -32,10 +32,13 @@ export async function run(
   startWarnings: readonly string[] = [],
 ): Promise<number> {
   try {
+    // Before the configuration is read: a later change of its file has no effect.
+    const startedAt = new Date().toISOString();
+    const startedIn = workingDirectory();
     const loaded = await loadConfig({
       argv,
       files: createFiles("/"),
-      workingDirectory: workingDirectory(),
+      workingDirectory: startedIn,
       hostname: createProc().hostname(),
       program: name,
     });
@@ -59,7 +62,8 @@ export async function run(
       },
       onIgnored: (signal) => log.info({ signal }, signal === "SIGHUP" ? NOTHING_TO_RELOAD : "the signal is ignored"),
     });
-    await runAgent(config, log, stopping.signal);
+    const commandLine = { pid: process.pid, startedAt, argv, workingDirectory: startedIn };
+    await runAgent(config, commandLine, log, stopping.signal);
     return 0;
   } catch (error) {
     return reportFailure(error);

@@ -1,6 +1,7 @@
 import type { Config } from "../../agent/config/config.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import type { Facts, MachineFacts } from "./machine-facts.ts";
+import type { RunningAgent } from "./running-agent.ts";
 
 /** The names of the checks, in the order in which they are shown. */
 export const checks = [
@@ -48,6 +49,8 @@ export interface CheckedSettings {
   /** Errors in the configuration files; the other settings are then those of the flags and the defaults. */
   readonly problems: readonly string[];
   readonly warnings: readonly string[];
+  /** The agent whose configuration this is, and its flags that those of this command line replace. */
+  readonly agent?: RunningAgent & { readonly replaced: readonly string[] };
 }
 
 /** Judges one thing; pure. */

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "bun:test";
+import { splitCommandLine } from "../../agent/config/flags/command-line.ts";
+import { flagGroups } from "../../agent/config/flags/flag-table.ts";
 import { loadConfig } from "../../agent/config/load.ts";
 import { checkCgroups } from "../../agent/preflight/cgroup-version.ts";
 import { FakeLog } from "../../test/fakes/log.ts";
@@ -86,7 +88,7 @@ const good: Facts = {
   },
   kubeconfigOwner: 0,
   apiServer: { server: "192.0.2.1:6443", isReachable: true, status: 200, clockAheadMs: -400 },
-  configFile: { path: "/etc/berth.yaml", mode: 0o644 },
+  configFile: { path: "/etc/berth.yaml", mode: 0o644, modifiedMs: now },
   hasUsualConfig: false,
   listeners: [],
   agent: undefined,
@@ -141,6 +143,11 @@ const apiServer = (status: number, clockAheadMs?: number): Partial<Facts> => ({
 });
 const sysctls = (changes: Facts["sysctls"]): Partial<Facts> => ({ sysctls: { ...good.sysctls, ...changes } });
 
+const withAgent = (startedAt: number, ...replaced: readonly string[]): Partial<CheckedSettings> => {
+  const argv = ["--config=/etc/berth.yaml", "--manifest-url-header=token:secret"];
+  return { agent: { pid: 7, startedAt, replaced, flags: splitCommandLine(argv, flagGroups).given } };
+};
+
 const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly string[]])[] = [
   ["user", {}, "ok: root"],
   [
@@ -165,6 +172,19 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     "configuration",
     { settings: { warnings: ["/etc/berth.yaml:4: port is not implemented yet"] } },
     "warning: /etc/berth.yaml:4: port is not implemented yet → accept it, or change that setting: berth run starts in either case",
+    "ok: /etc/berth.yaml can be used",
+  ],
+  [
+    "configuration",
+    { settings: withAgent(now) },
+    "ok: that of the running agent (process 7), which was started with --config and --manifest-url-header",
+    "ok: /etc/berth.yaml can be used",
+  ],
+  [
+    "configuration",
+    { settings: withAgent(now - 1, "config", "node-ip") },
+    "ok: that of the running agent (process 7), which was started with --manifest-url-header, and with --config and --node-ip as given here",
+    "warning: /etc/berth.yaml was changed after the agent has started: the agent runs with its former content, and this checks the new one → restart the agent; its pods run on",
     "ok: /etc/berth.yaml can be used",
   ],
 
@@ -531,7 +551,7 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     {
       facts: {
         kubeconfig: { path: "/k", mode: 0o644, secretFiles: [{ path: "/key", mode: 0o640 }] },
-        configFile: { path: "/c", mode: 0o666 },
+        configFile: { path: "/c", mode: 0o666, modifiedMs: now },
       },
     },
     "warning: /k holds secrets and has mode 0644 → chmod 600 /k",

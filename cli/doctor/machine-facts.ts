@@ -65,7 +65,7 @@ export interface Facts {
   /** Undefined without `--kubeconfig`, or if the file does not exist. */
   readonly apiServer: ApiServerAnswer | undefined;
   /** The file of `--config`; undefined without one, or if it does not exist. */
-  readonly configFile: { readonly path: string; readonly mode: number } | undefined;
+  readonly configFile: { readonly path: string; readonly mode: number; readonly modifiedMs: number } | undefined;
   /** Whether the kubelet's usual configuration file exists. */
   readonly hasUsualConfig: boolean;
   readonly listeners: readonly ListeningSocket[];
@@ -165,8 +165,10 @@ export function machineReaders(options: MachineFactsOptions): Readers<Facts> {
     ...clusterReaders(options),
     configFile: async () => {
       const path = options.configPath;
-      const mode = path === undefined ? undefined : (await files.stat(path))?.mode;
-      return path === undefined || mode === undefined ? undefined : { path, mode };
+      const stat = path === undefined ? undefined : await files.stat(path);
+      return path === undefined || stat === undefined
+        ? undefined
+        : { path, mode: stat.mode, modifiedMs: stat.modifiedMs };
     },
     hasUsualConfig: async () => (await files.stat(usualConfig)) !== undefined,
     listeners: () => findListeningSockets([kubelet.port, kubelet.healthzPort].filter((port) => port > 0)),

@@ -1,11 +1,20 @@
 import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
+import { sizeText } from "./size.ts";
 import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";
-import { type Finding, isRoot, type Judge, judged, okFinding, problemFinding, warningFinding } from "./finding.ts";
+import {
+  type CheckedSettings,
+  type Finding,
+  isRoot,
+  type Judge,
+  judged,
+  okFinding,
+  problemFinding,
+  warningFinding,
+} from "./finding.ts";
 import { thresholdBytes } from "./kernel-findings.ts";
 import type { KubeconfigFacts } from "./kubeconfig-facts.ts";
 import { type MachineFacts, type PlacedSpace, usualConfig } from "./machine-facts.ts";
-import { sizeText } from "./size.ts";
 
 export const judgeUser: Judge = (facts) => [
   isRoot(facts)
@@ -17,19 +26,50 @@ export const judgeUser: Judge = (facts) => [
       ),
 ];
 
-export const judgeConfiguration: Judge = (facts, { configPath, problems, warnings }) => [
+export const judgeConfiguration: Judge = (facts, { configPath, problems, warnings, agent }) => [
+  ...(agent === undefined ? [] : [whoseConfiguration(agent), ...judgeAge(facts, agent)]),
   ...problems.map((text) =>
     problemFinding("configuration", text, "correct it; until then the other checks use flags and defaults alone"),
   ),
   ...warnings.map((text) =>
     warningFinding("configuration", text, "accept it, or change that setting: berth run starts in either case"),
   ),
-  ...(problems.length > 0 ? [] : [whichConfiguration(configPath, facts.hasUsualConfig)]),
+  ...(problems.length > 0 ? [] : [whichConfiguration(configPath, facts.hasUsualConfig, agent)]),
 ];
 
-function whichConfiguration(path: string | undefined, hasUsual: { readonly value: boolean } | object): Finding {
+/** The names of its flags; a value may be a secret. */
+function whoseConfiguration({ pid, flags, replaced }: NonNullable<CheckedSettings["agent"]>): Finding {
+  const names = (all: readonly string[]) => joinWithAnd(all.map((name) => `--${name}`));
+  const own = [...new Set(flags.map(({ flag }) => flag.name))].filter((name) => !replaced.includes(name));
+  const started = own.length === 0 ? "no other flags" : names(own);
+  const given = replaced.length === 0 ? "" : `, and with ${names(replaced)} as given here`;
+  return okFinding(
+    "configuration",
+    `that of the running agent (process ${pid}), which was started with ${started}${given}`,
+  );
+}
+
+/** The agent reads its configuration once. */
+const judgeAge = (facts: MachineFacts, { startedAt }: NonNullable<CheckedSettings["agent"]>) =>
+  judged(facts, "configFile", { check: "configuration", subject: "the configuration's time of change" }, (found) =>
+    found === undefined || found.modifiedMs <= startedAt
+      ? []
+      : [
+          warningFinding(
+            "configuration",
+            `${found.path} was changed after the agent has started: the agent runs with its former content, and this checks the new one`,
+            "restart the agent; its pods run on",
+          ),
+        ],
+  );
+
+function whichConfiguration(
+  path: string | undefined,
+  hasUsual: { readonly value: boolean } | object,
+  agent: CheckedSettings["agent"],
+): Finding {
   if (path !== undefined) return okFinding("configuration", `${path} can be used`);
-  const isOverlooked = "value" in hasUsual && hasUsual.value === true;
+  const isOverlooked = agent === undefined && "value" in hasUsual && hasUsual.value === true;
   if (!isOverlooked) return okFinding("configuration", "no --config: flags and defaults");
   return warningFinding(
     "configuration",

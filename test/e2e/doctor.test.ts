@@ -56,6 +56,17 @@ for (const version of ["1.6", "2.1"] as const)
       });
     });
 
+    test("doctor takes the flags of the running agent, also without its --config", async () => {
+      const argv = ["doctor", "-o", "json", `--root-dir=${node.paths.agentRoot}`];
+      const { stdout } = await execa(builtBinary, argv, { reject: false, timeout: 30_000 });
+      const found = (JSON.parse(stdout) as DoctorReport).findings.map(({ what }) => what);
+      expect(found).toContainEqual(
+        expect.stringMatching(new RegExp(`^that of the running agent .process ${node.agent.pid}., .*--config`)),
+      );
+      expect(found).toContain(`${node.paths.agentConfig} can be used`);
+      expect(found).toContainEqual(expect.stringContaining(` answers on ${node.containerd.endpoint}`));
+    });
+
     test("a wrong endpoint is a problem with its cure and exit code 1", async () => {
       const { of, exitCode, ok } = await doctor("--container-runtime-endpoint=unix:///not/here.sock");
       expect(of("container-runtime")).toEqual([

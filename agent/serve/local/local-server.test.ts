@@ -21,6 +21,13 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
+const commandLine = {
+  pid: 7,
+  startedAt: "2026-01-01T12:00:00Z",
+  argv: ["--config", "kubelet.yaml"],
+  workingDirectory: "/srv",
+};
+
 function serve(ballast?: string) {
   const clock = new FakeClock();
   const listeners = new Set<() => void>();
@@ -33,6 +40,7 @@ function serve(ballast?: string) {
     pods: () =>
       ({ pods: [], asked: ++requests, ...(ballast === undefined ? {} : { ballast, change: changes }) }) as PodListing,
     status: () => ({ node: { name: "a", version: "v1" }, runtime: { state: "ready" }, pods: {}, refused: ++requests }),
+    commandLine,
     volumes: async () => ({ pods: [{ namespace: "shop", name: "web", uid: "u-1", volumes: [] }] }),
     subscribe: (changed) => {
       listeners.add(changed);
@@ -63,6 +71,11 @@ async function* slowLinesOf(target: string) {
   yield* createInterface({ input: socket });
 }
 
+test("GET /command-line returns how the agent was started", async () => {
+  serve();
+  expect(await (await get("/command-line")).json()).toEqual(commandLine);
+});
+
 test("GET /pods returns the pods on a socket for root only, and other requests return 404", async () => {
   await writeFile(path, "the socket of an agent that was killed");
   serve();
@@ -73,6 +86,7 @@ test("GET /pods returns the pods on a socket for root only, and other requests r
     ["/pods/web", "GET"],
     ["/pods", "POST"],
     ["/status", "POST"],
+    ["/command-line", "POST"],
     ["/status/a", "GET"],
   ] as const)
     expect((await get(target, { method })).status).toBe(404);

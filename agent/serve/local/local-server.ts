@@ -2,6 +2,7 @@ import { unlinkSync } from "node:fs";
 import { onAbort } from "../../../host/async/abort.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { toFilesError } from "../../../host/fs/files.ts";
+import type { AgentCommandLine } from "./agent-command-line.ts";
 import type { AgentStatus } from "./agent-status.ts";
 import type { PodListing } from "./pod-list.ts";
 import type { VolumeListing } from "./volume-list.ts";
@@ -12,6 +13,7 @@ export interface LocalServerOptions {
   readonly clock: Clock;
   readonly pods: () => PodListing;
   readonly status: () => AgentStatus;
+  readonly commandLine: AgentCommandLine;
   /** Measures the volumes of all pods. Never rejects. */
   readonly volumes: () => Promise<VolumeListing>;
   /** Calls `changed` after each change; returns the function that unsubscribes. */
@@ -40,7 +42,7 @@ const neverIdle = { idleTimeout: 0 };
 /**
  * Serves `berth pods` and `berth status` on a unix socket that only root may open: `GET /pods` returns the list as
  * JSON, `GET /pods?watch` one line of JSON at once and after each change, `GET /status` the agent's own state, `GET
- * /volumes` the figures of all volumes. Throws `FilesError` if the socket cannot be created.
+ * /volumes` the figures of all volumes, `GET /command-line` how the agent was started. Throws `FilesError` if the socket cannot be created.
  */
 export function serveLocal(settings: LocalServerOptions): LocalServer {
   const { path } = settings;
@@ -61,6 +63,7 @@ export function serveLocal(settings: LocalServerOptions): LocalServer {
 function respond(request: Request, settings: LocalServerOptions): Response | Promise<Response> {
   const { pathname, searchParams } = new URL(request.url);
   if (request.method === "GET" && pathname === "/status") return Response.json(settings.status());
+  if (request.method === "GET" && pathname === "/command-line") return Response.json(settings.commandLine);
   if (request.method === "GET" && pathname === "/volumes")
     return settings.volumes().then((listing) => Response.json(listing));
   if (request.method !== "GET" || pathname !== "/pods") return new Response("not found\n", { status: 404 });

@@ -59,6 +59,15 @@ test("a failure that keeps a pod from starting has the name by which berth statu
   expect(formatPods({ pods: [failing] }, { now }).split("\n")[3]).toBe("x: FailedMount: no such folder");
 });
 
+test("the kubelet's message is shown whole, and beside it what it means", () => {
+  const message = "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 250, capacity: 2000";
+  const explanation = "the pod requests 4 CPUs, and the node has 1.75 of 2 free";
+  const rejected = { ...pending, phase: "Failed", reason: "OutOfcpu", message, explanation };
+  const [, row = "", , note] = formatPods({ pods: [rejected] }, { now }).split("\n");
+  expect(row).toContain(" OutOfcpu ");
+  expect(note).toBe(`x: ${message} (${explanation})`);
+});
+
 test("rejected manifests are shown below the pods by file name, and the runtime's outage last", () => {
   const refused = [
     { file: "/etc/kubernetes/manifests/web.yaml", problem: "line 8: spec.containers: Required value" },

@@ -53,9 +53,10 @@ const LONG_PULL_MS = 60_000;
  * `berth status` counts it.
  */
 function reasonLines(pod: PodSummary, now: number): readonly string[] {
-  const { name, failure, reason, pulls = [] } = pod;
+  const { name, failure, reason, explanation, pulls = [] } = pod;
   const isBlocked = failure !== undefined && reason === "ContainerCreating" && pod.message !== "" && pulls.length === 0;
-  const message = isBlocked ? `${failure}: ${pod.message}` : pod.message;
+  const words = explanation === undefined ? pod.message : `${pod.message} (${explanation})`;
+  const message = isBlocked ? `${failure}: ${words}` : words;
   const durations = pulls.map(({ image, since, attempt }) => {
     const attemptText = attempt === 1 ? "" : `, attempt ${attempt}`;
     return `${pulls.length === 1 ? "" : `${image} `}for ${ageOf(since, now)}${attemptText}`;

@@ -1,6 +1,6 @@
 import type { VolumeListing } from "../agent/serve/local/volume-list.ts";
 import { escapeControlChars } from "../host/log/escape-control.ts";
-import { sizeText } from "./doctor/size.ts";
+import { sizeText } from "../proto/size-text.ts";
 import { fitColumns } from "./columns.ts";
 import { hangingLines, hiddenNote } from "./terminal-text.ts";
 

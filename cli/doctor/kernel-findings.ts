@@ -1,6 +1,7 @@
 import { cgroupV1Remedies } from "../../agent/preflight/cgroup-version.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { parseQuantity, QuantityError, toNumber } from "../../proto/kubernetes/values/quantity.ts";
+import { sizeText } from "../../proto/size-text.ts";
 import {
   type CheckedSettings,
   type Finding,
@@ -10,7 +11,6 @@ import {
   problemFinding,
   warningFinding,
 } from "./finding.ts";
-import { sizeText } from "./size.ts";
 
 const CGROUP_V2 = "boot with systemd.unified_cgroup_hierarchy=1 on the kernel's command line";
 

@@ -1,6 +1,6 @@
 import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
-import { sizeText } from "./size.ts";
+import { sizeText } from "../../proto/size-text.ts";
 import { fitsSocketPath, MAX_SOCKET_PATH_BYTES } from "../../proto/socket-path.ts";
 import {
   type CheckedSettings,

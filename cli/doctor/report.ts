@@ -1,5 +1,5 @@
 import { escapeControlChars } from "../../host/log/escape-control.ts";
-import { sizeText } from "./size.ts";
+import { sizeText } from "../../proto/size-text.ts";
 import { hangingLines } from "../terminal-text.ts";
 import type { Finding } from "./finding.ts";
 import { hasProblem } from "./findings.ts";

@@ -17,6 +17,8 @@ interface Unrunnable {
   /** The expected reasons in their order; others may appear in between. */
   readonly reasons: readonly string[];
   readonly expectedMessage: string;
+  /** What Berth says beside the message. */
+  readonly explanation?: string;
 }
 
 /** An address without a listener. */
@@ -100,6 +102,23 @@ const rows: readonly Unrunnable[] = [
     expectedMessage: "hostPath type check failed: /etc/hostname is not a directory",
   },
   {
+    // A folder of this repository, where containerd was started: it makes one that does not exist.
+    title: "a relative hostPath, which the kubelet passes on, too",
+    pod: podOf("relative", { volumeMounts: [volume] }, { volumes: [{ name: "data", hostPath: { path: "test/e2e" } }] }),
+    phase: "Running",
+    reasons: ["RunContainerError", "CrashLoopBackOff"],
+    expectedMessage: "/test/e2e: no such file or directory",
+    explanation: 'the hostPath "test/e2e" of volume data is relative',
+  },
+  {
+    title: "more CPUs than the node has",
+    pod: podOf("huge", { resources: { requests: { cpu: "4k" } } }),
+    phase: "Failed",
+    reasons: ["UnexpectedAdmissionError"],
+    expectedMessage: "no set of running pods found to reclaim resources: [(res: cpu, q: 39",
+    explanation: "the pod requests 4000 CPUs, and the node has ",
+  },
+  {
     title: "an image that runs as root in a pod with runAsNonRoot",
     pod: podOf("rootless", notRoot),
     phase: "Pending",
@@ -148,7 +167,8 @@ afterAll(async () => {
 });
 
 describe("berth pods shows the kubelet's reason and message for", () => {
-  test.each(rows.map((row) => [row.title, row] as const))("%s", async (_, { pod, phase, reasons, expectedMessage }) => {
+  test.each(rows.map((row) => [row.title, row] as const))("%s", async (_, row) => {
+    const { pod, phase, reasons, expectedMessage, explanation = "" } = row;
     const name = pod.metadata.name!;
     await pollUntil(`${name} to show ${reasons.join(", then ")}`, 30_000, () =>
       isInOrder(
@@ -160,6 +180,9 @@ describe("berth pods shows the kubelet's reason and message for", () => {
       reportsOf(name).find(({ message }) => message.includes(expectedMessage)),
     );
     expect([report.phase, report.ready]).toEqual([phase, "0/1"]);
+    // The API gets the message alone.
+    expect(report.explanation ?? "").toContain(explanation);
+    expect(JSON.stringify(report.status)).not.toContain(explanation || "no explanation");
   });
 });
 

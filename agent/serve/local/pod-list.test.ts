@@ -190,6 +190,15 @@ test("the other fields are copied, and absent ones are empty", () => {
   });
 });
 
+test("a pod that does not fit the node keeps the kubelet's message and has an explanation beside it", () => {
+  const message = "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000, used: 250, capacity: 2000";
+  const status: PodStatus = { phase: "Failed", reason: "OutOfcpu", message };
+  const { explanation, ...summary } = summaryOf(status);
+  expect(summary).toMatchObject({ reason: "OutOfcpu", message, status });
+  expect(explanation).toEndWith(": the pod requests 4 CPUs, and the node has 1.75 of 2 free");
+  expect(summaryOf({ phase: "Running" })).not.toHaveProperty("explanation");
+});
+
 test("a pod that does not start has kubectl's reason, and that of the failure beside it", () => {
   const blockedReason = { reason: "FailedMount", message: "not found" };
   const waiting = { reason: "ContainerCreating", message: "not found" };

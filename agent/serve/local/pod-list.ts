@@ -6,6 +6,7 @@ import type { LocalNodeReport } from "../../decide/node/local-node-report.ts";
 import type { BlockedReason } from "../../decide/pod/plan.ts";
 import type { StageKind } from "../../decide/pod/stage.ts";
 import type { StartTiming } from "../../decide/pod/start-timing.ts";
+import { explain } from "./explanation.ts";
 
 /** One pod of `berth pods -o json`. */
 export interface PodSummary {
@@ -16,6 +17,8 @@ export interface PodSummary {
   /** The most important reason why the pod waits, ended or failed. Empty while there is none. */
   readonly reason: string;
   readonly message: string;
+  /** What the kubelet's message means, in plain words. The API never has them. Agents of earlier releases omit this. */
+  readonly explanation?: string;
   /**
    * Why the pod does not start yet, such as `FailedMount`, where `reason` says what kubectl shows, `ContainerCreating`. Left
    * out without a failure, and by agents of earlier releases.
@@ -66,6 +69,7 @@ export function summarizePod(report: {
   );
   const containers = [...sidecarStatuses, ...(status.containerStatuses ?? [])];
   const { reason, message } = reasonOf(report);
+  const explanation = explain(pod, message);
   return {
     namespace: pod.metadata.namespace ?? "",
     name: pod.metadata.name ?? "",
@@ -73,6 +77,7 @@ export function summarizePod(report: {
     phase: status.phase ?? "",
     reason,
     message,
+    ...(explanation !== undefined && { explanation }),
     ...(stage === "syncing" && blockedReason !== undefined && { failure: blockedReason.reason }),
     ready: `${containers.filter(({ ready }) => ready).length}/${pod.spec.containers.length + sidecars.length}`,
     restarts: restartsOf(pod, status, containers),

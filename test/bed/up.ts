@@ -21,8 +21,9 @@ import { agentEndError, describePods, type PodsOutcome, waitForPods } from "./wa
 const usage = `npm run up -- [--fresh] [--once]
 
 Runs the pods of a folder of manifests on a private containerd until Ctrl-C. The first time the folder is filled with examples/.
+Each run keeps the folder and begins without the logs, volumes and containers of the last one.
 
-  --fresh    fill it with examples/ again, and put its files aside
+  --fresh    fill it with examples/ again, and put its files aside, into manifests.before; state/page stays
   --once     exit as soon as the pods have come up, instead of waiting for Ctrl-C
 
 The environment variable BERTH_STATE names the folder for manifests, logs and volumes (default: state, in the clone).

@@ -5,7 +5,8 @@
 // Plain JavaScript for node 18 and later, since it runs before any package is installed. With --no-machine it only
 // installs npm packages, which needs neither root nor Debian.
 import { spawn, spawnSync } from "node:child_process";
-import { accessSync, constants, existsSync, readFileSync } from "node:fs";
+import { accessSync, existsSync, constants as modes, readFileSync } from "node:fs";
+import { constants } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -133,7 +134,7 @@ function onPath(program) {
 /** Whether this user may write to a directory, or may create it. */
 function isWritable(folder) {
   try {
-    accessSync(existsSync(folder) ? folder : dirname(folder), constants.W_OK);
+    accessSync(existsSync(folder) ? folder : dirname(folder), modes.W_OK);
     return true;
   } catch {
     // The directory belongs to another user, or its file system is read-only.
@@ -141,14 +142,14 @@ function isWritable(folder) {
   }
 }
 
-/** Runs the program with bun, forwards signals to it, and exits with its code. */
+/** Runs the program with bun, forwards signals to it, and exits with its code; as a shell does, with 128 + the signal that ended it. */
 async function runProgram(program, args) {
   const env = { ...process.env, PATH: `${process.env["PATH"] ?? ""}:/usr/sbin:/sbin` };
   const child = spawn(bunPath(), [join(root, program), ...args], { cwd: root, env, stdio: "inherit" });
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
   process.exitCode = await new Promise((resolve) => {
     child.once("error", () => resolve(1));
-    child.once("close", (code) => resolve(code ?? 1));
+    child.once("close", (code, signal) => resolve(code ?? 128 + constants.signals[signal]));
   });
 }
 

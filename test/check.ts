@@ -2,6 +2,7 @@ import { mkdtemp, readFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ifAbsent } from "./bed/if-absent.ts";
+import { createInterruption, type Interruption } from "./interruption.ts";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
 import { findTests, staticSuites, type TestFile, testSuite } from "./suites.ts";
 import { closingLine, failureExcerpts, outcomeLine } from "./test-summary.ts";
@@ -27,9 +28,10 @@ export async function check(
   files: readonly TestFile[],
   reports: string,
   print: (line: string) => void,
+  interruption: Interruption,
   env: Readonly<Record<string, string>> = {},
 ): Promise<readonly Outcome[]> {
-  const run = async (suite: Suite) => await announce(await runSuite(suite, reports), print);
+  const run = async (suite: Suite) => await announce(await runSuite(suite, reports, interruption), print);
   const quick = files.filter(({ isQuick }) => isQuick);
   const parts = [0, 1, 2, 3, 4].map((part) => quick.filter((_, index) => index % 5 === part));
   const tests = parts.map((part, index) =>
@@ -72,7 +74,8 @@ if (import.meta.main) {
   process.chdir(join(import.meta.dirname, ".."));
   const started = performance.now();
   const reports = await mkdtemp(join(tmpdir(), "berth-check-"));
-  const outcomes = await check(await findTests("."), reports, console.log, QUICK_ENV);
+  const interruption = createInterruption({ print: console.log, cleanUp: async () => {} });
+  const outcomes = await check(await findTests("."), reports, console.log, interruption, QUICK_ENV);
   await announceFailures(outcomes, console.log);
   console.log(`${closingLine(outcomes)} in ${((performance.now() - started) / 1000).toFixed(1)} s`);
   process.exitCode = outcomes.some((outcome) => outcome.failed.length > 0) ? 1 : 0;

@@ -5,8 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { ifAbsent } from "./bed/if-absent.ts";
+import { resetBeds } from "./bed/reset.ts";
 import { announce, announceFailures } from "./check.ts";
 import { allExtendedSuites } from "./extended-suites.ts";
+import { createInterruption } from "./interruption.ts";
 import { applySkipPolicy } from "./skip-policy.ts";
 import { type Outcome, runSuite } from "./suite.ts";
 import { findTests } from "./suites.ts";
@@ -27,10 +29,12 @@ const suites = all.filter(({ name }) => selected.length === 0 || selected.some((
 if (suites.length === 0) throw new Error(`no suite begins with ${selected.join(" or ")}`);
 const reports = await mkdtemp(join(tmpdir(), "berth-extended-"));
 const commit = await currentCommit();
+const cleanUp = () => resetBeds(false, console.log);
+const interruption = createInterruption({ print: console.log, cleanUp });
 const outcomes: Outcome[] = [];
 for (const suite of suites) {
   // These are the tests that nothing else runs: each must run here.
-  const result = applySkipPolicy(await runSuite(suite, reports), false, { BERTH_REQUIRE_ALL: "1" });
+  const result = applySkipPolicy(await runSuite(suite, reports, interruption), false, { BERTH_REQUIRE_ALL: "1" });
   const outcome = await announce(result, console.log);
   outcomes.push(outcome);
   const previous = await readFile(DOCUMENT, "utf8").catch(ifAbsent(""));

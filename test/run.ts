@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { unpackPackages } from "./bed/packages.ts";
 import { resetBeds } from "./bed/reset.ts";
 import { announce, announceFailures, check } from "./check.ts";
+import { createInterruption, type Interruption } from "./interruption.ts";
 import { applySkipPolicy, isWithoutUpstream, requiresAll } from "./skip-policy.ts";
 import { type Outcome, runSuite, type Suite } from "./suite.ts";
 import {
@@ -29,7 +30,7 @@ async function upstreamSuite(): Promise<Suite> {
   return { name: "upstream programs", argv, hasReport: false, timeoutMs: 60 * minuteMs, unavailable };
 }
 
-async function runAll(print: (line: string) => void): Promise<readonly Outcome[]> {
+async function runAll(print: (line: string) => void, interruption: Interruption): Promise<readonly Outcome[]> {
   const emulation = process.arch === "arm64" ? [] : (["bookworm-emulator", "bookworm-arm64"] as const);
   for (const packageSet of ["bookworm", "trixie", "forky", ...emulation] as const)
     await unpackPackages(packageSet, print);
@@ -40,14 +41,15 @@ async function runAll(print: (line: string) => void): Promise<readonly Outcome[]
   const plain = files.filter(({ isFuzz }) => !isFuzz);
   const outcomes: Outcome[] = [];
   const run = async (suite: Suite, needsUpstream = false) => {
-    const outcome = await announce(applySkipPolicy(await runSuite(suite, reports), needsUpstream, process.env), print);
+    const result = await runSuite(suite, reports, interruption);
+    const outcome = await announce(applySkipPolicy(result, needsUpstream, process.env), print);
     outcomes.push(outcome);
     return outcome;
   };
   // Runs in parallel with the suites that do not need it.
   const upstreamBuild = await upstreamSuite();
   const upstream = run(upstreamBuild, true);
-  const checked = await check(plain, reports, print);
+  const checked = await check(plain, reports, print, interruption);
   outcomes.push(...checked.map((outcome) => applySkipPolicy(outcome, false, process.env)));
   await run({ name: "build", argv: [process.execPath, "cli/build.ts"], hasReport: false, timeoutMs: 5 * minuteMs });
   // Without this, each suite would try to build the programs itself.
@@ -74,7 +76,8 @@ async function runAll(print: (line: string) => void): Promise<readonly Outcome[]
 
 process.chdir(join(import.meta.dirname, ".."));
 const started = performance.now();
-const outcomes = await runAll(console.log);
+const cleanUp = () => resetBeds(false, console.log);
+const outcomes = await runAll(console.log, createInterruption({ print: console.log, cleanUp }));
 await announceFailures(outcomes, console.log);
 console.log(`total time: ${seconds(performance.now() - started)}`);
 console.log(closingLine(outcomes));

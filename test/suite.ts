@@ -1,7 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
+import { ownProcessGroup } from "./bed/cleanup/processes.ts";
 import { ifAbsent } from "./bed/if-absent.ts";
+import type { Interruption } from "./interruption.ts";
 import { readJunit } from "./junit.ts";
 
 /** A program that passes or fails by its exit code, or a set of test files. */
@@ -29,7 +31,7 @@ export interface Outcome {
 /**
  * Runs one suite, writes its output to a file in `reports`, and counts its tests. Does not reject if the suite fails.
  */
-export async function runSuite(suite: Suite, reports: string): Promise<Outcome> {
+export async function runSuite(suite: Suite, reports: string, interruption?: Interruption): Promise<Outcome> {
   const { name } = suite;
   const fileName = name.replaceAll(/[^a-z0-9.]+/gi, "-");
   const log = join(reports, `${fileName}.log`);
@@ -39,7 +41,9 @@ export async function runSuite(suite: Suite, reports: string): Promise<Outcome> 
   const report = join(reports, `${fileName}.xml`);
   const [program = "", ...args] = suite.argv;
   const reporting = suite.hasReport ? ["--reporter=junit", `--reporter-outfile=${report}`] : [];
-  const result = await execa(program, [...args, ...reporting], {
+  const running = execa(program, [...args, ...reporting], {
+    // A Ctrl-C in the terminal reaches this process alone, which then ends the suite with all that it has started.
+    ...(interruption !== undefined && ownProcessGroup),
     all: true,
     buffer: false,
     stdin: "ignore",
@@ -49,6 +53,7 @@ export async function runSuite(suite: Suite, reports: string): Promise<Outcome> 
     timeout: suite.timeoutMs,
     env: { NO_COLOR: "1", ...suite.env },
   });
+  const result = await (interruption?.guard(name, running.pid, running) ?? running);
   const durationMs = performance.now() - started;
   const problem = result.timedOut ? `ran longer than ${suite.timeoutMs / 1000} s` : result.originalMessage;
   const failure = result.failed ? (problem ?? `ended with ${result.signal ?? `code ${result.exitCode}`}`) : undefined;

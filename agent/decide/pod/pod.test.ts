@@ -994,7 +994,7 @@ const clusterRows: readonly [
     desired(projected, ofApi),
     nothing,
     read,
-    "set up volume kube-api-access-x; run sandbox (attempt 0): the pod has none",
+    "run sandbox (attempt 0): the pod has none; set up volume kube-api-access-x",
   ],
   [
     "a static pod with other volumes is rejected",

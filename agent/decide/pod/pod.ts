@@ -148,10 +148,10 @@ function planSync(
       (waitingForNetwork(desired, settings) ?? waitingForRuntimeClass(desired, settings)) === undefined;
     planSandbox(plan, { desired, observed, memory, settings, now, mayRunSandbox }, need);
     planImagePulls(plan, { pod, observed, memory, settings });
-  } else if (
-    !hasContainersToStart(desired, observed) ||
-    planResources(plan, pod, observed, memory, settings).length === 0
-  ) {
+  } else {
+    const missing = hasContainersToStart(desired, observed) ? missingOf(pod, observed, memory) : [];
+    planResources(plan, pod, missing, settings);
+    if (missing.length > 0) return;
     planVolumeUpdates(plan, pod, observed, memory, settings);
     const mayCreate = waitingForServices(desired, settings) === undefined;
     const input = { pod, previousStatus, sandbox: need.sandbox, observed, memory, settings, now, mayCreate };
@@ -159,15 +159,12 @@ function planSync(
   }
 }
 
-/** Plans to make those resources that can be made now. Returns all that the pod lacks. */
-function planResources(
-  plan: PlanBuilder,
-  pod: Pod,
-  observed: ObservedPod,
-  memory: PodMemory,
-  settings: PodSettings,
-): readonly PodResource[] {
-  const missing = missingResources(pod, observed.resources, memory.madeResources);
+/** The resources that the pod lacks. */
+const missingOf = (pod: Pod, { resources }: ObservedPod, { madeResources }: PodMemory): readonly PodResource[] =>
+  missingResources(pod, resources, madeResources);
+
+/** Plans to make those of the missing resources that can be made now. */
+function planResources(plan: PlanBuilder, pod: Pod, missing: readonly PodResource[], settings: PodSettings): void {
   const volumes = volumesByName(pod);
   for (const resource of resourcesToMake(missing)) {
     const volume = resource.of === "volume" ? volumes.get(resource.name) : undefined;
@@ -179,7 +176,6 @@ function planResources(
       plan.propose({ kind: "makeResource", resource, ...(content !== undefined && { content }) });
     }
   }
-  return missing;
 }
 
 /** Whether the sandbox need not wait for what is missing: see `canBeMadeBesideSandbox`. */
@@ -279,8 +275,11 @@ function planSandbox(
   if (unstopped.length > 0) return;
   // Keep the newest until its successor exists: the successor continues its attempt and crash count.
   removeEmptySandboxes(plan, observed, observed.sandboxes[0]?.id);
-  const missing = planResources(plan, pod, observed, memory, settings);
-  if (!canAllBeMadeBesideSandbox(missing, pod, memory, settings)) return;
-  if (dueAt > now) plan.waitUntil(dueAt);
-  else if (mayRunSandbox) plan.propose({ kind: "runSandbox", attempt, crashes, why });
+  const missing = missingOf(pod, observed, memory);
+  if (canAllBeMadeBesideSandbox(missing, pod, memory, settings)) {
+    if (dueAt > now) plan.waitUntil(dueAt);
+    // First, since it takes longest: the resources are made while the runtime works.
+    else if (mayRunSandbox) plan.propose({ kind: "runSandbox", attempt, crashes, why });
+  }
+  planResources(plan, pod, missing, settings);
 }

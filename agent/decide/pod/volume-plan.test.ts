@@ -168,7 +168,7 @@ test("a pod's volumes are set up before its sandbox or beside it, and updated wh
   expect(lines).toMatchInlineSnapshot(`
     [
       "the ConfigMap is being read: set up volume cache",
-      "the ConfigMap was read: set up volume settings; set up volume cache; run sandbox (attempt 0): the pod has none",
+      "the ConfigMap was read: run sandbox (attempt 0): the pod has none; set up volume settings; set up volume cache",
       "the ConfigMap does not exist: set up volume settings; set up volume cache",
       "the set-up has just failed: nothing; again in 1s",
       "all volumes are set up: run sandbox (attempt 0): the pod has none",

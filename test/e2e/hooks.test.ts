@@ -31,8 +31,6 @@ const withHooks = (lifecycle: Lifecycle, more: Partial<Container> = {}): Partial
 });
 const shell = (text: string) => ({ exec: { command: ["sh", "-c", text] } });
 /** Waits until the agent does not list a pod any more, after its manifest was removed. */
-const waitUntilGone = (name: string) =>
-  pollUntil(`${name} to be gone`, 20_000, async () => !(await node.pods()).some((pod) => pod.name === `${name}-berth`));
 const readNotes = async (name: string) => (await readFile(join(folder, name), "utf8")).trimEnd().split("\n");
 
 test("a container is ready after its postStart hook has succeeded, and its preStop hook runs before SIGTERM", async () => {
@@ -63,7 +61,7 @@ test("a sidecar's preStop hook runs while the app container ends, and its SIGTER
     async () => (await readNotes("served").catch(ifAbsent([]))).length === 2,
   );
   await node.removeFile("served.yaml");
-  await waitUntilGone("served");
+  await node.waitUntilGone("served");
   expect((await readNotes("served")).slice(2)).toEqual(["drained", "app ended", "proxy ended"]);
 });
 
@@ -89,7 +87,7 @@ test("a failed preStop hook does not prevent SIGTERM, and the log names the fail
     async () => (await readNotes("failing").catch(ifAbsent([]))).length === 1,
   );
   await node.removeFile("failing.yaml");
-  await waitUntilGone("failing");
+  await node.waitUntilGone("failing");
   expect(await readNotes("failing")).toEqual(["up", "tried", "ended"]);
   await node.waitForLogLine("failing-berth", "preStop hook", "its command exited with code 7");
 });
@@ -106,7 +104,7 @@ test("a preStop hook that has ended does not run again when the agent is killed 
   await node.agent.kill9();
   await node.startAgent();
   await pollUntil("the container to end", 20_000, async () => (await readNotes("slow")).includes("ended"));
-  await waitUntilGone("slow");
+  await node.waitUntilGone("slow");
   expect(await readNotes("slow")).toEqual(["up", "hook", "ending", "ended"]);
 });
 
@@ -129,7 +127,7 @@ test("httpGet hooks send their own headers and the kube-lifecycle user agent, on
     await node.waitUntilRunning("asking");
     expect(asked).toEqual(["/begun kube-lifecycle hook"]);
     await node.removeFile("asking.yaml");
-    await waitUntilGone("asking");
+    await node.waitUntilGone("asking");
     expect(asked).toEqual(["/begun kube-lifecycle hook", "/ending kube-lifecycle hook"]);
   } finally {
     await server.stop(true);
@@ -145,7 +143,7 @@ test("sleep hooks delay readiness after the start and SIGTERM before the end", a
   expect(Date.now() - startedAt).toBeGreaterThanOrEqual(2000);
   const removedAt = performance.now();
   await node.removeFile("waiting.yaml");
-  await waitUntilGone("waiting");
+  await node.waitUntilGone("waiting");
   expect(performance.now() - removedAt).toBeWithin(2000, 20_000);
 });
 
@@ -174,7 +172,7 @@ test("a hanging preStop hook is killed together with its container at the end of
   await node.waitUntilRunning("hanging");
   const removedAt = performance.now();
   await node.removeFile("hanging.yaml");
-  await waitUntilGone("hanging");
+  await node.waitUntilGone("hanging");
   expect(performance.now() - removedAt).toBeWithin(2_900, 12_000);
   expect(await readNotes("hanging")).toEqual(["begun"]);
 });
@@ -191,7 +189,7 @@ test("a pod with a hanging postStart hook is never ready, and ends when its mani
   expect([pod.phase, pod.reason, pod.ready]).toEqual(["Pending", "ContainerCreating", "0/1"]);
   const removedAt = performance.now();
   await node.removeFile("never-up.yaml");
-  await waitUntilGone("never-up");
+  await node.waitUntilGone("never-up");
   expect(performance.now() - removedAt).toBeLessThan(12_000);
 });
 

@@ -77,6 +77,8 @@ export interface TestNode {
   ): Promise<PodSummary>;
   /** Waits until all these pods are Running with all containers ready. */
   waitUntilRunning(...names: readonly string[]): Promise<readonly PodSummary[]>;
+  /** Waits until the agent does not list the pod of the manifest `name` any more. */
+  waitUntilGone(name: string): Promise<void>;
   /** Waits until the agent lists no pod, and no container, sandbox, folder, log or checkpoint is left. */
   waitUntilEmpty(timeoutMs?: number): Promise<void>;
   /** The log of all agents of this node. */
@@ -166,12 +168,13 @@ function createTestNode(folder: string, containerd: Containerd, cluster: JoinedC
     watch: (changed) => watchPods(paths.agentRoot, changed),
     waitForPod: (name, what, condition, timeoutMs = TIMEOUT_MS) => pollForPod(node, name, what, condition, timeoutMs),
     waitUntilRunning: (...names) => Promise.all(names.map((name) => node.waitForPod(name, "it runs", isReady))),
+    waitUntilGone: (name) => pollUntilGone(node, name),
     waitUntilEmpty: (timeoutMs = TIMEOUT_MS) => pollUntilEmpty(node, timeoutMs),
     log: () => readFile(paths.agentLog, "utf8"),
     waitForLogLine: (...words) =>
       pollUntil(`a line in the log with ${words.join(" and ")}`, TIMEOUT_MS, async () =>
         linesContaining(await node.log(), ...words).at(0),
-      ),
+      ).catch(rethrowWithLog(node)),
     sandboxes: async () =>
       (
         await callCri(
@@ -270,6 +273,28 @@ async function pollForPod(
       last === undefined ? "the agent never listed it" : `last seen: ${JSON.stringify(last.status, null, 1)}`;
     throw new Error(`pod ${name} did not meet: ${what}; ${seen}\n${(await node.log()).slice(-4000)}`, { cause });
   }
+}
+
+async function pollUntilGone(node: TestNode, name: string): Promise<void> {
+  await pollUntil(
+    `pod ${name} to be gone`,
+    TIMEOUT_MS,
+    async () => !(await node.pods()).some((pod) => pod.name === `${name}-${node.name}`),
+  ).catch(rethrowWithLog(node));
+}
+
+/** Adds the last lines of the agent's log, and of the runtime's. */
+function rethrowWithLog(node: TestNode): (cause: Error) => Promise<never> {
+  return async (cause) => {
+    const runtimeLog = await readFile(node.containerd.logFile, "utf8");
+    const end = (log: string) => log.slice(-4000);
+    throw new Error(
+      `${cause.message}
+${end(await node.log())}
+containerd: ${end(runtimeLog)}`,
+      { cause },
+    );
+  };
 }
 
 async function pollUntilEmpty(node: TestNode, timeoutMs: number): Promise<void> {

@@ -100,7 +100,7 @@ test("a pod whose container ends on SIGTERM is gone long before its grace period
   await waitForOutput(node, polite!, "up");
   const removedAt = performance.now();
   await node.removeFile("polite.yaml");
-  await waitUntilGone("polite");
+  await node.waitUntilGone("polite");
   expect(performance.now() - removedAt).toBeLessThan(5000);
 });
 
@@ -122,7 +122,7 @@ test("a container that ignores SIGTERM is killed after the grace period; the oth
       states.get("main") === ContainerState.CONTAINER_RUNNING
     );
   });
-  await waitUntilGone("stubborn");
+  await node.waitUntilGone("stubborn");
   expect(performance.now() - removedAt).toBeWithin(5000, 10_000);
 });
 
@@ -130,11 +130,3 @@ test("a completed pod is removed with its manifest", async () => {
   for (const name of ["done", "failed", "second-try", "deadline", "crash"]) await node.removeFile(`${name}.yaml`);
   await node.waitUntilEmpty();
 });
-
-async function waitUntilGone(name: string): Promise<void> {
-  await pollUntil(
-    `pod ${name} to be gone`,
-    30_000,
-    async () => !(await node.pods()).some((pod) => pod.name === `${name}-berth`),
-  );
-}

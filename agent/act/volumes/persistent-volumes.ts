@@ -1,25 +1,16 @@
-import { PODS_DIR, volumeDirOf, volumePluginDirs } from "../../../proto/kubelet/pod-dirs.ts";
 import type { PersistentVolumeSpec, Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { matchesNodeTerms } from "../../decide/admission/node-selection.ts";
-import { TranslateError } from "../../translate/translate-error.ts";
 import { type ClaimedVolume, claimedVolumeOf } from "../../translate/volumes/claimed-volume.ts";
 import { missingDriverError, type SourceWithoutDriver } from "../../translate/volumes/missing-drivers.ts";
 import { mountError } from "../../translate/volumes/mount-error.ts";
-import { localVolumeDir } from "../../translate/volumes/paths.ts";
-import { applyFsGroup, reportForeignGroup } from "./fs-group.ts";
 import { checkHostPath } from "./host-path.ts";
+import { mountLocal } from "./local-volume.ts";
 import { setUpNfs } from "./nfs.ts";
+import type { PersistentVolumeInput } from "./persistent-volume-input.ts";
 import { rethrowMountError } from "./rethrow-mount-error.ts";
+import { operationOn, stepError } from "./step-error.ts";
 import type { VolumeDeps } from "./volume-deps.ts";
 import { mapError, mapLocalDevice } from "./volume-devices.ts";
-
-/** A persistent volume, and the pod that uses it. */
-interface PersistentVolumeInput {
-  readonly deps: VolumeDeps;
-  readonly pod: Pod;
-  readonly claimed: ClaimedVolume;
-  readonly signal: AbortSignal;
-}
 
 /** The fields of a persistent volume that are not its source. */
 type Setting =
@@ -104,19 +95,6 @@ function checkNodeAffinity({ names, spec }: ClaimedVolume, labels: Readonly<Reco
   if (!matchesNodeTerms(terms, { nodeName: "", labels })) throw toError("no matching NodeSelectorTerms");
 }
 
-/** The failure of a step before the set-up; the kubelet words it so in its event. */
-function stepError(
-  step: string,
-  { specName }: ClaimedVolume["names"],
-  why: string,
-  operation: ReturnType<typeof operationOn> = "MountVolume",
-): TranslateError {
-  return new TranslateError("FailedMount", `${operation}.${step} for volume "${specName}" : ${why}`);
-}
-
-/** The kubelet's name of the set-up. */
-const operationOn = ({ volumeMode }: PersistentVolumeSpec) => (volumeMode === "Block" ? "MapVolume" : "MountVolume");
-
 /**
  * `ro` makes the mounts of the containers read-only; a bind mount takes no other option that the kubelet would pass. An NFS
  * volume takes all.
@@ -128,47 +106,4 @@ function checkMountOptions({ names, spec: { hostPath, local }, mountOptions }: C
   if (unsupported.length === 0) return;
   const why = `mountOptions of local volumes are not supported by this release yet: ${unsupported.join(", ")}`;
   throw mountError({ name: names.specName }, why);
-}
-
-/**
- * Mounts a directory of the node for one pod. The mount itself is writable: the containers of a pod that may only read it
- * get read-only mounts of it.
- */
-async function mountLocal({ deps, pod, claimed, signal }: PersistentVolumeInput, path: string): Promise<void> {
-  const { disk } = deps;
-  const { names } = claimed;
-  const name = names.specName;
-  const found = await disk.machine.stat(path);
-  const cannotBegin = (why: string) => stepError("NewMounter initialization failed", names, why);
-  if (found === undefined) throw cannotBegin(`path ${JSON.stringify(path)} does not exist`);
-  if (found.kind === "block device")
-    throw mountError({ name }, `${path} is a block device, and its file systems are not supported by this release yet`);
-  if (found.kind !== "directory") throw cannotBegin("only directory and block device are supported");
-  if (path.split("/").includes("..")) throw mountError({ name }, `invalid path: ${path} must not contain '..'`);
-  // One pod after another: the second one may rely on the owner that the first one has set.
-  await deps.lockPath(path, () => bindLocal({ deps, pod, claimed, signal }, path), signal);
-}
-
-async function bindLocal({ deps, pod, claimed, signal }: PersistentVolumeInput, path: string): Promise<void> {
-  const { disk, mounts } = deps;
-  const { names, spec, isReadOnly } = claimed;
-  const name = names.specName;
-  const isShared = await isUsedByOtherPods(deps, pod, name);
-  if (isShared && spec.accessModes?.length === 1 && spec.accessModes[0] === "ReadWriteOncePod")
-    throw mountError({ name }, "volume uses the ReadWriteOncePod access mode and is already in use by another pod");
-  if (isShared) await reportForeignGroup(deps, pod, { path, name });
-  const folder = localVolumeDir(pod.metadata.uid ?? "", name);
-  await disk.root.makeFolder(folder, 0o750);
-  await mounts.bind(path, disk.root.path(folder), { isReadOnly: false, isRecursive: false });
-  if (!isReadOnly && !isShared) await applyFsGroup(deps, pod, folder, signal);
-}
-
-/**
- * Other pods have the volume mounted: their program relies on its owner. A directory alone shows nothing: the mount may
- * have failed, or the agent that made it may have died before the mount.
- */
-async function isUsedByOtherPods({ disk, mounts }: VolumeDeps, { metadata }: Pod, name: string): Promise<boolean> {
-  const folder = volumeDirOf(volumePluginDirs.local, name);
-  const mountPoints = await mounts.mountPointsBelow(disk.root.path(PODS_DIR));
-  return mountPoints.some((each) => each.endsWith(`/${folder}`) && !each.endsWith(`/${metadata.uid}/${folder}`));
 }

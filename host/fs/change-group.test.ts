@@ -131,6 +131,21 @@ test("an abort ends a long change between files, before the top folder; other wo
   expect(await modeOf("big")).toBe(0o700);
 });
 
+test("a change that ends in its midst leaves no tree that looks as if it were done, also for an earlier change", async () => {
+  const tree = join(folder, "undone");
+  mkdirSync(tree, { mode: 0o700 });
+  for (let n = 0; n < 100; n++) writeFileSync(join(tree, `f${n}`), "", { mode: 0o600 });
+  await changeGroup(tree, change);
+  expect(await modeOf("undone")).toBe(0o2770);
+  const controller = new AbortController();
+  const onProgress = () => controller.abort(new Error("the pod is deleted"));
+  const second = { ...change, addedFileMode: 0o664, signal: controller.signal, onProgress };
+  await expect(changeGroup(tree, second)).rejects.toThrow("the pod is deleted");
+  expect(await modeOf("undone")).toBe(0o770);
+  await changeGroup(tree, change);
+  expect(await modeOf("undone")).toBe(0o2770);
+});
+
 test.skipIf(!isRoot)("files that cannot be changed do not end it; the first one is reported", async () => {
   // procfs refuses every change, also root's.
   const result = await changeGroup("/proc/sys/kernel/random", change);

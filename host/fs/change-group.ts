@@ -24,24 +24,39 @@ export interface ChangedTree {
  * and arm64.
  */
 const O_PATH = 0o10000000;
+const SET_GROUP_ID = 0o2000;
 
 /**
  * Gives a folder tree to a group and adds permission bits, the top folder last: while it lacks them, the tree is not done.
- * Files that have both already are not written to. A symlink gets the group, its target does not; other file systems
- * that are mounted in the tree are left alone. Rejects as `walkTree` does.
+ * Of an earlier change it may have them: so it loses its set-group-id bit before the first other file is changed, and a
+ * change that ends in between leaves no tree that looks done, for this group or for the earlier one.
+ *
+ * Files that have both already are not written to. A symlink gets the group, its target does not; other file systems that
+ * are mounted in the tree are left alone. Rejects as `walkTree` does.
  *
  * Programs may change the tree meanwhile: a mode is set by the file that was found, not by its name.
  */
 export async function changeGroup(path: string, change: GroupChange): Promise<ChangedTree> {
   let count = 0;
   let failure: ChangedTree["failure"];
+  let marking: Promise<void> | undefined;
+  const markUndone = async (entry: TreeEntry) => {
+    if (entry.readablePath() === path) return;
+    marking ??= clearSetGroupId(change, path).catch((error: unknown) => {
+      failure ??= { path, error };
+    });
+    await marking;
+  };
   await walkTree(path, {
     signal: change.signal,
     async visit(entry) {
       try {
         const found = await lstat(entry.path);
         if (found.dev !== entry.device) return false;
-        if (modeToSet(change, found) !== undefined || found.gid !== change.group) await changeFile(change, entry);
+        if (modeToSet(change, found) !== undefined || found.gid !== change.group) {
+          await markUndone(entry);
+          await changeFile(change, entry);
+        }
         count += 1;
         change.onProgress?.(count);
         return found.isDirectory();
@@ -53,6 +68,18 @@ export async function changeGroup(path: string, change: GroupChange): Promise<Ch
     },
   });
   return { count, failure };
+}
+
+/** The change sets the bit again when all other files are done. */
+async function clearSetGroupId({ addedFolderMode }: GroupChange, path: string): Promise<void> {
+  if ((addedFolderMode & SET_GROUP_ID) === 0) return;
+  const top = await open(path, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  try {
+    const { mode } = await top.stat();
+    if ((mode & SET_GROUP_ID) !== 0) await top.chmod(mode & 0o7777 & ~SET_GROUP_ID);
+  } finally {
+    await top.close();
+  }
 }
 
 async function changeFile(change: GroupChange, { path, device }: TreeEntry): Promise<void> {

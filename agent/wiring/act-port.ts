@@ -53,6 +53,7 @@ export function createActPort(
     userNamespaces,
     stops: createPodStops(clock),
     recordEvent: createEventRecorder(log, podEvents),
+    readyMounts: new Set<string>(),
     lockPath: createKeyedLock<string>(),
   };
   const teardowns = createSemaphore({ permits: options.startSlots, stuckAfter: { clock, ms: STUCK_AFTER_MS } });

@@ -27,6 +27,7 @@ export function createVolumeDeps(given: Partial<VolumeDeps> = {}): {
     recordEvent: ({ metadata: { name } }, { type, reason, message }) => {
       events.push(`${name}: ${type} ${reason}: ${message}`);
     },
+    readyMounts: new Set<string>(),
     lockPath: createKeyedLock<string>(),
     ...given,
   };

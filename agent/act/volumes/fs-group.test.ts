@@ -112,6 +112,33 @@ test("a second pod waits until the first one owns all files, which is reported w
   expect([await bed.fileOwner(), bed.events.length]).toEqual(["660 2000", 2]);
 });
 
+for (const isNewAgent of [false, true])
+  test(`an attempt that ends in its midst does not make the volume one that is used${isNewAgent ? ", after a death of the agent, too" : ""}`, async () => {
+    const interrupted = new Error("the pod is deleted");
+    let isInterrupted = true;
+    const bed = await createBed((root) => ({
+      changeGroup: (path, change) => (isInterrupted ? Promise.reject(interrupted) : root.changeGroup(path, change)),
+    }));
+    await expect(bed.setUp(podOf("one", 2000))).rejects.toBe(interrupted);
+    isInterrupted = false;
+    if (isNewAgent) bed.deps.readyMounts.clear();
+    await bed.setUp(podOf("two", 3000));
+    expect([await bed.fileOwner(), bed.events]).toEqual(["660 3000", []]);
+    // The first one is tried again, now as the second one.
+    await bed.setUp(podOf("one", 2000));
+    expect(await bed.fileOwner()).toBe("660 3000");
+    expect(bed.events).toEqual([expect.stringContaining("one: Warning AlreadyMountedVolume")]);
+  });
+
+test("a volume that another agent has set up for a pod with a container is used", async () => {
+  const bed = await createBed();
+  await bed.setUp(podOf("one", 2000));
+  await bed.deps.disk.root.makeFolder("pods/one/containers/main", 0o755);
+  bed.deps.readyMounts.clear();
+  await bed.setUp(podOf("two", 3000));
+  expect([await bed.fileOwner(), bed.events]).toEqual(["660 2000", [foreign]]);
+});
+
 test("a file that cannot be given away is logged, and the volume is set up", async () => {
   const failure = new FilesError("EPERM", "/srv/data/file", "/srv/data/file cannot be changed: permission denied");
   const bed = await createBed(() => ({ changeGroup: async () => ({ count: 2, failure }) }));

@@ -18,7 +18,7 @@ export async function applyFsGroup(
   signal: AbortSignal,
 ): Promise<void> {
   const { fsGroup: group, fsGroupChangePolicy: policy } = pod.spec.securityContext ?? {};
-  if (group === undefined || (await hasHadContainer(disk, pod))) return;
+  if (group === undefined || (await hasHadContainer(disk, pod.metadata.uid ?? ""))) return;
   const progress = reportOwnershipProgress(clock, folder, (event) => recordEvent(pod, event));
   const ownership = { group, isReadOnly: false, policy };
   const result = await ensureOwnership(disk.root, folder, ownership, signal, progress.onProgress).finally(progress.end);
@@ -31,7 +31,7 @@ export async function applyFsGroup(
  * A pod gets its first container when all of its volumes have their owner. The programs may have restricted their files
  * since, so an agent that sets the volume up again leaves them alone, as the kubelet leaves what is mounted.
  */
-async function hasHadContainer({ root }: VolumeDeps["disk"], { metadata: { uid = "" } }: Pod): Promise<boolean> {
+export async function hasHadContainer({ root }: VolumeDeps["disk"], uid: string): Promise<boolean> {
   return ((await root.list(containersDir(uid))) ?? []).length > 0;
 }
 

@@ -2,7 +2,7 @@ import { PODS_DIR, volumeDirOf, volumePluginDirs } from "../../../proto/kubelet/
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { mountError } from "../../translate/volumes/mount-error.ts";
 import { localVolumeDir } from "../../translate/volumes/paths.ts";
-import { applyFsGroup, reportForeignGroup } from "./fs-group.ts";
+import { applyFsGroup, hasHadContainer, reportForeignGroup } from "./fs-group.ts";
 import type { PersistentVolumeInput } from "./persistent-volume-input.ts";
 import { stepError } from "./step-error.ts";
 import type { VolumeDeps } from "./volume-deps.ts";
@@ -27,25 +27,43 @@ export async function mountLocal({ deps, pod, claimed, signal }: PersistentVolum
 }
 
 async function bindLocal({ deps, pod, claimed, signal }: PersistentVolumeInput, path: string): Promise<void> {
-  const { disk, mounts } = deps;
+  const { disk, mounts, readyMounts } = deps;
   const { names, spec, isReadOnly } = claimed;
   const name = names.specName;
-  const isShared = await isUsedByOtherPods(deps, pod, name);
-  if (isShared && spec.accessModes?.length === 1 && spec.accessModes[0] === "ReadWriteOncePod")
+  const others = await mountsInOtherPods(deps, pod, name);
+  if (others.length > 0 && spec.accessModes?.length === 1 && spec.accessModes[0] === "ReadWriteOncePod")
     throw mountError({ name }, "volume uses the ReadWriteOncePod access mode and is already in use by another pod");
+  const isShared = await isUsedByOthers(deps, others);
   if (isShared) await reportForeignGroup(deps, pod, { path, name });
   const folder = localVolumeDir(pod.metadata.uid ?? "", name);
   await disk.root.makeFolder(folder, 0o750);
   await mounts.bind(path, disk.root.path(folder), { isReadOnly: false, isRecursive: false });
   if (!isReadOnly && !isShared) await applyFsGroup(deps, pod, folder, signal);
+  readyMounts.add(folder);
+}
+
+interface PodMount {
+  readonly uid: string;
+  /** Relative to the root directory. */
+  readonly folder: string;
+}
+
+/** A directory alone is no mount: the mount may have failed, or the agent that made it may have died before. */
+async function mountsInOtherPods({ disk, mounts }: VolumeDeps, pod: Pod, name: string): Promise<readonly PodMount[]> {
+  const pods = await disk.root.realPath(PODS_DIR);
+  if (pods === undefined) return [];
+  const ending = `/${volumeDirOf(volumePluginDirs.local, name)}`;
+  return (await mounts.mountPointsBelow(pods))
+    .map((mountPoint) => `${PODS_DIR}${mountPoint.slice(pods.length)}`)
+    .map((folder) => ({ folder, uid: folder.split("/")[1] ?? "" }))
+    .filter(({ folder, uid }) => folder.endsWith(ending) && uid !== pod.metadata.uid);
 }
 
 /**
- * Other pods have the volume mounted: their program relies on its owner. A directory alone shows nothing: the mount may
- * have failed, or the agent that made it may have died before the mount.
+ * Whether the programs of other pods may rely on the owner of a volume. Not so where the mount is of a pod that has had no
+ * container, unless this agent has set it up: it may be of an attempt that has ended before all files had their owner.
  */
-async function isUsedByOtherPods({ disk, mounts }: VolumeDeps, { metadata }: Pod, name: string): Promise<boolean> {
-  const folder = volumeDirOf(volumePluginDirs.local, name);
-  const mountPoints = await mounts.mountPointsBelow(disk.root.path(PODS_DIR));
-  return mountPoints.some((each) => each.endsWith(`/${folder}`) && !each.endsWith(`/${metadata.uid}/${folder}`));
+async function isUsedByOthers({ disk, readyMounts }: VolumeDeps, others: readonly PodMount[]): Promise<boolean> {
+  for (const { folder, uid } of others) if (readyMounts.has(folder) || (await hasHadContainer(disk, uid))) return true;
+  return false;
 }

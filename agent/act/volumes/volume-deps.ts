@@ -18,6 +18,11 @@ export interface VolumeDeps {
   readonly log: Pick<Log, "warn">;
   /** Records and logs an event of a set-up that goes on. A set-up that fails is an event already. */
   readonly recordEvent: (pod: Pod, event: PodEvent) => void;
+  /**
+   * The directories of local volumes, relative to the root directory, that this agent has set up with their owner. Another
+   * mount may be of an attempt that has ended before.
+   */
+  readonly readyMounts: Set<string>;
   /** By paths of the node that several pods may use. */
   readonly lockPath: KeyedLock<string>;
 }

@@ -96,7 +96,7 @@ export function isVolumeOnNode(pod: Pod, name: string): boolean {
  * Idempotent. Throws `FilesError` or `TranslateError`.
  */
 export async function removeVolume(
-  deps: NfsDeps & { readonly mounts: Pick<Mounts, "mountPointsBelow" | "unmount"> },
+  deps: NfsDeps & Pick<VolumeDeps, "readyMounts"> & { readonly mounts: Pick<Mounts, "mountPointsBelow" | "unmount"> },
   { uid, name }: { readonly uid: string; readonly name: string },
   signal: AbortSignal,
 ): Promise<void> {
@@ -104,6 +104,7 @@ export async function removeVolume(
   for (const pluginDir of Object.values(volumePluginDirs)) {
     const folder = volumeDir(uid, pluginDir, name);
     const readyDir = volumeReadyDir(uid, pluginDir, name);
+    deps.readyMounts.delete(folder);
     if (pluginDir === volumePluginDirs.nfs) await removeNfs(deps, folder, signal);
     else if (await disk.root.stat(folder)) {
       // First, as by the kubelet: what is half removed is not ready.

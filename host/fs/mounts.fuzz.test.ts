@@ -39,6 +39,8 @@ const escaped = (text: string) =>
 const word = fc.stringMatching(/^[a-z0-9=.]{1,10}$/);
 const mount = fc.record({
   mountPoint: fc.string({ unit: "binary", maxLength: 20 }).map((text) => `/${text}`),
+  device: fc.constantFrom("98:0", "0:1234"),
+  root: fc.string({ unit: "binary", maxLength: 20 }).map((text) => `/${text}`),
   fsType: word,
   source: fc.string({ unit: "binary", maxLength: 20 }),
   options: fc.array(word, { minLength: 1, maxLength: 4 }),
@@ -50,8 +52,8 @@ test(
   () => {
     const property = fc.property(fc.array(fc.tuple(mount, propagation), { maxLength: 5 }), (lines) => {
       const text = lines.map(
-        ([{ mountPoint, fsType, source, options }, optional]) =>
-          `36 35 98:0 / ${escaped(mountPoint)} ${options.join(",")} ${optional}- ${fsType} ${escaped(source)} rw\n`,
+        ([{ mountPoint, device, root, fsType, source, options }, optional]) =>
+          `36 35 ${device} ${escaped(root)} ${escaped(mountPoint)} ${options.join(",")} ${optional}- ${fsType} ${escaped(source)} rw\n`,
       );
       expect(parseMountinfo(text.join(""))).toEqual(
         lines.map(([each, optional]) => ({ ...each, isShared: optional.includes("shared:") })),

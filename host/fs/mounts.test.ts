@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { MountCalls } from "./mount-calls.ts";
-import { createMounts, parseMountinfo } from "./mounts.ts";
+import { createMounts, otherMountPointsOf, parseMountinfo } from "./mounts.ts";
 
 /* The contract of `Mounts` is in test/contract/mounts.ts; this file tests what the machine's kernel does not show. */
 
@@ -11,7 +11,15 @@ const rows: readonly [sentence: string, line: string, expected: object | undefin
   [
     "a mount with an optional field",
     "36 35 98:0 /root /mount/point rw,noatime master:1 - ext3 /dev/root rw,errors=continue",
-    { mountPoint: "/mount/point", fsType: "ext3", source: "/dev/root", options: ["rw", "noatime"], isShared: false },
+    {
+      mountPoint: "/mount/point",
+      device: "98:0",
+      root: "/root",
+      fsType: "ext3",
+      source: "/dev/root",
+      options: ["rw", "noatime"],
+      isShared: false,
+    },
   ],
   [
     "a mount without optional fields",
@@ -33,6 +41,7 @@ const rows: readonly [sentence: string, line: string, expected: object | undefin
     "25 30 0:23 / /a\\040-\\040b rw - tmpfs none rw",
     { mountPoint: "/a - b", fsType: "tmpfs", source: "none", options: ["rw"] },
   ],
+  ["a root with a space", "25 30 0:23 /a\\040b /c rw - tmpfs none rw", { mountPoint: "/c", root: "/a b" }],
   ["a source without a name", "25 30 0:23 / /a rw - tmpfs  rw", { mountPoint: "/a", source: "" }],
   ["a source that is named like the separator", "25 30 0:23 / /a rw - tmpfs - rw", { fsType: "tmpfs", source: "-" }],
   ["an empty line", "", undefined],
@@ -149,3 +158,26 @@ test("without permission a mount, a bind mount and an unmount fail with the path
     await expect(mounts.unmount(folder)).rejects.toThrow(`${folder} cannot be unmounted: ${why}`);
     await expect(mounts.unmount("/a\0b")).rejects.toMatchObject({ code: "EINVAL" });
   }));
+
+const table = parseMountinfo(`
+20 1 8:1 / / rw - ext4 /dev/sda1 rw
+21 20 8:2 / /mnt/disk rw - ext4 /dev/sda2 rw
+22 20 8:2 /a /pods/one rw - ext4 /dev/sda2 rw
+23 20 8:2 / /pods/two rw - ext4 /dev/sda2 rw
+24 20 8:1 /srv /pods/three rw - ext4 /dev/sda1 rw
+25 20 8:1 /srv/a /pods/four rw - ext4 /dev/sda1 rw
+26 20 8:2 /a /mnt/again rw - ext4 /dev/sda2 rw
+`);
+const others: readonly [path: string, mountPoints: readonly string[]][] = [
+  ["/mnt/disk", ["/pods/two"]],
+  ["/mnt/disk/a", ["/pods/one", "/mnt/again"]],
+  ["/mnt/again", ["/pods/one"]],
+  ["/mnt/disk/a/b", []],
+  ["/mnt/disks", []],
+  ["/srv", ["/pods/three"]],
+  ["/srv/a", ["/pods/four"]],
+];
+for (const [path, mountPoints] of others)
+  test(`${path} is visible at ${mountPoints.length} other mount points`, () => {
+    expect(otherMountPointsOf(path, table)).toEqual(mountPoints);
+  });

@@ -8,6 +8,10 @@ import { createMountCalls, type MountCalls } from "./mount-calls.ts";
 /** One line of /proc/self/mountinfo (proc_pid_mountinfo(5)). */
 export interface Mount {
   readonly mountPoint: string;
+  /** The device of the file system: `98:0`. */
+  readonly device: string;
+  /** The path in the file system that is visible at the mount point. */
+  readonly root: string;
   readonly fsType: string;
   readonly source: string;
   readonly options: readonly string[];
@@ -305,12 +309,15 @@ export function parseMountinfo(text: string): readonly Mount[] {
   return text.split("\n").flatMap((line) => {
     // The first separator ends the optional fields; the source may be named `-`, too.
     const end = line.indexOf(" - ");
-    const [, , , , mountPoint, options, ...optional] = line.slice(0, Math.max(0, end)).split(" ");
+    const [, , device, root, mountPoint, options, ...optional] = line.slice(0, Math.max(0, end)).split(" ");
     const [fsType, source] = line.slice(end + " - ".length).split(" ");
-    if (mountPoint === undefined || options === undefined || fsType === undefined || source === undefined) return [];
+    if (device === undefined || root === undefined || mountPoint === undefined || options === undefined) return [];
+    if (fsType === undefined || source === undefined) return [];
     return [
       {
         mountPoint: unescapeOctal(mountPoint),
+        device,
+        root: unescapeOctal(root),
         fsType,
         source: unescapeOctal(source),
         options: options.split(","),
@@ -319,6 +326,24 @@ export function parseMountinfo(text: string): readonly Mount[] {
     ];
   });
 }
+
+/**
+ * The other mount points, by a mount table, at which the folder at a path is visible: those of the same path in the same
+ * file system. The path must contain no symlinks.
+ */
+export function otherMountPointsOf(
+  path: string,
+  mounts: readonly Pick<Mount, "mountPoint" | "device" | "root">[],
+): readonly string[] {
+  const own = mounts.findLast(({ mountPoint }) => path === mountPoint || path.startsWith(withSlash(mountPoint)));
+  if (own === undefined) return [];
+  const root = join(own.root, path.slice(own.mountPoint.length));
+  return mounts
+    .filter((each) => each !== own && each.device === own.device && withSlash(each.root) === withSlash(root))
+    .map(({ mountPoint }) => mountPoint);
+}
+
+const withSlash = (path: string) => (path.endsWith("/") ? path : `${path}/`);
 
 /** The kernel writes space, tab, newline and backslash as `\040` and so on. */
 function unescapeOctal(text: string): string {

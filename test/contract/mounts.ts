@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { Files } from "../../host/fs/files.ts";
-import type { Mounts } from "../../host/fs/mounts.ts";
+import { type Mounts, otherMountPointsOf } from "../../host/fs/mounts.ts";
 import { testBindBeneath } from "./bind-beneath.ts";
 
 interface MountsFixture {
@@ -138,6 +138,23 @@ export function mountsContract(name: string, make: () => Promise<MountsFixture>)
       expect(await points()).toEqual([]);
       expect(await files.list("at")).toEqual([]);
       expect(await files.read("source/file", 10)).toBe("two");
+    });
+
+    test("the other mount points of a folder are those of its bind mounts, on the disk and on a tmpfs", async () => {
+      const options = { isReadOnly: false, isRecursive: false };
+      await mounts.mountTmpfs(path("at"), tmpfs);
+      for (const source of ["source", "at/source"]) {
+        for (const each of [source, `${source}/in it`, "one", "two"]) await files.makeFolder(each, 0o755);
+        const others = async (of: string) => otherMountPointsOf(path(of), await mounts.list());
+        expect(await others(source)).toEqual([]);
+        await mounts.bind(path(source), path("one"), options);
+        await mounts.bind(path(source, "in it"), path("two"), options);
+        expect(await others(source)).toEqual([path("one")]);
+        expect(await others(`${source}/in it`)).toEqual([path("two")]);
+        expect(await others("one")).toEqual([]);
+        expect(await others("one/in it")).toEqual([path("two")]);
+        for (const each of ["one", "two"]) await mounts.unmount(path(each));
+      }
     });
 
     test("a file can be bound to a file", async () => {

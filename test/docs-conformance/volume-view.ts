@@ -85,8 +85,8 @@ export const propagationsIn = (harness: AgentHarness): readonly string[] =>
 
 /** The file systems that are mounted on the node: `tmpfs at …/volumes/kubernetes.io~secret/keys`. */
 export async function mountedOnNode({ mounts }: AgentHarness): Promise<readonly string[]> {
-  const all = await mounts.list();
-  return all.map(({ fsType, mountPoint }) => `${fsType} at ${mountPoint.replace(/^.*\/pods\/[^/]+/, "…")}`);
+  const [, ...below] = await mounts.list();
+  return below.map(({ fsType, mountPoint }) => `${fsType} at ${mountPoint.replace(/^.*\/pods\/[^/]+/, "…")}`);
 }
 
 /** What the node has left of pods: files, folders and mounts. */

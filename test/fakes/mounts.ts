@@ -14,6 +14,8 @@ interface TableEntry extends Mount {
   readonly hidden: readonly (readonly [path: string, node: FileNode])[];
 }
 
+/** The device of the disk itself. */
+const DISK = "8:1";
 /** Huge pages of x86-64. */
 const PAGE_SIZES: readonly number[] = [2 ** 21, 2 ** 30];
 
@@ -31,6 +33,7 @@ export class FakeMounts implements Mounts {
   readonly #disk: FakeDisk;
   readonly #sharedPaths = new Set<string>();
   #table: readonly TableEntry[] = [];
+  #devices = 0;
 
   constructor(disk: FakeDisk) {
     this.#disk = disk;
@@ -53,8 +56,11 @@ export class FakeMounts implements Mounts {
   }
 
   async list(): Promise<readonly Mount[]> {
-    return this.#table.map(({ mountPoint, fsType, source, options }) => ({
+    const root = { mountPoint: "/", device: DISK, root: "/", fsType: "ext4", source: "/dev/sda", options: ["rw"] };
+    return [root, ...this.#table].map(({ mountPoint, device, root: path, fsType, source, options }) => ({
       mountPoint,
+      device,
+      root: path,
       fsType,
       source,
       options,
@@ -112,6 +118,7 @@ export class FakeMounts implements Mounts {
       mountPoint: at,
       fsType: "ext4",
       source: "/dev/sda",
+      ...this.#placeOf(from),
       options: [isNowReadOnly ? "ro" : "rw", "relatime"],
       isReadOnly: isNowReadOnly,
       from,
@@ -133,6 +140,7 @@ export class FakeMounts implements Mounts {
       mountPoint: at,
       fsType: "ext4",
       source: "/dev/sda",
+      ...this.#placeOf(from),
       options: [isReadOnly ? "ro" : "rw", "relatime"],
       isReadOnly,
       from,
@@ -207,12 +215,20 @@ export class FakeMounts implements Mounts {
     return [...this.deadServers].some((server) => source.startsWith(`${server}:`));
   }
 
+  /** The file system of what is at a path, and where it is there. */
+  #placeOf(path: string): Pick<Mount, "device" | "root"> {
+    const found = this.#table.findLast(({ mountPoint, from }) => from === undefined && isWithin(path, mountPoint));
+    if (found === undefined) return { device: DISK, root: path };
+    return { device: found.device, root: path.slice(found.mountPoint.length) || "/" };
+  }
+
   #at(path: string): TableEntry | undefined {
     return this.#table.findLast(({ mountPoint }) => mountPoint === path);
   }
 
-  #add(entry: Omit<TableEntry, "isShared">): void {
-    this.#table = [...this.#table, { ...entry, isShared: false }];
+  /** A file system is new unless its device is given. */
+  #add(entry: Omit<TableEntry, "isShared" | "device" | "root"> & Partial<Pick<TableEntry, "device" | "root">>): void {
+    this.#table = [...this.#table, { device: `0:${++this.#devices}`, root: "/", ...entry, isShared: false }];
   }
 
   #remove(entry: TableEntry): void {

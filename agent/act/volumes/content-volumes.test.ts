@@ -180,7 +180,7 @@ test("a removed volume is unmounted, and nothing of it is left; a busy one stays
   for (const { name } of volumes)
     for (let time = 0; time < 2; time++) await removeVolume(bed.deps, { uid, name }, noSignal);
   expect(await bed.tree()).toEqual([]);
-  expect(await bed.mounts.list()).toEqual([]);
+  expect(bed.mounts.mountPoints).toEqual([]);
 });
 
 test("an emptyDir in huge pages belongs to root or the pod's fsGroup, and nothing of it is left", async () => {
@@ -196,10 +196,10 @@ test("an emptyDir in huge pages belongs to root or the pod's fsGroup, and nothin
     const bed = createBed();
     await makePodDirs(bed.deps.disk, pod);
     for (let time = 0; time < 2; time++) await setUpVolume(bed.deps, pod, "pages", noSignal);
-    expect(await bed.mounts.list()).toMatchObject([{ mountPoint: `/root/${path}`, fsType: "hugetlbfs" }]);
+    expect((await bed.mounts.list()).slice(1)).toMatchObject([{ mountPoint: `/root/${path}`, fsType: "hugetlbfs" }]);
     expect(await bed.deps.disk.root.stat(path)).toMatchObject(expected);
     await removeVolume(bed.deps, { uid, name: "pages" }, noSignal);
-    expect(await bed.mounts.list()).toEqual([]);
+    expect(bed.mounts.mountPoints).toEqual([]);
     expect(await bed.deps.disk.root.stat(path)).toBeUndefined();
   }
 });

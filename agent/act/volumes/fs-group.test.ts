@@ -19,17 +19,18 @@ function podOf(uid: string, fsGroup?: number): Pod {
 }
 
 /** A local volume with a file of root that only root may read; `rootFiles` may change what the agent does to it. */
-async function createBed(rootFiles: (root: Files) => Partial<Files> = () => ({})) {
+async function createBed(rootFiles: (root: Files) => Partial<Files> = () => ({}), second = shared) {
   const disk = new FakeDisk(() => 0);
   const root = disk.at("/root");
   const machine = disk.at("/");
   await machine.makeFolder("srv/data", 0o755, 0);
+  await machine.link("srv/link", "data");
   await machine.makeFile("srv/data/file", 0o600, "precious", { group: 0 });
   const clock = new FakeClock();
   const claims = new Map(
     ["one", "two"].map((podUid) => [
       claimKey({ namespace: "shop", name: "data", podUid }),
-      { claim: { metadata: { name: "data" }, spec: {} }, persistentVolume: shared },
+      { claim: { metadata: { name: "data" }, spec: {} }, persistentVolume: podUid === "two" ? second : shared },
     ]),
   );
   const cluster = { services: [], runtimeHandlers: undefined, referencedObjects: new Map(), tokens: new Map(), claims };
@@ -59,6 +60,20 @@ for (const [sentence, groups, owner, events] of rows)
   test(sentence, async () => {
     const bed = await createBed();
     for (const [index, group] of groups.entries()) await bed.setUp(podOf(index === 0 ? "one" : "two", group));
+    expect([await bed.fileOwner(), bed.events]).toEqual([owner, events]);
+  });
+
+const sameDirectory: readonly [sentence: string, path: string, owner: string, events: readonly string[]][] = [
+  ["of the same path", "/srv/data", "660 2000", [foreign.replace("pv-1", "pv-2")]],
+  ["whose path is a symlink to it", "/srv/link", "660 2000", [foreign.replace("pv-1", "pv-2")]],
+  ["of the directory above it", "/srv", "660 3000", []],
+];
+for (const [sentence, path, owner, events] of sameDirectory)
+  test(`a second pod with another group uses a volume ${sentence}: it ${events.length > 0 ? "is reported" : "owns it"}`, async () => {
+    const second = { metadata: { name: "pv-2" }, spec: { local: { path } } };
+    const bed = await createBed(undefined, second);
+    await bed.setUp(podOf("one", 2000));
+    await bed.setUp(podOf("two", 3000));
     expect([await bed.fileOwner(), bed.events]).toEqual([owner, events]);
   });
 

@@ -1,3 +1,4 @@
+import { otherMountPointsOf } from "../../../host/fs/mounts.ts";
 import { PODS_DIR, volumeDirOf, volumePluginDirs } from "../../../proto/kubelet/pod-dirs.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { mountError } from "../../translate/volumes/mount-error.ts";
@@ -22,18 +23,30 @@ export async function mountLocal({ deps, pod, claimed, signal }: PersistentVolum
     throw mountError({ name }, `${path} is a block device, and its file systems are not supported by this release yet`);
   if (found.kind !== "directory") throw cannotBegin("only directory and block device are supported");
   if (path.split("/").includes("..")) throw mountError({ name }, `invalid path: ${path} must not contain '..'`);
+  const realPath = (await disk.machine.realPath(path)) ?? path;
   // One pod after another: the second one may rely on the owner that the first one has set.
-  await deps.lockPath(path, () => bindLocal({ deps, pod, claimed, signal }, path), signal);
+  await deps.lockPath(realPath, () => bindLocal({ deps, pod, claimed, signal }, { path, realPath }), signal);
 }
 
-async function bindLocal({ deps, pod, claimed, signal }: PersistentVolumeInput, path: string): Promise<void> {
+interface LocalPath {
+  readonly path: string;
+  /** The same without symlinks. */
+  readonly realPath: string;
+}
+
+async function bindLocal(
+  { deps, pod, claimed, signal }: PersistentVolumeInput,
+  { path, realPath }: LocalPath,
+): Promise<void> {
   const { disk, mounts, readyMounts } = deps;
   const { names, spec, isReadOnly } = claimed;
   const name = names.specName;
-  const others = await mountsInOtherPods(deps, pod, name);
-  if (others.length > 0 && spec.accessModes?.length === 1 && spec.accessModes[0] === "ReadWriteOncePod")
+  const others = await mountsOfOtherPods(deps, pod);
+  const volumeDir = `/${volumeDirOf(volumePluginDirs.local, name)}`;
+  const isInUse = others.some(({ folder }) => folder.endsWith(volumeDir));
+  if (isInUse && spec.accessModes?.length === 1 && spec.accessModes[0] === "ReadWriteOncePod")
     throw mountError({ name }, "volume uses the ReadWriteOncePod access mode and is already in use by another pod");
-  const isShared = await isUsedByOthers(deps, others);
+  const isShared = await isUsedByOthers(deps, others, realPath);
   if (isShared) await reportForeignGroup(deps, pod, { path, name });
   const folder = localVolumeDir(pod.metadata.uid ?? "", name);
   await disk.root.makeFolder(folder, 0o750);
@@ -44,26 +57,32 @@ async function bindLocal({ deps, pod, claimed, signal }: PersistentVolumeInput, 
 
 interface PodMount {
   readonly uid: string;
-  /** Relative to the root directory. */
+  readonly mountPoint: string;
+  /** The mount point relative to the root directory. */
   readonly folder: string;
 }
 
 /** A directory alone is no mount: the mount may have failed, or the agent that made it may have died before. */
-async function mountsInOtherPods({ disk, mounts }: VolumeDeps, pod: Pod, name: string): Promise<readonly PodMount[]> {
+async function mountsOfOtherPods({ disk, mounts }: VolumeDeps, pod: Pod): Promise<readonly PodMount[]> {
   const pods = await disk.root.realPath(PODS_DIR);
   if (pods === undefined) return [];
-  const ending = `/${volumeDirOf(volumePluginDirs.local, name)}`;
   return (await mounts.mountPointsBelow(pods))
-    .map((mountPoint) => `${PODS_DIR}${mountPoint.slice(pods.length)}`)
-    .map((folder) => ({ folder, uid: folder.split("/")[1] ?? "" }))
-    .filter(({ folder, uid }) => folder.endsWith(ending) && uid !== pod.metadata.uid);
+    .map((mountPoint) => ({ mountPoint, folder: `${PODS_DIR}${mountPoint.slice(pods.length)}` }))
+    .map((each) => ({ ...each, uid: each.folder.split("/")[1] ?? "" }))
+    .filter(({ uid }) => uid !== pod.metadata.uid);
 }
 
 /**
- * Whether the programs of other pods may rely on the owner of a volume. Not so where the mount is of a pod that has had no
- * container, unless this agent has set it up: it may be of an attempt that has ended before all files had their owner.
+ * Whether the programs of other pods may rely on the owner of a directory, which several persistent volumes may have. Not so
+ * where it is a local volume of a pod that has had no container, unless this agent has set that up: the mount may be of an
+ * attempt that has ended before all files had their owner.
  */
-async function isUsedByOthers({ disk, readyMounts }: VolumeDeps, others: readonly PodMount[]): Promise<boolean> {
-  for (const { folder, uid } of others) if (readyMounts.has(folder) || (await hasHadContainer(disk, uid))) return true;
+async function isUsedByOthers(deps: VolumeDeps, others: readonly PodMount[], realPath: string): Promise<boolean> {
+  const mountPoints = new Set(otherMountPointsOf(realPath, await deps.mounts.list()));
+  for (const { mountPoint, folder, uid } of others) {
+    if (!mountPoints.has(mountPoint)) continue;
+    const isLocal = folder.includes(`/${volumeDirOf(volumePluginDirs.local, "")}`);
+    if (!isLocal || deps.readyMounts.has(folder) || (await hasHadContainer(deps.disk, uid))) return true;
+  }
   return false;
 }

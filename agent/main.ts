@@ -5,6 +5,7 @@ import { type Clock, createClock, sleep } from "../host/clock.ts";
 import { createExec, type Exec } from "../host/exec.ts";
 import { createFiles, type Files } from "../host/fs/files.ts";
 import { createMounts } from "../host/fs/mounts.ts";
+import { createNetworkFiles } from "../host/fs/network-files.ts";
 import { createNetworkMounts } from "../host/fs/network-mounts.ts";
 import { createKernelLog } from "../host/kernel-log.ts";
 import type { Log } from "../host/log/log.ts";
@@ -156,12 +157,16 @@ async function runWithLocks(
   log.info({}, "berth has stopped; its pods keep running");
 }
 
-/** The mounts of this machine; mount(8) is found as by a shell. */
-function createMountAdapters(exec: Exec, clock: Clock): Pick<AgentOptions, "mounts" | "networkMounts"> {
+/** The mounts of this machine, and calls that may hang; mount(8) is found as by a shell. */
+function createMountAdapters(
+  exec: Exec,
+  clock: Clock,
+): Pick<AgentOptions, "mounts" | "networkMounts" | "networkFiles"> {
   const isCompiled = Bun.main.startsWith("/$bunfs/");
   const berth = isCompiled ? (["/proc/self/exe"] as const) : ([process.execPath, Bun.main] as const);
-  const networkMounts = createNetworkMounts({ exec, path: process.env["PATH"] ?? "", clock, berth });
-  return { mounts: createMounts(), networkMounts };
+  const options = { exec, path: process.env["PATH"] ?? "", clock };
+  const networkMounts = createNetworkMounts(options);
+  return { mounts: createMounts(), networkMounts, networkFiles: createNetworkFiles({ ...options, berth }) };
 }
 
 function createNode(

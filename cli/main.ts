@@ -1,5 +1,5 @@
 import { basename } from "node:path/posix";
-import { BIND_BENEATH } from "../host/fs/bind-command.ts";
+import { FILE_CALL } from "../host/fs/file-call.ts";
 import { joinWithAnd } from "../proto/join-with-and.ts";
 import { nearestName } from "../proto/nearest-name.ts";
 import { reexecute } from "./reexecute.ts";
@@ -44,8 +44,10 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       reexecute();
       // A read that hangs must not keep the process alive.
       return process.exit(await (await import("./doctor.ts")).runDoctor(rest));
-    case BIND_BENEATH:
-      return await (await import("./bind-beneath.ts")).runBindBeneath(rest);
+    case FILE_CALL:
+      // A change of a volume's group takes all threads.
+      reexecute();
+      return await (await import("./file-call.ts")).runFileCall(rest);
     case "version":
     case "--version":
       if (rest.length > 0) return (await import("./print-version.ts")).printVersion(rest);

@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test";
-import { readdir, readFile } from "node:fs/promises";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { pollUntil } from "../test/bed/poll-until.ts";
 import { createExec, ExecError } from "./exec.ts";
 
@@ -30,6 +32,25 @@ test("stdout and stderr are separate, and nothing is trimmed", async () => {
   const { stdout, stderr } = await exec.run(["/bin/dd", "if=/proc/self/comm", "status=noxfer"], runOptions);
   expect(stdout).toBe("dd\n");
   expect(stderr).toContain("records in");
+});
+
+test("what a program prints is passed on while it runs", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "berth-exec-"));
+  try {
+    const path = join(folder, "file");
+    await writeFile(path, "grüße\n");
+    const abort = new AbortController();
+    let text = "";
+    const onStdout = (piece: string) => {
+      text += piece;
+      if (text.endsWith("\n")) abort.abort();
+    };
+    const run = exec.run(["tail", "-f", path], { ...runOptions, signal: abort.signal, onStdout });
+    expect((await failureOf(run)).message).toBe("tail was cancelled");
+    expect(text).toBe("grüße\n");
+  } finally {
+    await rm(folder, { recursive: true });
+  }
 });
 
 test("the program gets the given stdin, and an empty one if none is given", async () => {

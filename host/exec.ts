@@ -1,3 +1,4 @@
+import type { Readable } from "node:stream";
 import { onAbort } from "./async/abort.ts";
 
 /**
@@ -26,6 +27,8 @@ export interface ExecOptions {
   readonly signal?: AbortSignal;
   /** The limit for stdout and for stderr; a program that prints more is killed and counts as failed. */
   readonly maxOutputBytes?: number;
+  /** Called with what the program prints on stdout, as it does so, in pieces of whole characters. */
+  readonly onStdout?: (text: string) => void;
 }
 
 export interface ExecResult {
@@ -46,7 +49,7 @@ const DEFAULT_MAX_OUTPUT_BYTES = 1 << 20;
  */
 export function createExec(): Exec {
   return {
-    async run(argv, { stdin, env = {}, timeoutMs, signal, maxOutputBytes = DEFAULT_MAX_OUTPUT_BYTES }) {
+    async run(argv, { stdin, env = {}, timeoutMs, signal, maxOutputBytes = DEFAULT_MAX_OUTPUT_BYTES, onStdout }) {
       const { execa } = await import("execa");
       const [program, ...args] = argv;
       const child = execa(program, args, {
@@ -60,6 +63,7 @@ export function createExec(): Exec {
         maxBuffer: maxOutputBytes,
         ...(stdin === undefined ? { stdin: "ignore" } : { input: stdin }),
       });
+      if (onStdout !== undefined) readText(child.stdout, onStdout);
       const killReason = { by: undefined as "timeout" | "signal" | undefined };
       const kill = (by: "timeout" | "signal") => {
         killReason.by ??= by;
@@ -85,6 +89,11 @@ export function createExec(): Exec {
       }
     },
   };
+}
+
+function readText(stream: Readable, onText: (text: string) => void): void {
+  const decoder = new TextDecoder();
+  stream.on("data", (bytes: Uint8Array) => onText(decoder.decode(bytes, { stream: true })));
 }
 
 /** Describes the failure without execa's message, which contains all arguments. */

@@ -35,7 +35,7 @@ export function createActPort(
   options: AgentOptions,
   { podCache, images, clusterSync, podEvents, records, providers }: ActPortDeps,
 ): SyncPorts["act"] {
-  const { runtime, clock, log, disk, mounts, networkMounts, facts, dockerConfigs, idPool } = options;
+  const { runtime, clock, log, disk, mounts, networkMounts, networkFiles, facts, dockerConfigs, idPool } = options;
   const pulls = createPullCoalescer(createPullQueue({ clock, ...options.pulls }));
   const userNamespaces = createUserNamespaces(disk.root, idPool);
   const deps = {
@@ -45,6 +45,7 @@ export function createActPort(
     disk,
     mounts,
     networkMounts,
+    networkFiles,
     facts,
     pulls,
     dockerConfigFiles: dockerConfigs,

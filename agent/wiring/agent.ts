@@ -3,6 +3,7 @@ import { createEventSource, type EventSource } from "../../host/async/event-sour
 import { createIdleTimer } from "../../host/async/idle-timer.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Mounts } from "../../host/fs/mounts.ts";
+import type { NetworkFiles } from "../../host/fs/network-files.ts";
 import type { NetworkMounts } from "../../host/fs/network-mounts.ts";
 import type { Log } from "../../host/log/log.ts";
 import type { Node } from "../../proto/kubernetes/gen/types.ts";
@@ -43,6 +44,7 @@ export interface AgentOptions {
   readonly disk: NodeDirs;
   readonly mounts: Mounts;
   readonly networkMounts: NetworkMounts;
+  readonly networkFiles: NetworkFiles;
   readonly facts: () => NodeFacts;
   /** The user ids of the node that pods with a user namespace get. */
   readonly idPool: IdPool;

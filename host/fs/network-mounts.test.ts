@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { onAbort } from "../async/abort.ts";
 import { type Exec, ExecError } from "../exec.ts";
-import { BIND_TIMEOUT_MS, createNetworkMounts, MOUNT_TIMEOUT_MS, UNMOUNT_TIMEOUT_MS } from "./network-mounts.ts";
+import { createNetworkMounts, MOUNT_TIMEOUT_MS, UNMOUNT_TIMEOUT_MS } from "./network-mounts.ts";
 
 /* The contract of `NetworkMounts` is in test/contract/network-mounts.ts; this file tests how long programs may take. */
 
@@ -26,12 +26,12 @@ function createBed(...behaviours: readonly Behaviour[]) {
       });
     },
   };
-  return { clock, lines, networkMounts: createNetworkMounts({ exec, path: "/bin", clock, berth: ["/berth"] }) };
+  return { clock, lines, networkMounts: createNetworkMounts({ exec, path: "/bin", clock }) };
 }
 
 const noSignal = new AbortController().signal;
 const mount = { source: "server:/data", target: "/v", fsType: "nfs", options: [] };
-const timedOut = { name: "NetworkMountError", isTimeout: true };
+const timedOut = { name: "KillableProgramError", isTimeout: true };
 
 test("mount(8) gets type, options, source and target, and no options where there are none", async () => {
   const { networkMounts, lines } = createBed();
@@ -69,20 +69,6 @@ test("an unmount that hangs for a minute is repeated by force", async () => {
   await outcome;
   expect(lines).toEqual(["umount -- /v", "umount -f -- /v"]);
 });
-
-const boundFailures: readonly [end: Behaviour, code: string, message: string][] = [
-  [new ExecError(["/berth"], 3, "EXDEV /v/x leads out of /v\n", "exited with code 3"), "EXDEV", "/v/x leads out of /v"],
-  [new ExecError(["/berth"], 1, "a bug\n", "exited with code 1"), "EIO", "/berth /t: exit status 1: a bug"],
-  ["hangs", "ETIMEDOUT", "/berth /t: did not end within 60 s"],
-];
-for (const [end, code, message] of boundFailures)
-  test(`a bind mount below a volume of a server fails with ${code}`, async () => {
-    const { networkMounts, clock, lines } = createBed(end);
-    const outcome = networkMounts.bindBeneath("/v", "x", "/t", noSignal).catch((error: unknown) => error);
-    await clock.advance(BIND_TIMEOUT_MS);
-    expect(await outcome).toMatchObject({ name: "FilesError", code, message });
-    expect(lines).toEqual(["/berth bind-beneath /v x /t"]);
-  });
 
 test("a missing program is reported as Go does", async () => {
   const missing = Object.assign(new Error("spawn mount ENOENT"), { code: "ENOENT" });

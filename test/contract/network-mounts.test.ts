@@ -10,8 +10,6 @@ import { inMountNamespace } from "./mount-namespace.ts";
 import { networkMountsContract } from "./network-mounts.ts";
 import { makeNfsStandIn } from "./nfs-stand-in.ts";
 
-const berth = [process.execPath, join(import.meta.dirname, "..", "..", "cli", "main.ts")] as const;
-
 inMountNamespace(import.meta.path, "the programs keep the contract of network mounts", () => {
   networkMountsContract("mount(8) and umount(8), with a stand-in for NFS", async () => {
     const folder = await realpath(await mkdtemp(join(tmpdir(), "berth-network-mounts-")));
@@ -21,7 +19,7 @@ inMountNamespace(import.meta.path, "the programs keep the contract of network mo
     return {
       files,
       mounts: createMounts(),
-      networkMounts: createNetworkMounts({ exec: createExec(), path, clock: createClock(), berth }),
+      networkMounts: createNetworkMounts({ exec: createExec(), path, clock: createClock() }),
       end: () => rm(folder, { recursive: true }),
     };
   });

@@ -5,6 +5,9 @@ import type { DiskMounts, FakeDisk, FileNode } from "./files.ts";
 
 export type MountsVerb = "mountTmpfs" | "mountHugePages" | "bind" | "bindBeneath" | "unmount" | "makeShared";
 
+/** A look at a mount whose server does not answer. On the kernel nothing of the process would happen any more. */
+export class DeadServerError extends Error {}
+
 interface TableEntry extends Mount {
   readonly isReadOnly: boolean;
   /** Where the content of a bind mount is; undefined for a tmpfs. */
@@ -40,8 +43,8 @@ export class FakeMounts implements Mounts {
     disk.mounts = {
       sourceOf: (path) => {
         const found = this.#at(path);
-        // On the kernel nothing would happen any more. A test shows the error.
-        if (found !== undefined && this.#isDead(found)) throw new Error(`${path} is on a server that does not answer`);
+        if (found !== undefined && this.#isDead(found))
+          throw new DeadServerError(`${path} is on a server that does not answer`);
         return found?.from;
       },
       isReadOnly: (path) => this.#at(path)?.isReadOnly ?? false,
@@ -197,6 +200,11 @@ export class FakeMounts implements Mounts {
 
   isBusy(path: string): boolean {
     return this.#below(path).some((each) => each !== path) || [...this.openFiles].some((file) => isWithin(file, path));
+  }
+
+  isMountOfDeadServer(path: string): boolean {
+    const found = this.#at(path);
+    return found !== undefined && this.#isDead(found);
   }
 
   /** Whether a folder is there, without a look at what is mounted over it. */

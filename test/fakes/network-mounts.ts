@@ -1,11 +1,9 @@
 import { onAbort } from "../../host/async/abort.ts";
 import type { Clock } from "../../host/clock.ts";
-import { FilesError } from "../../host/fs/files.ts";
+import { KillableProgramError } from "../../host/fs/killable-program.ts";
 import {
-  BIND_TIMEOUT_MS,
   MOUNT_TIMEOUT_MS,
   type NetworkMount,
-  NetworkMountError,
   type NetworkMounts,
   UNMOUNT_TIMEOUT_MS,
 } from "../../host/fs/network-mounts.ts";
@@ -36,36 +34,31 @@ export class FakeNetworkMounts implements NetworkMounts {
     this.calls.push([fsType, source, ...options].join(" "));
     await this.#answer(server, `mount ${target}`, MOUNT_TIMEOUT_MS, signal);
     const refusal = this.refusals.get(server);
-    if (refusal !== undefined) throw new NetworkMountError(`mount ${target}`, false, "exit status 32", refusal);
+    if (refusal !== undefined) throw new KillableProgramError(`mount ${target}`, false, "exit status 32", refusal);
     if (!this.#mounts.hasFolder(target))
-      throw new NetworkMountError(`mount ${target}`, false, "exit status 32", "mount point does not exist.\n");
+      throw new KillableProgramError(`mount ${target}`, false, "exit status 32", "mount point does not exist.\n");
     this.#mounts.mountNetwork(target, { fsType, source, options });
   }
 
   async unmount(target: string, signal: AbortSignal): Promise<void> {
     const source = this.#mounts.sourceAt(target);
     if (source === undefined)
-      throw new NetworkMountError(`umount ${target}`, false, "exit status 32", `umount: ${target}: not mounted.\n`);
+      throw new KillableProgramError(`umount ${target}`, false, "exit status 32", `umount: ${target}: not mounted.\n`);
     const server = source.slice(0, source.lastIndexOf(":"));
     if (this.#mounts.isBusy(target))
-      throw new NetworkMountError(`umount ${target}`, false, "exit status 32", `umount: ${target}: target is busy.\n`);
+      throw new KillableProgramError(
+        `umount ${target}`,
+        false,
+        "exit status 32",
+        `umount: ${target}: target is busy.\n`,
+      );
     try {
       await this.#answer(server, `umount ${target}`, UNMOUNT_TIMEOUT_MS, signal);
     } catch (error) {
       // By force.
-      if (!(error instanceof NetworkMountError)) throw error;
+      if (!(error instanceof KillableProgramError)) throw error;
     }
     this.#mounts.unmountNetwork(target);
-  }
-
-  async bindBeneath(folder: string, path: string, target: string, signal: AbortSignal): Promise<void> {
-    const source = this.#mounts.sourceAt(folder) ?? "";
-    try {
-      await this.#answer(source.slice(0, source.lastIndexOf(":")), `bind ${target}`, BIND_TIMEOUT_MS, signal);
-    } catch (error) {
-      throw error instanceof NetworkMountError ? new FilesError("ETIMEDOUT", target, error.message) : error;
-    }
-    await this.#mounts.bindBeneath(folder, path, target);
   }
 
   /** Resolves at once if the server answers, otherwise rejects after the time limit or when the signal aborts. */
@@ -75,7 +68,7 @@ export class FakeNetworkMounts implements NetworkMounts {
       const status = `did not end within ${timeoutMs / 1000} s`;
       const cancel = this.#clock.wakeAt(this.#clock.now() + timeoutMs, () => {
         remove();
-        reject(new NetworkMountError(what, true, status, ""));
+        reject(new KillableProgramError(what, true, status, ""));
       });
       const remove = onAbort(signal, () => {
         cancel();

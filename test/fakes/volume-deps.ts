@@ -4,6 +4,7 @@ import { FakeClock } from "./clock.ts";
 import { FakeDisk } from "./files.ts";
 import { FakeLog } from "./log.ts";
 import { FakeMounts } from "./mounts.ts";
+import { FakeNetworkFiles } from "./network-files.ts";
 import { FakeNetworkMounts } from "./network-mounts.ts";
 import { nodeFacts } from "./node-facts.ts";
 
@@ -20,7 +21,9 @@ export function createVolumeDeps(given: Partial<VolumeDeps> = {}): {
   const events: string[] = [];
   const deps: VolumeDeps = {
     disk: { root: disk.at("/root"), logs: disk.at("/logs"), machine: disk.at("/") },
-    ...{ mounts, networkMounts: new FakeNetworkMounts(mounts, clock) },
+    mounts,
+    networkMounts: new FakeNetworkMounts(mounts, clock),
+    networkFiles: new FakeNetworkFiles(disk, mounts, clock),
     facts: () => nodeFacts,
     clock,
     log,

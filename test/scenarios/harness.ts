@@ -18,6 +18,7 @@ import { FakeDisk } from "../fakes/files.ts";
 import { fakeKeyPairs } from "../fakes/key-pairs.ts";
 import { FakeKube } from "../fakes/kube.ts";
 import { FakeMounts } from "../fakes/mounts.ts";
+import { FakeNetworkFiles } from "../fakes/network-files.ts";
 import { FakeNetworkMounts } from "../fakes/network-mounts.ts";
 import { nodeSettings, observedMachine } from "../fakes/observed-node.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
@@ -49,6 +50,7 @@ export class AgentHarness {
   readonly mounts = new FakeMounts(this.disk);
   /** The servers that volumes are on. */
   readonly networkMounts = new FakeNetworkMounts(this.mounts, this.clock);
+  readonly networkFiles = new FakeNetworkFiles(this.disk, this.mounts, this.clock);
   readonly runtime: FakeRuntime;
   readonly kube = new FakeKube({ clock: this.clock });
   /** Actions, reports and log messages, each with its second: `5s report web Running: a running`. */

@@ -65,7 +65,7 @@ export const containerPerformers: Performers<ContainerAction> = {
 };
 
 async function createContainer(
-  { runtime, disk, mounts, networkMounts, facts, userNamespaces }: ActDeps,
+  { runtime, disk, mounts, networkFiles, facts, userNamespaces }: ActDeps,
   input: ActInput,
   action: Extract<ContainerAction, { kind: "createContainer" }>,
   signal: AbortSignal,
@@ -100,7 +100,7 @@ async function createContainer(
   if (container.volumeMounts?.some(hasSubPath)) {
     const environment = new Map(config.envs.map(({ key, value }) => [key, fromUtf8(value)]));
     const subPaths = subPathsOf(pod, container, environment, node);
-    await mountSubPaths({ disk, mounts, networkMounts }, container.name, subPaths, signal);
+    await mountSubPaths({ disk, mounts, networkFiles }, container.name, subPaths, signal);
   }
   const podSandboxConfig = sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node, ids);
   return await runtime.createContainer(sandboxId, config, podSandboxConfig, { signal });

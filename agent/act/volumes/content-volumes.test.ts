@@ -5,6 +5,7 @@ import type { ReferencedObject } from "../../../proto/kubernetes/references.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
 import { FakeMounts } from "../../../test/fakes/mounts.ts";
+import { FakeNetworkFiles } from "../../../test/fakes/network-files.ts";
 import { FakeNetworkMounts } from "../../../test/fakes/network-mounts.ts";
 import { nodeFacts } from "../../../test/fakes/node-facts.ts";
 import { createVolumeDeps } from "../../../test/fakes/volume-deps.ts";
@@ -47,6 +48,7 @@ function createBed() {
     disk: { root: disk.at("/root"), logs: disk.at("/logs"), machine: disk.at("/") },
     ...{ mounts, clock },
     networkMounts: new FakeNetworkMounts(mounts, clock),
+    networkFiles: new FakeNetworkFiles(disk, mounts, clock),
     facts: () => ({ ...nodeFacts, cluster }),
   });
   return {

@@ -1,6 +1,7 @@
 import { basename, dirname } from "node:path/posix";
+import { KillableProgramError } from "../../../host/fs/killable-program.ts";
 import type { Mounts } from "../../../host/fs/mounts.ts";
-import { NetworkMountError, type NetworkMounts } from "../../../host/fs/network-mounts.ts";
+import type { NetworkMounts } from "../../../host/fs/network-mounts.ts";
 import type { NFSVolumeSource } from "../../../proto/kubernetes/gen/types.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
 import type { VolumeNames } from "../../translate/volumes/missing-drivers.ts";
@@ -56,7 +57,7 @@ export async function setUpNfs(deps: NfsDeps, volume: NfsVolume, signal: AbortSi
     // The program of an agent that died meanwhile may have mounted it.
     if (!signal.aborted && (await isMounted(deps, folder))) return;
     if (!signal.aborted) await removeMountPoint(deps, folder);
-    throw error instanceof NetworkMountError ? mountFailure(volume.names, mount, error) : error;
+    throw error instanceof KillableProgramError ? mountFailure(volume.names, mount, error) : error;
   }
 }
 
@@ -68,7 +69,7 @@ function serverOf({ server }: NFSVolumeSource): string {
 function mountFailure(
   { specName, nameInPod }: VolumeNames,
   { source, target, fsType, options }: Parameters<NetworkMounts["mount"]>[0],
-  { isTimeout, status, output }: NetworkMountError,
+  { isTimeout, status, output }: KillableProgramError,
 ): TranslateError {
   if (isTimeout) {
     const lists = `unmounted volumes=[${nameInPod}], unattached volumes=[], failed to process volumes=[]`;
@@ -91,14 +92,14 @@ export async function removeNfs(deps: NfsDeps, folder: string, signal: AbortSign
     try {
       await deps.networkMounts.unmount(target, signal);
     } catch (error) {
-      if (!(error instanceof NetworkMountError)) throw error;
+      if (!(error instanceof KillableProgramError)) throw error;
       // It may have been unmounted meanwhile.
       if (await isMounted(deps, folder)) throw unmountFailure(basename(folder), target, error);
     }
   await removeMountPoint(deps, folder);
 }
 
-function unmountFailure(name: string, target: string, { status, output }: NetworkMountError): TranslateError {
+function unmountFailure(name: string, target: string, { status, output }: KillableProgramError): TranslateError {
   const why = `unmount failed: ${status}\nUnmounting arguments: ${target}\nOutput: ${output}`;
   return new TranslateError("FailedMount", `UnmountVolume.TearDown failed for volume "${name}" : ${why}`);
 }

@@ -3,7 +3,7 @@ import { FilesError } from "../../../host/fs/files.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeDisk } from "../../../test/fakes/files.ts";
 import { FakeMounts } from "../../../test/fakes/mounts.ts";
-import { FakeNetworkMounts } from "../../../test/fakes/network-mounts.ts";
+import { FakeNetworkFiles } from "../../../test/fakes/network-files.ts";
 import type { SubPath } from "../../translate/volumes/sub-paths.ts";
 import { makeSubPathsDir, mountSubPaths, removeSubPaths } from "./sub-paths.ts";
 
@@ -23,7 +23,8 @@ async function prepare() {
   await disk.machine.makeFolder("/srv/volume/one", 0o755);
   await disk.machine.write("/srv/volume/one/file", "kept", 0o644);
   await makeSubPathsDir(disk, "u");
-  return { fakeDisk, disk, mounts, networkMounts: new FakeNetworkMounts(mounts, new FakeClock()) };
+  const clock = new FakeClock();
+  return { fakeDisk, disk, mounts, clock, networkFiles: new FakeNetworkFiles(fakeDisk, mounts, clock) };
 }
 
 test("subPaths are mounted once, however often, and are gone with their directory after their removal", async () => {
@@ -89,34 +90,31 @@ test("a full disk of the node is no fault of the subPath, and a busy mount is no
 });
 
 test("the subPath of a volume on a server that does not answer fails in the kubelet's words, when the time is over", async () => {
-  const clock = new FakeClock();
-  const { mounts, ...deps } = await prepare();
-  const networkMounts = new FakeNetworkMounts(mounts, clock);
-  const source = { source: "nfs.example.com:/data", target: "/srv/volume", fsType: "nfs", options: [] };
-  await networkMounts.mount(source, noSignal);
-  networkMounts.setAnswering("nfs.example.com", false);
+  const deps = await prepare();
+  const { mounts, clock } = deps;
+  mounts.mountNetwork("/srv/volume", { fsType: "nfs4", source: "nfs.example.com:/data", options: [] });
+  mounts.deadServers.add("nfs.example.com");
   const remote = [{ ...subPath("one"), isRemote: true as const }];
-  const outcome = mountSubPaths({ ...deps, mounts, networkMounts }, "a", remote, noSignal).catch((error) => error);
+  const outcome = mountSubPaths(deps, "a", remote, noSignal).catch((error) => error);
   await clock.advance(60_000);
   expect(await outcome).toMatchObject({
     name: "TranslateError",
     message: 'failed to prepare subPath for volumeMount "v" of container "a"',
   });
-  networkMounts.setAnswering("nfs.example.com", true);
-  await mountSubPaths({ ...deps, mounts, networkMounts }, "a", remote, noSignal);
+  mounts.deadServers.clear();
+  await mountSubPaths(deps, "a", remote, noSignal);
   expect(mounts.mountPoints).toEqual(["/srv/volume", `/root/${target(0)}`]);
 });
 
 test("the subPath of a path of the node where a server is mounted that does not answer fails, and nothing else stops", async () => {
-  const clock = new FakeClock();
-  const { mounts, ...deps } = await prepare();
-  const networkMounts = new FakeNetworkMounts(mounts, clock);
+  const deps = await prepare();
+  const { mounts, clock } = deps;
   const onNode = [{ ...subPath("one"), isNodePath: true as const }];
-  await mountSubPaths({ ...deps, mounts, networkMounts }, "a", onNode, noSignal);
-  await removeSubPaths({ ...deps, mounts }, "u");
+  await mountSubPaths(deps, "a", onNode, noSignal);
+  await removeSubPaths(deps, "u");
   mounts.mountNetwork("/srv/volume", { fsType: "nfs4", source: "nas:/volume", options: [] });
-  networkMounts.setAnswering("nas", false);
-  const outcome = mountSubPaths({ ...deps, mounts, networkMounts }, "a", onNode, noSignal).catch((error) => error);
+  mounts.deadServers.add("nas");
+  const outcome = mountSubPaths(deps, "a", onNode, noSignal).catch((error) => error);
   await clock.advance(60_000);
   expect(await outcome).toMatchObject({ name: "TranslateError", cause: { code: "ETIMEDOUT" } });
 });

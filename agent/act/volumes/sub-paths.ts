@@ -2,7 +2,7 @@ import { dirname } from "node:path/posix";
 import { FilesError } from "../../../host/fs/files.ts";
 import type { Mounts } from "../../../host/fs/mounts.ts";
 import { mayStopAnswering } from "../../../host/fs/network-file-systems.ts";
-import type { NetworkMounts } from "../../../host/fs/network-mounts.ts";
+import type { NetworkFiles } from "../../../host/fs/network-files.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
 import { subPathsDir } from "../../translate/volumes/paths.ts";
 import type { SubPath } from "../../translate/volumes/sub-paths.ts";
@@ -11,7 +11,7 @@ import { type NodeDirs, removeUnlessMounted } from "./pod-dirs.ts";
 interface SubPathDeps {
   readonly disk: NodeDirs;
   readonly mounts: Pick<Mounts, "bindBeneath" | "list">;
-  readonly networkMounts: Pick<NetworkMounts, "bindBeneath">;
+  readonly networkFiles: Pick<NetworkFiles, "bindBeneath">;
 }
 
 /** The codes with which a missing folder of a path cannot be made. */
@@ -24,7 +24,7 @@ const couldNotMake: readonly string[] = ["EROFS", "ENOSPC", "EDQUOT"];
  * keep what is on the node to themselves.
  */
 export async function mountSubPaths(
-  { disk: { root }, mounts, networkMounts }: SubPathDeps,
+  { disk: { root }, mounts, networkFiles }: SubPathDeps,
   container: string,
   subPaths: readonly SubPath[],
   signal: AbortSignal,
@@ -36,7 +36,7 @@ export async function mountSubPaths(
     await root.makeFolder(dirname(target), 0o750);
     try {
       if (isRemote || (isNodePath && hasServers))
-        await networkMounts.bindBeneath(volumePath, path, root.path(target), signal);
+        await networkFiles.bindBeneath(volumePath, path, root.path(target), signal);
       else await mounts.bindBeneath(volumePath, path, root.path(target));
     } catch (cause) {
       if (!(cause instanceof FilesError)) throw cause;

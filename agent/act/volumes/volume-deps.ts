@@ -1,6 +1,7 @@
 import type { KeyedLock } from "../../../host/async/keyed-lock.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Mounts } from "../../../host/fs/mounts.ts";
+import type { NetworkFiles } from "../../../host/fs/network-files.ts";
 import type { NetworkMounts } from "../../../host/fs/network-mounts.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
@@ -13,6 +14,7 @@ export interface VolumeDeps {
   readonly disk: NodeDirs;
   readonly mounts: Mounts;
   readonly networkMounts: NetworkMounts;
+  readonly networkFiles: NetworkFiles;
   readonly facts: () => NodeFacts;
   readonly clock: Clock;
   readonly log: Pick<Log, "warn">;

@@ -2,9 +2,11 @@ import { join } from "node:path/posix";
 import type { NodeDirs } from "../../../agent/act/volumes/pod-dirs.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import type { Mounts } from "../../../host/fs/mounts.ts";
+import type { NetworkFiles } from "../../../host/fs/network-files.ts";
 import type { NetworkMount, NetworkMounts } from "../../../host/fs/network-mounts.ts";
 import type { FakeDisk } from "../../fakes/files.ts";
 import type { FakeMounts } from "../../fakes/mounts.ts";
+import type { FakeNetworkFiles } from "../../fakes/network-files.ts";
 import type { FakeNetworkMounts } from "../../fakes/network-mounts.ts";
 import type { VerbsOf } from "./adapter-verbs.ts";
 import type { AgentLifetime } from "./deaths.ts";
@@ -45,19 +47,36 @@ const mountsVerbs = {
 const networkMountsVerbs = {
   mount: "mutates",
   unmount: "mutates",
-  bindBeneath: "mutates",
 } as const satisfies VerbsOf<NetworkMounts>;
+
+const networkFilesVerbs = {
+  stat: "reads",
+  realPath: "reads",
+  makeFolder: "mutates",
+  makeEmptyFile: "mutates",
+  changeGroup: "mutates",
+  bind: "mutates",
+  bindBeneath: "mutates",
+  unmount: "mutates",
+} as const satisfies VerbsOf<NetworkFiles>;
 
 interface DiskSeam {
   readonly networkMounts: NetworkMounts;
+  readonly networkFiles: NetworkFiles;
   readonly disk: NodeDirs;
   readonly mounts: Mounts;
+}
+
+interface FakeFileSystems {
+  readonly mounts: FakeMounts;
+  readonly networkMounts: FakeNetworkMounts;
+  readonly networkFiles: FakeNetworkFiles;
 }
 
 /** The file systems of one agent, and the mounts below them. */
 export function diskSeam(
   disk: FakeDisk,
-  { mounts, networkMounts }: { readonly mounts: FakeMounts; readonly networkMounts: FakeNetworkMounts },
+  { mounts, networkMounts, networkFiles }: FakeFileSystems,
   lifetime: AgentLifetime,
 ): DiskSeam {
   const filesBelow = (root: string): Files => {
@@ -72,6 +91,12 @@ export function diskSeam(
       adapter: networkMounts,
       verbs: networkMountsVerbs,
       subjectOf: (verb, input) => (verb === "mount" ? (input[0] as NetworkMount).target : mountSubject(verb, input)),
+    }),
+    networkFiles: lifetime.wrap<NetworkFiles>({
+      name: "networkFiles",
+      adapter: networkFiles,
+      verbs: networkFilesVerbs,
+      subjectOf: mountSubject,
     }),
   };
 }

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { Files } from "../../host/fs/files.ts";
 import type { Mounts } from "../../host/fs/mounts.ts";
+import { networkMountOf } from "../../host/fs/network-file-systems.ts";
 import type { NetworkFiles } from "../../host/fs/network-files.ts";
 
 interface NetworkFilesFixture {
@@ -79,6 +80,8 @@ export function networkFilesContract(name: string, make: () => Promise<NetworkFi
         await files.makeFolder("dead", 0o755);
         await files.makeFolder("target", 0o755);
         fixture.mountDead(path("dead"));
+        const dead = await networkMountOf(path("dead/data"), await mounts.list(), files.readLink);
+        expect(dead?.mountPoint).toBe(path("dead"));
         const abort = new AbortController();
         const calls = [
           // More than a process has I/O threads.

@@ -119,9 +119,7 @@ export class FakeMounts implements Mounts {
     const isNowReadOnly = isReadOnly || present?.isReadOnly === true;
     this.#add({
       mountPoint: at,
-      fsType: "ext4",
-      source: "/dev/sda",
-      ...this.#placeOf(from),
+      ...this.#fileSystemOf(from),
       options: [isNowReadOnly ? "ro" : "rw", "relatime"],
       isReadOnly: isNowReadOnly,
       from,
@@ -141,9 +139,7 @@ export class FakeMounts implements Mounts {
     this.#makeTarget(at, this.#disk.nodes.get(from)?.kind === "directory");
     this.#add({
       mountPoint: at,
-      fsType: "ext4",
-      source: "/dev/sda",
-      ...this.#placeOf(from),
+      ...this.#fileSystemOf(from),
       options: [isReadOnly ? "ro" : "rw", "relatime"],
       isReadOnly,
       from,
@@ -224,10 +220,11 @@ export class FakeMounts implements Mounts {
   }
 
   /** The file system of what is at a path, and where it is there. */
-  #placeOf(path: string): Pick<Mount, "device" | "root"> {
+  #fileSystemOf(path: string): Pick<Mount, "fsType" | "source" | "device" | "root"> {
     const found = this.#table.findLast(({ mountPoint, from }) => from === undefined && isWithin(path, mountPoint));
-    if (found === undefined) return { device: DISK, root: path };
-    return { device: found.device, root: path.slice(found.mountPoint.length) || "/" };
+    if (found === undefined) return { fsType: "ext4", source: "/dev/sda", device: DISK, root: path };
+    const { fsType, source, device, mountPoint } = found;
+    return { fsType, source, device, root: path.slice(mountPoint.length) || "/" };
   }
 
   #at(path: string): TableEntry | undefined {

@@ -50,7 +50,7 @@ const resourcePerformers = {
   },
   subPaths: {
     make: ({ disk }, { uid }) => makeSubPathsDir(disk, uid),
-    remove: (deps, { uid }) => removeSubPaths(deps, uid),
+    remove: (deps, { uid }, _resource, signal) => removeSubPaths(deps, uid, signal),
     isPresentWhenMade: () => true,
   },
 } satisfies { readonly [K in ResourceKind]: ResourcePerformer<Extract<PodResource, { readonly of: K }>> };

@@ -18,10 +18,9 @@ function podOf(uid: string, fsGroup?: number): Pod {
   return { metadata: { name: uid, namespace: "shop", uid }, spec: { containers: [], volumes, securityContext } };
 }
 
-/** A local volume with a file of root that only root may read; `rootFiles` may change what the agent does to it. */
-async function createBed(rootFiles: (root: Files) => Partial<Files> = () => ({}), second = shared) {
+/** A local volume with a file of root that only root may read; `machineFiles` may change what the agent does to it. */
+async function createBed(machineFiles: (machine: Files) => Partial<Files> = () => ({}), second = shared) {
   const disk = new FakeDisk(() => 0);
-  const root = disk.at("/root");
   const machine = disk.at("/");
   await machine.makeFolder("srv/data", 0o755, 0);
   await machine.link("srv/link", "data");
@@ -35,7 +34,7 @@ async function createBed(rootFiles: (root: Files) => Partial<Files> = () => ({})
   );
   const cluster = { services: [], runtimeHandlers: undefined, referencedObjects: new Map(), tokens: new Map(), claims };
   const bed = createVolumeDeps({
-    disk: { root: { ...root, ...rootFiles(root) }, logs: disk.at("/logs"), machine },
+    disk: { root: disk.at("/root"), logs: disk.at("/logs"), machine: { ...machine, ...machineFiles(machine) } },
     mounts: new FakeMounts(disk),
     facts: () => ({ ...nodeFacts, cluster: { ...cluster, nodeLabels: {} } }),
     clock,
@@ -102,11 +101,11 @@ test("the directory that a mount of another pod has left, which failed, is no us
 
 test("a second pod waits until the first one owns all files, which is reported when it lasts", async () => {
   const walk = Promise.withResolvers<void>();
-  const bed = await createBed((root) => ({
+  const bed = await createBed((machine) => ({
     async changeGroup(path, change) {
       change.onProgress?.(100_000);
       await walk.promise;
-      return await root.changeGroup(path, change);
+      return await machine.changeGroup(path, change);
     },
   }));
   const first = bed.setUp(podOf("one", 2000));
@@ -131,8 +130,8 @@ for (const isNewAgent of [false, true])
   test(`an attempt that ends in its midst does not make the volume one that is used${isNewAgent ? ", after a death of the agent, too" : ""}`, async () => {
     const interrupted = new Error("the pod is deleted");
     let isInterrupted = true;
-    const bed = await createBed((root) => ({
-      changeGroup: (path, change) => (isInterrupted ? Promise.reject(interrupted) : root.changeGroup(path, change)),
+    const bed = await createBed((machine) => ({
+      changeGroup: (path, change) => (isInterrupted ? Promise.reject(interrupted) : machine.changeGroup(path, change)),
     }));
     await expect(bed.setUp(podOf("one", 2000))).rejects.toBe(interrupted);
     isInterrupted = false;

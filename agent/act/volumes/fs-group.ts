@@ -4,6 +4,7 @@ import { fullNameOf } from "../../decide/pod/desired.ts";
 import { containersDir } from "../../translate/volumes/paths.ts";
 import { ensureOwnership } from "./ownership.ts";
 import { reportOwnershipProgress } from "./ownership-progress.ts";
+import type { PathCalls } from "./path-calls.ts";
 import type { VolumeDeps } from "./volume-deps.ts";
 
 /**
@@ -14,6 +15,7 @@ import type { VolumeDeps } from "./volume-deps.ts";
 export async function applyFsGroup(
   { disk, clock, log, recordEvent }: VolumeDeps,
   pod: Pod,
+  calls: PathCalls,
   folder: string,
   signal: AbortSignal,
 ): Promise<void> {
@@ -21,7 +23,9 @@ export async function applyFsGroup(
   if (group === undefined || (await hasHadContainer(disk, pod.metadata.uid ?? ""))) return;
   const progress = reportOwnershipProgress(clock, folder, (event) => recordEvent(pod, event));
   const ownership = { group, isReadOnly: false, policy };
-  const result = await ensureOwnership(disk.root, folder, ownership, signal, progress.onProgress).finally(progress.end);
+  const result = await ensureOwnership(calls, disk.root.path(folder), ownership, signal, progress.onProgress).finally(
+    progress.end,
+  );
   if (result.outcome === "unchanged" || result.failure === undefined) return;
   const fields = { pod: fullNameOf(pod), uid: pod.metadata.uid };
   log.warn(fields, `a file of a volume cannot be given to the pod's fsGroup ${group}: ${result.failure.message}`);
@@ -40,12 +44,13 @@ export async function hasHadContainer({ root }: VolumeDeps["disk"], uid: string)
  * fsGroup: its files stay as they are. `path` is that of the node, `name` the persistent volume's.
  */
 export async function reportForeignGroup(
-  { disk, recordEvent }: Pick<VolumeDeps, "disk" | "recordEvent">,
+  { recordEvent }: Pick<VolumeDeps, "recordEvent">,
   pod: Pod,
+  calls: PathCalls,
   { path, name }: { readonly path: string; readonly name: string },
 ): Promise<void> {
   const requested = pod.spec.securityContext?.fsGroup;
-  const found = requested === undefined ? undefined : await disk.machine.stat(path);
+  const found = requested === undefined ? undefined : await calls.stat(path);
   if (found === undefined || found.group === requested) return;
   const message = `The requested fsGroup is ${requested}, but the volume ${name} has GID ${found.group}. The volume may not be shareable.`;
   recordEvent(pod, warning("AlreadyMountedVolume", message));

@@ -1,7 +1,7 @@
 import type { FileKind } from "../../../host/fs/files.ts";
 import type { Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { mountError } from "../../translate/volumes/mount-error.ts";
-import type { NodeDirs } from "./pod-dirs.ts";
+import { type PathCallsDeps, pathCallsFor } from "./path-calls.ts";
 
 /** The file type that each hostPath type requires, and the kubelet's words for it. */
 const HOST_PATH_KINDS: Readonly<Record<string, readonly [kind: FileKind, words: string]>> = {
@@ -16,11 +16,13 @@ const HOST_PATH_KINDS: Readonly<Record<string, readonly [kind: FileKind, words: 
 
 /**
  * Checks a hostPath, and makes what its type wants to be made
- * (https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types). Throws `FilesError` or `TranslateError`.
+ * (https://kubernetes.io/docs/concepts/storage/volumes/#hostpath-volume-types). Throws `FilesError`,
+ * `TranslateError`, or the signal's reason.
  */
 export async function checkHostPath(
-  { machine }: Pick<NodeDirs, "machine">,
+  deps: PathCallsDeps,
   volume: Volume & Required<Pick<Volume, "hostPath">>,
+  signal: AbortSignal,
 ): Promise<void> {
   const { path, type = "" } = volume.hostPath;
   // The API server refuses it, too. Like the kubelet the node does not rely on that.
@@ -29,9 +31,10 @@ export async function checkHostPath(
   const toError = (why: string) => mountError(volume, `hostPath type check failed: ${path} ${why}`);
   const [kind, description] = Object.hasOwn(HOST_PATH_KINDS, type) ? (HOST_PATH_KINDS[type] ?? []) : [];
   if (kind === undefined) throw toError(`has the type ${JSON.stringify(type)}, which this release does not know`);
-  const found = await machine.stat(path);
-  if (found === undefined && type === "DirectoryOrCreate") return await machine.makeFolder(path, 0o755);
-  if (found === undefined && type === "FileOrCreate") return await machine.write(path, "", 0o644);
+  const calls = await pathCallsFor(deps, [path], signal);
+  const found = await calls.stat(path);
+  if (found === undefined && type === "DirectoryOrCreate") return await calls.makeFolder(path, 0o755);
+  if (found === undefined && type === "FileOrCreate") return await calls.makeEmptyFile(path, 0o644);
   if (found?.kind === kind) return;
   const actual = found === undefined ? "does not exist" : `is a ${found.kind}`;
   throw toError(`is not ${description}: it ${actual}`);

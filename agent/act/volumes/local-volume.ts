@@ -4,41 +4,55 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { mountError } from "../../translate/volumes/mount-error.ts";
 import { localVolumeDir } from "../../translate/volumes/paths.ts";
 import { applyFsGroup, hasHadContainer, reportForeignGroup } from "./fs-group.ts";
+import { ensureEmptyMountPoint, isPresent, mountPointOf } from "./mount-point.ts";
+import { type PathCalls, pathCallsFor } from "./path-calls.ts";
 import type { PersistentVolumeInput } from "./persistent-volume-input.ts";
+import { removeUnlessMounted } from "./pod-dirs.ts";
 import { stepError } from "./step-error.ts";
+import { type UnmountDeps, unmountAt } from "./unmount.ts";
 import type { VolumeDeps } from "./volume-deps.ts";
+
+/*
+ * Local persistent volumes: directories of the node that are mounted for each pod. A file system of a server may be
+ * mounted there, too, and stop answering (decision 105).
+ */
 
 /**
  * Mounts a directory of the node for one pod. The mount itself is writable: the containers of a pod that may only read it
  * get read-only mounts of it.
  */
 export async function mountLocal({ deps, pod, claimed, signal }: PersistentVolumeInput, path: string): Promise<void> {
-  const { disk } = deps;
   const { names } = claimed;
   const name = names.specName;
-  const found = await disk.machine.stat(path);
+  const folder = localVolumeDir(pod.metadata.uid ?? "", name);
+  // What is mounted for the pod already may be on a server, too.
+  const calls = await pathCallsFor(deps, [path, deps.disk.root.path(folder)], signal);
+  const found = await calls.stat(path);
   const cannotBegin = (why: string) => stepError("NewMounter initialization failed", names, why);
   if (found === undefined) throw cannotBegin(`path ${JSON.stringify(path)} does not exist`);
   if (found.kind === "block device")
     throw mountError({ name }, `${path} is a block device, and its file systems are not supported by this release yet`);
   if (found.kind !== "directory") throw cannotBegin("only directory and block device are supported");
   if (path.split("/").includes("..")) throw mountError({ name }, `invalid path: ${path} must not contain '..'`);
-  const realPath = (await disk.machine.realPath(path)) ?? path;
+  const realPath = (await calls.realPath(path)) ?? path;
+  const volume = { path, realPath, folder, calls };
   // One pod after another: the second one may rely on the owner that the first one has set.
-  await deps.lockPath(realPath, () => bindLocal({ deps, pod, claimed, signal }, { path, realPath }), signal);
+  await deps.lockPath(realPath, () => bindLocal({ deps, pod, claimed, signal }, volume), signal);
 }
 
-interface LocalPath {
+interface LocalVolume {
   readonly path: string;
   /** The same without symlinks. */
   readonly realPath: string;
+  /** Where it is mounted for the pod, relative to the root directory. */
+  readonly folder: string;
+  readonly calls: PathCalls;
 }
 
 async function bindLocal(
   { deps, pod, claimed, signal }: PersistentVolumeInput,
-  { path, realPath }: LocalPath,
+  { path, realPath, folder, calls }: LocalVolume,
 ): Promise<void> {
-  const { disk, mounts, readyMounts } = deps;
   const { names, spec, isReadOnly } = claimed;
   const name = names.specName;
   const others = await mountsOfOtherPods(deps, pod);
@@ -47,12 +61,12 @@ async function bindLocal(
   if (isInUse && spec.accessModes?.length === 1 && spec.accessModes[0] === "ReadWriteOncePod")
     throw mountError({ name }, "volume uses the ReadWriteOncePod access mode and is already in use by another pod");
   const isShared = await isUsedByOthers(deps, others, realPath);
-  if (isShared) await reportForeignGroup(deps, pod, { path, name });
-  const folder = localVolumeDir(pod.metadata.uid ?? "", name);
-  await disk.root.makeFolder(folder, 0o750);
-  await mounts.bind(path, disk.root.path(folder), { isReadOnly: false, isRecursive: false });
-  if (!isReadOnly && !isShared) await applyFsGroup(deps, pod, folder, signal);
-  readyMounts.add(folder);
+  if (isShared) await reportForeignGroup(deps, pod, calls, { path, name });
+  const target = deps.disk.root.path(folder);
+  await calls.makeFolder(target, 0o750);
+  await calls.bind(path, target, { isReadOnly: false, isRecursive: false });
+  if (!isReadOnly && !isShared) await applyFsGroup(deps, pod, calls, folder, signal);
+  deps.readyMounts.add(folder);
 }
 
 interface PodMount {
@@ -85,4 +99,16 @@ async function isUsedByOthers(deps: VolumeDeps, others: readonly PodMount[], rea
     if (!isLocal || deps.readyMounts.has(folder) || (await hasHadContainer(deps.disk, uid))) return true;
   }
   return false;
+}
+
+/**
+ * Unmounts a volume and removes its directory, which must be empty then. Idempotent. Throws `FilesError`, or the signal's
+ * reason.
+ */
+export async function removeLocal(deps: UnmountDeps, folder: string, signal: AbortSignal): Promise<void> {
+  if (!(await isPresent(deps, folder))) return;
+  const mounted = await mountPointOf(deps, folder);
+  if (mounted !== undefined) await unmountAt(deps, mounted, signal);
+  await ensureEmptyMountPoint(deps.disk, folder);
+  await removeUnlessMounted(deps.disk, deps.mounts, folder);
 }

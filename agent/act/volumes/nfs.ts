@@ -1,4 +1,4 @@
-import { basename, dirname } from "node:path/posix";
+import { basename } from "node:path/posix";
 import { KillableProgramError } from "../../../host/fs/killable-program.ts";
 import type { Mounts } from "../../../host/fs/mounts.ts";
 import type { NetworkMounts } from "../../../host/fs/network-mounts.ts";
@@ -7,7 +7,7 @@ import { TranslateError } from "../../translate/translate-error.ts";
 import type { VolumeNames } from "../../translate/volumes/missing-drivers.ts";
 import { mountError } from "../../translate/volumes/mount-error.ts";
 import { nfsVolumeDir } from "../../translate/volumes/paths.ts";
-import { ensureEmptyMountPoint } from "./mount-point.ts";
+import { ensureEmptyMountPoint, isPresent, mountPointOf } from "./mount-point.ts";
 import { type NodeDirs, removeUnlessMounted } from "./pod-dirs.ts";
 
 /*
@@ -43,7 +43,7 @@ const MAX_STACKED_MOUNTS = 100;
 export async function setUpNfs(deps: NfsDeps, volume: NfsVolume, signal: AbortSignal): Promise<void> {
   const { disk, networkMounts } = deps;
   const folder = nfsVolumeDir(volume.uid, volume.names.specName);
-  if (await isMounted(deps, folder)) return;
+  if ((await mountPointOf(deps, folder)) !== undefined) return;
   await disk.root.makeFolder(folder, 0o750);
   const mount = {
     source: `${serverOf(volume.source)}:${volume.source.path}`,
@@ -55,7 +55,7 @@ export async function setUpNfs(deps: NfsDeps, volume: NfsVolume, signal: AbortSi
     await networkMounts.mount(mount, signal);
   } catch (error) {
     // The program of an agent that died meanwhile may have mounted it.
-    if (!signal.aborted && (await isMounted(deps, folder))) return;
+    if (!signal.aborted && (await mountPointOf(deps, folder)) !== undefined) return;
     if (!signal.aborted) await removeMountPoint(deps, folder);
     throw error instanceof KillableProgramError ? mountFailure(volume.names, mount, error) : error;
   }
@@ -88,13 +88,13 @@ function mountFailure(
 export async function removeNfs(deps: NfsDeps, folder: string, signal: AbortSignal): Promise<void> {
   if (!(await isPresent(deps, folder))) return;
   const target = deps.disk.root.path(folder);
-  for (let mount = 0; mount < MAX_STACKED_MOUNTS && (await isMounted(deps, folder)); mount++)
+  for (let mount = 0; mount < MAX_STACKED_MOUNTS && (await mountPointOf(deps, folder)) !== undefined; mount++)
     try {
       await deps.networkMounts.unmount(target, signal);
     } catch (error) {
       if (!(error instanceof KillableProgramError)) throw error;
       // It may have been unmounted meanwhile.
-      if (await isMounted(deps, folder)) throw unmountFailure(basename(folder), target, error);
+      if ((await mountPointOf(deps, folder)) !== undefined) throw unmountFailure(basename(folder), target, error);
     }
   await removeMountPoint(deps, folder);
 }
@@ -106,19 +106,7 @@ function unmountFailure(name: string, target: string, { status, output }: Killab
 
 /** Never reaches into a mount: it refuses a directory that has one, or files. */
 async function removeMountPoint({ disk, mounts }: NfsDeps, folder: string): Promise<void> {
-  if (await isMounted({ disk, mounts }, folder)) return;
+  if ((await mountPointOf({ disk, mounts }, folder)) !== undefined) return;
   await ensureEmptyMountPoint(disk, folder);
   await removeUnlessMounted(disk, mounts, folder);
-}
-
-/** Whether there is a directory for the volume, by the directory that it is in. */
-async function isPresent({ disk: { root } }: NfsDeps, folder: string): Promise<boolean> {
-  const entries = (await root.list(dirname(folder))) ?? [];
-  return entries.some(({ name }) => name === basename(folder));
-}
-
-/** Whether something is mounted at the directory of a volume, by the mount table. */
-async function isMounted({ disk: { root }, mounts }: Omit<NfsDeps, "networkMounts">, folder: string): Promise<boolean> {
-  const parent = root.path(dirname(folder));
-  return (await mounts.mountPointsBelow(parent)).some((path) => path.endsWith(`/${folder}`));
 }

@@ -24,7 +24,7 @@ const SET_GROUP_ID = 0o2000;
  * may take minutes: `onProgress` is called with the number of files so far. Throws `FilesError`, or the signal's reason.
  */
 export async function ensureOwnership(
-  files: Files,
+  files: Pick<Files, "stat" | "changeGroup">,
   folder: string,
   { group, isReadOnly, policy }: Ownership,
   signal: AbortSignal,

@@ -32,7 +32,8 @@ type SetUp<Source extends PersistentSource> = (
 
 /** How persistent volumes are set up, by source. Idempotent. */
 const plugins = {
-  hostPath: ({ deps, claimed }, hostPath) => checkHostPath(deps.disk, { name: claimed.names.specName, hostPath }),
+  hostPath: ({ deps, claimed, signal }, hostPath) =>
+    checkHostPath(deps, { name: claimed.names.specName, hostPath }, signal),
   local: (input, { path }) => mountLocal(input, path),
   nfs: ({ deps, pod, claimed, signal }, source) => {
     const { names, mountOptions, isClaimedReadOnly: isReadOnly } = claimed;
@@ -56,7 +57,8 @@ export async function setUpClaimedVolume(
   const { names, spec } = claimed;
   checkNodeAffinity(claimed, facts.cluster?.nodeLabels);
   const { hostPath, local, nfs } = spec;
-  if (spec.volumeMode === "Block" && local !== undefined) return await mapLocalDevice(deps, pod, claimed, local.path);
+  if (spec.volumeMode === "Block" && local !== undefined)
+    return await mapLocalDevice({ deps, pod, claimed, signal }, local.path);
   if (spec.volumeMode === "Block" && hostPath !== undefined)
     throw mapError(NO_MAPPER, names, "hostPath volumes cannot be of volumeMode Block");
   if (spec.volumeMode === "Block" && nfs !== undefined)

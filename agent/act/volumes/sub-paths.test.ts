@@ -32,7 +32,7 @@ test("subPaths are mounted once, however often, and are gone with their director
   for (let time = 0; time < 2; time++)
     await mountSubPaths(deps, "a", [subPath("one"), subPath("one/file", 1), subPath("new", 2)], noSignal);
   expect(deps.mounts.mountPoints).toEqual([0, 1, 2].map((index) => `/root/${target(index)}`));
-  for (let time = 0; time < 2; time++) await removeSubPaths(deps, "u");
+  for (let time = 0; time < 2; time++) await removeSubPaths(deps, "u", noSignal);
   expect(deps.mounts.mountPoints).toEqual([]);
   expect(await deps.disk.root.list("pods/u")).toEqual([]);
   expect((await deps.disk.machine.list("/srv/volume"))?.map(({ name }) => name)).toEqual(["new", "one"]);
@@ -85,7 +85,7 @@ test("a full disk of the node is no fault of the subPath, and a busy mount is no
   deps.fakeDisk.before = () => {};
   await mountSubPaths(deps, "a", [subPath("one")], noSignal);
   deps.mounts.openFiles.add(`/root/${target(0)}/file`);
-  await expect(removeSubPaths(deps, "u")).rejects.toMatchObject({ code: "EBUSY" });
+  await expect(removeSubPaths(deps, "u", noSignal)).rejects.toMatchObject({ code: "EBUSY" });
   expect(deps.mounts.mountPoints).toEqual([`/root/${target(0)}`]);
 });
 
@@ -111,7 +111,7 @@ test("the subPath of a path of the node where a server is mounted that does not 
   const { mounts, clock } = deps;
   const onNode = [{ ...subPath("one"), isNodePath: true as const }];
   await mountSubPaths(deps, "a", onNode, noSignal);
-  await removeSubPaths(deps, "u");
+  await removeSubPaths(deps, "u", noSignal);
   mounts.mountNetwork("/srv/volume", { fsType: "nfs4", source: "nas:/volume", options: [] });
   mounts.deadServers.add("nas");
   const outcome = mountSubPaths(deps, "a", onNode, noSignal).catch((error) => error);

@@ -7,6 +7,7 @@ import { TranslateError } from "../../translate/translate-error.ts";
 import { subPathsDir } from "../../translate/volumes/paths.ts";
 import type { SubPath } from "../../translate/volumes/sub-paths.ts";
 import { type NodeDirs, removeUnlessMounted } from "./pod-dirs.ts";
+import { type UnmountDeps, unmountAt } from "./unmount.ts";
 
 interface SubPathDeps {
   readonly disk: NodeDirs;
@@ -54,15 +55,13 @@ export async function makeSubPathsDir({ root }: NodeDirs, uid: string): Promise<
 
 /**
  * Unmounts all `subPath`s of a pod, and removes their directory. Idempotent. Refuses as {@link removeUnlessMounted}
- * does. Throws `FilesError` or `TranslateError`.
+ * does. Throws `FilesError`, `TranslateError`, or the signal's reason.
  */
-export async function removeSubPaths(
-  { disk, mounts }: { readonly disk: NodeDirs; readonly mounts: Pick<Mounts, "mountPointsBelow" | "unmount"> },
-  uid: string,
-): Promise<void> {
+export async function removeSubPaths(deps: UnmountDeps, uid: string, signal: AbortSignal): Promise<void> {
+  const { disk, mounts } = deps;
   const folder = subPathsDir(uid);
   // The newest first: a container may have mounted something below its own.
   const mountPoints = await mounts.mountPointsBelow(disk.root.path(folder));
-  for (const each of mountPoints.toReversed()) await mounts.unmount(each);
+  for (const each of mountPoints.toReversed()) await unmountAt(deps, each, signal);
   await removeUnlessMounted(disk, mounts, folder);
 }

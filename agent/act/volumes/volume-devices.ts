@@ -1,12 +1,12 @@
 import { dirname } from "node:path/posix";
 import type { Mounts } from "../../../host/fs/mounts.ts";
-import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { normal } from "../../decide/events/pod-event.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
 import type { ClaimedVolume } from "../../translate/volumes/claimed-volume.ts";
 import { globalDeviceDir, localDeviceLink } from "../../translate/volumes/paths.ts";
+import { pathCallsFor } from "./path-calls.ts";
+import type { PersistentVolumeInput } from "./persistent-volume-input.ts";
 import type { NodeDirs } from "./pod-dirs.ts";
-import type { VolumeDeps } from "./volume-deps.ts";
 
 /*
  * Block devices of persistent volumes (`volumeMode: Block`), in the kubelet's layout: a bind mount of the device below
@@ -20,16 +20,14 @@ export function mapError(step: string, { specName }: ClaimedVolume["names"], why
 }
 
 /**
- * Maps a block device of the node for one pod, and records two events, as the kubelet does. Idempotent. Throws `FilesError`
- * or `TranslateError`.
+ * Maps a block device of the node for one pod, and records two events, as the kubelet does. Idempotent. Throws
+ * `FilesError`, `TranslateError`, or the signal's reason.
  */
 export async function mapLocalDevice(
-  { disk, mounts, recordEvent }: Pick<VolumeDeps, "disk" | "mounts" | "recordEvent">,
-  pod: Pod,
-  { names, spec }: ClaimedVolume,
+  { deps, pod, claimed: { names, spec }, signal }: PersistentVolumeInput,
   path: string,
 ): Promise<void> {
-  const { root, machine } = disk;
+  const { root } = deps.disk;
   const { uid = "" } = pod.metadata;
   const folder = globalDeviceDir(names.specName);
   if (spec.accessModes?.length === 1 && spec.accessModes[0] === "ReadWriteOncePod") {
@@ -39,10 +37,11 @@ export async function mapLocalDevice(
       throw mapError("SetUpDevice failed", names, why);
     }
   }
-  const device = await machine.realPath(path);
+  const calls = await pathCallsFor(deps, [path], signal);
+  const device = await calls.realPath(path);
   if (device === undefined)
     throw mapError("EvalHostSymlinks failed", names, `lstat ${path}: no such file or directory`);
-  const kind = (await machine.stat(device))?.kind ?? "missing";
+  const kind = (await calls.stat(device))?.kind ?? "missing";
   if (kind !== "block device")
     throw mapError("MapBlockVolume failed", names, `${device} is no block device: it is a ${kind}`);
   const link = localDeviceLink(uid, names.specName);
@@ -52,11 +51,11 @@ export async function mapLocalDevice(
   const mountPoint = `${folder}/${uid}`;
   // What is there may be the device, which a write would change.
   if ((await root.stat(mountPoint)) === undefined) await root.makeFile(mountPoint, 0o640);
-  await mounts.bind(device, root.path(mountPoint), { isReadOnly: false, isRecursive: false });
+  await calls.bind(device, root.path(mountPoint), { isReadOnly: false, isRecursive: false });
   const paths = { globalMapPath: root.path(folder), volumeMapPath: root.path(dirname(link)) };
   for (const [what, at] of Object.entries(paths)) {
     const message = `MapVolume.MapPodDevice succeeded for volume "${names.specName}" ${what} ${JSON.stringify(at)}`;
-    recordEvent(pod, normal("SuccessfulMountVolume", message));
+    deps.recordEvent(pod, normal("SuccessfulMountVolume", message));
   }
 }
 

@@ -33,10 +33,14 @@ afterAll(async () => {
   await rm(folder, { recursive: true });
 });
 
-const noMounts = { mountPointsBelow: async (): Promise<readonly string[]> => [], unmount: async () => {} };
+const noMounts = {
+  list: async () => [],
+  mountPointsBelow: async (): Promise<readonly string[]> => [],
+  unmount: async () => {},
+};
 const noSignal = new AbortController().signal;
 /** The volumes of these tests mount nothing. */
-const { networkMounts, readyMounts } = createVolumeDeps().deps;
+const { networkMounts, networkFiles, readyMounts } = createVolumeDeps().deps;
 const depsOf = (dirs: NodeDirs): VolumeDeps => createVolumeDeps({ disk: dirs }).deps;
 
 const podOf = (uid: string, ...volumes: readonly Volume[]): Pod => ({
@@ -205,7 +209,13 @@ test("removeVolume removes an emptyDir and keeps the other volumes", async () =>
   await symlink(join(folder, "host"), join(folder, "root/pods/u-8/volumes/kubernetes.io~empty-dir/cache/link"));
   const emptyDir = { uid: "u-8", name: "cache" };
   const mounted = removeVolume(
-    { disk, networkMounts, readyMounts, mounts: { ...noMounts, mountPointsBelow: async (path) => [`${path}/nfs`] } },
+    {
+      disk,
+      networkMounts,
+      networkFiles,
+      readyMounts,
+      mounts: { ...noMounts, mountPointsBelow: async (path) => [`${path}/nfs`] },
+    },
     emptyDir,
     noSignal,
   );
@@ -215,7 +225,7 @@ test("removeVolume removes an emptyDir and keeps the other volumes", async () =>
   });
   expect(await disk.root.stat("pods/u-8/volumes/kubernetes.io~empty-dir/cache/file")).toBeDefined();
   for (let time = 0; time < 2; time++)
-    await removeVolume({ disk, networkMounts, readyMounts, mounts: noMounts }, emptyDir, noSignal);
+    await removeVolume({ disk, networkMounts, networkFiles, readyMounts, mounts: noMounts }, emptyDir, noSignal);
   const left = await disk.root.list("pods/u-8/volumes/kubernetes.io~empty-dir");
   expect(left?.map(({ name }) => name)).toEqual(["other"]);
   const ready = await disk.root.list("pods/u-8/plugins/kubernetes.io~empty-dir");
@@ -245,7 +255,11 @@ test("a symlink in the place of a volume's directory is removed, and what it lea
   await mkdir(join(folder, "host/precious"));
   await writeFile(join(folder, "host/precious/data"), "kept");
   await symlink(join(folder, "host/precious"), join(plugin, "cache"));
-  await removeVolume({ disk, networkMounts, readyMounts, mounts: noMounts }, { uid: "u-9", name: "cache" }, noSignal);
+  await removeVolume(
+    { disk, networkMounts, networkFiles, readyMounts, mounts: noMounts },
+    { uid: "u-9", name: "cache" },
+    noSignal,
+  );
   expect(await readdir(plugin)).toEqual([]);
   expect(await readdir(join(folder, "host/precious"))).toEqual(["data"]);
 });

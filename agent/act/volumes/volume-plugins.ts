@@ -18,11 +18,12 @@ import { volumeDir, volumeDirSource, volumeReadyDir } from "../../translate/volu
 import { payloadOf } from "../../translate/volumes/payload.ts";
 import { writePayload } from "./atomic-writer.ts";
 import { checkHostPath } from "./host-path.ts";
-import { ensureEmptyMountPoint } from "./mount-point.ts";
+import { removeLocal } from "./local-volume.ts";
 import { type NfsDeps, removeNfs, setUpNfs } from "./nfs.ts";
 import { setUpClaimedVolume } from "./persistent-volumes.ts";
 import { type NodeDirs, removeUnlessMounted } from "./pod-dirs.ts";
 import { rethrowMountError } from "./rethrow-mount-error.ts";
+import type { UnmountDeps } from "./unmount.ts";
 import type { VolumeDeps } from "./volume-deps.ts";
 import { unmapDevice } from "./volume-devices.ts";
 
@@ -35,7 +36,7 @@ interface VolumePlugin<V extends Volume> {
 type VolumeWith<Source extends VolumeSource> = Volume & Required<Pick<Volume, Source>>;
 
 const volumePlugins = {
-  hostPath: { setUp: ({ disk }, _pod, volume) => checkHostPath(disk, volume) },
+  hostPath: { setUp: (deps, _pod, volume, signal) => checkHostPath(deps, volume, signal) },
   emptyDir: {
     async setUp(deps, pod, volume) {
       const { disk, mounts, facts } = deps;
@@ -96,7 +97,7 @@ export function isVolumeOnNode(pod: Pod, name: string): boolean {
  * Idempotent. Throws `FilesError` or `TranslateError`.
  */
 export async function removeVolume(
-  deps: NfsDeps & Pick<VolumeDeps, "readyMounts"> & { readonly mounts: Pick<Mounts, "mountPointsBelow" | "unmount"> },
+  deps: NfsDeps & UnmountDeps & Pick<VolumeDeps, "readyMounts">,
   { uid, name }: { readonly uid: string; readonly name: string },
   signal: AbortSignal,
 ): Promise<void> {
@@ -106,6 +107,7 @@ export async function removeVolume(
     const readyDir = volumeReadyDir(uid, pluginDir, name);
     deps.readyMounts.delete(folder);
     if (pluginDir === volumePluginDirs.nfs) await removeNfs(deps, folder, signal);
+    else if (pluginDir === volumePluginDirs.local) await removeLocal(deps, folder, signal);
     else if (await disk.root.stat(folder)) {
       // First, as by the kubelet: what is half removed is not ready.
       if (readyDir !== undefined) await disk.root.remove(readyDir);
@@ -125,7 +127,6 @@ async function removeDir(
   if (pluginDir === volumePluginDirs.emptyDir && mounted?.endsWith(`/${folder}`) && others.length === 0)
     await removeContent(disk.root, folder);
   await mounts.unmount(disk.root.path(folder));
-  if (pluginDir === volumePluginDirs.local) await ensureEmptyMountPoint(disk, folder);
   await removeUnlessMounted(disk, mounts, folder);
 }
 

@@ -14,8 +14,8 @@ interface MakeResource {
 }
 
 /**
- * Makes a volume that may take as long as a server or a disk lets it: of an NFS server, or behind a claim. The pod's syncs
- * and the starts of others do not wait for it.
+ * Makes a volume that may take as long as a server or a disk lets it: of an NFS server, behind a claim, or a hostPath that
+ * is checked. The pod's syncs and the starts of others do not wait for it.
  */
 interface MountVolume {
   readonly kind: "mountVolume";

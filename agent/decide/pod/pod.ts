@@ -194,8 +194,12 @@ function canAllBeMadeBesideSandbox(
   });
 }
 
-/** A server may not answer, and the volume of a claim may have a million files that change their group. */
-function mayTakeLong({ nfs, persistentVolumeClaim, ephemeral }: Volume): boolean {
+/**
+ * A server may not answer, also one whose file system has the path of a hostPath that is checked, and the volume of a claim
+ * may have a million files that change their group.
+ */
+function mayTakeLong({ nfs, persistentVolumeClaim, ephemeral, hostPath }: Volume): boolean {
+  if ((hostPath?.type ?? "") !== "") return true;
   return [nfs, persistentVolumeClaim, ephemeral].some((source) => source !== undefined);
 }
 

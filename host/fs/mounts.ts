@@ -58,6 +58,11 @@ export interface Mounts {
    */
   mountPointsBelow(path: string): Promise<readonly string[]>;
   /**
+   * What is mounted at exactly a path, the oldest first. It reads the mount table and looks at the folder that the path is
+   * in, never at what is mounted: a server may not answer. Empty where that folder does not exist.
+   */
+  mountsAt(path: string): Promise<readonly Mount[]>;
+  /**
    * Mounts an empty tmpfs over a folder. A tmpfs that is mounted there already stays as it is, with its files.
    * Everything else is as the kubelet mounts it: `relatime`, without `nosuid` and `nodev`.
    */
@@ -112,11 +117,14 @@ const MAX_STACKED_MOUNTS = 100;
 
 export function createMounts(calls: MountCalls = createMountCalls()): Mounts {
   const list = async () => parseMountinfo(await readFile("/proc/self/mountinfo", "utf8"));
-  /** The topmost mount at exactly this path. */
-  const mountAt = async (path: string) => {
-    const real = await realpath(path);
-    return (await list()).findLast(({ mountPoint }) => mountPoint === real);
+  const mountsAt = async (path: string) => {
+    const folder = await realPathIfPresent(dirname(path));
+    if (folder === undefined) return [];
+    const real = join(folder, basename(path));
+    return (await list()).filter(({ mountPoint }) => mountPoint === real);
   };
+  /** The topmost mount at the end of a path, which may be a symlink. */
+  const mountAt = async (path: string) => (await mountsAt(await realpath(path))).at(-1);
   const mountOf = async (path: string) => {
     const real = await realpath(path);
     const isAbove = ({ mountPoint }: Mount) =>
@@ -136,6 +144,7 @@ export function createMounts(calls: MountCalls = createMountCalls()): Mounts {
           .map(({ mountPoint }) => mountPoint)
           .filter((mountPoint) => mountPoint === real || mountPoint.startsWith(prefix));
       }),
+    mountsAt: (path) => withFilesError(path, () => mountsAt(path)),
     mountTmpfs: (path, options) =>
       withFilesError(path, async () => {
         if (!(await isTmpfsMountPoint(path))) mountTmpfs(path, options);
@@ -156,9 +165,8 @@ export function createMounts(calls: MountCalls = createMountCalls()): Mounts {
       }),
     bindBeneath: (folder, path, target) =>
       withFilesError(target, async () => {
-        // The real path of the target itself is none that the kernel lists, once what is mounted there was removed.
-        const real = join(await realpath(dirname(target)), basename(target));
-        const isMounted = (await list()).some(({ mountPoint }) => mountPoint === real);
+        // The target is not looked at: once what is mounted there was removed, it has no real path that the kernel lists.
+        const isMounted = (await mountsAt(target)).length > 0;
         bindBeneath(calls, { folder, path, target, isMounted });
       }),
     unmount: (path) => withFilesError(path, async () => unmount(calls, path)),

@@ -58,6 +58,19 @@ export function mountsContract(name: string, make: () => Promise<MountsFixture>)
       expect(found?.options.filter((option) => option !== "noswap")).toEqual(["rw", "relatime"]);
     });
 
+    test("a path has what is mounted at it, by whichever way to its folder; a symlink to it has nothing", async () => {
+      const mountedAt = async (of: string) => (await mounts.mountsAt(path(of))).map(({ mountPoint }) => mountPoint);
+      await files.makeFolder("at/inner", 0o755);
+      await files.link("folder", ".");
+      await files.link("link", "at/inner");
+      for (const each of ["at", "at/inner", "none", "none/at"]) expect(await mountedAt(each)).toEqual([]);
+      await mounts.mountTmpfs(path("at/inner"), tmpfs);
+      for (const each of ["at/inner", "folder/at/inner"]) expect(await mountedAt(each)).toEqual([path("at/inner")]);
+      for (const each of ["at", "link"]) expect(await mountedAt(each)).toEqual([]);
+      await mounts.unmount(path("at/inner"));
+      expect(await mountedAt("at/inner")).toEqual([]);
+    });
+
     test("a tmpfs that is mounted already stays with its files, also from another instance of the agent", async () => {
       await mounts.mountTmpfs(path("at"), tmpfs);
       await files.write("at/kept", "kept", 0o600);

@@ -1,3 +1,4 @@
+import { basename, dirname, join } from "node:path/posix";
 import { FilesError } from "../../host/fs/files.ts";
 import type { BindOptions, HugePagesOptions, Mount, Mounts, TmpfsOptions } from "../../host/fs/mounts.ts";
 import { resolveBeneath } from "./beneath.ts";
@@ -73,6 +74,11 @@ export class FakeMounts implements Mounts {
 
   async mountPointsBelow(path: string): Promise<readonly string[]> {
     return this.#below(this.#pointAt(path));
+  }
+
+  async mountsAt(path: string): Promise<readonly Mount[]> {
+    const at = join(this.#disk.locate(dirname(path), true).path, basename(path));
+    return (await this.list()).filter(({ mountPoint }) => mountPoint === at);
   }
 
   async mountTmpfs(path: string, { sizeBytes, mode, group, isSwapAllowed = false }: TmpfsOptions): Promise<void> {

@@ -4,7 +4,7 @@ import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { mountError } from "../../translate/volumes/mount-error.ts";
 import { localVolumeDir } from "../../translate/volumes/paths.ts";
 import { applyFsGroup, hasHadContainer, reportForeignGroup } from "./fs-group.ts";
-import { ensureEmptyMountPoint, isPresent, mountPointOf } from "./mount-point.ts";
+import { ensureEmptyMountPoint, isPresent } from "./mount-point.ts";
 import { type PathCalls, pathCallsFor } from "./path-calls.ts";
 import type { PersistentVolumeInput } from "./persistent-volume-input.ts";
 import { removeUnlessMounted } from "./pod-dirs.ts";
@@ -107,8 +107,7 @@ async function isUsedByOthers(deps: VolumeDeps, others: readonly PodMount[], rea
  */
 export async function removeLocal(deps: UnmountDeps, folder: string, signal: AbortSignal): Promise<void> {
   if (!(await isPresent(deps, folder))) return;
-  const mounted = await mountPointOf(deps, folder);
-  if (mounted !== undefined) await unmountAt(deps, mounted, signal);
+  await unmountAt(deps, deps.disk.root.path(folder), signal);
   await ensureEmptyMountPoint(deps.disk, folder);
   await removeUnlessMounted(deps.disk, deps.mounts, folder);
 }

@@ -1,30 +1,16 @@
 import { basename, dirname } from "node:path/posix";
 import { FilesError } from "../../../host/fs/files.ts";
-import type { MountPoints, NodeDirs } from "./pod-dirs.ts";
+import type { NodeDirs } from "./pod-dirs.ts";
 
-/*
- * The directories at which volumes are mounted, relative to the root directory. Where a server may not answer, a look at
- * such a directory hangs: the directory that it is in and the mount table tell the same.
- */
+/* The directories at which volumes are mounted, relative to the root directory. */
 
-interface MountPointDeps {
-  readonly disk: Pick<NodeDirs, "root">;
-  readonly mounts: MountPoints;
-}
-
-/** Whether there is a directory for the volume. */
-export async function isPresent({ disk: { root } }: Pick<MountPointDeps, "disk">, folder: string): Promise<boolean> {
+/** Whether there is a directory for the volume, by the directory that it is in: what is mounted there may not answer. */
+export async function isPresent(
+  { disk: { root } }: { readonly disk: Pick<NodeDirs, "root"> },
+  folder: string,
+): Promise<boolean> {
   const entries = (await root.list(dirname(folder))) ?? [];
   return entries.some(({ name }) => name === basename(folder));
-}
-
-/** The directory of a volume as the mount table has it; undefined if nothing is mounted there. */
-export async function mountPointOf(
-  { disk: { root }, mounts }: MountPointDeps,
-  folder: string,
-): Promise<string | undefined> {
-  const mountPoints = await mounts.mountPointsBelow(root.path(dirname(folder)));
-  return mountPoints.find((path) => path.endsWith(`/${folder}`));
 }
 
 /**

@@ -7,7 +7,7 @@ import { TranslateError } from "../../translate/translate-error.ts";
 import type { VolumeNames } from "../../translate/volumes/missing-drivers.ts";
 import { mountError } from "../../translate/volumes/mount-error.ts";
 import { nfsVolumeDir } from "../../translate/volumes/paths.ts";
-import { ensureEmptyMountPoint, isPresent, mountPointOf } from "./mount-point.ts";
+import { ensureEmptyMountPoint, isPresent } from "./mount-point.ts";
 import { type NodeDirs, removeUnlessMounted } from "./pod-dirs.ts";
 
 /*
@@ -19,7 +19,7 @@ import { type NodeDirs, removeUnlessMounted } from "./pod-dirs.ts";
 /** What mounts and unmounts them. */
 export interface NfsDeps {
   readonly disk: NodeDirs;
-  readonly mounts: Pick<Mounts, "mountPointsBelow">;
+  readonly mounts: Pick<Mounts, "mountPointsBelow" | "mountsAt">;
   readonly networkMounts: NetworkMounts;
 }
 
@@ -43,7 +43,7 @@ const MAX_STACKED_MOUNTS = 100;
 export async function setUpNfs(deps: NfsDeps, volume: NfsVolume, signal: AbortSignal): Promise<void> {
   const { disk, networkMounts } = deps;
   const folder = nfsVolumeDir(volume.uid, volume.names.specName);
-  if ((await mountPointOf(deps, folder)) !== undefined) return;
+  if (await isMounted(deps, folder)) return;
   await disk.root.makeFolder(folder, 0o750);
   const mount = {
     source: `${serverOf(volume.source)}:${volume.source.path}`,
@@ -55,7 +55,7 @@ export async function setUpNfs(deps: NfsDeps, volume: NfsVolume, signal: AbortSi
     await networkMounts.mount(mount, signal);
   } catch (error) {
     // The program of an agent that died meanwhile may have mounted it.
-    if (!signal.aborted && (await mountPointOf(deps, folder)) !== undefined) return;
+    if (!signal.aborted && (await isMounted(deps, folder))) return;
     if (!signal.aborted) await removeMountPoint(deps, folder);
     throw error instanceof KillableProgramError ? mountFailure(volume.names, mount, error) : error;
   }
@@ -88,13 +88,13 @@ function mountFailure(
 export async function removeNfs(deps: NfsDeps, folder: string, signal: AbortSignal): Promise<void> {
   if (!(await isPresent(deps, folder))) return;
   const target = deps.disk.root.path(folder);
-  for (let mount = 0; mount < MAX_STACKED_MOUNTS && (await mountPointOf(deps, folder)) !== undefined; mount++)
+  for (let mount = 0; mount < MAX_STACKED_MOUNTS && (await isMounted(deps, folder)); mount++)
     try {
       await deps.networkMounts.unmount(target, signal);
     } catch (error) {
       if (!(error instanceof KillableProgramError)) throw error;
       // It may have been unmounted meanwhile.
-      if ((await mountPointOf(deps, folder)) !== undefined) throw unmountFailure(basename(folder), target, error);
+      if (await isMounted(deps, folder)) throw unmountFailure(basename(folder), target, error);
     }
   await removeMountPoint(deps, folder);
 }
@@ -106,7 +106,11 @@ function unmountFailure(name: string, target: string, { status, output }: Killab
 
 /** Never reaches into a mount: it refuses a directory that has one, or files. */
 async function removeMountPoint({ disk, mounts }: NfsDeps, folder: string): Promise<void> {
-  if ((await mountPointOf({ disk, mounts }, folder)) !== undefined) return;
+  if (await isMounted({ disk, mounts }, folder)) return;
   await ensureEmptyMountPoint(disk, folder);
   await removeUnlessMounted(disk, mounts, folder);
+}
+
+async function isMounted({ disk: { root }, mounts }: Omit<NfsDeps, "networkMounts">, folder: string): Promise<boolean> {
+  return (await mounts.mountsAt(root.path(folder))).length > 0;
 }

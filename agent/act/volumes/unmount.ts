@@ -5,12 +5,12 @@ import type { NodeDirs } from "./pod-dirs.ts";
 
 export interface UnmountDeps {
   readonly disk: NodeDirs;
-  readonly mounts: Pick<Mounts, "list" | "mountPointsBelow" | "unmount">;
+  readonly mounts: Pick<Mounts, "mountPointsBelow" | "mountsAt" | "unmount">;
   readonly networkFiles: Pick<NetworkFiles, "unmount">;
 }
 
 /**
- * Unmounts all that is mounted at a mount point, as the mount table has it. The last unmount of a file system waits for
+ * Unmounts all that is mounted at a path. The last unmount of a file system waits for
  * its server: one that may not answer is unmounted in a process of its own. Throws `FilesError`, or the signal's reason.
  */
 export async function unmountAt(
@@ -18,7 +18,8 @@ export async function unmountAt(
   path: string,
   signal: AbortSignal,
 ): Promise<void> {
-  const found = (await mounts.list()).filter(({ mountPoint }) => mountPoint === path);
+  const found = await mounts.mountsAt(path);
+  if (found.length === 0) return;
   if (found.some(mayStopAnswering)) await networkFiles.unmount(path, signal);
   else await mounts.unmount(path);
 }

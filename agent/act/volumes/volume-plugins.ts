@@ -1,6 +1,5 @@
 import { dirname } from "node:path/posix";
 import { type Files, FilesError } from "../../../host/fs/files.ts";
-import type { Mounts } from "../../../host/fs/mounts.ts";
 import { READY_FILE, type VolumeDirSource, volumePluginDirs } from "../../../proto/kubelet/pod-dirs.ts";
 import type { Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { volumeNamed } from "../../../proto/kubernetes/volumes.ts";
@@ -118,15 +117,16 @@ export async function removeVolume(
 }
 
 async function removeDir(
-  { disk, mounts }: { readonly disk: NodeDirs; readonly mounts: Pick<Mounts, "mountPointsBelow" | "unmount"> },
+  { disk, mounts }: Pick<UnmountDeps, "disk" | "mounts">,
   pluginDir: string,
   folder: string,
 ): Promise<void> {
-  const [mounted, ...others] = await mounts.mountPointsBelow(disk.root.path(folder));
+  const path = disk.root.path(folder);
+  const isMounted = (await mounts.mountsAt(path)).length > 0;
   // umount2 frees the memory of a file system while nothing else of the agent runs: a gigabyte takes two seconds.
-  if (pluginDir === volumePluginDirs.emptyDir && mounted?.endsWith(`/${folder}`) && others.length === 0)
+  if (pluginDir === volumePluginDirs.emptyDir && isMounted && (await mounts.mountPointsBelow(path)).length === 1)
     await removeContent(disk.root, folder);
-  await mounts.unmount(disk.root.path(folder));
+  await mounts.unmount(path);
   await removeUnlessMounted(disk, mounts, folder);
 }
 

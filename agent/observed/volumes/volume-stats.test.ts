@@ -27,13 +27,14 @@ const claimed = {
   measurement: "statfs",
 } as const;
 const hostPath = { name: "logs", kind: "hostPath" } as const;
+const mount = { device: "8:1", root: "/srv", fsType: "ext4", source: "/dev/sda1", options: ["rw"], isShared: false };
 
 /** The reader of volumes below a real folder, with a local volume that counts as mounted unless said otherwise. */
 function createReader(given: Partial<VolumeStatsOptions> = {}) {
   const clock = new FakeClock();
   const read = createVolumeStats({
     root: createFiles(folder),
-    mounts: { mountPointsBelow: async () => [join(folder, disk)] },
+    mounts: { mountsAt: async (path) => (path === join(folder, disk) ? [{ ...mount, mountPoint: path }] : []) },
     exec: createExec(),
     path: process.env["PATH"] ?? "",
     clock,
@@ -71,7 +72,7 @@ test("a volume with a file system of its own has the figures of statfs, read by 
 
 test("a volume that is not measured, or not set up, has no figures and no problem", async () => {
   const missing = { ...emptyDir, name: "gone", folder: `${cache}-of-a-pod-that-has-ended` };
-  const { read } = createReader({ mounts: { mountPointsBelow: async () => [] } });
+  const { read } = createReader({ mounts: { mountsAt: async () => [] } });
   expect(await read([hostPath, missing, claimed])).toEqual([
     hostPath,
     { name: "gone", kind: "emptyDir", limitBytes: 100_000 },

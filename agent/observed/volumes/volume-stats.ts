@@ -5,13 +5,12 @@ import { messageOf } from "../../../host/error-message.ts";
 import { type Exec, ExecError, type ExecResult } from "../../../host/exec.ts";
 import { type Files, FilesError } from "../../../host/fs/files.ts";
 import type { Mounts } from "../../../host/fs/mounts.ts";
-import { PODS_DIR } from "../../../proto/kubelet/pod-dirs.ts";
 import type { FsStats, MeasurableVolume, VolumeStats } from "../../../proto/kubelet/volume-stats.ts";
 
 export interface VolumeStatsOptions {
   /** The agent's root directory. */
   readonly root: Pick<Files, "path" | "space" | "usage">;
-  readonly mounts: Pick<Mounts, "mountPointsBelow">;
+  readonly mounts: Pick<Mounts, "mountsAt">;
   readonly exec: Exec;
   /** Where `stat` of the node is. */
   readonly path: string;
@@ -38,14 +37,11 @@ export function createVolumeStats(
     const late = new Error(`no figures within ${TIME_LIMIT_MS / 1000} s: many files, or its server does not answer`);
     const cancel = clock.wakeAt(clock.now() + TIME_LIMIT_MS, () => deadline.abort(late));
     const { signal } = deadline;
-    const mountPoints = volumes.some(({ measurement }) => measurement === "statfs")
-      ? mounts.mountPointsBelow(root.path(PODS_DIR))
-      : Promise.resolve([]);
     const measure = async ({ folder, measurement }: MeasurableVolume): Promise<FsStats | undefined> => {
       if (folder === undefined || measurement === undefined) return undefined;
       if (measurement === "du") return await measureFolder(root, folder, signal);
-      const isMounted = (await mountPoints).some((each) => each.endsWith(`/${folder}`));
-      return isMounted ? await statfs(root.path(folder), signal) : undefined;
+      const path = root.path(folder);
+      return (await mounts.mountsAt(path)).length > 0 ? await statfs(path, signal) : undefined;
     };
     const toStats = async (volume: MeasurableVolume): Promise<VolumeStats> => {
       const { folder: _folder, measurement: _measurement, ...known } = volume;

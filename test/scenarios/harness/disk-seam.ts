@@ -35,6 +35,7 @@ const filesVerbs = {
 const mountsVerbs = {
   list: "reads",
   mountPointsBelow: "reads",
+  mountsAt: "reads",
   mountTmpfs: "mutates",
   mountHugePages: "mutates",
   bind: "mutates",

@@ -11,6 +11,13 @@ networkMountsContract("servers in memory", async () => {
   const networkMounts = new FakeNetworkMounts(mounts, new FakeClock());
   networkMounts.refusals.set("refuses", "mount.nfs: access denied by server while mounting refuses:/data\n");
   networkMounts.refusals.set("-obind", "mount.nfs: Failed to resolve server -obind\n");
-  networkMounts.setAnswering("hangs", false);
-  return { files: disk.at("/root"), mounts, networkMounts, end: () => {} };
+  for (const server of ["hangs", "late"]) networkMounts.setAnswering(server, false);
+  networkMounts.mountsWhenKilled.add("late");
+  return {
+    files: disk.at("/root"),
+    mounts,
+    networkMounts,
+    waitUntilStarted: async () => networkMounts.setAnswering("late", true),
+    end: () => {},
+  };
 });

@@ -1,11 +1,12 @@
 import { mkdtemp, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { createClock } from "../../host/clock.ts";
 import { createExec } from "../../host/exec.ts";
 import { createFiles } from "../../host/fs/files.ts";
 import { createMounts } from "../../host/fs/mounts.ts";
 import { createNetworkMounts } from "../../host/fs/network-mounts.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 import { inMountNamespace } from "./mount-namespace.ts";
 import { networkMountsContract } from "./network-mounts.ts";
 import { makeNfsStandIn } from "./nfs-stand-in.ts";
@@ -20,6 +21,10 @@ inMountNamespace(import.meta.path, "the programs keep the contract of network mo
       files,
       mounts: createMounts(),
       networkMounts: createNetworkMounts({ exec: createExec(), path, clock: createClock() }),
+      async waitUntilStarted(target) {
+        const started = `${basename(target)}.started`;
+        await pollUntil("the start of the mount", 10_000, async () => (await files.stat(started)) !== undefined);
+      },
       end: () => rm(folder, { recursive: true }),
     };
   });

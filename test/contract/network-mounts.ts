@@ -2,13 +2,19 @@ import { afterEach, beforeEach, describe, expect, test } from "bun:test";
 import type { Files } from "../../host/fs/files.ts";
 import type { Mounts } from "../../host/fs/mounts.ts";
 import type { NetworkMounts } from "../../host/fs/network-mounts.ts";
+import { pollUntil } from "../bed/poll-until.ts";
 
 interface NetworkMountsFixture {
   /** Files below a folder of their own, which is no mount point. */
   readonly files: Files;
   readonly mounts: Mounts;
-  /** The server `answers` mounts, `refuses` fails with the status 32 and a text, `hangs` never ends. */
+  /**
+   * The server `answers` mounts, `refuses` fails with the status 32 and a text, `hangs` never ends, and the mounts of `late`
+   * are made after they were aborted.
+   */
   readonly networkMounts: NetworkMounts;
+  /** Waits until a mount of `late` has started; from then on the server answers. */
+  waitUntilStarted(target: string): Promise<void>;
   /** Removes the folder. */
   end(): Promise<void> | void;
 }
@@ -72,6 +78,19 @@ export function networkMountsContract(name: string, make: () => Promise<NetworkM
       await expect(hanging).rejects.toThrow("the pod is deleted");
       await mount("answers", "at");
       expect((await points()).toSorted()).toEqual([path("at"), path("other")]);
+    });
+
+    test("a mount that is made after its abort is found, and unmounted as any other", async () => {
+      const abort = new AbortController();
+      const aborted = mount("late", "at", abort.signal).catch((error: unknown) => error);
+      await fixture.waitUntilStarted(path("at"));
+      expect(await points()).toEqual([]);
+      const reason = new Error("the pod is deleted");
+      abort.abort(reason);
+      expect(await aborted).toBe(reason);
+      await pollUntil("the mount", 10_000, async () => (await fixture.mounts.mountsAt(path("at"))).length > 0, 10);
+      await fixture.networkMounts.unmount(path("at"), noSignal);
+      expect(await points()).toEqual([]);
     });
 
     test("a source is never taken for an option", async () => {

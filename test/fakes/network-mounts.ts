@@ -13,6 +13,8 @@ import type { FakeMounts } from "./mounts.ts";
 export class FakeNetworkMounts implements NetworkMounts {
   /** What servers answer instead of a mount, by their name. */
   readonly refusals = new Map<string, string>();
+  /** Servers whose mounts are there, though the program was killed: the kernel had mounted them before. */
+  readonly mountsWhenKilled = new Set<string>();
   /** The mounts so far: `nfs nfs.example.com:/data ro`. */
   readonly calls: string[] = [];
   readonly #mounts: FakeMounts;
@@ -29,15 +31,21 @@ export class FakeNetworkMounts implements NetworkMounts {
     else this.#mounts.deadServers.add(server);
   }
 
-  async mount({ source, target, fsType, options }: NetworkMount, signal: AbortSignal): Promise<void> {
+  async mount(mount: NetworkMount, signal: AbortSignal): Promise<void> {
+    const { source, target, fsType, options } = mount;
     const server = source.slice(0, source.lastIndexOf(":"));
     this.calls.push([fsType, source, ...options].join(" "));
-    await this.#answer(server, `mount ${target}`, MOUNT_TIMEOUT_MS, signal);
+    try {
+      await this.#answer(server, `mount ${target}`, MOUNT_TIMEOUT_MS, signal);
+    } catch (error) {
+      if (this.mountsWhenKilled.has(server) && this.#mounts.hasFolder(target)) this.#mounts.mountNetwork(target, mount);
+      throw error;
+    }
     const refusal = this.refusals.get(server);
     if (refusal !== undefined) throw new KillableProgramError(`mount ${target}`, false, "exit status 32", refusal);
     if (!this.#mounts.hasFolder(target))
       throw new KillableProgramError(`mount ${target}`, false, "exit status 32", "mount point does not exist.\n");
-    this.#mounts.mountNetwork(target, { fsType, source, options });
+    this.#mounts.mountNetwork(target, mount);
   }
 
   async unmount(target: string, signal: AbortSignal): Promise<void> {

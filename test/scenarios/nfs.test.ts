@@ -150,6 +150,22 @@ apiScenario(
 );
 
 apiScenario(
+  "a mount that is made though its pod was deleted meanwhile is unmounted",
+  async (harness) => {
+    setAnswering(harness, false);
+    harness.networkMounts.mountsWhenKilled.add(nfs.server);
+    await harness.apply("web", specOf());
+    await harness.advance("20s");
+    await harness.deletePod("web");
+    await harness.advance("3m");
+  },
+  async (end, harness) => {
+    expect(end).toEqual({ node: [], api: [] });
+    expect(leftovers(harness)).toEqual([]);
+  },
+);
+
+apiScenario(
   "a server that stops answering delays the end of its own pod, and the agent never looks at what is mounted",
   async (harness) => {
     await harness.apply("web", specOf());

@@ -1,8 +1,9 @@
 import { expect, test } from "bun:test";
-import { areKeysEqual, createKeyMap } from "./key-map.ts";
+import { createKeyMap } from "./key-map.ts";
 
 type Key = { readonly of: "a"; readonly name: string; readonly inner?: { readonly id: string } };
 const key = (name: string): Key => ({ of: "a", name });
+const areEqual = (one: object, other: object) => createKeyMap([[one, 1]]).has(other);
 const one = createKeyMap<Key, number>([[key("x"), 1]]);
 
 test("an entry is found by an equal key, whatever the order of its fields", () => {
@@ -11,15 +12,15 @@ test("an entry is found by an equal key, whatever the order of its fields", () =
 });
 
 test("keys with different inner objects, or with text that looks like another key, are different", () => {
-  expect(areKeysEqual(key("x"), { ...key("x"), inner: { id: "1" } })).toBe(false);
-  expect(areKeysEqual({ ...key("x"), inner: { id: "2" } }, { ...key("x"), inner: { id: "1" } })).toBe(false);
-  expect(areKeysEqual({ ...key("x"), inner: { id: "1" } }, { inner: { id: "1" }, name: "x", of: "a" })).toBe(true);
-  expect(areKeysEqual(key('x"],["y'), key("x"))).toBe(false);
+  expect(areEqual(key("x"), { ...key("x"), inner: { id: "1" } })).toBe(false);
+  expect(areEqual({ ...key("x"), inner: { id: "2" } }, { ...key("x"), inner: { id: "1" } })).toBe(false);
+  expect(areEqual({ ...key("x"), inner: { id: "1" } }, { inner: { id: "1" }, name: "x", of: "a" })).toBe(true);
+  expect(areEqual(key('x"],["y'), key("x"))).toBe(false);
 });
 
 test("a field that is undefined does not count", () => {
   const undefinedField = { of: "a", name: "x", attempt: undefined };
-  expect(areKeysEqual<object>(undefinedField, key("x"))).toBe(true);
+  expect(areEqual(undefinedField, key("x"))).toBe(true);
 });
 
 test("a change returns another map and leaves the first as it is", () => {

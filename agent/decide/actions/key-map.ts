@@ -62,15 +62,6 @@ export function createGrowingKeySet<K extends Key>(): GrowingKeySet<K> {
   };
 }
 
-/**
- * Whether two keys identify the same thing.
- *
- * @internal
- */
-export function areKeysEqual<K extends Key>(one: K, other: K): boolean {
-  return textOf(one) === textOf(other);
-}
-
 /** The order of a key's fields does not count. */
 function textOf(key: Key): string {
   const fields = Object.entries(key).filter(([, value]) => value !== undefined);

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import type { PodUid } from "../../../proto/ids.ts";
 import { exampleActions } from "../../../test/fakes/example-actions.ts";
-import { areKeysEqual } from "../actions/key-map.ts";
+import { createKeyMap } from "../actions/key-map.ts";
 import { type Action, actionKeyOf, actionRecords, describe, failureKeyOf, recordOf } from "./action.ts";
 import { clearInProgress, recordDequeued, recordResult, recordStarted } from "./action-memory.ts";
 import { emptyMemory } from "./memory.ts";
@@ -70,7 +70,7 @@ for (const action of Object.values(exampleActions)) {
 
 test("two actions are the same whatever their reason and grace period, and differ by their attempt", () => {
   const { stopContainer, startContainer, stopSandbox, removeSandbox } = exampleActions;
-  const isSame = (one: Action, other: Action) => areKeysEqual(actionKeyOf(one), actionKeyOf(other));
+  const isSame = (one: Action, other: Action) => createKeyMap([[actionKeyOf(one), 1]]).has(actionKeyOf(other));
   expect(isSame(stopContainer, { ...stopContainer, why: "another", gracePeriodSeconds: 9 })).toBe(true);
   expect(isSame(startContainer, { ...startContainer, attempt: 1 })).toBe(false);
   expect(isSame(stopSandbox, removeSandbox)).toBe(false);

@@ -198,7 +198,7 @@ function reportUnobserved(
   const stage = desiredPod.termination === undefined ? "syncing" : "terminating";
   try {
     const status = unobservedStatus(desiredPod, message);
-    const unknown = { outcome: undefined, blockedReason: undefined };
+    const unknown = { outcome: undefined, blockedReason: undefined, unusableImages: new Map() };
     notify.onStatusDecided({ uid: pod.uid, desired: desiredPod, status, stage, ...unknown });
   } catch (failure) {
     notify.onSyncFailed(pod.uid, failure);
@@ -206,7 +206,7 @@ function reportUnobserved(
 }
 
 /** A pod without a source has no status. */
-type PodDecision = Omit<Decision, "status"> & Partial<Pick<Decision, "status">>;
+type PodDecision = Omit<Decision, "status" | "unusableImages"> & Partial<Pick<Decision, "status" | "unusableImages">>;
 
 function decide({ clock, settings }: LoopState, { pod, desired, observed }: SyncInput): PodDecision {
   const now = clock.now();
@@ -215,10 +215,10 @@ function decide({ clock, settings }: LoopState, { pod, desired, observed }: Sync
 }
 
 function notifyDecided({ notify }: LoopState, { pod: { uid }, desired }: SyncInput, decision: PodDecision): void {
-  const { status, stage, memory, blockedReason } = decision;
+  const { status, stage, memory, blockedReason, unusableImages = new Map() } = decision;
   if (desired === undefined || status === undefined) return;
   const { outcome } = memory;
-  notify.onStatusDecided({ uid, desired, status, stage: stage.kind, outcome, blockedReason });
+  notify.onStatusDecided({ uid, desired, status, stage: stage.kind, outcome, blockedReason, unusableImages });
 }
 
 /** Whether the action runs in the background, beyond the sync that starts it. */

@@ -5,6 +5,7 @@ import type { DesiredPodView } from "../decide/pod/desired.ts";
 import type { PodOutcome } from "../decide/pod/memory.ts";
 import type { ObservedPod } from "../decide/pod/observed.ts";
 import type { BlockedReason } from "../decide/pod/plan.ts";
+import type { Decision } from "../decide/pod/pod.ts";
 import type { StageKind } from "../decide/pod/stage.ts";
 
 /** A status that was decided for a desired pod. */
@@ -16,6 +17,7 @@ export interface DecidedStatus {
   /** How the pod ends or has ended; undefined while that is open. */
   readonly outcome: PodOutcome | undefined;
   readonly blockedReason: BlockedReason | undefined;
+  readonly unusableImages: Decision["unusableImages"];
 }
 
 /** A component that follows the syncs of the pods. It decides nothing about the pod of the sync that it follows. */

@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { ContainerStatus, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
+import type { ImageUse } from "../container/image.ts";
 import type { Action } from "../pod/action.ts";
 import type { ActionFinished } from "../pod/action-call.ts";
 import type { PodOutcome } from "../pod/memory.ts";
@@ -191,8 +192,8 @@ const waitingStatus = (reason: string | undefined, message = "", restartCount = 
   };
   return { phase: "Pending", containerStatuses: [a] };
 };
-const changeEvents = (before: PodStatus | undefined, after: PodStatus) =>
-  show(eventsOfStatusChange(pod, before, after));
+const changeEvents = (before: PodStatus | undefined, after: PodStatus, unusable: readonly ImageUse[] = []) =>
+  show(eventsOfStatusChange(pod, before, after, new Map(unusable.map((use) => [use.name, use]))));
 const outcome = (how: Partial<PodOutcome>) => show(outcomeEvents({ phase: "Failed", at: 0, ...how }));
 const crash = waitingStatus("CrashLoopBackOff", "back-off 10s");
 const backOff = ["Warning BackOff a Back-off restarting failed container a in pod web_shop(u)"];
@@ -213,6 +214,13 @@ const statusRows: readonly [name: string, events: readonly string[], says: reado
     "a pull back-off is recorded",
     changeEvents(waitingStatus("ErrImagePull"), waitingStatus("ImagePullBackOff")),
     ['Normal BackOff a Back-off pulling image "busybox"', "Warning Failed a Error: ImagePullBackOff"],
+  ],
+  [
+    "a back-off of the image of a volume is recorded for the pod, whatever its message quotes",
+    changeEvents(undefined, waitingStatus("ImagePullBackOff", 'of "busybox"'), [
+      { name: "a", image: "models:1", volume: "v" },
+    ]),
+    ['Normal BackOff - Back-off pulling image "models:1"', "Warning Failed a Error: ImagePullBackOff"],
   ],
   [
     "a missing image with the policy Never is recorded",

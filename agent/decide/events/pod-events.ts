@@ -2,7 +2,7 @@ import { allContainerStatuses, containerNamed, statusNamed } from "../../../prot
 import type { ContainerStatus, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { formatElapsed } from "../../../proto/kubernetes/values/duration.ts";
 import type { EventInput } from "../actions/action-record.ts";
-import { eventContainerOf, type ImageUse, imageUseOf, imageUses } from "../container/image.ts";
+import { eventContainerOf, type ImageUse, imageUseOf } from "../container/image.ts";
 import type { ProbeKind, ProbeOutcome } from "../container/probe.ts";
 import { resizeEventMessage } from "../container/resize.ts";
 import { recordOf } from "../pod/action.ts";
@@ -37,11 +37,20 @@ export function longPullEvent(pod: Pod | undefined, image: string, lastedMs: num
   return normal("Pulling", what, eventContainerOf(use));
 }
 
-/** The events of a status change. `before` is the previous status, or the one that the API server had. */
-export function eventsOfStatusChange(pod: Pod, before: PodStatus | undefined, after: PodStatus): readonly PodEvent[] {
-  const containers = allContainerStatuses(after).flatMap((status) =>
-    waitingEvents(pod, statusNamed(before, status.name), status),
-  );
+/**
+ * The events of a status change. `before` is the previous status, or the one that the API server had; `unusableImages` is
+ * what the waiting reasons of `after` are about, by container.
+ */
+export function eventsOfStatusChange(
+  pod: Pod,
+  before: PodStatus | undefined,
+  after: PodStatus,
+  unusableImages: ReadonlyMap<string, ImageUse>,
+): readonly PodEvent[] {
+  const containers = allContainerStatuses(after).flatMap((status) => {
+    const use = unusableImages.get(status.name) ?? containerNamed(pod, status.name);
+    return waitingEvents(pod, statusNamed(before, status.name), status, use);
+  });
   return [...networkEvents(before, after), ...containers, ...resizeEvents(pod, before, after)];
 }
 
@@ -77,13 +86,17 @@ export function terminationRequestEvent({ reason, message }: TerminationRequest)
 }
 
 /** Records a waiting reason when the container starts to wait for it. */
-function waitingEvents(pod: Pod, before: ContainerStatus | undefined, after: ContainerStatus): readonly PodEvent[] {
+function waitingEvents(
+  pod: Pod,
+  before: ContainerStatus | undefined,
+  after: ContainerStatus,
+  use: ImageUse | undefined,
+): readonly PodEvent[] {
   const { name, restartCount, state } = after;
   const { reason, message = "" } = state?.waiting ?? {};
   if (reason === before?.state?.waiting?.reason && restartCount === before?.restartCount) return [];
   const { name: podName = "", namespace = "default", uid = "" } = pod.metadata;
   const failed = warning("Failed", `Error: ${reason}`, name);
-  const use = imageUseIn(pod, name, message);
   const subject = eventContainerOf(use);
   switch (reason) {
     case "CrashLoopBackOff": {
@@ -100,14 +113,6 @@ function waitingEvents(pod: Pod, before: ContainerStatus | undefined, after: Con
     default:
       return [];
   }
-}
-
-/** The image that a waiting message is about: the first text that it quotes. By default the container's own. */
-function imageUseIn(pod: Pod, name: string, message: string): ImageUse | undefined {
-  const container = containerNamed(pod, name);
-  if (container === undefined) return undefined;
-  const [, quoted] = /"([^"]*)"/.exec(message) ?? [];
-  return imageUses(pod, container).find(({ image = "" }) => image === quoted) ?? container;
 }
 
 /** The event of a probe result; none for a success. */

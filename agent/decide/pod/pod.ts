@@ -1,6 +1,7 @@
 import type { Pod, PodStatus, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { volumesByName } from "../../../proto/kubernetes/volumes.ts";
 import { planContainers, removeEmptySandboxes } from "../container/container-plan.ts";
+import type { ImageUse } from "../container/image.ts";
 import { planImagePulls } from "../container/image-plan.ts";
 import { startableContainers, startableEphemeralContainers } from "../container/initialization.ts";
 import { withMissingContainers, withReportedExits } from "../container/missing-containers.ts";
@@ -10,6 +11,7 @@ import { withUnconfirmedExits } from "../container/unconfirmed-exits.ts";
 import type { PodSettings } from "../settings.ts";
 import { type PreviousStatus, previousStatusOf } from "../status/previous-status.ts";
 import { podStatus, unobservedStatus } from "../status/status.ts";
+import { unusableImages } from "../status/waiting-state.ts";
 import { planStops } from "../termination/stop.ts";
 import { orphanTermination, terminationCauseOf } from "../termination/termination-cause.ts";
 import { planTermination } from "../termination/termination-plan.ts";
@@ -37,6 +39,8 @@ export interface Decision {
   readonly memory: PodMemory;
   readonly lookAgainAt: number | undefined;
   readonly blockedReason: BlockedReason | undefined;
+  /** What the status says that containers wait for, if that is an image; by the container's name. */
+  readonly unusableImages: ReadonlyMap<string, ImageUse>;
   /**
    * True while an exit is known that the runtime's status does not show yet. Enough to report it, not to act on it: an
    * action might hit a container that still runs.
@@ -73,15 +77,8 @@ export function decidePod(
   const stage = stageOf(terminationCauseOf(desired, outcome), observed, updatedMemory);
   if (stage.kind === "syncing") planSync(plan, desired, previousStatus, complete, updatedMemory, settings, now);
   else planTermination(plan, stage, observed, updatedMemory, now);
-  const { status, conditions } = podStatus({
-    desired,
-    previousStatus,
-    observed: complete,
-    memory: updatedMemory,
-    settings,
-    now,
-    stage,
-  });
+  const statusInput = { desired, previousStatus, observed: complete, memory: updatedMemory, settings, now, stage };
+  const { status, conditions } = podStatus(statusInput);
   const storedFinalStatus =
     updatedMemory.finalStatus ?? desired.lastStatus ?? (haveContainersStopped(stage) ? status : undefined);
   const finalStatus = storedFinalStatus && withOomReasons(storedFinalStatus, complete);
@@ -90,6 +87,7 @@ export function decidePod(
     ...plan.result(),
     status: finalStatus ?? status,
     memory: { ...updatedMemory, conditions, finalStatus },
+    unusableImages: unusableImages(statusInput, status),
     hasUnconfirmedExit: observed.hasUnconfirmedExit === true,
   };
 }
@@ -110,12 +108,17 @@ function decideUnadmitted(desired: DesiredPodView, memory: PodMemory): Decision 
     memory,
     lookAgainAt: undefined,
     blockedReason: undefined,
+    unusableImages: new Map(),
     hasUnconfirmedExit: false,
   };
 }
 
 /** A pod without a source: stops and removes what is left of it. */
-export function decideOrphan(observed: ObservedPod, previous: PodMemory, now: number): Omit<Decision, "status"> {
+export function decideOrphan(
+  observed: ObservedPod,
+  previous: PodMemory,
+  now: number,
+): Omit<Decision, "status" | "unusableImages"> {
   const orphanedAt = previous.orphanedAt ?? now;
   const memory: PodMemory = { ...withObserved(previous, observed), orphanedAt };
   const plan = createPlanBuilder(memory, now);

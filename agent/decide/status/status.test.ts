@@ -446,9 +446,9 @@ test("a resize waits for the next instance: this one keeps its resources, and a 
     };
   };
   const shown = (expected: DesiredPodView, observedPod = observed, memory: PodMemory = emptyMemory) => {
-    const { status } = decidePod(expected, observedPod, memory, settings, now);
+    const { status, unusableImages } = decidePod(expected, observedPod, memory, settings, now);
     const reported = status.containerStatuses?.find(({ name }) => name === "b");
-    const events = eventsOfStatusChange(expected.pod, expected.pod.status, status).map(
+    const events = eventsOfStatusChange(expected.pod, expected.pod.status, status, unusableImages).map(
       ({ reason, message }) => `${reason} ${message}`,
     );
     return {

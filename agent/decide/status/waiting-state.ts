@@ -1,4 +1,5 @@
-import type { Container, ContainerState, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { allContainerStatuses, containerNamed } from "../../../proto/kubernetes/containers.ts";
+import type { Container, ContainerState, Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { describeInvalidReference } from "../../../proto/kubernetes/values/image-reference.ts";
 import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import { type ImageUse, imageNeed, imageOf, imageUses, pullFailureMessage } from "../container/image.ts";
@@ -6,7 +7,7 @@ import { startableContainers, startableEphemeralContainers } from "../container/
 import { sandboxNeed } from "../container/sandbox.ts";
 import { pullErrorShownUntil } from "../pod/backoff.ts";
 import type { FailureRecord, PodMemory } from "../pod/memory.ts";
-import type { ObservedContainer } from "../pod/observed.ts";
+import { newestInstanceOf, type ObservedContainer } from "../pod/observed.ts";
 import {
   isWaitingForPullSecrets,
   waitingForNetwork,
@@ -91,15 +92,41 @@ export function ownFailureOf(
   container: Container,
   previous: ObservedContainer | undefined,
 ): NonNullable<ContainerState["waiting"]> | undefined {
-  const { desired, memory } = input;
-  const containerFailure = memory.failures.get({ of: "container", name: container.name });
+  const containerFailure = input.memory.failures.get({ of: "container", name: container.name });
   if (containerFailure !== undefined && !containerFailure.isOutage)
     return { reason: containerFailure.reason, message: containerFailure.message };
-  // Like the kubelet: of the volumes' failures the last one, and the container's own only if the volumes have none.
-  const [own, ...volumes] = imageUses(desired.pod, container).toReversed();
+  return unusableImageOf(input, container, previous)?.failure;
+}
+
+/**
+ * The images that the waiting containers of a status cannot use, by the container's name: what their waiting reasons are
+ * about if these name an image.
+ */
+export function unusableImages(input: StatusInput, status: PodStatus): ReadonlyMap<string, ImageUse> {
+  const { desired, observed } = input;
+  const uses = allContainerStatuses(status).flatMap(({ name, state }): [string, ImageUse][] => {
+    const container = state?.waiting === undefined ? undefined : containerNamed(desired.pod, name);
+    const image = container && unusableImageOf(input, container, newestInstanceOf(observed, name));
+    return image === undefined ? [] : [[name, image.use]];
+  });
+  return new Map(uses);
+}
+
+interface UnusableImage {
+  readonly use: ImageUse;
+  readonly failure: NonNullable<ContainerState["waiting"]>;
+}
+
+/** Like the kubelet: of the volumes' failures the last one, and the container's own only if the volumes have none. */
+function unusableImageOf(
+  input: StatusInput,
+  container: Container,
+  previous: ObservedContainer | undefined,
+): UnusableImage | undefined {
+  const [own, ...volumes] = imageUses(input.desired.pod, container).toReversed();
   for (const use of [...volumes, ...(own === undefined ? [] : [own])]) {
     const failure = imageFailureOf(input, use, previous);
-    if (failure !== undefined) return failure;
+    if (failure !== undefined) return { use, failure };
   }
   return undefined;
 }

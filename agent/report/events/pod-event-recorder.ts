@@ -14,6 +14,7 @@ import {
 import type { ActionFinished, ActionStarted } from "../../decide/pod/action-call.ts";
 import { type DatedTerminationRequest, type DesiredPod, fullNameOf } from "../../decide/pod/desired.ts";
 import type { PodOutcome } from "../../decide/pod/memory.ts";
+import type { Decision } from "../../decide/pod/pod.ts";
 import { isTerminal } from "../../decide/sources/api-pod.ts";
 import { isUnobservedStatus } from "../../decide/status/status.ts";
 import type { EventRecorder } from "./recorder.ts";
@@ -23,8 +24,16 @@ export interface PodEventRecorder {
   /** `additional`: further events to record after those of the action. */
   onActionStarted(started: ActionStarted, additional?: readonly PodEvent[]): void;
   onActionFinished(finished: ActionFinished): void;
-  /** `outcome`: set once it is decided how the pod ends, perhaps long before its status shows it. */
-  onStatus(desired: DesiredPod, status: PodStatus, outcome?: PodOutcome): void;
+  /**
+   * `outcome`: set once it is decided how the pod ends, perhaps long before its status shows it. `unusableImages`: what its
+   * waiting reasons are about, by container.
+   */
+  onStatus(
+    desired: DesiredPod,
+    status: PodStatus,
+    outcome?: PodOutcome,
+    unusableImages?: Decision["unusableImages"],
+  ): void;
   /** Records any other event of the pod, `namespace/name`. */
   recordEvent(uid: PodUid, pod: string, event: PodEvent): void;
   onPodRemoved(uid: PodUid): void;
@@ -145,13 +154,13 @@ export function createPodEventRecorder({
       // The event is recorded even if the size is unknown.
       imageSizeBytes(action.image).then(recordPulled, () => recordPulled(undefined));
     },
-    onStatus({ uid, pod, terminationRequest }, status, outcome) {
+    onStatus({ uid, pod, terminationRequest }, status, outcome, unusableImages = new Map()) {
       const memory = memoryOf(uid);
       if (isUnobservedStatus(status) || memory.status === status) return;
       const before = memory.status ?? pod.status;
       memory.status = status;
       const ends = newEndEvents(memory, terminationRequest, outcome, isTerminal(before ?? status));
-      recordAll({ uid, pod: fullNameOf(pod) }, [...ends, ...eventsOfStatusChange(pod, before, status)]);
+      recordAll({ uid, pod: fullNameOf(pod) }, [...ends, ...eventsOfStatusChange(pod, before, status, unusableImages)]);
     },
     recordEvent: (uid, pod, event) => recordAll({ uid, pod }, [event]),
     onPodRemoved: (uid) => void memories.delete(uid),

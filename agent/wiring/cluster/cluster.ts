@@ -162,8 +162,8 @@ function createClusterSync(
       for (const component of [statusReporter, mirrors, recorder]) component.stop();
     },
     ensureFinalStatusSaved: statusReporter.ensureFinalStatusSaved,
-    report({ desired: desiredPod, status, stage, outcome }) {
-      events.onStatus(desiredPod, status, outcome);
+    report({ desired: desiredPod, status, stage, outcome, unusableImages }) {
+      events.onStatus(desiredPod, status, outcome, unusableImages);
       statusReporter.report(desiredPod, status, stage);
       if (staticPodChanges.hasChanged(desiredPod)) mirrors.reconcile();
       objects.onPodSynced(desiredPod.uid);

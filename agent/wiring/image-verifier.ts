@@ -27,8 +27,8 @@ import {
   createServiceAccountLookups,
   type ServiceAccountLookups,
   type ServiceAccountLookupsOptions,
-} from "../desired/objects/service-account-lookups.ts";
-import type { ServiceAccounts } from "../desired/objects/service-accounts.ts";
+} from "../desired/credentials/service-account-lookups.ts";
+import type { ServiceAccounts } from "../desired/credentials/service-accounts.ts";
 import type { ClusterSync } from "./cluster/cluster.ts";
 import { secretCredentialsOf } from "./secret-credentials.ts";
 

@@ -14,18 +14,21 @@ import type { PodEvent } from "../../decide/events/pod-event.ts";
 import { type DesiredPod, needsReferencedObjects } from "../../decide/pod/desired.ts";
 import type { ClusterSettings } from "../../decide/settings.ts";
 import { cacheTtlMs } from "../../decide/volumes/object-age.ts";
+import { createPodCertificates } from "../../desired/credentials/pod-certificates.ts";
+import {
+  createServiceAccountTokens,
+  type ServiceAccountTokens,
+} from "../../desired/credentials/service-account-tokens.ts";
+import { createTrustBundles } from "../../desired/credentials/trust-bundles.ts";
 import { type Claims, createClaims } from "../../desired/objects/claims.ts";
 import { createKeptObjects, type KeptObjects, removeKeptObjects } from "../../desired/objects/kept-objects.ts";
-import { createPodCertificates } from "../../desired/objects/pod-certificates.ts";
 import { createRuntimeClasses } from "../../desired/objects/runtime-classes.ts";
 import {
   type ChangeDetection,
   createReferencedObjectCache,
   type ReferencedObjectCache,
 } from "../../desired/objects/secrets-and-configmaps.ts";
-import { createServiceAccountTokens, type ServiceAccountTokens } from "../../desired/objects/service-account-tokens.ts";
 import { createServices } from "../../desired/objects/services.ts";
-import { createTrustBundles } from "../../desired/objects/trust-bundles.ts";
 import type { DesiredPods } from "../../desired/pods.ts";
 import type { ClusterFacts } from "../../translate/node-facts.ts";
 

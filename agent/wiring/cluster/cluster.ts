@@ -14,7 +14,7 @@ import type { ActionFinished, ActionStarted } from "../../decide/pod/action-call
 import { fullNameOf, type SourceKind } from "../../decide/pod/desired.ts";
 import { mirrorOwnerOf } from "../../decide/sources/mirror.ts";
 import { type ApiPodListener, watchApiPods } from "../../desired/api/api-pods.ts";
-import { createServiceAccounts, type ServiceAccounts } from "../../desired/objects/service-accounts.ts";
+import { createServiceAccounts, type ServiceAccounts } from "../../desired/credentials/service-accounts.ts";
 import type { DesiredPods } from "../../desired/pods.ts";
 import type { DecidedStatus } from "../../loop/sync-subscriber.ts";
 import { createPodEventRecorder, type PodEventRecorder } from "../../report/events/pod-event-recorder.ts";

@@ -5,8 +5,8 @@ import type { KubeClient } from "../../../kube/client.ts";
 import { hasCode, isServerFailure, KubeError } from "../../../kube/error.ts";
 import type { KnownToken, TokenReference } from "../../../proto/kubernetes/token-references.ts";
 import { tokenExpiresAt, tokenRefreshAt, tokenRetryAt } from "../../decide/volumes/token-refresh.ts";
-import { versionOfText } from "./known-values.ts";
-import { createRequestFailureLog, type RequestFailureLog } from "./request-failure-log.ts";
+import { versionOfText } from "../objects/known-values.ts";
+import { createRequestFailureLog, type RequestFailureLog } from "../objects/request-failure-log.ts";
 import { type GrantedToken, requestToken } from "./token-request.ts";
 
 /** Requests one token of one pod, and refreshes it. Owns no timer. */

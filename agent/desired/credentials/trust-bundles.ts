@@ -12,8 +12,8 @@ import {
 } from "../../../proto/kubernetes/certificates.ts";
 import type { ClusterTrustBundleProjection, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { TRUST_BUNDLES_UNSUPPORTED, trustAnchorsOf } from "../../decide/volumes/trust-anchors.ts";
-import { createKnownValues, versionOfText } from "./known-values.ts";
-import { createServedInformer, type ServedInformer, type ServedObjects } from "./served-informer.ts";
+import { createKnownValues, versionOfText } from "../objects/known-values.ts";
+import { createServedInformer, type ServedInformer, type ServedObjects } from "../objects/served-informer.ts";
 
 /** The trust anchors that projected volumes of this node's pods show. ClusterTrustBundles are watched while a pod needs one. */
 export interface TrustBundles {

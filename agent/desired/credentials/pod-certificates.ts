@@ -13,9 +13,9 @@ import {
 } from "../../../proto/kubernetes/certificates.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { PodEvent } from "../../decide/events/pod-event.ts";
-import { createKnownValues } from "./known-values.ts";
+import { createKnownValues } from "../objects/known-values.ts";
+import { createServedInformer, type ServedInformer } from "../objects/served-informer.ts";
 import { createPodCertificate, type PodCertificate, type PodCertificateOptions } from "./pod-certificate.ts";
-import { createServedInformer, type ServedInformer } from "./served-informer.ts";
 
 /**
  * Requests and refreshes the pod certificates in the projected volumes of this node's pods. Memory only: a new agent

@@ -4,7 +4,7 @@ import type { KubeClient } from "../../../kube/client.ts";
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { type KnownToken, type TokenReference, tokenReferencesOf } from "../../../proto/kubernetes/token-references.ts";
-import { createKnownValues } from "./known-values.ts";
+import { createKnownValues } from "../objects/known-values.ts";
 import {
   createServiceAccountToken,
   type ServiceAccountToken,

@@ -24,8 +24,8 @@ import {
   refusalText,
   requestAbandonedAt,
 } from "../../decide/volumes/pod-certificates.ts";
-import { versionOfText } from "./known-values.ts";
-import { createRequestFailureLog } from "./request-failure-log.ts";
+import { versionOfText } from "../objects/known-values.ts";
+import { createRequestFailureLog } from "../objects/request-failure-log.ts";
 
 /** Requests one certificate of one pod, and refreshes it. */
 export interface PodCertificate {

@@ -28,7 +28,7 @@ export interface ClusterTrustBundle {
 /** The kubelet's words while the first list of ClusterTrustBundles is missing. */
 export const TRUST_BUNDLES_UNREAD = "ClusterTrustBundle informer has not yet synced";
 
-/** What the agent knows of the trust anchors that a volume shows. */
+/** What the agent knows of the trust anchors in the content of a volume. */
 export type KnownTrustAnchors =
   | ReadTrustAnchors
   | {
@@ -126,7 +126,7 @@ export function podCertificatesOfPod(pod: Pod): ReadonlyMap<string, PodCertifica
   return new Map(all.map((each) => [podCertificateKey(each), each]));
 }
 
-/** The keys of the trust anchors and of the pod certificates that a volume shows. */
+/** The keys of the trust anchors and of the pod certificates in the content of a volume. */
 export function volumeCertificateKeys(pod: Pod, volume: Volume): readonly string[] {
   return [
     ...volumeTrustAnchors(volume).map(trustAnchorKey),

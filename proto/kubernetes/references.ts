@@ -57,9 +57,9 @@ export function pullSecretReferences(pod: Pod): readonly Reference[] {
 
 /** A source of a volume's files: an object, and what the volume needs of it. */
 export interface VolumeReference extends Reference {
-  /** The volume shows what there is of the object and its keys. */
+  /** The volume has as content what there is of the object and its keys. */
   readonly isOptional: boolean;
-  /** The keys that it names; none if it shows all. */
+  /** The keys that it names; none if its content is all of them. */
   readonly keys: readonly string[];
 }
 

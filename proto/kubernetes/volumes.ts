@@ -36,12 +36,12 @@ export function isContentVolume({ configMap, secret, downwardAPI, projected }: V
   return [configMap, secret, downwardAPI, projected].some((source) => source !== undefined);
 }
 
-/** The fields of the pod that a volume shows, as `fieldRef.fieldPath` names them. */
+/** The fields of the pod in the content of a volume, as `fieldRef.fieldPath` names them. */
 export function volumeFieldPaths(volume: Volume): readonly string[] {
   return downwardItems(volume).flatMap(({ fieldRef }) => (fieldRef === undefined ? [] : [fieldRef.fieldPath]));
 }
 
-/** The resources of containers that a volume shows. */
+/** The resources of containers in the content of a volume. */
 export function volumeResourceFields(volume: Volume): readonly ResourceFieldSelector[] {
   return downwardItems(volume).flatMap(({ resourceFieldRef }) => resourceFieldRef ?? []);
 }

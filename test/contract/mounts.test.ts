@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { mkdtemp, open, readdir, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { writePayload } from "../../agent/act/volumes/atomic-writer.ts";
+import { writeContent } from "../../agent/act/volumes/atomic-writer.ts";
 import { createFiles } from "../../host/fs/files.ts";
 import { createMounts } from "../../host/fs/mounts.ts";
 import { inMountNamespace } from "./mount-namespace.ts";
@@ -25,11 +25,11 @@ inMountNamespace(import.meta.path, "the kernel keeps the contract of mounts", ()
     };
   });
 
-  test("a payload for which a tmpfs has no room leaves the old files whole, and the next one that fits is shown", async () => {
+  test("content for which a tmpfs has no room leaves the old files whole, and the next one that fits replaces them", async () => {
     const folder = await realpath(await mkdtemp(join(tmpdir(), "berth-mounts-")));
     const [mounts, files] = [createMounts(), createFiles(folder)];
     const write = (key: string, bytes: number, now: number) =>
-      writePayload(files, ".", [{ path: "deep/key", content: key.repeat(bytes), mode: 0o644 }], now);
+      writeContent(files, ".", [{ path: "deep/key", content: key.repeat(bytes), mode: 0o644 }], now);
     const shown = async () => ({
       text: (await files.read("deep/key", 1 << 20)).slice(0, 3),
       folders: (await readdir(folder)).filter((name) => /^\.\.\d{4}/.test(name)).length,

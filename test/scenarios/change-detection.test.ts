@@ -28,7 +28,7 @@ async function put({ kube: { user } }: AgentHarness, colour: string): Promise<vo
   await settlePromises();
 }
 
-/** What the file of the volume shows, and the environment of each instance of the container. */
+/** The content of the file of the volume, and the environment of each instance of the container. */
 async function shown({ disk, runtime }: AgentHarness): Promise<readonly (string | undefined)[]> {
   const path = disk.paths().find((each) => each.endsWith("/kubernetes.io~configmap/site/colour"));
   const file = path === undefined ? undefined : await disk.at("/").read(path, 100);

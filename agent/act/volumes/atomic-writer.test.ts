@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { createFiles, FilesError } from "../../../host/fs/files.ts";
 import { FakeDisk, type FilesVerb } from "../../../test/fakes/files.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
-import type { PayloadFile } from "../../translate/volumes/payload-file.ts";
-import { writePayload } from "./atomic-writer.ts";
+import type { VolumeFile } from "../../translate/volumes/volume-file.ts";
+import { writeContent } from "./atomic-writer.ts";
 
 const now = Date.UTC(2026, 0, 31, 13, 4, 59, 250);
-const file = (path: string, content: string | Uint8Array = path, other: Partial<PayloadFile> = {}): PayloadFile => ({
+const file = (path: string, content: string | Uint8Array = path, other: Partial<VolumeFile> = {}): VolumeFile => ({
   path,
   mode: 0o644,
   content,
@@ -30,7 +30,7 @@ async function createVolume() {
     disk,
     files,
     calls,
-    write: (payload: readonly PayloadFile[], at = now, group?: number) => writePayload(files, "v", payload, at, group),
+    write: (content: readonly VolumeFile[], at = now, group?: number) => writeContent(files, "v", content, at, group),
     state: () => stateOf(disk),
   };
 }
@@ -46,14 +46,14 @@ function stateOf(disk: FakeDisk): Readonly<Record<string, string>> {
   return Object.fromEntries(entries.filter(([path = ""]) => path.startsWith("/v/")));
 }
 
-test("a payload becomes a timestamped folder, the link ..data, and a link for each first name", async () => {
+test("the content of a volume becomes a timestamped folder, the link ..data, and a link for each first name", async () => {
   const volume = await createVolume();
-  const payload = [
+  const content = [
     file("tls.key", "secret", { mode: 0o400, user: 1000 }),
     file("a/b/c"),
     file("a/d", "d", { group: 7 }),
   ];
-  expect(await volume.write(payload)).toBe("written");
+  expect(await volume.write(content)).toBe("written");
   expect(volume.state()).toMatchInlineSnapshot(`
     {
       "/v/..2026_01_31_13_04_59.3133057861": "folder 755",
@@ -81,7 +81,7 @@ test("folders belong to the pod's fsGroup", async () => {
 
 const bytes = Uint8Array.of(0, 0xff, 0xfe, 10);
 const before = [file("a", "one"), file("dir/b", "two"), file("c", bytes)];
-const changes: readonly [sentence: string, after: readonly PayloadFile[]][] = [
+const changes: readonly [sentence: string, after: readonly VolumeFile[]][] = [
   ["another content of the same length", [file("a", "eno"), file("dir/b", "two"), file("c", bytes)]],
   [
     "another byte that is no UTF-8",
@@ -100,7 +100,7 @@ const changes: readonly [sentence: string, after: readonly PayloadFile[]][] = [
 ];
 
 for (const [sentence, after] of changes)
-  test(`a payload with ${sentence} replaces the old one; then it is unchanged`, async () => {
+  test(`content with ${sentence} replaces the old one; then it is unchanged`, async () => {
     const volume = await createVolume();
     await volume.write(before);
     expect(await volume.write(after, now + 1)).toBe("written");
@@ -196,8 +196,8 @@ test("a link ..data that leads out of the volume is replaced, and its target is 
 });
 
 const after = [file("a", "new one"), file("dir/d", "new two"), file("e", "new")];
-const contentOf = (payload: readonly PayloadFile[]) =>
-  Object.fromEntries(payload.map(({ path, content }) => [path, Buffer.from(content as string).toString()]));
+const textsOf = (content: readonly VolumeFile[]) =>
+  Object.fromEntries(content.map(({ path, content }) => [path, Buffer.from(content as string).toString()]));
 
 /** The files as a reader finds them: all below ..data, and what the links lead to. */
 function readersView({ disk }: Awaited<ReturnType<typeof createVolume>>) {
@@ -208,7 +208,7 @@ function readersView({ disk }: Awaited<ReturnType<typeof createVolume>>) {
   return inData;
 }
 
-/** Whether every file of both payloads that a link leads to has the content below ..data. */
+/** Whether every file of both contents that a link leads to has the content below ..data. */
 function expectLinksToAgree(volume: Awaited<ReturnType<typeof createVolume>>, inData: Record<string, string>) {
   for (const { path } of [...before, ...after]) {
     const node = volume.disk.nodes.get(volume.disk.locate(`/v/${path}`, true).path);
@@ -242,9 +242,9 @@ test("whatever call the agent dies after, readers see the old or the new files, 
     volume.disk.after = () => {};
     const view = readersView(volume);
     expectLinksToAgree(volume, view);
-    const isOld = Bun.deepEquals(view, contentOf(before));
+    const isOld = Bun.deepEquals(view, textsOf(before));
     seen.add(isOld ? "old" : "new");
-    if (!isOld) expect(view).toEqual(contentOf(after));
+    if (!isOld) expect(view).toEqual(textsOf(after));
     expect(await volume.write(after, now + 5000)).toBe(isOld ? "written" : "unchanged");
     expect(volume.state()).toEqual(end as ReturnType<typeof stateOf>);
   }
@@ -273,8 +273,8 @@ for (const [sentence, isOver] of [
       volume.disk.before = countCalls;
       const view = readersView(volume);
       expectLinksToAgree(volume, view);
-      if (!Bun.deepEquals(view, contentOf(after))) {
-        expect(view).toEqual(contentOf(before));
+      if (!Bun.deepEquals(view, textsOf(after))) {
+        expect(view).toEqual(textsOf(before));
         if (failed === 1)
           expect(Object.keys(volume.state()).filter((path) => /\/\.\.\d{4}/.test(path))).toHaveLength(5);
       }
@@ -287,7 +287,7 @@ test("on a real file system readers follow the links to the current files", asyn
   const root = await mkdtemp(join(tmpdir(), "berth-atomic-"));
   try {
     const files = createFiles(root);
-    const write = (payload: readonly PayloadFile[], at: number) => writePayload(files, "", payload, at);
+    const write = (content: readonly VolumeFile[], at: number) => writeContent(files, "", content, at);
     expect(await write(before, now)).toBe("written");
     expect(await write(before, now + 1)).toBe("unchanged");
     const old = await readlink(join(root, "..data"));

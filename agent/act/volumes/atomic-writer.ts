@@ -2,7 +2,7 @@ import { normalize } from "node:path/posix";
 import { crc32 } from "node:zlib";
 import { type FileEntry, type Files, FilesError } from "../../../host/fs/files.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
-import type { PayloadFile } from "../../translate/volumes/payload-file.ts";
+import type { VolumeFile } from "../../translate/volumes/volume-file.ts";
 
 /*
  * Writes the files of a volume so that a container sees either all old or all new ones, in the layout of the kubelet's
@@ -13,7 +13,7 @@ import type { PayloadFile } from "../../translate/volumes/payload-file.ts";
  *   tls.key -> ..data/tls.key                   one link for each first name of a path
  *
  * Nothing is fsynced: a power cut ends the containers as well, and the next one starts after another write, which
- * replaces whatever differs from the payload.
+ * replaces whatever differs from the content.
  */
 
 const DATA_LINK = "..data";
@@ -23,7 +23,7 @@ const MAX_NAME_BYTES = 255;
 const MAX_PATH_BYTES = 4096;
 
 /**
- * Makes the folder contain the payload, and no other file of an earlier payload. Writes nothing if it does already.
+ * Gives a volume its content, and removes every other file of an earlier content. Writes nothing if it does already.
  * Whatever step fails, the old files stay whole, and the next write removes what this one has left. Throws `FilesError`,
  * or `TranslateError` in the kubelet's words for a path that it refuses. The caller makes the folder, and makes sure that
  * one write at a time is under way in it.
@@ -31,14 +31,14 @@ const MAX_PATH_BYTES = 4096;
  * `folderGroup`: the pod's fsGroup, to which the folders below the volume then belong, as the kubelet's ownership pass
  * leaves them. The files have their own group.
  */
-export async function writePayload(
+export async function writeContent(
   files: Files,
   folder: string,
-  payload: readonly PayloadFile[],
+  content: readonly VolumeFile[],
   now: number,
   folderGroup?: number,
 ): Promise<"written" | "unchanged"> {
-  const tree = toTree(payload, folderGroup);
+  const tree = toTree(content, folderGroup);
   const previous = await currentFolder(files, folder);
   if (previous !== undefined && (await hasTree(files, `${folder}/${previous}`, tree))) {
     await finish(files, folder, previous, tree);
@@ -53,7 +53,7 @@ export async function writePayload(
 }
 
 interface Tree {
-  readonly files: ReadonlyMap<string, PayloadFile>;
+  readonly files: ReadonlyMap<string, VolumeFile>;
   /** The folders below the volume that the files are in, parents first. */
   readonly folders: readonly string[];
   readonly folderMode: number;
@@ -62,9 +62,9 @@ interface Tree {
   readonly links: ReadonlySet<string>;
 }
 
-function toTree(payload: readonly PayloadFile[], folderGroup: number | undefined): Tree {
+function toTree(content: readonly VolumeFile[], folderGroup: number | undefined): Tree {
   // Of two files for one path the last one wins, as in the kubelet.
-  const files = new Map(payload.map((file) => [cleanPath(file.path), file]));
+  const files = new Map(content.map((file) => [cleanPath(file.path), file]));
   const folders = new Set<string>();
   for (const path of files.keys())
     for (let end = path.indexOf("/"); end !== -1; end = path.indexOf("/", end + 1)) folders.add(path.slice(0, end));
@@ -131,7 +131,7 @@ async function hasTree(files: Files, root: string, tree: Tree): Promise<boolean>
   return true;
 }
 
-async function hasFile(files: Files, root: string, path: string, file: PayloadFile): Promise<boolean> {
+async function hasFile(files: Files, root: string, path: string, file: VolumeFile): Promise<boolean> {
   const stat = await files.stat(`${root}/${path}`);
   if (stat?.kind !== "file" || stat.mode !== file.mode) return false;
   if ((file.user ?? stat.user) !== stat.user || (file.group ?? stat.group) !== stat.group) return false;
@@ -185,7 +185,7 @@ async function finish(files: Files, folder: string, current: string, { links }: 
   await removeLeftovers(files, folder, current, entries);
 }
 
-/** Removes what an interrupted write has left, and the files of earlier payloads. */
+/** Removes what an interrupted write has left, and the files of earlier contents. */
 async function removeLeftovers(
   files: Files,
   folder: string,

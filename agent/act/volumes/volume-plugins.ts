@@ -5,6 +5,7 @@ import type { Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { volumeNamed } from "../../../proto/kubernetes/volumes.ts";
 import type { NodeFacts } from "../../translate/node-facts.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
+import { contentOf } from "../../translate/volumes/content.ts";
 import { mediumOf } from "../../translate/volumes/medium.ts";
 import { memoryVolumeBytes } from "../../translate/volumes/memory-limit.ts";
 import {
@@ -14,8 +15,7 @@ import {
 } from "../../translate/volumes/missing-drivers.ts";
 import { mountError } from "../../translate/volumes/mount-error.ts";
 import { volumeDir, volumeDirSource, volumeReadyDir } from "../../translate/volumes/paths.ts";
-import { payloadOf } from "../../translate/volumes/payload.ts";
-import { writePayload } from "./atomic-writer.ts";
+import { writeContent } from "./atomic-writer.ts";
 import { checkHostPath } from "./host-path.ts";
 import { removeLocal } from "./local-volume.ts";
 import { type NfsDeps, removeNfs, setUpNfs } from "./nfs.ts";
@@ -49,11 +49,11 @@ const volumePlugins = {
       await markReady(deps, pod, volume.name, "emptyDir");
     },
   },
-  configMap: { setUp: (deps, pod, volume) => writeContent(deps, pod, volume, "configMap") },
+  configMap: { setUp: (deps, pod, volume) => setUpContent(deps, pod, volume, "configMap") },
   // On a tmpfs, as with the kubelet, so that no Secret is on the disk.
-  secret: { setUp: (deps, pod, volume) => writeContent(deps, pod, volume, "secret") },
-  downwardAPI: { setUp: (deps, pod, volume) => writeContent(deps, pod, volume, "downwardAPI") },
-  projected: { setUp: (deps, pod, volume) => writeContent(deps, pod, volume, "projected") },
+  secret: { setUp: (deps, pod, volume) => setUpContent(deps, pod, volume, "secret") },
+  downwardAPI: { setUp: (deps, pod, volume) => setUpContent(deps, pod, volume, "downwardAPI") },
+  projected: { setUp: (deps, pod, volume) => setUpContent(deps, pod, volume, "projected") },
   nfs: {
     setUp(deps, { metadata: { uid = "" } }, { name, nfs: source }, signal) {
       const names = { specName: name, nameInPod: name };
@@ -184,15 +184,15 @@ function tmpfsSize(pod: Pod, volume: Volume, facts: NodeFacts): { readonly sizeB
   return sizeBytes === undefined ? {} : { sizeBytes };
 }
 
-/** Writes the files of a volume. It makes the payload first: if an object or key is missing, no directory is made. */
-async function writeContent(deps: VolumeDeps, pod: Pod, volume: Volume, source: VolumeDirSource): Promise<void> {
+/** Writes the files of a volume. It makes their content first: if an object or key is missing, no directory is made. */
+async function setUpContent(deps: VolumeDeps, pod: Pod, volume: Volume, source: VolumeDirSource): Promise<void> {
   const { disk, mounts, facts, clock } = deps;
-  const payload = payloadOf({ pod, facts: facts() }, volume);
+  const content = contentOf({ pod, facts: facts() }, volume);
   const folder = await makeVolumeDir(disk, pod, volume.name, source);
   if (source !== "configMap")
     await mounts.mountTmpfs(disk.root.path(folder), { ...tmpfsOwner(pod), ...tmpfsSize(pod, volume, facts()) });
   try {
-    await writePayload(disk.root, folder, payload, clock.now(), pod.spec.securityContext?.fsGroup);
+    await writeContent(disk.root, folder, content, clock.now(), pod.spec.securityContext?.fsGroup);
   } catch (error) {
     throw error instanceof TranslateError ? mountError(volume, error.message) : error;
   }

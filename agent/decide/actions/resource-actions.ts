@@ -9,7 +9,7 @@ export type ResourceAction = MakeResource | MountVolume | UpdateVolume | RemoveR
 interface MakeResource {
   readonly kind: "makeResource";
   readonly resource: PodResource;
-  /** The version of what a volume shows, if the agent writes its files: see `volumes/volume-content.ts`. */
+  /** The version of a volume's content, if the agent writes its files: see `volumes/volume-content.ts`. */
   readonly content?: string;
 }
 

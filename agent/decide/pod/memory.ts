@@ -4,7 +4,7 @@ import type { Container, Pod, PodStatus } from "../../../proto/kubernetes/gen/ty
 import { environmentReferences, pullSecretReferences, referenceKey } from "../../../proto/kubernetes/references.ts";
 import type { FailureKey } from "../actions/failure-key.ts";
 import { createKeyMap, type KeyMap } from "../actions/key-map.ts";
-import { showsReference } from "../volumes/volume-content.ts";
+import { dependsOn } from "../volumes/volume-content.ts";
 import type { Disruption } from "./desired.ts";
 import { instanceKey, type ObservedPod, type ObservedSandbox } from "./observed.ts";
 import type { PodResource } from "./resources.ts";
@@ -154,7 +154,7 @@ export function clearReferenceFailures(memory: PodMemory, pod: Pod, key: string)
   );
   const isForPulls = pullSecretReferences(pod).some((each) => referenceKey(each) === key);
   const volumes = new Set(
-    (pod.spec.volumes ?? []).filter((volume) => showsReference(pod, volume, key)).map(({ name }) => name),
+    (pod.spec.volumes ?? []).filter((volume) => dependsOn(pod, volume, key)).map(({ name }) => name),
   );
   const mayBeBecauseOfIt = (failureKey: FailureKey, { reason }: FailureRecord) => {
     switch (failureKey.of) {

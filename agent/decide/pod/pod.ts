@@ -224,7 +224,7 @@ function planVolumeUpdates(
     if (volume === undefined || content === undefined || !isContentKnown(pod, volume, settings)) continue;
     const { name } = volume;
     const written = memory.volumeContents.get(name);
-    const why = written === undefined ? "the agent has restarted" : "what it shows has changed";
+    const why = written === undefined ? "the agent has restarted" : "its content has changed";
     if (written !== content) plan.propose({ kind: "updateVolume", name, content, why });
   }
 }

@@ -175,15 +175,15 @@ test("a pod's volumes are set up before its sandbox or beside it, and updated wh
       "the sandbox runs, and a set-up has failed: set up volume settings",
       "the sandbox has failed, and a set-up, too: set up volume settings",
       "the pod runs: nothing",
-      "the ConfigMap of a running pod changes: update volume settings: what it shows has changed",
-      "the ConfigMap of a running pod is deleted: update volume settings: what it shows has changed",
+      "the ConfigMap of a running pod changes: update volume settings: its content has changed",
+      "the ConfigMap of a running pod is deleted: update volume settings: its content has changed",
       "the update of a running pod has just failed: nothing; again in 0.5s",
       "a new agent finds a running pod: update volume settings: the agent has restarted",
       "a new agent finds a running pod, and the ConfigMap is being read: nothing",
       "a new agent finds a running pod, and the read of the ConfigMap has timed out: nothing",
       "the read of the ConfigMap has timed out: set up volume settings; set up volume cache",
       "a container has crashed: create container a (attempt 1): it exited with code 1",
-      "a container has crashed, and the ConfigMap has changed: update volume settings: what it shows has changed; create container a (attempt 1): it exited with code 1",
+      "a container has crashed, and the ConfigMap has changed: update volume settings: its content has changed; create container a (attempt 1): it exited with code 1",
       "a container has crashed, and the update has just failed: create container a (attempt 1): it exited with code 1; again in 0.5s",
     ]
   `);

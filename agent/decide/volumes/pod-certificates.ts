@@ -52,7 +52,7 @@ function timeOf(text: unknown): number {
   }
 }
 
-/** The kubelet's words for a volume that shows a certificate which was refused. */
+/** The kubelet's words for a volume with a certificate that was refused. */
 export function refusalText({ kind, reason, message }: RefusedCertificate): string {
   return `PodCertificateRequest was permanently ${kind}: reason=${JSON.stringify(reason)} message=${JSON.stringify(message)}`;
 }

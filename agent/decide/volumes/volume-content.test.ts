@@ -4,7 +4,7 @@ import { claimKey } from "../../../proto/kubernetes/claims.ts";
 import type { Container, Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { tokenKey, tokenReferenceOf } from "../../../proto/kubernetes/token-references.ts";
 import type { ClusterSettings } from "../settings.ts";
-import { canBeMadeBesideSandbox, contentVersionOf, isWaitingForContent, showsReference } from "./volume-content.ts";
+import { canBeMadeBesideSandbox, contentVersionOf, dependsOn, isWaitingForContent } from "./volume-content.ts";
 
 const pod: Pod = {
   metadata: { name: "web", namespace: "shop", uid: "u-1", labels: { app: "web" }, annotations: { note: "a" } },
@@ -97,7 +97,7 @@ const changes: Readonly<Record<string, { readonly pod?: Pod; readonly cluster?: 
   "the status": { pod: { ...pod, status: { phase: "Running" } } },
 };
 
-test("what a volume shows has another version after a change of it, and of nothing else", () => {
+test("the content of a volume has another version after a change of it, and of nothing else", () => {
   const lines = Object.entries(volumes).map(([name, source]) => {
     const volume = { name: "v", ...source };
     const before = contentVersionOf(pod, volume, { cluster: cluster() });
@@ -160,7 +160,7 @@ test("a volume waits while its claim is being read, and only its claim counts fo
   const waits = (known: readonly string[]) =>
     isWaitingForContent(pod, claimed, { cluster: cluster({ settledClaims: new Set(known) }) });
   expect([waits([]), waits([`${key}x`]), waits([key])]).toEqual([true, true, false]);
-  expect([showsReference(pod, claimed, key), showsReference(pod, claimed, "secret shop/data")]).toEqual([true, false]);
+  expect([dependsOn(pod, claimed, key), dependsOn(pod, claimed, "secret shop/data")]).toEqual([true, false]);
 });
 
 test("on a standalone node no volume waits", () => {
@@ -168,7 +168,7 @@ test("on a standalone node no volume waits", () => {
   expect(waiting).toEqual([]);
 });
 
-test.each<[name: string, key: string, shows: boolean]>([
+test.each<[name: string, key: string, isContent: boolean]>([
   ["a ConfigMap", "configmap shop/settings", true],
   ["a ConfigMap", "secret shop/settings", false],
   ["the default volume", "configmap shop/settings", true],
@@ -177,8 +177,8 @@ test.each<[name: string, key: string, shows: boolean]>([
   ["trust anchors", anchors, true],
   ["trust anchors", certificate, false],
   ["a pod certificate", certificate, true],
-])("%s shows %s: %p", (name, key, shows) => {
-  expect(showsReference(pod, { name: "v", ...volumes[name] }, key)).toBe(shows);
+])("%s has content of %s: %p", (name, key, isContent) => {
+  expect(dependsOn(pod, { name: "v", ...volumes[name] }, key)).toBe(isContent);
 });
 
 const keyOf = (key: string) => ({ items: [{ key, path: "x" }] });

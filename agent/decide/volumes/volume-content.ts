@@ -8,7 +8,7 @@ import { isContentVolume, volumeFieldPaths, volumeResourceFields } from "../../.
 import type { ClusterSettings, PodSettings } from "../settings.ts";
 
 /**
- * Whether something that the volume shows, or its claim, is still being read. That is no failure, and its arrival wakes the
+ * Whether something of the volume's content, or its claim, is still being read. That is no failure, and its arrival wakes the
  * pod; if the read fails, the set-up reports it.
  */
 export function isWaitingForContent(pod: Pod, volume: Volume, { cluster }: Pick<PodSettings, "cluster">): boolean {
@@ -22,7 +22,7 @@ export function isWaitingForContent(pod: Pod, volume: Volume, { cluster }: Pick<
   );
 }
 
-/** Whether all that the volume shows is known. An object that does not exist is known, too. */
+/** Whether all of the volume's content is known. An object that does not exist is known, too. */
 export function isContentKnown(pod: Pod, volume: Volume, { cluster }: Pick<PodSettings, "cluster">): boolean {
   return (
     volumeReferences(pod, volume).every((each) => cluster?.referenceVersions.has(referenceKey(each))) &&
@@ -58,8 +58,8 @@ function isComplete(reference: VolumeReference, cluster: ClusterSettings | undef
   return keys.every((key) => cluster?.hasReferencedKey(name, key));
 }
 
-/** Whether the volume shows the Secret, ConfigMap, token or certificates with this key, or has this claim. */
-export function showsReference(pod: Pod, volume: Volume, key: string): boolean {
+/** Whether the volume has content of the Secret, ConfigMap, token or certificates with this key, or has this claim. */
+export function dependsOn(pod: Pod, volume: Volume, key: string): boolean {
   const claim = claimReferenceOf(pod, volume);
   return (
     (claim !== undefined && claimKey(claim) === key) ||
@@ -70,7 +70,7 @@ export function showsReference(pod: Pod, volume: Volume, key: string): boolean {
 }
 
 /**
- * The version of what a volume shows: it differs whenever the files may have to differ. Undefined for a volume whose
+ * The version of a volume's content: it differs whenever the files may have to differ. Undefined for a volume whose
  * files the agent does not write.
  */
 export function contentVersionOf(
@@ -85,14 +85,14 @@ export function contentVersionOf(
     ...volumeTokenReferences(pod, volume).map((each) => cluster?.tokenVersions.get(tokenKey(each)) ?? "unread"),
     ...volumeCertificateKeys(pod, volume).map((key) => cluster?.certificateVersions?.get(key) ?? "unread"),
     // Labels, annotations and resources of a pod can change.
-    ...(showsField(volume, "metadata.labels") ? [labels] : []),
-    ...(showsField(volume, "metadata.annotations") ? [annotations] : []),
+    ...(hasField(volume, "metadata.labels") ? [labels] : []),
+    ...(hasField(volume, "metadata.annotations") ? [annotations] : []),
     ...volumeResourceFields(volume).map(
       ({ containerName = "" }) => containerNamed(pod, containerName)?.resources ?? {},
     ),
   ]);
 }
 
-function showsField(volume: Volume, prefix: string): boolean {
+function hasField(volume: Volume, prefix: string): boolean {
   return volumeFieldPaths(volume).some((path) => path.startsWith(prefix));
 }

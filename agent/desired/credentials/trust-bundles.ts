@@ -35,7 +35,7 @@ export interface TrustBundlesOptions {
   readonly log: Log;
   /** The feature gate `ClusterTrustBundleProjection`. */
   readonly isEnabled: boolean;
-  /** The trust anchors of this key, which the pod shows, were read or have changed. May not throw. */
+  /** The trust anchors of this key, which a volume of the pod has, were read or have changed. May not throw. */
   readonly onChange: (uid: PodUid, key: string) => void;
 }
 

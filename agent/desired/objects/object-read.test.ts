@@ -82,7 +82,7 @@ for (const strategy of ["Cache", "Get"] as const) {
     expect([(await reads()).length, shown(), kube.openWatches]).toEqual([1, "red", 0]);
   });
 
-  test(`${strategy}: while pods run, and none of them shows it in a volume, nothing is read`, async () => {
+  test(`${strategy}: while pods run, and none of them has it in a volume, nothing is read`, async () => {
     const { clock, references, put, reads } = createFixture(strategy);
     await put("blue");
     references.retain(uid("a"), podOf("environment"));
@@ -91,7 +91,7 @@ for (const strategy of ["Cache", "Get"] as const) {
     expect(await reads()).toEqual([]);
   });
 
-  test(`${strategy}: what a volume shows is read each minute until its pod ends, and only a change is reported`, async () => {
+  test(`${strategy}: the content of a volume is read each minute until its pod ends, and only a change is reported`, async () => {
     const { clock, references, put, reads, reported, shown } = createFixture(strategy);
     await put("blue");
     references.retain(uid("a"), podOf("volume"));

@@ -22,7 +22,7 @@ export interface ObjectReadOptions extends ObjectSourceOptions {
   readonly syncFrequencyMs: number;
   /** Returns a number in [0, 1), for jitter. */
   readonly random: () => number;
-  /** Whether a volume of a pod shows the object, so that a change has to reach a running pod. */
+  /** Whether a volume of a pod has content of the object, so that a change has to reach a running pod. */
   readonly isShown: () => boolean;
   /** A read that `refresh` has asked for has ended, and the object has not changed. May not throw. */
   readonly onUnchanged: () => void;

@@ -9,7 +9,7 @@ import type { Container, Pod, PodSpec, Volume, VolumeProjection } from "../../..
 import type { ReferencedObject } from "../../../proto/kubernetes/references.ts";
 import { type KnownToken, tokenKey, tokenReferenceOf } from "../../../proto/kubernetes/token-references.ts";
 import { TranslateError } from "../translate-error.ts";
-import { payloadOf } from "./payload.ts";
+import { contentOf } from "./content.ts";
 
 const object = (data: ReferencedObject["data"], binaryData?: ReferencedObject["data"]): ReferencedObject => ({
   uid: "u",
@@ -67,7 +67,7 @@ function filesOf(source: Omit<Volume, "name">, spec: Partial<PodSpec> = {}, toke
     nodeLabels: {},
   };
   const facts = { allocatable: new Map([["memory", 8_000_000_000n]]), cluster };
-  return payloadOf({ pod, facts }, { name: "v", ...source }).map(({ path, mode, content, user, group }) => {
+  return contentOf({ pod, facts }, { name: "v", ...source }).map(({ path, mode, content, user, group }) => {
     const owner = [user ?? "", group ?? ""].join(":");
     const text = typeof content === "string" ? JSON.stringify(content) : `<${Buffer.from(content).toString("hex")}>`;
     return `${mode.toString(8).padStart(4, "0")} ${owner} ${path} ${text}`;
@@ -265,7 +265,7 @@ for (const [message, source, token] of refused)
 
 test("a standalone node has no objects to show", () => {
   const input = { pod: podOf(), facts: { allocatable: new Map() } };
-  expect(() => payloadOf(input, { name: "v", configMap: { name: "settings" } })).toThrow(
+  expect(() => contentOf(input, { name: "v", configMap: { name: "settings" } })).toThrow(
     "couldn't get configmap shop/settings: this node has no API server",
   );
 });

@@ -1,5 +1,5 @@
 /** A file of a volume that the agent fills: a key of a ConfigMap or Secret, a token, a field of the pod. */
-export interface PayloadFile {
+export interface VolumeFile {
   /** Relative to the volume. It may contain folders: `certs/tls.key`. */
   readonly path: string;
   readonly mode: number;

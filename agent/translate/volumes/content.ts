@@ -24,10 +24,10 @@ import { metadataFieldValue, ownValue, resourceFieldValue } from "../downward-ap
 import type { NodeFacts } from "../node-facts.ts";
 import { findReferencedObject } from "../referenced-object.ts";
 import { mountError } from "./mount-error.ts";
-import type { PayloadFile } from "./payload-file.ts";
+import type { VolumeFile } from "./volume-file.ts";
 
 /** What the files of a pod's volumes are made from. */
-export interface PayloadInput {
+export interface ContentInput {
   readonly pod: Pod;
   readonly facts: Pick<NodeFacts, "allocatable" | "cluster">;
 }
@@ -40,7 +40,7 @@ const DEFAULT_MODE = 0o644;
  * kubelet's words, if an object or key is missing that is not optional, or has not been read yet. No message contains a
  * value.
  */
-export function payloadOf(input: PayloadInput, volume: Volume): readonly PayloadFile[] {
+export function contentOf(input: ContentInput, volume: Volume): readonly VolumeFile[] {
   const collected = collect(input, volume);
   if (collected.errors.length > 0) throw mountError(volume, aggregate(collected.errors));
   const group = input.pod.spec.securityContext?.fsGroup;
@@ -53,7 +53,7 @@ export function payloadOf(input: PayloadInput, volume: Volume): readonly Payload
 const FS_GROUP_MODE = 0o440;
 
 interface Collected {
-  readonly files: Map<string, PayloadFile>;
+  readonly files: Map<string, VolumeFile>;
   readonly errors: string[];
 }
 
@@ -62,7 +62,7 @@ class SourceError extends Error {
   override readonly name = "SourceError";
 }
 
-function collect(input: PayloadInput, volume: Volume): Collected {
+function collect(input: ContentInput, volume: Volume): Collected {
   const { configMap, secret, downwardAPI } = volume;
   const collected: Collected = { files: new Map(), errors: [] };
   if (configMap !== undefined) addSource(collected, () => objectFiles(input, "configmap", configMap, configMap));
@@ -85,7 +85,7 @@ interface WithDefaultMode {
 type Source = VolumeProjection & { readonly certificate: PodCertificateReference | undefined };
 
 /** Of two files with one path the later source wins. */
-function addProjection(collected: Collected, input: PayloadInput, source: Source, modes: WithDefaultMode) {
+function addProjection(collected: Collected, input: ContentInput, source: Source, modes: WithDefaultMode) {
   const { configMap, secret, downwardAPI, serviceAccountToken, clusterTrustBundle, ...more } = source;
   const { podCertificate: _, certificate, ...others } = more;
   if (configMap !== undefined) addSource(collected, () => objectFiles(input, "configmap", configMap, modes));
@@ -98,7 +98,7 @@ function addProjection(collected: Collected, input: PayloadInput, source: Source
     collected.errors.push(`${kind} projections are not supported by this release yet`);
 }
 
-function addSource({ files, errors }: Collected, filesOf: () => readonly PayloadFile[]): void {
+function addSource({ files, errors }: Collected, filesOf: () => readonly VolumeFile[]): void {
   try {
     for (const file of filesOf()) files.set(file.path, file);
   } catch (error) {
@@ -115,11 +115,11 @@ interface ObjectSource {
 
 /** The files of a Secret or ConfigMap: all of its keys, or those that `items` names. */
 function objectFiles(
-  input: PayloadInput,
+  input: ContentInput,
   kind: Reference["kind"],
   source: ObjectSource,
   { defaultMode = DEFAULT_MODE }: WithDefaultMode,
-): readonly PayloadFile[] {
+): readonly VolumeFile[] {
   const reference = referenceOf(input.pod, kind, source);
   const data = dataOf(reference, findObject(input, reference, source.optional === true));
   if (source.items === undefined || source.items.length === 0)
@@ -136,7 +136,7 @@ function objectFiles(
   });
 }
 
-function findObject({ facts }: PayloadInput, reference: Reference, isOptional: boolean): ReferencedObject | undefined {
+function findObject({ facts }: ContentInput, reference: Reference, isOptional: boolean): ReferencedObject | undefined {
   const { kind, namespace, name } = reference;
   if (facts.cluster === undefined)
     throw new SourceError(`couldn't get ${kind} ${namespace}/${name}: this node has no API server`);
@@ -162,7 +162,7 @@ function dataOf(reference: Reference, object: ReferencedObject | undefined): Rea
 
 function addDownwardFiles(
   collected: Collected,
-  input: PayloadInput,
+  input: ContentInput,
   items: readonly DownwardAPIVolumeFile[] = [],
   { defaultMode = DEFAULT_MODE }: WithDefaultMode,
 ): void {
@@ -195,10 +195,10 @@ function formatMap(map: Readonly<Record<string, string>> = {}): string {
 }
 
 function tokenFile(
-  { pod, facts }: PayloadInput,
+  { pod, facts }: ContentInput,
   source: ServiceAccountTokenProjection,
   modes: WithDefaultMode,
-): PayloadFile {
+): VolumeFile {
   const reference = tokenReferenceOf(pod, source);
   const known = facts.cluster?.tokens.get(tokenKey(reference));
   if (known === undefined) throw new SourceError("failed to fetch token: timed out waiting for the condition");
@@ -207,10 +207,10 @@ function tokenFile(
 }
 
 function trustAnchorFile(
-  { pod, facts }: PayloadInput,
+  { pod, facts }: ContentInput,
   source: ClusterTrustBundleProjection,
   modes: WithDefaultMode,
-): PayloadFile {
+): VolumeFile {
   const known = facts.cluster?.trustAnchors?.get(trustAnchorKey(source)) ?? { failure: TRUST_BUNDLES_UNREAD };
   if ("failure" in known) throw new SourceError(known.failure);
   return ownedFile(pod, source.path, known.pem, modes);
@@ -218,10 +218,10 @@ function trustAnchorFile(
 
 /** The key and the certificates in one file, or in one each, or in all three. */
 function podCertificateFiles(
-  { pod, facts }: PayloadInput,
+  { pod, facts }: ContentInput,
   reference: PodCertificateReference,
   modes: WithDefaultMode,
-): readonly PayloadFile[] {
+): readonly VolumeFile[] {
   const known = facts.cluster?.podCertificates?.get(podCertificateKey(reference)) ?? {
     failure: noPodCertificate(reference),
   };
@@ -245,7 +245,7 @@ function ownedFile(
   path: string,
   content: string,
   { defaultMode = DEFAULT_MODE }: WithDefaultMode,
-): PayloadFile {
+): VolumeFile {
   const user = commonUserOf(pod);
   const isPrivate = user !== undefined || pod.spec.securityContext?.fsGroup !== undefined;
   return {

@@ -109,3 +109,19 @@ test("requiresAllContainers: a pod has a limit only where all its containers hav
   expect(format(podLimits({ containers: [both, memory] }))).toEqual({ cpu: "1", memory: "2Gi" });
   expect(limitsOf({ containers: [memory], resources: { limits: { cpu: "1" } } })).toEqual({ cpu: "1", memory: "1Gi" });
 });
+
+test("requiresAllContainers: a limit of 0 is none", () => {
+  const none = container({ limits: { memory: "0" } });
+  const some = container({ limits: { memory: "1Gi" } });
+  expect(format(podLimits({ containers: [some, none] }, { requiresAllContainers: true }))).toEqual({});
+});
+
+test("requiresAllContainers: an init container needs no limit behind a sidecar that has one", () => {
+  const limited = { limits: { memory: "1Gi" } };
+  const [unlimited, app] = [container({}), container(limited)];
+  const limitedSidecar = container(limited, { restartPolicy: "Always" });
+  const limitsOf = (...initContainers: readonly Container[]) =>
+    format(podLimits({ initContainers, containers: [app] }, { requiresAllContainers: true }));
+  expect(limitsOf(limitedSidecar, unlimited)).toEqual({ memory: "2Gi" });
+  expect(limitsOf(unlimited, limitedSidecar)).toEqual({});
+});

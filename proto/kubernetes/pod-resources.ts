@@ -1,4 +1,4 @@
-import { isSidecar, nonEphemeralContainers, sidecarsOf } from "./containers.ts";
+import { isSidecar, sidecarsOf } from "./containers.ts";
 import type { Container, PodSpec, ResourceRequirements } from "./gen/types.ts";
 import { isPodLevelResource, parseResourceList, type ResourceQuantities } from "./resource-list.ts";
 import { addQuantities, compareQuantities, type ParsedQuantity } from "./values/quantity.ts";
@@ -24,9 +24,10 @@ export interface PodRequestsOptions {
 
 export interface PodLimitsOptions extends PodRequestsOptions {
   /**
-   * Leaves out a resource for which any container has no limit: such a container may use all of the node's, so that a
-   * limit of the pod would stop it too early. Rule: the kubelet's ResourceConfigForPod, which sets up the pod's cgroup.
-   * Without this option the limits that are set are summed.
+   * Leaves out a resource for which any container has no limit, or one of 0: such a container may use all of the node's,
+   * so that a limit of the pod would stop it too early. As with the kubelet, an init container needs none if a sidecar
+   * before it has one: they are limited together. Rule: the kubelet's ResourceConfigForPod, which sets up the pod's
+   * cgroup. Without this option the limits that are set are summed.
    */
   readonly requiresAllContainers?: boolean;
 }
@@ -59,18 +60,18 @@ function maximumOfSteps(
   spec: PodSpec,
   amountsOf: (resources: ResourceRequirements) => ResourceQuantities,
 ): ResourceQuantities {
-  const { initContainers = [], containers } = spec;
-  const initSteps = initContainers.map((container, index) => [
-    ...initContainers.slice(0, index).filter(isSidecar),
-    container,
-  ]);
   const maximum = new Map<string, ParsedQuantity>();
-  for (const step of [...initSteps, [...sidecarsOf(spec), ...containers]])
+  for (const step of [...initStepsOf(spec), [...sidecarsOf(spec), ...spec.containers]])
     for (const [name, amount] of sumOf(step, amountsOf)) {
       const known = maximum.get(name);
       if (known === undefined || compareQuantities(amount, known) > 0) maximum.set(name, amount);
     }
   return maximum;
+}
+
+/** Each init container with the sidecars before it. */
+function initStepsOf({ initContainers = [] }: PodSpec): readonly (readonly Container[])[] {
+  return initContainers.map((container, index) => [...initContainers.slice(0, index).filter(isSidecar), container]);
 }
 
 function sumOf(
@@ -84,7 +85,9 @@ function sumOf(
 }
 
 function haveAllLimit(spec: PodSpec, name: string): boolean {
-  return nonEphemeralContainers(spec).every(({ resources }) => resources?.limits?.[name] !== undefined);
+  const isLimited = ({ resources }: Container) =>
+    (parseResourceList(resources?.limits).get(name)?.mantissa ?? 0n) !== 0n;
+  return spec.containers.every(isLimited) && initStepsOf(spec).every((step) => step.some(isLimited));
 }
 
 function replacePodLevel(total: Map<string, ParsedQuantity>, podLevel: ResourceRequirements["limits"]): void {

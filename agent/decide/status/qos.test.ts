@@ -30,3 +30,23 @@ for (const [name, containers, qosClass] of rows)
     }));
     expect(qosClassOf({ metadata: {}, spec: { containers: list } })).toBe(qosClass);
   });
+
+const podLevel: readonly [name: string, pod: ResourceRequirements, container: ResourceRequirements, PodQOSClass][] = [
+  ["limits of the pod for both resources", { limits: both, requests: both }, {}, "Guaranteed"],
+  [
+    "its containers may request less than the pod",
+    { limits: both, requests: both },
+    { requests: { cpu: "10m" } },
+    "Guaranteed",
+  ],
+  ["a request of the pod below its limit", { limits: both, requests: { cpu: "1", memory: "1Mi" } }, {}, "Burstable"],
+  ["a limit of the pod for one of the two", { limits: { cpu: "1" }, requests: { cpu: "1" } }, {}, "Burstable"],
+  ["a request of the pod alone", { requests: { cpu: "1" } }, { limits: both, requests: both }, "Burstable"],
+  ["the pod has huge pages only", { requests: { "hugepages-2Mi": "2Mi" } }, { limits: both }, "BestEffort"],
+  ["the pod has no resources of its own", {}, { limits: both }, "BestEffort"],
+];
+for (const [name, resources, ofContainer, qosClass] of podLevel)
+  test(`pod-level resources: ${name}: ${qosClass}`, () => {
+    const containers = [{ name: "c", resources: ofContainer }];
+    expect(qosClassOf({ metadata: {}, spec: { containers, resources } })).toBe(qosClass);
+  });

@@ -1,17 +1,20 @@
-import type { Container, Pod, PodQOSClass, ResourceRequirements } from "../../../proto/kubernetes/gen/types.ts";
+import { nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts";
+import type { Pod, PodQOSClass, ResourceRequirements } from "../../../proto/kubernetes/gen/types.ts";
 import { compareQuantities, type ParsedQuantity, parseQuantity } from "../../../proto/kubernetes/values/quantity.ts";
 
 const COUNTED = ["cpu", "memory"] as const;
 
 /**
- * The quality-of-service class of a pod, from its containers' CPU and memory alone: Guaranteed if every container has
- * limits for both and requests exactly those, BestEffort if no container has requests or limits, else Burstable.
- * https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
+ * The quality-of-service class of a pod, from CPU and memory alone: Guaranteed if every container has limits for both and
+ * requests exactly those, BestEffort if no container has requests or limits, else Burstable. The resources of the pod
+ * itself, if it has any, count instead of those of its containers. Ephemeral containers have no resources.
+ * https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/ Rule: ComputePodQOS.
  */
 export function qosClassOf({ spec }: Pod): PodQOSClass {
-  const containers: readonly Pick<Container, "resources">[] = [...spec.containers, ...(spec.initContainers ?? [])];
-  if (containers.every(({ resources }) => hasNoRequestsOrLimits(resources))) return "BestEffort";
-  return containers.every(({ resources }) => isGuaranteed(resources)) ? "Guaranteed" : "Burstable";
+  const all =
+    spec.resources === undefined ? nonEphemeralContainers(spec).map(({ resources }) => resources) : [spec.resources];
+  if (all.every(hasNoRequestsOrLimits)) return "BestEffort";
+  return all.every(isGuaranteed) ? "Guaranteed" : "Burstable";
 }
 
 function hasNoRequestsOrLimits(resources: ResourceRequirements | undefined): boolean {

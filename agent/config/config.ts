@@ -61,7 +61,6 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   /** Undefined when pods do not inherit the host's resolver (`resolvConf: ""`). */
   readonly resolvConf: string | undefined;
 
-  readonly cgroupsPerQOS: boolean;
   readonly failCgroupV1: boolean;
   /** Undefined when unset: then true under cgroup v1, which has no group kill, and false under v2. */
   readonly singleProcessOOMKill: boolean | undefined;

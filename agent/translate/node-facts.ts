@@ -1,4 +1,4 @@
-import type { SwapBehavior } from "../../proto/kubelet/config.ts";
+import type { MemoryReservationPolicy, SwapBehavior } from "../../proto/kubelet/config.ts";
 import type { KnownPodCertificate, KnownTrustAnchors } from "../../proto/kubernetes/certificates.ts";
 import type { KnownClaim } from "../../proto/kubernetes/claims.ts";
 import type { Service } from "../../proto/kubernetes/gen/types.ts";
@@ -12,6 +12,8 @@ export interface PodConfig {
   readonly podLogsDir: string;
   readonly clusterDNS: readonly string[];
   readonly clusterDomain: string;
+  /** Whether the agent makes a cgroup for each pod. Otherwise the runtime chooses the parents of containers. */
+  readonly cgroupsPerQOS: boolean;
   readonly cpuCFSQuota: boolean;
   readonly cpuCFSQuotaPeriodMs: number;
   readonly swapBehavior: SwapBehavior;
@@ -32,6 +34,8 @@ export interface NodeFacts extends PodConfig {
   readonly swapCapacityBytes: number;
   /** The huge page sizes of the kernel, in bytes. */
   readonly hugePageSizes: readonly number[];
+  /** The feature gate `MemoryQoS`; left out while it is off. */
+  readonly memoryQoS?: MemoryQoS;
   /** Only cgroup v2 accepts files by name (`unified`). */
   readonly hasCgroupV2: boolean;
   /** Whether the kernel accounts for swap, so that it can be limited. */
@@ -53,6 +57,15 @@ export interface NodeFacts extends PodConfig {
   readonly recursiveReadOnlyClasses?: ReadonlySet<string>;
   /** Left out on a standalone node. */
   readonly cluster?: ClusterFacts;
+}
+
+/** How containers are throttled before they reach their memory limit, and what the kernel does not reclaim from them. */
+export interface MemoryQoS {
+  /** Above 0, at most 1: the part of the memory between request and limit from which on a container is throttled. */
+  readonly throttlingFactor: number;
+  readonly reservationPolicy: MemoryReservationPolicy;
+  /** The kernel's page size, in bytes. */
+  readonly pageBytes: number;
 }
 
 /** The objects of the cluster that pods are translated with. */

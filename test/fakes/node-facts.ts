@@ -24,6 +24,7 @@ export const nodeFacts: NodeFacts = {
   clusterDNS: ["192.0.2.10"],
   clusterDomain: "cluster.local",
   hostResolvConf: { nameservers: ["192.0.2.53"], searches: ["example.com"], options: ["rotate"] },
+  cgroupsPerQOS: false,
   cpuCFSQuota: true,
   cpuCFSQuotaPeriodMs: 100,
   singleProcessOOMKill: false,

@@ -9,13 +9,19 @@ interface TestInput {
   readonly facts?: Partial<NodeFacts>;
   readonly qosClass?: PodQOSClass;
   readonly pod?: Partial<Pod["metadata"]> & Partial<Pod["spec"]>;
+  readonly podLevel?: ResourceRequirements;
 }
 
-function resourcesOf({ resources, facts, qosClass = "Burstable", pod: { annotations, priority } = {} }: TestInput) {
+function resourcesOf(input: TestInput) {
+  const { resources, facts, qosClass = "Burstable", podLevel, pod: { annotations, priority } = {} } = input;
   const container: Container = { name: "a", ...(resources && { resources }) };
   const pod: Pod = {
     metadata: { ...(annotations && { annotations }) },
-    spec: { containers: [container], ...(priority !== undefined && { priority }) },
+    spec: {
+      containers: [container],
+      ...(priority !== undefined && { priority }),
+      ...(podLevel !== undefined && { resources: podLevel }),
+    },
   };
   return containerResources(pod, container, qosClass, { ...nodeFacts, ...facts });
 }
@@ -160,6 +166,7 @@ const pidLimits: readonly [sentence: string, facts: Partial<NodeFacts>, file: st
   ["accepts the largest value below the kernel's PID limit", { podPidsLimit: 4_194_303 }, "4194303"],
   ["is not set at the kernel's PID limit", { podPidsLimit: 4_194_304 }, undefined],
   ["is not set under cgroup v1", { ...v1, podPidsLimit: 100 }, undefined],
+  ["is not set when the pod has a cgroup of its own", { podPidsLimit: 100, cgroupsPerQOS: true }, undefined],
 ];
 for (const [sentence, facts, file] of pidLimits)
   test(`pids.max ${sentence}`, () => {
@@ -175,3 +182,113 @@ test("containerResources keeps CPU, memory and the OOM score beside the unified 
     unified: {},
   });
 });
+
+const podLevelRows: readonly [
+  sentence: string,
+  podLevel: ResourceRequirements,
+  resources: ResourceRequirements | undefined,
+  held: string,
+][] = [
+  [
+    "a container without limits has the pod's",
+    { limits: { cpu: "2", memory: "1Gi" } },
+    undefined,
+    "2048 200000 1073741824",
+  ],
+  [
+    "a container keeps its own limits",
+    { limits: { cpu: "2", memory: "1Gi" } },
+    { limits: { cpu: "1", memory: "1Mi" } },
+    "1024 100000 1048576",
+  ],
+  ["a limit of 0 is none", { limits: { cpu: "2" } }, { limits: { cpu: "0" } }, "2048 200000 0"],
+  ["a request sets the shares", { limits: { cpu: "2" } }, { requests: { cpu: "100m" } }, "102 200000 0"],
+  ["a request of the pod alone is no container's", { requests: { cpu: "2" } }, undefined, "2 0 0"],
+];
+for (const [sentence, podLevel, resources, held] of podLevelRows)
+  test(`pod-level resources: ${sentence}`, () => {
+    const { cpuShares, cpuQuota, memoryLimitInBytes } = resourcesOf({ podLevel, ...(resources && { resources }) });
+    expect(`${cpuShares} ${cpuQuota} ${memoryLimitInBytes}`).toBe(held);
+  });
+
+test("pod-level resources: huge pages of the pod, unless the container has its own of that size", () => {
+  const podLevel = { limits: { "hugepages-2Mi": "8Mi", "hugepages-1Gi": "2Gi" } };
+  const resources = { limits: { "hugepages-2048Ki": "4Mi" } };
+  const facts = { hugePageSizes: [2 ** 16, 2 ** 21, GI] };
+  const { hugepageLimits } = resourcesOf({ podLevel, resources, facts });
+  expect(hugepageLimits.map(({ pageSize, limit }) => `${pageSize} ${limit}`)).toEqual([
+    "64KB 0",
+    "2MB 4194304",
+    "1GB 2147483648",
+  ]);
+});
+
+const memoryQoS = { throttlingFactor: 0.9, reservationPolicy: "None", pageBytes: 4096 } as const;
+const tiered = { ...memoryQoS, reservationPolicy: "TieredReservation" } as const;
+/** The node has 8 GiB, and pods may use all of it. */
+const memoryFiles: readonly [sentence: string, TestInput, files: string][] = [
+  ["off: no files", { resources: resourcesWith("1Gi", "2Gi") }, ""],
+  ["under cgroup v1: no files", { resources: resourcesWith("1Gi", "2Gi"), facts: { ...v1, memoryQoS } }, ""],
+  [
+    "throttled at nine tenths between request and limit",
+    { resources: resourcesWith("1000Mi", "2000Mi"), facts: { memoryQoS } },
+    `memory.high=${1900 * 2 ** 20} memory.low=0 memory.min=0`,
+  ],
+  [
+    "whole pages, rounded down",
+    { resources: resourcesWith("0", "10000"), facts: { memoryQoS } },
+    "memory.high=8192 memory.low=0 memory.min=0",
+  ],
+  [
+    "pages of 16 KiB",
+    { resources: resourcesWith("0", "40000"), facts: { memoryQoS: { ...memoryQoS, pageBytes: 16_384 } } },
+    "memory.high=32768 memory.low=0 memory.min=0",
+  ],
+  [
+    "another factor",
+    { resources: resourcesWith("0", "40960"), facts: { memoryQoS: { ...memoryQoS, throttlingFactor: 0.5 } } },
+    "memory.high=20480 memory.low=0 memory.min=0",
+  ],
+  [
+    "without a limit, what pods may use of the node",
+    { resources: resourcesWith("0.5Gi"), facts: { memoryQoS, allocatable: new Map([["memory", 2n ** 32n]]) } },
+    `memory.high=${Math.floor((2 ** 29 + (2 ** 32 - 2 ** 29) * 0.9) / 4096) * 4096} memory.low=0 memory.min=0`,
+  ],
+  [
+    "not where request and limit are equal",
+    { resources: resourcesWith("1Gi", "1Gi"), facts: { memoryQoS } },
+    "memory.low=0 memory.min=0",
+  ],
+  ["not without both", { facts: { memoryQoS } }, "memory.low=0 memory.min=0"],
+  [
+    "not at the request or below it",
+    { resources: resourcesWith("8192", "8193"), facts: { memoryQoS } },
+    "memory.low=0 memory.min=0",
+  ],
+  [
+    "reserved in a Guaranteed pod",
+    { resources: resourcesWith("1Gi", "1Gi"), qosClass: "Guaranteed", facts: { memoryQoS: tiered } },
+    `memory.min=${GI}`,
+  ],
+  [
+    "reserved in a Burstable pod",
+    { resources: resourcesWith("1Gi", "1Gi"), facts: { memoryQoS: tiered } },
+    `memory.low=${GI}`,
+  ],
+  [
+    "nothing to reserve without a request",
+    { resources: resourcesWith(undefined, "1Mi"), facts: { memoryQoS: tiered } },
+    "memory.high=942080 memory.low=0 memory.min=0",
+  ],
+];
+for (const [sentence, input, files] of memoryFiles)
+  test(`MemoryQoS: ${sentence}`, () => {
+    const { unified } = resourcesOf(input);
+    const held = Object.entries(unified).filter(([name]) => /^memory\.(min|low|high)$/.test(name));
+    expect(
+      held
+        .map((entry) => entry.join("="))
+        .toSorted()
+        .join(" "),
+    ).toBe(files);
+  });

@@ -161,3 +161,27 @@ test("a pod's request is the larger of: app containers and sidecars together; ea
   expect(amounts([cpu("first", "4"), sidecar])).toEqual([5000, 5]);
   expect(amounts([cpu("first", "1")])).toEqual([3000, 3]);
 });
+
+test("OOM score: the containers of a pod share what the pod itself requests beyond them", () => {
+  const asking = (memory: string | undefined, more: Partial<Container> = {}): Container => ({
+    name: "c",
+    ...(memory !== undefined && { resources: { requests: { memory } } }),
+    ...more,
+  });
+  const scoresOf = (request: string | undefined, init: readonly Container[], containers: readonly Container[]) => {
+    const resources = request === undefined ? { limits: { memory: "8Gi" } } : { requests: { memory: request } };
+    const pod: Pod = { metadata: {}, spec: { initContainers: init, containers, resources } };
+    return [...init, ...containers].map((each) => oomScoreAdj(pod, each, "Burstable", nodeFacts));
+  };
+  const proxy = asking("512Mi", { restartPolicy: "Always" });
+  // Of 8 GiB. 4 GiB less 1 + 1 leave 2, which is 1 GiB for each.
+  expect(scoresOf("4Gi", [], [asking("1Gi"), asking("1Gi")])).toEqual([750, 750]);
+  expect(scoresOf("4Gi", [], [asking(undefined), asking(undefined)])).toEqual([750, 750]);
+  // The sidecar counts, and is spared as long as the smallest app container: 4 less 1.5 leave 1.25 for each.
+  expect(scoresOf("4Gi", [proxy], [asking("1Gi")])).toEqual([719, 719]);
+  // An init container takes part, although it runs alone: 4 less max(2, 1) leave 1 for each.
+  expect(scoresOf("4Gi", [asking("2Gi")], [asking("1Gi")])).toEqual([625, 750]);
+  expect(scoresOf("2Gi", [], [asking("1Gi"), asking("1Gi")])).toEqual([875, 875]);
+  expect(scoresOf(undefined, [], [asking("1Gi")])).toEqual([875]);
+  expect(scoresOf("8Gi", [], [asking("1Gi")])).toEqual([3]);
+});

@@ -1,20 +1,12 @@
+import { cpuQuotaUs, cpuShares } from "../../../proto/cgroup/cpu-units.ts";
 import { LinuxContainerResources } from "../../../proto/cri/gen/api.ts";
-import { isSidecar } from "../../../proto/kubernetes/containers.ts";
+import { isSidecar, nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod, PodQOSClass, ResourceRequirements } from "../../../proto/kubernetes/gen/types.ts";
 import { podLimits, podRequests } from "../../../proto/kubernetes/pod-resources.ts";
 import { isNodeCritical } from "../../../proto/kubernetes/priority.ts";
 import { toAmounts } from "../../../proto/kubernetes/resource-list.ts";
 import { parseQuantity, toMilli, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
 import type { NodeFacts } from "../node-facts.ts";
-
-/*
- * The kubelet's conversion to cgroup units: 1024 shares per CPU, between 2 and 262144; a quota of at least 1 ms per
- * period. The runtime converts shares to the `cpu.weight` of cgroup v2.
- */
-const SHARES_PER_CPU = 1024;
-const MIN_SHARES = 2;
-const MAX_SHARES = 262_144;
-const MIN_QUOTA_US = 1000;
 
 /** CPU in milli-CPUs and memory in bytes, of one container or a whole pod; undefined where unset. */
 export interface LinuxAmounts {
@@ -53,7 +45,10 @@ export function podAmounts({ spec }: Pod): LinuxAmounts {
   };
 }
 
-/** Converts amounts to the CRI message, without the OOM score. */
+/**
+ * Converts amounts to the CRI message, without the OOM score. The runtime converts the shares to the `cpu.weight` of
+ * cgroup v2.
+ */
 export function linuxResources(amounts: LinuxAmounts, facts: NodeFacts): LinuxContainerResources {
   const { cpuRequest, cpuLimit, memoryLimit } = amounts;
   const periodUs = Math.round(facts.cpuCFSQuotaPeriodMs * 1000);
@@ -61,7 +56,7 @@ export function linuxResources(amounts: LinuxAmounts, facts: NodeFacts): LinuxCo
   return LinuxContainerResources.fromPartial({
     cpuShares: BigInt(cpuShares(cpuRequest ?? cpuLimit ?? 0)),
     cpuPeriod: facts.cpuCFSQuota ? BigInt(periodUs) : 0n,
-    cpuQuota: hasQuota ? int64(Math.max(Math.floor((cpuLimit * periodUs) / 1000), MIN_QUOTA_US)) : 0n,
+    cpuQuota: hasQuota ? int64(cpuQuotaUs(cpuLimit, periodUs)) : 0n,
     memoryLimitInBytes: int64(memoryLimit ?? 0),
     // cgroup v2: when the OOM killer kills one process of a container, it kills all of them.
     unified: facts.hasCgroupV2 && !facts.singleProcessOOMKill ? { "memory.oom.group": "1" } : {},
@@ -73,29 +68,44 @@ export function int64(value: number): bigint {
   return value >= 2 ** 63 ? 2n ** 63n - 1n : BigInt(value);
 }
 
-function cpuShares(milliCpu: number): number {
-  return Math.min(Math.max(Math.floor((milliCpu * SHARES_PER_CPU) / 1000), MIN_SHARES), MAX_SHARES);
-}
-
 const GUARANTEED_OOM_SCORE = -997;
 const BEST_EFFORT_OOM_SCORE = 1000;
 
 /**
  * The order in which the OOM killer chooses containers: BestEffort first, then Burstable by the smallest memory request
  * relative to the node, Guaranteed and node-critical last, all before the node's own daemons. A sidecar is killed no
- * sooner than the main container with the smallest request.
+ * sooner than the main container with the smallest request. What the pod itself requests beyond its containers counts
+ * for all of them in equal parts. `pod` and `container` have the resources that are allocated to them.
  * https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#node-out-of-memory-behavior
  */
-export function oomScoreAdj(pod: Pod, container: Container, qosClass: PodQOSClass, facts: NodeFacts): number {
+export function oomScoreAdj(
+  pod: Pod,
+  container: Container,
+  qosClass: PodQOSClass,
+  { memoryCapacityBytes }: Pick<NodeFacts, "memoryCapacityBytes">,
+): number {
   if (isNodeCritical(pod) || qosClass === "Guaranteed") return GUARANTEED_OOM_SCORE;
   if (qosClass === "BestEffort") return BEST_EFFORT_OOM_SCORE;
-  const memoryRequest = isSidecar(container)
+  const ownRequest = isSidecar(container)
     ? Math.max(memoryRequestOf(container), Math.min(...pod.spec.containers.map(memoryRequestOf)))
     : memoryRequestOf(container);
-  const score = BEST_EFFORT_OOM_SCORE - Math.floor((BEST_EFFORT_OOM_SCORE * memoryRequest) / facts.memoryCapacityBytes);
+  const memoryRequest = ownRequest + spareRequestOf(pod);
+  const score = BEST_EFFORT_OOM_SCORE - Math.floor((BEST_EFFORT_OOM_SCORE * memoryRequest) / memoryCapacityBytes);
   return Math.min(Math.max(score, BEST_EFFORT_OOM_SCORE + GUARANTEED_OOM_SCORE), BEST_EFFORT_OOM_SCORE - 1);
 }
 
 function memoryRequestOf({ resources }: Container): number {
   return amountsOf(resources).memoryRequest ?? 0;
+}
+
+/**
+ * Each container's share, in bytes, of what the pod itself requests beyond the most that its containers request together.
+ * Rule: KEP-2837, "OOM score adjustment".
+ */
+function spareRequestOf({ spec }: Pod): number {
+  const { memoryRequest = 0 } = amountsOf(spec.resources);
+  if (memoryRequest === 0) return 0;
+  const ofContainers =
+    toAmounts(podRequests(spec, { skipsPodLevel: true, excludesOverhead: true })).get("memory") ?? 0n;
+  return Math.trunc((memoryRequest - Number(ofContainers)) / nonEphemeralContainers(spec).length);
 }

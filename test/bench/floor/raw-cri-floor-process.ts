@@ -139,6 +139,7 @@ function createNodeFacts(folder: string): NodeFacts {
     clusterDNS: [],
     clusterDomain: "",
     hostResolvConf: { nameservers: [], searches: [], options: [] },
+    cgroupsPerQOS: false,
     cpuCFSQuota: true,
     cpuCFSQuotaPeriodMs: 100,
     singleProcessOOMKill: false,

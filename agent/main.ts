@@ -40,6 +40,7 @@ import { type LocalServer, serveLocal } from "./serve/local/local-server.ts";
 import { summarizePod } from "./serve/local/pod-list.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 import { type Agent, type AgentOptions, createAgent, type PodSource } from "./wiring/agent.ts";
+import { checkReservations } from "./wiring/check-reservations.ts";
 import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster/cluster-node.ts";
 import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plugins.ts";
 import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
@@ -93,11 +94,12 @@ async function runWithLocks(
   const clock = createClock();
   const proc = createProc();
   const capacity = await readCapacity(proc, root, thisMachine);
+  const observedMachine = { ...thisMachine, storageBytes: capacity.storageCapacityBytes };
+  checkReservations(observedMachine, proc.taskAvailability()?.capacity, config.node);
   const exec = createExec();
   const idPool = await readIdPool(config, { machine: hostFiles, exec, path: process.env["PATH"] ?? "" });
   const runtime = createCriRuntime(config, clock, log);
   const { nodeIPs: configured, nodeName, earlyProbes, keepsReferencedObjects, changeDetection } = config;
-  const observedMachine = { ...thisMachine, storageBytes: capacity.storageCapacityBytes };
   // Addresses may change before the cluster node and the agent exist; each reads the current ones when it starts.
   const addressChanges = createEventSource();
   const podWakes = createEventSource();
@@ -116,7 +118,6 @@ async function runWithLocks(
   const hostIPs = clusterNode?.hostIPs ?? machineIPs;
   const nodeForAdmission = createAdmissionNodeCache(config, observedMachine);
   const { allocatable } = nodeForAdmission("unknown");
-  const pluginDeps = { exec, environment: process.env, clock, log };
   const agent = createAgent({
     runtime,
     runtimeStatus: node.runtimeStatus,
@@ -133,7 +134,7 @@ async function runWithLocks(
     ...(clusterNode && ({ clusterAccess: clusterNode.access } satisfies Partial<AgentOptions>)),
     pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
     dockerConfigs: dockerConfigFiles(config.rootDir, workingDir(), process.env["HOME"]),
-    createCredentialProviders: await loadCredentialProviderPlugins(config, pluginDeps),
+    createCredentialProviders: await loadCredentialProviderPlugins(config, { exec, environment: process.env, clock, log }),
     imageVerification: config.imageVerification,
     startSlots: Math.max(2, 2 * proc.availableParallelism()),
     ...{ earlyProbes, keepsReferencedObjects, changeDetection },

@@ -31,6 +31,7 @@ test("reads a machine's facts", async () => {
   });
   expect(machine).toEqual({
     cpuCount: 7,
+    onlineCpus: "0-3,8,10-11",
     memoryBytes: 24_617_532 * 1024,
     swapBytes: 1024 * 1024,
     hugePages: [

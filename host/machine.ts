@@ -8,6 +8,8 @@ import { meminfoBytes } from "./proc.ts";
 export interface Machine {
   /** Logical CPUs that are online, regardless of this process's CPU affinity. */
   readonly cpuCount: number;
+  /** The kernel's list of them: `0-3,8`. */
+  readonly onlineCpus: string;
   readonly memoryBytes: number;
   readonly swapBytes: number;
   /** Every huge page size of the kernel, the smallest first. */
@@ -43,9 +45,11 @@ const goArchitectures: Readonly<Record<string, string>> = {
 export function readMachine(root = "/", architecture: string = process.arch): Machine {
   const text = (...paths: readonly string[]) => readFirst(root, paths);
   const meminfo = text("proc/meminfo");
+  const onlineCpus = text("sys/devices/system/cpu/online");
   const hasCgroupV2 = existsSync(join(root, "sys/fs/cgroup/cgroup.controllers"));
   return {
-    cpuCount: countCpus(text("sys/devices/system/cpu/online")) || availableParallelism(),
+    cpuCount: countCpus(onlineCpus) || availableParallelism(),
+    onlineCpus,
     memoryBytes: meminfoBytes(meminfo, "MemTotal"),
     swapBytes: meminfoBytes(meminfo, "SwapTotal"),
     hugePages: readHugePages(root),

@@ -30,6 +30,7 @@ const good: Facts = {
   inventory: { board: "Raspberry Pi 4 Model B", temperatureCelsius: 48, disks: [] },
   machine: {
     cpuCount: 4,
+    onlineCpus: "0-3",
     memoryBytes: 4 * gibibyte,
     swapBytes: 0,
     hugePages: [],

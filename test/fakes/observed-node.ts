@@ -8,6 +8,7 @@ import {
 
 export const observedMachine: ObservedMachine = {
   cpuCount: 4,
+  onlineCpus: "0-3",
   memoryBytes: 8 * 2 ** 30,
   swapBytes: 0,
   hugePages: [],

@@ -13,9 +13,10 @@ import {
   parseQuantity,
   subtractQuantities,
 } from "../../../proto/kubernetes/values/quantity.ts";
-import { readQuantity, thresholdAmount } from "./eviction-thresholds.ts";
+import { readQuantity } from "./eviction-thresholds.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import type { ObservedMachine } from "./observed-node.ts";
+import { evictionReservation, reservedResources } from "./reservations.ts";
 
 type ResourceMachine = Pick<ObservedMachine, "cpuCount" | "memoryBytes" | "hugePages" | "storageBytes">;
 
@@ -53,11 +54,7 @@ function othersAllocatable(before: ResourceList, capacity: ResourceList): Resour
   );
 }
 
-/**
- * The capacity of the machine as an API resource list.
- *
- * @internal
- */
+/** The capacity of the machine as an API resource list. */
 export function machineCapacity(machine: ResourceMachine, settings: ResourceSettings): ResourceList {
   const { cpuCount, memoryBytes, hugePages, storageBytes } = machine;
   const { maxPods, podsPerCore, localStorageCapacityIsolation } = settings;
@@ -101,35 +98,13 @@ export function isExtendedResource(name: string): boolean {
 }
 
 function reservations(capacity: ResourceList, settings: ResourceSettings): Readonly<Record<string, ParsedQuantity>> {
-  const { systemReserved, kubeReserved, reservedSystemCPUs, evictionHard } = settings;
-  const cpus = cpuListSize(reservedSystemCPUs);
-  const system = cpus > 0 ? { ...systemReserved, cpu: String(cpus) } : systemReserved;
-  const kube = cpus > 0 ? { ...kubeReserved, cpu: "0" } : kubeReserved;
-  const eviction: Readonly<Record<string, string | undefined>> = {
-    memory: evictionHard["memory.available"],
-    "ephemeral-storage": evictionHard["nodefs.available"],
-  };
+  const { system, kube } = reservedResources(settings);
   return Object.fromEntries(
     ["cpu", "memory", "ephemeral-storage"].map((name) => {
-      const parts = [
-        readQuantity(system[name]),
-        readQuantity(kube[name]),
-        thresholdAmount(eviction[name], readQuantity(capacity[name])),
-      ];
-      return [name, parts.reduce(addQuantities, ZERO)];
+      const eviction = evictionReservation(name, readQuantity(capacity[name]), settings);
+      return [name, [readQuantity(system[name]), readQuantity(kube[name]), eviction].reduce(addQuantities, ZERO)];
     }),
   );
-}
-
-/** The number of CPUs in a list such as `0-3,8`. */
-function cpuListSize(list: string): number {
-  const cpus = new Set<number>();
-  for (const part of list.split(",")) {
-    const [, first, last = first] = /^\s*(\d{1,6})(?:-(\d{1,6}))?\s*$/.exec(part) ?? [];
-    if (first === undefined) continue;
-    for (let cpu = Number(first); cpu <= Number(last); cpu += 1) cpus.add(cpu);
-  }
-  return cpus.size;
 }
 
 function remainder(text: Quantity, subtracted: ParsedQuantity): Quantity {

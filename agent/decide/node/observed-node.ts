@@ -2,6 +2,8 @@
 export interface ObservedMachine {
   /** Logical CPUs that are online. */
   readonly cpuCount: number;
+  /** The kernel's list of them: `0-3,8`; empty if it is unknown. */
+  readonly onlineCpus: string;
   /** `MemTotal`. */
   readonly memoryBytes: number;
   /** `SwapTotal`; 0 without swap. */

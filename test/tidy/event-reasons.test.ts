@@ -16,7 +16,7 @@ const RECORDED = [
     "DNSConfigForming",
   ],
   ...["Starting", "Rebooted", "NodeReady", "NodeNotReady", "NodeSchedulable", "NodeNotSchedulable", "SystemOOM"],
-  ...["ResizeInfeasible", "FailedSync"],
+  ...["ResizeInfeasible", "ResizeDeferred", "ResizeStarted", "ResizeCompleted", "ResizeError", "FailedSync"],
 ] as const;
 
 /**
@@ -31,7 +31,6 @@ const NOT_RECORDED = {
     "FailedNodeAllocatableEnforcement",
     "NodeAllocatableEnforced",
   ],
-  "resources are not changed in place yet": ["ResizeDeferred", "ResizeCompleted", "ResizeStarted", "ResizeError"],
   "the supported volumes are neither attached nor resized, and a tmpfs that cannot be mounted is a FailedMount": [
     ...["FailedAttachVolume", "SuccessfulAttachVolume"],
     ...["FailedMountOnFilesystemMismatch", "PossibleMemoryBackedVolumesOnDisk"],

@@ -12,7 +12,9 @@ import type { Log } from "../host/log/log.ts";
 import { type Machine, readMachine } from "../host/machine.ts";
 import { createNet, resolveName } from "../host/net.ts";
 import { createProc } from "../host/proc.ts";
+import { createProcessLimits } from "../host/process-limits.ts";
 import { createReleaseMemory } from "../host/release-memory.ts";
+import { createSysctls } from "../host/sysctls.ts";
 import type { Node, Pod } from "../proto/kubernetes/gen/types.ts";
 import { kubeletVersion } from "../proto/kubernetes/version.ts";
 import { dockerConfigFiles } from "./act/images/docker-config.ts";
@@ -31,9 +33,12 @@ import type { VolumeStatsOptions } from "./observed/volumes/volume-stats.ts";
 import { checkCgroups } from "./preflight/cgroup-version.ts";
 import { checkCredentialProviders } from "./preflight/credential-providers.ts";
 import { lockRootDir, lockRuntime } from "./preflight/instance-locks.ts";
+import { checkKernelTunables } from "./preflight/kernel-tunables.ts";
+import { applyProcessLimits } from "./preflight/process-limits.ts";
 import { shareRootDir } from "./preflight/shared-root.ts";
 import { ROOT_DIR_HINT, toStartError } from "./preflight/start-error.ts";
 import { readIdPool } from "./preflight/subordinate-ids.ts";
+import { checkSwap } from "./preflight/swap.ts";
 import type { AgentCommandLine } from "./serve/local/agent-command-line.ts";
 import { summarizeAgent } from "./serve/local/agent-status.ts";
 import { type LocalServer, serveLocal } from "./serve/local/local-server.ts";
@@ -66,10 +71,13 @@ export async function runAgent(
   const root = await lockRootDir(config, hostFiles);
   const thisMachine = readMachine(hostFiles.root);
   checkCgroups(config, thisMachine, log);
+  checkSwap(config, thisMachine);
+  await checkKernelTunables(config, createSysctls());
   await checkCredentialProviders(config, hostFiles);
   const releaseRuntimeLock = await lockRuntime(config, hostFiles, log);
   if (hasNoSource(config)) log.warn({}, NO_SOURCE);
   try {
+    applyProcessLimits(config, createProcessLimits(), log);
     await shareRootDir(createMounts(), config.rootDir, log);
     await runWithLocks(config, { hostFiles, thisMachine, root, commandLine }, log, signal);
   } finally {
@@ -118,6 +126,7 @@ async function runWithLocks(
   const hostIPs = clusterNode?.hostIPs ?? machineIPs;
   const nodeForAdmission = createAdmissionNodeCache(config, observedMachine);
   const { allocatable } = nodeForAdmission("unknown");
+  const pluginDeps = { exec, environment: process.env, clock, log };
   const agent = createAgent({
     runtime,
     runtimeStatus: node.runtimeStatus,
@@ -132,10 +141,8 @@ async function runWithLocks(
     hasNoSource: hasNoSource(config),
     sources: sourcesOf(config, clock, log),
     ...(clusterNode && ({ clusterAccess: clusterNode.access } satisfies Partial<AgentOptions>)),
-    pulls: { parallel: config.maxParallelImagePulls, qps: config.registryPullQPS, burst: config.registryBurst },
-    dockerConfigs: dockerConfigFiles(config.rootDir, workingDir(), process.env["HOME"]),
-    createCredentialProviders: await loadCredentialProviderPlugins(config, { exec, environment: process.env, clock, log }),
-    imageVerification: config.imageVerification,
+    createCredentialProviders: await loadCredentialProviderPlugins(config, pluginDeps),
+    ...imageOptions(config),
     startSlots: Math.max(2, 2 * proc.availableParallelism()),
     ...{ earlyProbes, keepsReferencedObjects, changeDetection },
     onIdle: createReleaseMemory(),
@@ -156,6 +163,18 @@ async function runWithLocks(
     runtime.close();
   }
   log.info({}, "berth has stopped; its pods keep running");
+}
+
+/** How images are pulled. */
+function imageOptions({
+  maxParallelImagePulls: parallel,
+  registryPullQPS: qps,
+  registryBurst: burst,
+  rootDir,
+  imageVerification,
+}: Config): Pick<AgentOptions, "pulls" | "dockerConfigs" | "imageVerification"> {
+  const dockerConfigs = dockerConfigFiles(rootDir, workingDir(), process.env["HOME"]);
+  return { pulls: { parallel, qps, burst }, dockerConfigs, imageVerification };
 }
 
 /** The mounts of this machine, and calls that may hang; mount(8) is found as by a shell. */

@@ -26,6 +26,9 @@ async function run(root: string, ...more: readonly string[]) {
     cgroupsPerQOS: false,
     enforceNodeAllocatable: [],
     failCgroupV1: false,
+    failSwapOn: false,
+    oomScoreAdj: 0,
+    maxOpenFiles: 4096,
   };
   await writeFile(file, JSON.stringify(configuration));
   const argv = [process.execPath, program, "run", "--config", file, "--root-dir", root, ...more];
@@ -99,6 +102,16 @@ test("run prints one line and exits with code 2 for a runtime socket with too lo
     expect.stringMatching(/^--container-runtime-endpoint: found "unix:.*, its path at most 107 bytes long$/),
   ]);
   expect(exitCode).toBe(2);
+});
+
+test("run prints one line and exits with code 1 for reservations above what the machine has", async () => {
+  const { exitCode, refusal } = await run(join(folder, "root"), "--kube-reserved=cpu=99999", "--system-reserved=cpu=1");
+  expect(refusal).toEqual([
+    expect.stringMatching(
+      /^more is reserved than the machine has: cpu \d+, but systemReserved 1 \+ kubeReserved 99999 = 100k\. Reserve less/,
+    ),
+  ]);
+  expect(exitCode).toBe(1);
 });
 
 test("run prints one line and exits with code 1 for a deleted working directory", async () => {

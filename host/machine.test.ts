@@ -18,6 +18,7 @@ async function machineOf(files: Readonly<Record<string, string>>, architecture =
 test("reads a machine's facts", async () => {
   const machine = await machineOf({
     "proc/meminfo": "MemTotal:       24617532 kB\nSwapTotal:       1024 kB\n",
+    "proc/swaps": "Filename\tType\tSize\tUsed\tPriority\n/dev/zram0 partition 1 0 100\n/swap\\040a file 1 0 -2\n",
     "proc/sys/kernel/random/boot_id": "11111111-2222-3333-4444-555555555555\n",
     "proc/sys/kernel/osrelease": "6.1.0-44-amd64\n",
     "etc/machine-id": "0123456789abcdef\n",
@@ -34,6 +35,7 @@ test("reads a machine's facts", async () => {
     onlineCpus: "0-3,8,10-11",
     memoryBytes: 24_617_532 * 1024,
     swapBytes: 1024 * 1024,
+    swapAreas: ["/dev/zram0", "/swap\\040a"],
     hugePages: [
       { pageBytes: 2 ** 21, totalBytes: 3 * 2 ** 21 },
       { pageBytes: 2 ** 30, totalBytes: 0 },

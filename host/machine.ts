@@ -12,6 +12,8 @@ export interface Machine {
   readonly onlineCpus: string;
   readonly memoryBytes: number;
   readonly swapBytes: number;
+  /** The files and devices that the kernel swaps to, as /proc/swaps names them. */
+  readonly swapAreas: readonly string[];
   /** Every huge page size of the kernel, the smallest first. */
   readonly hugePages: readonly { readonly pageBytes: number; readonly totalBytes: number }[];
   readonly machineID: string;
@@ -52,6 +54,7 @@ export function readMachine(root = "/", architecture: string = process.arch): Ma
     onlineCpus,
     memoryBytes: meminfoBytes(meminfo, "MemTotal"),
     swapBytes: meminfoBytes(meminfo, "SwapTotal"),
+    swapAreas: swapAreasIn(text("proc/swaps")),
     hugePages: readHugePages(root),
     machineID: text("etc/machine-id", "var/lib/dbus/machine-id"),
     // DMI on PCs, the device tree on PowerPC; many boards have neither, and the kubelet then uses the machine id.
@@ -108,6 +111,12 @@ function countCpus(list: string): number {
     .split(",")
     .map((part) => /^(\d+)(?:-(\d+))?$/.exec(part))
     .reduce((sum, range) => sum + (range === null ? 0 : Number(range[2] ?? range[1]) - Number(range[1]) + 1), 0);
+}
+
+/** The first column below the header. The kernel writes a space in a name as `\040`. */
+function swapAreasIn(swaps: string): readonly string[] {
+  const [, ...lines] = swaps.split("\n");
+  return lines.flatMap((line) => line.split(/\s/)[0] || []);
 }
 
 function prettyName(osRelease: string): string {

@@ -62,6 +62,13 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   readonly resolvConf: string | undefined;
 
   readonly failCgroupV1: boolean;
+  readonly failSwapOn: boolean;
+  /** The OOM score of the agent itself. */
+  readonly oomScoreAdj: number;
+  /** How many files the agent may open. */
+  readonly maxOpenFiles: number;
+  /** Whether the agent refuses a kernel with other settings than Kubernetes expects. */
+  readonly protectKernelDefaults: boolean;
   /** Undefined when unset: then true under cgroup v1, which has no group kill, and false under v2. */
   readonly singleProcessOOMKill: boolean | undefined;
   /** How many user and group ids a pod with its own user namespace gets. */

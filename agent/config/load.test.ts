@@ -434,7 +434,7 @@ describe("warnings about unimplemented settings:", () => {
       "a field that requests the actual behaviour is not reported",
       [],
       [
-        "failSwapOn: false\nenableServer: false\nregisterNode: false\nenableSystemLogQuery: false\nhealthzPort: 0",
+        "protectKernelDefaults: true\nenableServer: false\nregisterNode: false\nenableSystemLogQuery: false\nhealthzPort: 0",
         "imageGCHighThresholdPercent: 100\npodPidsLimit: 0\nlogging: {flushFrequency: 1s}",
         'evictionHard: {nodefs.available: "0%", imagefs.available: 100%}\nevictionSoft: {}',
       ].join("\n"),

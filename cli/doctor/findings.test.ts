@@ -33,6 +33,7 @@ const good: Facts = {
     onlineCpus: "0-3",
     memoryBytes: 4 * gibibyte,
     swapBytes: 0,
+    swapAreas: [],
     hugePages: [],
     machineID: "",
     systemUUID: "",
@@ -383,7 +384,7 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   [
     "swap",
     { facts: { swapDevices: ["/dev/zram0"] } },
-    "warning: on (/dev/zram0), and failSwapOn is true: the kubelet would not start; Berth runs, and memory limits hold less strictly → swapoff -a and remove the swap from /etc/fstab (on Raspberry Pi OS: systemctl disable --now dphys-swapfile), or set failSwapOn: false",
+    "problem: on (/dev/zram0), and failSwapOn is true: the agent does not start → for the zram of Raspberry Pi OS, set Mechanism=none under [Main] in /etc/rpi/swap.conf and reboot, or set failSwapOn: false",
   ],
   [
     "swap",

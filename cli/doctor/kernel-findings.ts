@@ -1,4 +1,5 @@
 import { cgroupV1Remedies } from "../../agent/preflight/cgroup-version.ts";
+import { swapRemedy } from "../../agent/preflight/swap.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { parseQuantity, QuantityError, toNumber } from "../../proto/kubernetes/values/quantity.ts";
 import { sizeText } from "../../proto/size-text.ts";
@@ -194,10 +195,10 @@ export const judgeSwap: Judge = (facts, { kubelet, config }) =>
       return [okFinding("swap", `${where}, and failSwapOn is false; pods get it by swapBehavior ${behavior}`)];
     }
     return [
-      warningFinding(
+      problemFinding(
         "swap",
-        `${where}, and failSwapOn is true: the kubelet would not start; Berth runs, and memory limits hold less strictly`,
-        "swapoff -a and remove the swap from /etc/fstab (on Raspberry Pi OS: systemctl disable --now dphys-swapfile), or set failSwapOn: false",
+        `${where}, and failSwapOn is true: the agent does not start`,
+        `${swapRemedy(devices)}, or set failSwapOn: false`,
       ),
     ];
   });

@@ -21,10 +21,9 @@ beforeEach(async () => {
   root = join(folder, "root");
   config = join(folder, "kubelet.json");
   mounts = [];
-  const manifests = join(folder, "manifests");
+  const paths = pathsBelow(folder);
   await mkdir(root);
-  await mkdir(manifests);
-  const paths = { manifests, podLogs: join(folder, "logs"), endpoint: `unix://${folder}/none.sock` };
+  await mkdir(paths.manifests);
   await writeFile(config, kubeletConfiguration(paths));
 }, 60_000);
 afterEach(async () => {
@@ -32,6 +31,12 @@ afterEach(async () => {
   // The agent has made it a shared mount.
   await createMounts().unmount(root);
   await rm(folder, { recursive: true });
+});
+
+const pathsBelow = (parent: string) => ({
+  manifests: join(parent, "manifests"),
+  podLogs: join(parent, "logs"),
+  endpoint: `unix://${parent}/none.sock`,
 });
 
 const runArgv = () => [builtBinary, "run", "--config", config, "--root-dir", root] as const;
@@ -84,6 +89,7 @@ test("a start without enough file descriptors is refused in one line, before the
   const refusals: string[] = [];
   // Which call is the first to fail depends on the limit. Below seven the runtime of the program itself does not start.
   for (let limit = 7; limit <= 12; limit++) {
+    await writeFile(config, kubeletConfiguration(pathsBelow(folder), { maxOpenFiles: limit }));
     const { child, logLine, end } = start(`ulimit -n ${limit}; exec "$@"`);
     const isRunning = logLine("berth is running").then(
       () => true,

@@ -133,10 +133,7 @@ export const schema = {
   enableContentionProfiling: notImplemented("bool", "no profiles are taken"),
   healthzPort: notImplemented("*int32", noHealth, { default: 10248, ...portRange, implementedValues: [0] }),
   healthzBindAddress: notImplemented("string", noHealth, { default: "127.0.0.1", must: "an IP address" }),
-  oomScoreAdj: notImplemented("*int32", "the agent keeps the oom_score_adj it was started with", {
-    default: -999,
-    range: [-1000, 1000],
-  }),
+  oomScoreAdj: implemented("*int32", { default: -999, range: [-1000, 1000] }),
 
   clusterDomain: implemented("string"),
   clusterDNS: implemented("[]string", { must: "an IP address" }),
@@ -227,10 +224,7 @@ export const schema = {
   cpuCFSQuota: implemented("*bool", { default: true }),
   cpuCFSQuotaPeriod: implemented("*Duration", { default: "100ms", range: ["1ms", "1s"] }),
   nodeStatusMaxImages: implemented("*int32", { default: 50, range: [-1, 2_147_483_647] }),
-  maxOpenFiles: notImplemented("int64", "the agent keeps the limit it was started with", {
-    default: 1_000_000,
-    range: [0, Number.MAX_SAFE_INTEGER],
-  }),
+  maxOpenFiles: implemented("int64", { default: 1_000_000, range: [0, Number.MAX_SAFE_INTEGER] }),
   contentType: notImplemented("string", "requests and responses are JSON", {
     default: "application/vnd.kubernetes.protobuf",
   }),
@@ -263,15 +257,14 @@ export const schema = {
   mergeDefaultEvictionSettings: implemented("*bool", { default: false }),
   podsPerCore: implemented("int32", nonNegative),
   enableControllerAttachDetach: notImplemented("*bool", "no volumes are attached yet", { default: true }),
-  protectKernelDefaults: notImplemented("bool", "the kernel's settings are left as they are"),
+  protectKernelDefaults: notImplemented("bool", "the kernel's settings are left as they are", {
+    implementedValues: [true],
+  }),
   makeIPTablesUtilChains: notImplemented("*bool", noIptables, { default: true, ...implementedWhenFalse }),
   iptablesMasqueradeBit: notImplemented("*int32", noIptables, { default: 14, ...bitRange }),
   iptablesDropBit: notImplemented("*int32", noIptables, { default: 15, ...bitRange }),
   featureGates: implemented("map[string]bool"),
-  failSwapOn: notImplemented("*bool", "the agent runs with and without swap", {
-    default: true,
-    ...implementedWhenFalse,
-  }),
+  failSwapOn: implemented("*bool", { default: true }),
   memorySwap: structField,
   "memorySwap.swapBehavior": implemented("string", { allowed: ["", "NoSwap", "LimitedSwap"] }),
   containerLogMaxSize: notImplemented("string", noLogRotation, { default: "10Mi", must: "a quantity such as 10Mi" }),

@@ -6,4 +6,14 @@ export const judged: Readonly<Record<string, string>> = {
     "an exit in the very millisecond of the deadline may count as either",
   "agent/decide/status/container-status.ts:274: `const isOfRemoved = removedAttempt !== undefined && removedAttempt + 1 === (newest?.attempt ?? removedAttempt + 1);` → `const isOfRemoved = removedAttempt !== undefined || removedAttempt + 1 === (newest?.attempt ?? removedAttempt + 1);`":
     "an instance after the next one of a removed container has an exited predecessor, which counts before",
+  "agent/decide/container/missing-containers.ts:106: `finishedAt: 0,` → `finishedAt: 1,`":
+    "the first and the second millisecond of 1970 are one second, and both mean an unknown time",
+  "agent/decide/events/event-correlation.ts:50: `const AGGREGATE_INTERVAL_MS = 600_000;` → `const AGGREGATE_INTERVAL_MS = 600001;`":
+    "one millisecond of ten minutes",
+  "agent/decide/volumes/trust-anchors.ts:43: `.toSorted(([one], [other]) => (one < other ? -1 : 1))` → `.toSorted(([one], [other]) => (one < other ? -2 : 1))`":
+    "every negative number sorts alike",
+  "agent/observed/probes/probe-timer.ts:13: `if (dueAt !== undefined && dueAt < (prober.timer?.at ?? Number.POSITIVE_INFINITY)) setTimer(prober, dueAt);` → `if (dueAt !== undefined && dueAt <= (prober.timer?.at ?? Number.POSITIVE_INFINITY)) setTimer(prober, dueAt);`":
+    "a timer for the moment of the present timer replaces it",
+  "agent/observed/probes/prober.ts:72: `if (!isRelevant || prober.isStopped) return;` → `if (!isRelevant && prober.isStopped) return;`":
+    "a pod without probes has nothing to update, and after the stop no timer is set",
 };

@@ -8,7 +8,7 @@ import type {
   PodStatus,
 } from "../../../proto/kubernetes/gen/types.ts";
 import type { StageKind } from "../pod/stage.ts";
-import { isDeletionDue, isStartProgress, statusPatch } from "./status-patch.ts";
+import { isDeletionDue, isStartProgress, phaseOnlyPatch, statusPatch } from "./status-patch.ts";
 
 const now = Date.parse("2026-01-01T12:00:00Z");
 const at = (time: string) => `2026-01-01T${time}Z`;
@@ -431,3 +431,33 @@ for (const [name, before, after, isProgress, stage = "syncing"] of progress)
     const change = statusPatch(api, after, now) ?? { status: {} };
     expect(isStartProgress(api, change, after, stage)).toBe(isProgress);
   });
+
+const beingDeleted: ObjectMeta = { deletionTimestamp: at("11:59:00") };
+const phaseOnlyRows: readonly [
+  name: string,
+  status: Readonly<Record<string, unknown>>,
+  more?: { readonly metadata?: ObjectMeta; readonly stage?: StageKind },
+][] = [
+  ["a failed pod with one more field", { phase: "Failed", reason: "Evicted" }],
+  ["a succeeded pod with two more fields", { phase: "Succeeded", conditions: [], containerStatuses: [] }],
+  ["nothing but the phase", { phase: "Failed" }],
+  ["a pod that runs", { phase: "Running", reason: "" }],
+  ["a pod that is not deleted", { phase: "Failed", reason: "Evicted" }, { metadata: {} }],
+  ["a pod with something on the node", { phase: "Failed", reason: "Evicted" }, { stage: "terminating" }],
+];
+test("a server that rejects the status of a deleted pod without anything left gets its phase alone", () => {
+  const lines = phaseOnlyRows.map(([name, status, { metadata = beingDeleted, stage = "finished" } = {}]) => {
+    const patch = phaseOnlyPatch({ metadata, spec: { containers: [] } }, { status }, stage);
+    return `${name}: ${patch === undefined ? "no patch" : JSON.stringify(patch)}`;
+  });
+  expect(lines).toMatchInlineSnapshot(`
+    [
+      "a failed pod with one more field: {"status":{"phase":"Failed"}}",
+      "a succeeded pod with two more fields: {"status":{"phase":"Succeeded"}}",
+      "nothing but the phase: no patch",
+      "a pod that runs: no patch",
+      "a pod that is not deleted: no patch",
+      "a pod with something on the node: no patch",
+    ]
+  `);
+});

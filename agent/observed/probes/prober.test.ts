@@ -349,3 +349,11 @@ test("an early try that waits for its turn ends with its container", async () =>
   expect(new Set(tries.map(({ id }) => id))).toEqual(new Set(["c0", "c1", "c2", "c3"] as ContainerId[]));
   await probes.stop();
 });
+
+test("a startup probe that has succeeded is not tried again", async () => {
+  const { clock, asked, look, probes } = startProber();
+  look({ startupProbe: probe });
+  await clock.advance(60_000);
+  expect(asked.length).toBe(1);
+  await probes.stop();
+});

@@ -447,7 +447,7 @@ const phaseOnlyRows: readonly [
 ];
 test("a server that rejects the status of a deleted pod without anything left gets its phase alone", () => {
   const lines = phaseOnlyRows.map(([name, status, { metadata = beingDeleted, stage = "finished" } = {}]) => {
-    const patch = phaseOnlyPatch({ metadata, spec: { containers: [] } }, { status }, stage);
+    const patch = phaseOnlyPatch({ metadata, spec: { containers: [] } }, { status }, stage as StageKind);
     return `${name}: ${patch === undefined ? "no patch" : JSON.stringify(patch)}`;
   });
   expect(lines).toMatchInlineSnapshot(`

@@ -2,7 +2,7 @@ import type { FileCall, FileCallFailure, FileCallOutput } from "../host/fs/file-
 import { createFiles, FilesError } from "../host/fs/files.ts";
 import { createMounts } from "../host/fs/mounts.ts";
 
-/** The agent takes a call that prints nothing for a minute for one that hangs. */
+/** The agent kills a call that prints nothing for a minute. */
 const PROGRESS_EVERY_MS = 1_000;
 
 /**

@@ -34,7 +34,7 @@ async function main(name: string, args: readonly string[]): Promise<number> {
   const [command, ...rest] = args;
   switch (command) {
     case "run":
-      return await run(rest, agent);
+      return await run(rest, berthRun);
     case "pods":
       return await (await import("./pods.ts")).runPods(rest);
     case "status":
@@ -65,7 +65,7 @@ async function main(name: string, args: readonly string[]): Promise<number> {
   }
 }
 
-const agent: Program = { name: "berth run", version: { line: versionLine, raw: versionLine } };
+const berthRun: Program = { name: "berth run", version: { line: versionLine, raw: versionLine } };
 const kubelet: Program = { name: "kubelet", version: { line: kubeletVersionLine, raw: kubeletVersionRaw } };
 
 function printUsage(): number {
@@ -76,8 +76,8 @@ function printUsage(): number {
 const LIST_COMMANDS = "berth --help lists the commands";
 
 /** What users of kubectl, crictl and systemctl try, and what to use instead. */
-const habits: ReadonlyMap<string, string> = new Map([
-  ...["get", "describe", "ps"].map((habit) => [habit, `did you mean berth pods? ${LIST_COMMANDS}`] as const),
+const hintsByCommand: ReadonlyMap<string, string> = new Map([
+  ...["get", "describe", "ps"].map((name) => [name, `did you mean berth pods? ${LIST_COMMANDS}`] as const),
   ["start", `did you mean berth run? ${LIST_COMMANDS}`],
   ["logs", "crictl logs CONTAINER shows the output of a container, which is also in files below /var/log/pods"],
   ["exec", "crictl exec -it CONTAINER sh starts a shell in a container"],
@@ -95,8 +95,8 @@ function whyRefused(command: string): string {
   const what = `unknown command ${JSON.stringify(command)}`;
   const nearest = nearestName(command, names);
   if (nearest !== undefined) return `${what}, did you mean berth ${nearest}? ${LIST_COMMANDS}`;
-  const habit = habits.get(command);
-  return habit === undefined ? `${what}; ${list}` : `${what}: ${habit}`;
+  const hint = hintsByCommand.get(command);
+  return hint === undefined ? `${what}; ${list}` : `${what}: ${hint}`;
 }
 
 async function run(args: readonly string[], program: Program): Promise<number> {

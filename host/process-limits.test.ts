@@ -22,13 +22,13 @@ async function run(script: string): Promise<string> {
 }
 
 test("a process sets both of its limits of open files", async () => {
-  expect(await run("limits.setOpenFiles(200); show();")).toBe("200 200\n");
+  expect(await run("limits.setMaxOpenFiles(200); show();")).toBe("200 200\n");
 });
 
 test("a limit that the kernel refuses is an error with its name", async () => {
   // More than fs.nr_open, which is refused to root, too.
   const failure = await run(
-    "try { limits.setOpenFiles(2 ** 52); } catch (error) { console.log(error.name, error.code); }",
+    "try { limits.setMaxOpenFiles(2 ** 52); } catch (error) { console.log(error.name, error.code); }",
   );
   expect(failure).toBe("FilesError EPERM\n");
 });

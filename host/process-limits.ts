@@ -9,7 +9,7 @@ export interface ProcessLimits {
   /** Which processes the OOM killer ends first: from -1000, never, to 1000. Throws `FilesError`. */
   setOomScoreAdj(score: number): void;
   /** How many files may be open; the process cannot raise it again without CAP_SYS_RESOURCE. Throws `FilesError`. */
-  setOpenFiles(count: number): void;
+  setMaxOpenFiles(count: number): void;
 }
 
 /** RLIMIT_NOFILE of Linux on x86-64 and arm64. */
@@ -25,7 +25,7 @@ export function createProcessLimits(): ProcessLimits {
         throw toFilesError(OOM_SCORE_ADJ, error);
       }
     },
-    setOpenFiles(count) {
+    setMaxOpenFiles(count) {
       const failure = setrlimit(count);
       if (failure === undefined) return;
       const why = failure === "ENOSYS" ? libcProblem() : failure;

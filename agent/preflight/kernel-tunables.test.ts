@@ -31,14 +31,14 @@ test("without protectKernelDefaults no setting is read", async () => {
   await checkKernelTunables({ protectKernelDefaults: false }, sysctlsOf({}));
 });
 
-test("protectKernelDefaults refuses any other setting, and names the command that corrects all of them", async () => {
+test("protectKernelDefaults refuses any other setting, and names the command that corrects those that can be set", async () => {
   const { "kernel/keys/root_maxkeys": _missing, ...others } = expected;
   const refused = checkKernelTunables(
     { protectKernelDefaults: true },
     sysctlsOf({ ...others, "vm/overcommit_memory": "0", "kernel/panic": "0" }),
   );
   expect(await refused.catch(String)).toMatchInlineSnapshot(
-    `"StartError: protectKernelDefaults is true, and the kernel has other settings than Kubernetes expects (vm.overcommit_memory is 0, kernel.panic is 0, kernel.keys.root_maxkeys is unreadable (/proc/sys/kernel/keys/root_maxkeys does not exist)): run sysctl -w vm.overcommit_memory=1 kernel.panic=10 kernel.keys.root_maxkeys=1000000 and keep them in /etc/sysctl.d, or set protectKernelDefaults: false"`,
+    `"StartError: protectKernelDefaults is true, and the kernel has other settings than Kubernetes expects (vm.overcommit_memory is 0, kernel.panic is 0, kernel.keys.root_maxkeys is unreadable (/proc/sys/kernel/keys/root_maxkeys does not exist)): run sysctl -w vm.overcommit_memory=1 kernel.panic=10 and keep them in /etc/sysctl.d, or set protectKernelDefaults: false; this kernel lacks what is unreadable, or /proc/sys hides it"`,
   );
 });
 

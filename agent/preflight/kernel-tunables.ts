@@ -4,9 +4,9 @@ import type { Config } from "../config/config.ts";
 import { StartError } from "./start-error.ts";
 
 /**
- * What Kubernetes expects of the kernel: it promises memory that it may not have, and lets the OOM killer end processes
- * when it is short of it; it restarts the machine ten seconds after a panic, and panics after an oops, since a node that
- * hangs is worse than one that restarts; and root has keys for all containers. Rule: the kubelet's setupKernelTunables.
+ * The sysctls that Kubernetes expects: the kernel overcommits memory and does not panic when it runs out; it panics after an
+ * oops, and reboots ten seconds after a panic, since a node that hangs is worse than one that reboots; root may have the
+ * keys of all containers. Rule: the kubelet's setupKernelTunables.
  */
 const TUNABLES: Readonly<Record<string, string>> = {
   "vm/overcommit_memory": "1",
@@ -28,24 +28,29 @@ export async function checkKernelTunables(
   if (!protectKernelDefaults) return;
   const differences = await Promise.all(
     Object.entries(TUNABLES).map(async ([path, wanted]) => {
-      const found = await readValue(sysctls, path);
-      return found === wanted ? [] : [{ name: path.replaceAll("/", "."), wanted, found }];
+      const read = await readValue(sysctls, path);
+      return read.found === wanted ? [] : [{ name: path.replaceAll("/", "."), wanted, ...read }];
     }),
   );
   const all = differences.flat();
   if (all.length === 0) return;
   const found = all.map((each) => `${each.name} is ${each.found}`).join(", ");
-  const command = all.map(({ name, wanted }) => `${name}=${wanted}`).join(" ");
+  const settings = all.flatMap(({ name, wanted, isReadable }) => (isReadable ? [`${name}=${wanted}`] : []));
+  const cure = settings.length === 0 ? "" : `run sysctl -w ${settings.join(" ")} and keep them in /etc/sysctl.d, or `;
+  const hidden = settings.length === all.length ? "" : "; this kernel lacks what is unreadable, or /proc/sys hides it";
   throw new StartError(
-    `protectKernelDefaults is true, and the kernel has other settings than Kubernetes expects (${found}): run sysctl -w ${command} and keep them in /etc/sysctl.d, or set protectKernelDefaults: false`,
+    `protectKernelDefaults is true, and the kernel has other settings than Kubernetes expects (${found}): ${cure}set protectKernelDefaults: false${hidden}`,
   );
 }
 
-async function readValue(sysctls: Sysctls, path: string): Promise<string> {
+async function readValue(
+  sysctls: Sysctls,
+  path: string,
+): Promise<{ readonly found: string; readonly isReadable: boolean }> {
   try {
-    return await sysctls.read(path);
+    return { found: await sysctls.read(path), isReadable: true };
   } catch (error) {
     if (!(error instanceof FilesError)) throw error;
-    return `unreadable (${error.message})`;
+    return { found: `unreadable (${error.message})`, isReadable: false };
   }
 }

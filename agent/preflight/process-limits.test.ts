@@ -11,7 +11,7 @@ function applied(ofScore?: Error, ofFiles?: Error): readonly string[] {
     calls.push(`${name} ${value}`);
     if (error !== undefined) throw error;
   };
-  const limits = { setOomScoreAdj: call("score", ofScore), setOpenFiles: call("files", ofFiles) };
+  const limits = { setOomScoreAdj: call("score", ofScore), setMaxOpenFiles: call("files", ofFiles) };
   applyProcessLimits({ oomScoreAdj: -999, maxOpenFiles: 1_000_000 }, limits, log);
   return [...calls, ...log.takeLines()];
 }

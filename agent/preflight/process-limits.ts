@@ -14,7 +14,7 @@ export function applyProcessLimits(
 ): void {
   const settings = [
     { setting: "oomScoreAdj", value: oomScoreAdj, apply: limits.setOomScoreAdj },
-    { setting: "maxOpenFiles", value: maxOpenFiles, apply: limits.setOpenFiles },
+    { setting: "maxOpenFiles", value: maxOpenFiles, apply: limits.setMaxOpenFiles },
   ];
   for (const { setting, value, apply } of settings)
     try {

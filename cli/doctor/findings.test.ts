@@ -186,7 +186,7 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     "configuration",
     { settings: withAgent(now - 1, "config", "node-ip") },
     "ok: that of the running agent (process 7), which was started with --manifest-url-header, and with --config and --node-ip as given here",
-    "warning: /etc/berth.yaml was changed after the agent has started: the agent runs with its former content, and this checks the new one → restart the agent; its pods run on",
+    "warning: /etc/berth.yaml was changed after the agent started: the agent uses the old content, doctor checks the new one → restart the agent; its pods keep running",
     "ok: /etc/berth.yaml can be used",
   ],
 

@@ -51,16 +51,20 @@ function whoseConfiguration({ pid, flags, replaced }: NonNullable<CheckedSetting
 
 /** The agent reads its configuration once. */
 const judgeAge = (facts: MachineFacts, { startedAt }: NonNullable<CheckedSettings["agent"]>) =>
-  judged(facts, "configFile", { check: "configuration", subject: "the configuration's time of change" }, (found) =>
-    found === undefined || found.modifiedMs <= startedAt
-      ? []
-      : [
-          warningFinding(
-            "configuration",
-            `${found.path} was changed after the agent has started: the agent runs with its former content, and this checks the new one`,
-            "restart the agent; its pods run on",
-          ),
-        ],
+  judged(
+    facts,
+    "configFile",
+    { check: "configuration", subject: "the modification time of the configuration file" },
+    (found) =>
+      found === undefined || found.modifiedMs <= startedAt
+        ? []
+        : [
+            warningFinding(
+              "configuration",
+              `${found.path} was changed after the agent started: the agent uses the old content, doctor checks the new one`,
+              "restart the agent; its pods keep running",
+            ),
+          ],
   );
 
 function whichConfiguration(

@@ -131,7 +131,7 @@ test("an abort ends a long change between files, before the top folder; other wo
   expect(await modeOf("big")).toBe(0o700);
 });
 
-test("a change that ends in its midst leaves no tree that looks as if it were done, also for an earlier change", async () => {
+test("an interrupted change leaves no tree that looks done, even if an earlier change had completed it", async () => {
   const tree = join(folder, "undone");
   mkdirSync(tree, { mode: 0o700 });
   for (let n = 0; n < 100; n++) writeFileSync(join(tree, `f${n}`), "", { mode: 0o600 });

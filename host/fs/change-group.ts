@@ -28,8 +28,8 @@ const SET_GROUP_ID = 0o2000;
 
 /**
  * Gives a folder tree to a group and adds permission bits, the top folder last: while it lacks them, the tree is not done.
- * Of an earlier change it may have them: so it loses its set-group-id bit before the first other file is changed, and a
- * change that ends in between leaves no tree that looks done, for this group or for the earlier one.
+ * An earlier change may have set them, so the top folder loses its set-group-id bit before another file is changed: an
+ * interrupted change never leaves a tree that looks done.
  *
  * Files that have both already are not written to. A symlink gets the group, its target does not; other file systems that
  * are mounted in the tree are left alone. Rejects as `walkTree` does.
@@ -40,7 +40,7 @@ export async function changeGroup(path: string, change: GroupChange): Promise<Ch
   let count = 0;
   let failure: ChangedTree["failure"];
   let marking: Promise<void> | undefined;
-  const markUndone = async (entry: TreeEntry) => {
+  const markIncomplete = async (entry: TreeEntry) => {
     if (entry.readablePath() === path) return;
     marking ??= clearSetGroupId(change, path).catch((error: unknown) => {
       failure ??= { path, error };
@@ -54,7 +54,7 @@ export async function changeGroup(path: string, change: GroupChange): Promise<Ch
         const found = await lstat(entry.path);
         if (found.dev !== entry.device) return false;
         if (modeToSet(change, found) !== undefined || found.gid !== change.group) {
-          await markUndone(entry);
+          await markIncomplete(entry);
           await changeFile(change, entry);
         }
         count += 1;

@@ -20,12 +20,12 @@ export class KillableProgramError extends Error {
 }
 
 interface KillableProgram {
-  /** For the error. */
+  /** What the error message calls it: `umount /mnt/nas`. */
   readonly what: string;
   /** Nothing is started under the name of a program that was killed and has not ended. */
   readonly name: string;
   readonly argv: readonly [string, ...string[]];
-  /** It is killed when it prints nothing for so long. */
+  /** The program is killed after this time without output on stdout. */
   readonly timeoutMs: number;
   readonly onOutput?: (text: string) => void;
 }
@@ -39,7 +39,7 @@ interface KillableProgramsOptions {
 
 /** A process that the kernel does not let end, in spite of SIGKILL, is left alone after this time. */
 const KILL_WAIT_MS = 2_000;
-/** The longest time that a timer takes: what a program prints prolongs its time. */
+/** The longest delay of a timer. The real limit starts again with each output, so exec gets none of its own. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /**
@@ -63,7 +63,7 @@ export function createKillablePrograms({ exec, path, clock }: KillableProgramsOp
       cancelTimer = startTimer();
       onOutput?.(text);
     };
-    // The signal is what kills it: it shows why.
+    // Only this signal kills it, so that an abort and a timeout can be told apart.
     const program = exec.run(argv, { env: { PATH: path }, timeoutMs: MAX_TIMER_MS, signal: stop.signal, onStdout });
     const giveUp = () => {
       unkillable.add(name);

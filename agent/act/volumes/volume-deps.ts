@@ -21,8 +21,8 @@ export interface VolumeDeps {
   /** Records and logs an event of a set-up that goes on. A set-up that fails is an event already. */
   readonly recordEvent: (pod: Pod, event: PodEvent) => void;
   /**
-   * The directories of local volumes, relative to the root directory, that this agent has set up with their owner. Another
-   * mount may be of an attempt that has ended before.
+   * Directories of local volumes, relative to the root directory, whose mount and ownership this agent has completed. Of any
+   * other mount the ownership may be incomplete.
    */
   readonly readyMounts: Set<string>;
   /** By paths of the node that several pods may use. */

@@ -64,7 +64,7 @@ export function splitCommandLine(argv: readonly string[], groups: readonly FlagG
     addProblem(`--${writtenName}`, describeUnknown("unknown flag", nearestFlag(name, flags), program));
   }
 
-  /** One letter that is no flag, or a long flag with one dash. */
+  /** Reports an unknown shorthand (`-x`), or a long flag written with one dash (`-config`). */
   function rejectShort(letters: string) {
     const [name = "", value] = letters.split("=", 2);
     const meant = name.length > 1 ? nearestFlag(name, flags) : undefined;

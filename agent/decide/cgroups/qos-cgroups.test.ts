@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Pod, ResourceRequirements } from "../../../proto/kubernetes/gen/types.ts";
-import { qosCgroupLimits, qosDemandOf } from "./qos-cgroups.ts";
+import { qosCgroupLimits, qosRequestsOf } from "./qos-cgroups.ts";
 
 const podOf = (resources: ResourceRequirements, more: Partial<Pod["spec"]> = {}): Pod => ({
   metadata: {},
@@ -23,7 +23,7 @@ test("the weight of burstable follows what its pods request", () => {
     ["more CPU than the kernel can weigh", Array.from({ length: 300 }, () => podOf({ requests: { cpu: "1" } }))],
   ];
   const lines = rows.map(([sentence, pods]) => {
-    const limits = qosCgroupLimits(pods.map(qosDemandOf), { hugePageSizes: [], memoryReservationPolicy: undefined });
+    const limits = qosCgroupLimits(pods.map(qosRequestsOf), { hugePageSizes: [], memoryReservationPolicy: undefined });
     return `${sentence}: burstable ${limits.burstable.cpuWeight}, besteffort ${limits.besteffort.cpuWeight}`;
   });
   expect(`\n${lines.join("\n")}\n`).toMatchInlineSnapshot(`
@@ -40,10 +40,10 @@ test("the weight of burstable follows what its pods request", () => {
   `);
 });
 
-test("the QoS levels have no other limit", () => {
+test("the cgroups burstable and besteffort have no other limit", () => {
   const settings = { hugePageSizes: [2 ** 21, 2 ** 30], memoryReservationPolicy: undefined };
   const hugetlbMax = { "2MB": 2 ** 62, "1GB": 2 ** 62 };
-  expect(qosCgroupLimits([burstable].map(qosDemandOf), settings)).toEqual({
+  expect(qosCgroupLimits([burstable].map(qosRequestsOf), settings)).toEqual({
     kubepods: {},
     burstable: { cpuWeight: 20, hugetlbMax },
     besteffort: { cpuWeight: 1, hugetlbMax },
@@ -51,9 +51,9 @@ test("the QoS levels have no other limit", () => {
 });
 
 test("MemoryQoS protects the memory that pods request, on the levels above them too", () => {
-  const demands = [guaranteed, guaranteed, burstable, bestEffort].map(qosDemandOf);
+  const requests = [guaranteed, guaranteed, burstable, bestEffort].map(qosRequestsOf);
   const protectionOf = (memoryReservationPolicy: "None" | "TieredReservation") => {
-    const limits = qosCgroupLimits(demands, { hugePageSizes: [], memoryReservationPolicy });
+    const limits = qosCgroupLimits(requests, { hugePageSizes: [], memoryReservationPolicy });
     return [limits.kubepods.memoryMin, limits.burstable.memoryLow, limits.besteffort.memoryLow];
   };
   expect(protectionOf("TieredReservation")).toEqual([2 ** 31 + 2 ** 26, 2 ** 26, undefined]);

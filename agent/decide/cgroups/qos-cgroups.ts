@@ -7,8 +7,8 @@ import { podRequests } from "../../../proto/kubernetes/pod-resources.ts";
 import { toAmounts } from "../../../proto/kubernetes/resource-list.ts";
 import { qosClassOf } from "../status/qos.ts";
 
-/** What one active pod adds to the cgroups above its own. */
-export interface QosDemand {
+/** The QoS class and the requests of one active pod; CPU in milli-CPUs. */
+export interface QosRequests {
   readonly qosClass: PodQOSClass;
   readonly milliCpu: number;
   readonly memoryBytes: number;
@@ -29,8 +29,8 @@ interface QosCgroupSettings {
   readonly memoryReservationPolicy: MemoryReservationPolicy | undefined;
 }
 
-/** What a pod demands, with the resources that are allocated to it. An unreadable quantity counts as zero. */
-export function qosDemandOf(pod: Pod): QosDemand {
+/** What a pod requests, with the resources that are allocated to it. An unreadable quantity counts as zero. */
+export function qosRequestsOf(pod: Pod): QosRequests {
   const requests = toAmounts(podRequests(pod.spec));
   return {
     qosClass: qosClassOf(pod),
@@ -46,12 +46,12 @@ export function qosDemandOf(pod: Pod): QosDemand {
  * has to cover that of its children. Rule: the kubelet's setCPUCgroupConfig, setHugePagesConfig and setMemoryQoS.
  */
 export function qosCgroupLimits(
-  demands: Iterable<QosDemand>,
+  requestsOfPods: Iterable<QosRequests>,
   { hugePageSizes, memoryReservationPolicy }: QosCgroupSettings,
 ): QosCgroups {
   const burstable = { milliCpu: 0, memoryBytes: 0 };
   let guaranteedBytes = 0;
-  for (const { qosClass, milliCpu, memoryBytes } of demands) {
+  for (const { qosClass, milliCpu, memoryBytes } of requestsOfPods) {
     if (qosClass === "Guaranteed") guaranteedBytes += memoryBytes;
     if (qosClass !== "Burstable") continue;
     burstable.milliCpu += milliCpu;

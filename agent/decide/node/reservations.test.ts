@@ -57,12 +57,12 @@ test("the node refuses reservations that it cannot keep, with the arithmetic", (
   `);
 });
 
-test("what the machine does not tell is not checked", () => {
+test("a resource whose capacity is unknown is not checked", () => {
   const settings = { ...nodeSettings, systemReserved: { pid: "99999" }, reservedSystemCPUs: "7" };
   expect(reservationProblem({ cpu: "8" }, "", settings)).toBeUndefined();
 });
 
-test("reserved CPUs count as the system's, and those of Kubernetes' daemons are gone", () => {
+test("reservedSystemCPUs replaces the CPU of systemReserved and kubeReserved", () => {
   const settings = {
     ...nodeSettings,
     systemReserved: { cpu: "1", memory: "1Gi" },

@@ -39,7 +39,7 @@ export interface Decision {
   readonly memory: PodMemory;
   readonly lookAgainAt: number | undefined;
   readonly blockedReason: BlockedReason | undefined;
-  /** What the status says that containers wait for, if that is an image; by the container's name. */
+  /** The image that each waiting container cannot use, by container name. */
   readonly unusableImages: ReadonlyMap<string, ImageUse>;
   /**
    * True while an exit is known that the runtime's status does not show yet. Enough to report it, not to act on it: an
@@ -198,8 +198,8 @@ function canAllBeMadeBesideSandbox(
 }
 
 /**
- * A server may not answer, also one whose file system has the path of a hostPath that is checked, and the volume of a claim
- * may have a million files that change their group.
+ * A server may not answer: an NFS server, or one on which a hostPath with a `type` lies, since that is checked. The volume of
+ * a claim may have a million files that change their group.
  */
 function mayTakeLong({ nfs, persistentVolumeClaim, ephemeral, hostPath }: Volume): boolean {
   if ((hostPath?.type ?? "") !== "") return true;

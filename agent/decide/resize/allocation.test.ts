@@ -31,7 +31,7 @@ test("what is allocated stands in for what the spec requests", () => {
   expect(withAllocated(pod("5", "6", "7"), allocationOf(pod("1", "2")).allocated).spec.resources).toBeUndefined();
 });
 
-test("resources are the same in whatever notation", () => {
+test("resources are equal whatever their notation", () => {
   const same = (one: Pod, other: Pod) => areSameResources(resourcesOf(one.spec), resourcesOf(other.spec));
   expect(same(pod("100m", "1"), pod("0.1", "1000m"))).toBe(true);
   expect(same(pod("100m", "1"), pod("100m", "2"))).toBe(false);

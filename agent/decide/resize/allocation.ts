@@ -43,7 +43,7 @@ export interface StartedResize {
   readonly error?: string;
   /** Since when it is in progress, or has an error; epoch milliseconds. */
   readonly since: number;
-  /** What the runtime was last informed that the pod's cgroup limits; absent until then. */
+  /** The pod's limits that the runtime accepted last (UpdatePodSandboxResources); absent before the first call. */
   readonly sandboxLimits?: PodCgroupValues;
 }
 

@@ -65,7 +65,7 @@ test("a resize that is accepted at once", () => {
   `);
 });
 
-test("a resize that is deferred, impossible, and withdrawn", () => {
+test("a resize is Deferred, then Infeasible, then withdrawn", () => {
   expect(
     play([
       [10, podOf(2, "3"), noRoom(1)],
@@ -159,7 +159,7 @@ test("a pod that runs with other resources than the record has is resized withou
   `);
 });
 
-test("what the runtime was informed of outlasts an error and another resize, until the resize is complete", () => {
+test("what the runtime has accepted outlasts an error and another resize, until the resize is complete", () => {
   const sandboxLimits = { cpuWeight: 39, cpuMax: { quotaUs: "max", periodUs: 100_000 }, memoryMax: "max" } as const;
   const [second, third] = [podOf(2, "2"), podOf(3, "3")];
   const started = { generation: 2, since: 10, sandboxLimits };

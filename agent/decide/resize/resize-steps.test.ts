@@ -200,41 +200,41 @@ test("the course of a resize, step by step", () => {
     "
     nothing to do:
     both resources grow:
-      inform the runtime of the pod's limits: memory.max 3221225472, cpu.weight 39, cpu.max 200000 100000
+      update pod sandbox resources: memory.max 3221225472, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: memory.max 3221225472
       update container a: memory 2147483648 to 3221225472, cpu 1000m to 2000m
-      inform the runtime of the pod's limits: memory.max 3221225472, cpu.weight 39, cpu.max 300000 100000
+      update pod sandbox resources: memory.max 3221225472, cpu.weight 39, cpu.max 300000 100000
       write the pod's cgroup: cpu.max 300000 100000
-      inform the runtime of the pod's limits: memory.max 3221225472, cpu.weight 79, cpu.max 300000 100000
+      update pod sandbox resources: memory.max 3221225472, cpu.weight 79, cpu.max 300000 100000
       write the pod's cgroup: cpu.weight 79
       update container a: memory 2147483648 to 3221225472, cpu 2000m to 3000m
     both resources shrink:
       update container a: memory 1073741824 to 2147483648, cpu 2000m to 3000m
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 79, cpu.max 300000 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 79, cpu.max 300000 100000
       write the pod's cgroup: memory.max 2147483648
       update container a: memory 1073741824 to 2147483648, cpu 1000m to 2000m
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 39, cpu.max 300000 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max 300000 100000
       write the pod's cgroup: cpu.weight 39
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 39, cpu.max 200000 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: cpu.max 200000 100000
     memory grows, CPU shrinks:
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 79, cpu.max 200000 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 79, cpu.max 200000 100000
       write the pod's cgroup: memory.max 2147483648
       update container a: memory 2147483648 to 2147483648, cpu 2000m to 2000m
       update container a: memory 2147483648 to 2147483648, cpu 1000m to 1000m
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 39, cpu.max 200000 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: cpu.weight 39
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 39, cpu.max 100000 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max 100000 100000
       write the pod's cgroup: cpu.max 100000 100000
     a request alone:
       update container a: memory 536870912 to 2147483648, cpu 1000m to 2000m
       update container a: memory 536870912 to 2147483648, cpu 500m to 2000m
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 20, cpu.max 200000 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 20, cpu.max 200000 100000
       write the pod's cgroup: cpu.weight 20
     two containers shrink and one grows, by more:
-      inform the runtime of the pod's limits: memory.max 3221225472, cpu.weight 118, cpu.max 370000 100000
+      update pod sandbox resources: memory.max 3221225472, cpu.weight 118, cpu.max 370000 100000
       write the pod's cgroup: cpu.max 370000 100000
-      inform the runtime of the pod's limits: memory.max 3221225472, cpu.weight 145, cpu.max 370000 100000
+      update pod sandbox resources: memory.max 3221225472, cpu.weight 145, cpu.max 370000 100000
       write the pod's cgroup: cpu.weight 145
       update container b: memory 1073741824 to 1073741824, cpu 800m to 800m
       update container a: memory 1073741824 to 1073741824, cpu 900m to 900m
@@ -243,53 +243,53 @@ test("the course of a resize, step by step", () => {
       update container b: memory 1073741824 to 1073741824, cpu 500m to 500m
       update container a: memory 1073741824 to 1073741824, cpu 1100m to 1100m
       update container c: memory 1073741824 to 1073741824, cpu 1200m to 1200m
-      inform the runtime of the pod's limits: memory.max 3221225472, cpu.weight 110, cpu.max 400000 100000
+      update pod sandbox resources: memory.max 3221225472, cpu.weight 110, cpu.max 400000 100000
       write the pod's cgroup: cpu.weight 110
-      inform the runtime of the pod's limits: memory.max 3221225472, cpu.weight 110, cpu.max 280000 100000
+      update pod sandbox resources: memory.max 3221225472, cpu.weight 110, cpu.max 280000 100000
       write the pod's cgroup: cpu.max 280000 100000
     the pod without a cgroup of its own:
       update container a: memory 2147483648 to 3221225472, cpu 1000m to 2000m
       update container a: memory 2147483648 to 3221225472, cpu 2000m to 3000m
     a limit is added:
       update container a: memory 1073741824 to 2147483648, cpu 1000m to -
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 39, cpu.max max 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max max 100000
       write the pod's cgroup: memory.max 2147483648
       update container a: memory 1073741824 to 2147483648, cpu 1000m to 2000m
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 39, cpu.max 200000 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: cpu.max 200000 100000
     a limit is removed:
-      inform the runtime of the pod's limits: memory.max max, cpu.weight 39, cpu.max 200000 100000
+      update pod sandbox resources: memory.max max, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: memory.max max
       update container a: memory 1073741824 to -, cpu 1000m to 2000m
-      inform the runtime of the pod's limits: memory.max max, cpu.weight 39, cpu.max max 100000
+      update pod sandbox resources: memory.max max, cpu.weight 39, cpu.max max 100000
       write the pod's cgroup: cpu.max max 100000
       update container a: memory 1073741824 to -, cpu 1000m to -
     a container restarts for memory:
       stop container a: Container a resize requires restart
-      inform the runtime of the pod's limits: memory.max 3221225472, cpu.weight 39, cpu.max 200000 100000
+      update pod sandbox resources: memory.max 3221225472, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: memory.max 3221225472
     a container that restarts for memory gets CPU without:
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 39, cpu.max 300000 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max 300000 100000
       write the pod's cgroup: cpu.max 300000 100000
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 79, cpu.max 300000 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 79, cpu.max 300000 100000
       write the pod's cgroup: cpu.weight 79
       update container a: memory 1073741824 to 2147483648, cpu 2000m to 3000m
     a container that does not run is left alone:
-      inform the runtime of the pod's limits: memory.max 3221225472, cpu.weight 118, cpu.max 500000 100000
+      update pod sandbox resources: memory.max 3221225472, cpu.weight 118, cpu.max 500000 100000
       write the pod's cgroup: cpu.max 500000 100000
-      inform the runtime of the pod's limits: memory.max 3221225472, cpu.weight 196, cpu.max 500000 100000
+      update pod sandbox resources: memory.max 3221225472, cpu.weight 196, cpu.max 500000 100000
       write the pod's cgroup: cpu.weight 196
       update container a: memory 1073741824 to 1073741824, cpu 2000m to 2000m
     a sidecar is resized, an init container is not:
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 79, cpu.max 300000 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 79, cpu.max 300000 100000
       write the pod's cgroup: cpu.max 300000 100000
-      inform the runtime of the pod's limits: memory.max 2147483648, cpu.weight 118, cpu.max 300000 100000
+      update pod sandbox resources: memory.max 2147483648, cpu.weight 118, cpu.max 300000 100000
       write the pod's cgroup: cpu.weight 118
       update container proxy: memory 1073741824 to 1073741824, cpu 2000m to 2000m
     the pod's own limit is the limit of a container without one:
-      inform the runtime of the pod's limits: memory.max 1073741824, cpu.weight 39, cpu.max 200000 100000
+      update pod sandbox resources: memory.max 1073741824, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: cpu.max 200000 100000
-      inform the runtime of the pod's limits: memory.max 1073741824, cpu.weight 79, cpu.max 200000 100000
+      update pod sandbox resources: memory.max 1073741824, cpu.weight 79, cpu.max 200000 100000
       write the pod's cgroup: cpu.weight 79
       update container a: memory - to 1073741824, cpu - to 2000m
     memory in use above the new limits:
@@ -302,7 +302,7 @@ test("the course of a resize, step by step", () => {
     memory in use is unknown:
       problem: cannot decrease memory limits: [missing pod memory usage, missing container "a" memory usage]
     memory in use does not matter where nothing is lowered:
-      inform the runtime of the pod's limits: memory.max 3221225472, cpu.weight 39, cpu.max 200000 100000
+      update pod sandbox resources: memory.max 3221225472, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: memory.max 3221225472
       update container a: memory 1073741824 to 3221225472, cpu 1000m to 2000m
     "
@@ -327,7 +327,7 @@ test("the pod's cgroup never has less than its containers together", () => {
     for (const step of "steps" in plan ? plan.steps : []) {
       if (step.kind === "writePodCgroup") pod = { ...pod, ...step.limits };
       if (step.kind === "stopContainer") stopped.add(step.name);
-      if (step.kind === "updateContainer") containers = { ...containers, [step.name]: step.amounts };
+      if (step.kind === "updateContainerResources") containers = { ...containers, [step.name]: step.amounts };
       const running = Object.entries(containers).filter(([name]) => !stopped.has(name));
       const sum = (of: (amounts: ContainerAmounts) => number) => running.reduce((all, [, each]) => all + of(each), 0);
       if (pod.memoryMax !== "max") expect(sum((each) => each.memoryLimit)).toBeLessThanOrEqual(pod.memoryMax);

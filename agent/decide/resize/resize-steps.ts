@@ -26,10 +26,10 @@ export type ResizeStep =
   /** Ends a container whose `resizePolicy` wants a restart. Its next instance is created with what is allocated. */
   | { readonly kind: "stopContainer"; readonly name: string; readonly id: ContainerId; readonly why: string }
   /** Informs the runtime, which may refuse, of what the pod's cgroup is about to limit. */
-  | { readonly kind: "updateSandbox"; readonly limits: PodCgroupValues }
+  | { readonly kind: "updatePodSandboxResources"; readonly limits: PodCgroupValues }
   | { readonly kind: "writePodCgroup"; readonly limits: CgroupLimits }
   | {
-      readonly kind: "updateContainer";
+      readonly kind: "updateContainerResources";
       readonly name: string;
       readonly id: ContainerId;
       /** All that the runtime limits it to after the step. */
@@ -87,9 +87,9 @@ export function planResize(input: ResizeStepsInput): ResizePlan {
 export function withStep(allocation: PodAllocation, step: ResizeStep): PodAllocation {
   const { actuated, started } = allocation;
   switch (step.kind) {
-    case "updateContainer":
+    case "updateContainerResources":
       return { ...allocation, actuated: { ...actuated, [step.name]: step.amounts } };
-    case "updateSandbox":
+    case "updatePodSandboxResources":
       return started === undefined
         ? allocation
         : { ...allocation, started: { ...started, sandboxLimits: step.limits } };
@@ -104,11 +104,11 @@ export function describeStep(step: ResizeStep): string {
   switch (step.kind) {
     case "stopContainer":
       return `stop container ${step.name}: ${step.why}`;
-    case "updateSandbox":
-      return `inform the runtime of the pod's limits: ${describeLimits(step.limits)}`;
+    case "updatePodSandboxResources":
+      return `update pod sandbox resources: ${describeLimits(step.limits)}`;
     case "writePodCgroup":
       return `write the pod's cgroup: ${describeLimits(step.limits)}`;
-    case "updateContainer":
+    case "updateContainerResources":
       return `update container ${step.name}: ${describeAmounts(step.amounts)}`;
   }
 }
@@ -183,7 +183,7 @@ function containerSteps(
       ...(resource === "memory" ? { memoryRequest, memoryLimit } : { cpuRequest, cpuLimit }),
     };
     containers.set(name, amounts);
-    return { kind: "updateContainer", name, id, amounts };
+    return { kind: "updateContainerResources", name, id, amounts };
   });
 }
 
@@ -194,17 +194,17 @@ function isDecrease(resource: Resource, { current, desired }: ContainerChange): 
     : orInfinite(after) < orInfinite(before);
 }
 
-/** The steps of the pod's cgroup. Each changes one file, after the runtime was informed of it. */
-function createPodSteps(current: PodCgroupValues, target: PodCgroupValues, informedOf = current) {
-  let [reached, informed] = [current, informedOf];
+/** The steps that write the pod's cgroup, one file each. The runtime gets the new limits before each write. */
+function createPodSteps(current: PodCgroupValues, target: PodCgroupValues, sentLimits = current) {
+  let [reached, sent] = [current, sentLimits];
 
   function write(limits: Partial<PodCgroupValues>): readonly ResizeStep[] {
     reached = { ...reached, ...limits };
-    const inform: readonly ResizeStep[] = areSame(informed, reached)
+    const update: readonly ResizeStep[] = areSame(sent, reached)
       ? []
-      : [{ kind: "updateSandbox", limits: reached }];
-    informed = reached;
-    return [...inform, { kind: "writePodCgroup", limits }];
+      : [{ kind: "updatePodSandboxResources", limits: reached }];
+    sent = reached;
+    return [...update, { kind: "writePodCgroup", limits }];
   }
 
   const { memoryMax, cpuMax, cpuWeight } = target;

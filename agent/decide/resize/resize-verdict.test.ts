@@ -153,7 +153,7 @@ function unknownNode(): AdmissionInput["node"] {
   return toAdmissionNode("unknown", observedMachine, nodeSettings);
 }
 
-test("the node accepts a resize, defers it, or never does it", () => {
+test("a resize is accepted, Deferred or Infeasible", () => {
   const lines = rows.map(([sentence, before, after, given = {}]) => {
     const allocation = allocationOf({ spec: before });
     const verdict = decideResize(desired(after), {

@@ -17,7 +17,7 @@ export interface PodSummary {
   /** The most important reason why the pod waits, ended or failed. Empty while there is none. */
   readonly reason: string;
   readonly message: string;
-  /** What the kubelet's message means, in plain words. The API never has them. Agents of earlier releases omit this. */
+  /** What `message` means, in plain words. Only `berth pods` shows it; the API server never gets it. Agents of earlier releases omit this. */
   readonly explanation?: string;
   /**
    * Why the pod does not start yet, such as `FailedMount`, where `reason` says what kubectl shows, `ContainerCreating`. Left

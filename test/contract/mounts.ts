@@ -260,6 +260,14 @@ export function mountsContract(name: string, make: () => Promise<MountsFixture>)
       expect(await points()).toEqual([]);
     });
 
+    test("mounts on top of each other are listed from the oldest on, and unmounted together", async () => {
+      await mounts.mountTmpfs(path("at"), tmpfs);
+      await mounts.mountHugePages(path("at"), { pageBytes: 2 * MIB, mode: 0o755 });
+      expect((await mounts.mountsAt(path("at"))).map(({ fsType }) => fsType)).toEqual(["tmpfs", "hugetlbfs"]);
+      await mounts.unmount(path("at"));
+      expect(await points()).toEqual([]);
+    });
+
     test("a folder becomes shared, once, and so are the mounts below it", async () => {
       expect(await mounts.isShared(path("at"))).toBe(false);
       for (let time = 0; time < 2; time++) await mounts.makeShared(path("at"));

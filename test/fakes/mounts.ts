@@ -157,14 +157,12 @@ export class FakeMounts implements Mounts {
   async unmount(path: string): Promise<void> {
     this.before("unmount", path);
     const { path: at } = this.#disk.locate(path, false);
-    const found = this.#at(at);
-    if (found === undefined) return;
-    const isBusy = this.#below(at).length > 1 || [...this.openFiles].some((file) => isWithin(file, at));
-    if (isBusy) {
+    if (this.#at(at) === undefined) return;
+    if (this.isBusy(at)) {
       const why = "a process uses a file of it, or something is mounted below";
       throw new FilesError("EBUSY", path, `${path} cannot be unmounted: ${why}`);
     }
-    this.#remove(found);
+    for (let found = this.#at(at); found !== undefined; found = this.#at(at)) this.#remove(found);
   }
 
   async isShared(path: string): Promise<boolean> {

@@ -214,6 +214,79 @@ test("an emptyDir in huge pages that no container requests makes no directory", 
   expect(await bed.tree()).toEqual([]);
 });
 
+const scratch = `/root/pods/${uid}/volumes/kubernetes.io~empty-dir/scratch`;
+const nodeMemory = { mode: 0o1777 } as const;
+const bound = { isReadOnly: false, isRecursive: false } as const;
+/** What a privileged container leaves at an emptyDir, and the medium of that; whether its files are removed one by one. */
+const mountsAtVolume: readonly [
+  sentence: string,
+  medium: "" | "Memory",
+  mount: (bed: ReturnType<typeof createBed>) => Promise<void> | void,
+  isEmptied: boolean,
+][] = [
+  ["the volume's own tmpfs", "Memory", () => {}, true],
+  ["a folder of the node", "", ({ mounts }) => mounts.bind("/srv", scratch, bound), false],
+  [
+    "the node's /dev/shm",
+    "",
+    async ({ mounts }) => {
+      await mounts.mountTmpfs("/srv", nodeMemory);
+      await mounts.bind("/srv", scratch, bound);
+    },
+    false,
+  ],
+  [
+    "a folder of a tmpfs of the node",
+    "",
+    async ({ mounts, deps }) => {
+      await mounts.mountTmpfs("/srv", nodeMemory);
+      await deps.disk.machine.makeFolder("/srv/part", 0o755);
+      await mounts.bind("/srv/part", scratch, bound);
+    },
+    false,
+  ],
+  [
+    "its own tmpfs, a part of which another path shows",
+    "Memory",
+    async ({ mounts, deps }) => {
+      await deps.disk.machine.makeFolder(`${scratch}/part`, 0o755);
+      await mounts.bind(`${scratch}/part`, "/srv", bound);
+    },
+    false,
+  ],
+  [
+    "a disk",
+    "",
+    ({ mounts }) => mounts.mountNetwork(scratch, { fsType: "ext4", source: "/dev/sdb", options: [] }),
+    false,
+  ],
+  [
+    "the file system of a server on top of its tmpfs",
+    "Memory",
+    ({ mounts }) => mounts.mountNetwork(scratch, { fsType: "nfs4", source: "nas:/data", options: [] }),
+    false,
+  ],
+];
+for (const [sentence, medium, mount, isEmptied] of mountsAtVolume)
+  test(`an emptyDir at which ${sentence} is mounted is ${isEmptied ? "emptied, unmounted" : "unmounted with its files"} and removed`, async () => {
+    const bed = createBed();
+    const { machine } = bed.deps.disk;
+    await machine.makeFolder("/srv", 0o755);
+    const pod = podOf({ volumes: [{ name: "scratch", emptyDir: { medium } }] });
+    await makePodDirs(bed.deps.disk, pod);
+    await setUpVolume(bed.deps, pod, "scratch", noSignal);
+    await mount(bed);
+    await machine.write(`${scratch}/file`, "content", 0o600);
+    const removed: string[] = [];
+    bed.disk.before = (verb, path) => {
+      if (verb === "remove" && path.startsWith(`${scratch}/`)) removed.push(path);
+    };
+    await removeVolume(bed.deps, { uid, name: "scratch" }, noSignal);
+    expect(removed).toEqual(isEmptied ? [`${scratch}/file`] : []);
+    expect(bed.mounts.mountPoints.filter((path) => path !== "/srv")).toEqual([]);
+    expect(await bed.tree()).toEqual([]);
+  });
+
 /** The files by which a kubelet knows the volumes that are set up. */
 const readyFiles = ({ disk }: ReturnType<typeof createBed>) =>
   disk.paths().flatMap((path) => {

@@ -5,7 +5,7 @@ import type { NodeDirs } from "./pod-dirs.ts";
 
 export interface UnmountDeps {
   readonly disk: NodeDirs;
-  readonly mounts: Pick<Mounts, "mountPointsBelow" | "mountsAt" | "unmount">;
+  readonly mounts: Pick<Mounts, "list" | "mountPointsBelow" | "mountsAt" | "unmount">;
   readonly networkFiles: Pick<NetworkFiles, "unmount">;
 }
 

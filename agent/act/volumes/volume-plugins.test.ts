@@ -34,6 +34,7 @@ afterAll(async () => {
 });
 
 const noMounts = {
+  list: async () => [],
   mountsAt: async () => [],
   mountPointsBelow: async (): Promise<readonly string[]> => [],
   unmount: async () => {},

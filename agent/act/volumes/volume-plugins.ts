@@ -122,12 +122,24 @@ async function removeDir(
   folder: string,
 ): Promise<void> {
   const path = disk.root.path(folder);
-  const isMounted = (await mounts.mountsAt(path)).length > 0;
   // umount2 frees the memory of a file system while nothing else of the agent runs: a gigabyte takes two seconds.
-  if (pluginDir === volumePluginDirs.emptyDir && isMounted && (await mounts.mountPointsBelow(path)).length === 1)
+  if (pluginDir === volumePluginDirs.emptyDir && (await isMemoryOfVolume(mounts, path)))
     await removeContent(disk.root, folder);
   await mounts.unmount(path);
   await removeUnlessMounted(disk, mounts, folder);
+}
+
+/**
+ * Whether the only mount at the path of an emptyDir, and below it, is a whole file system in memory that nothing else
+ * shows. A privileged container may have mounted anything else over the volume (`mountPropagation: Bidirectional`), such
+ * as the node's /dev/shm: those files are not the pod's.
+ */
+async function isMemoryOfVolume(mounts: UnmountDeps["mounts"], path: string): Promise<boolean> {
+  const [own, ...stacked] = await mounts.mountsAt(path);
+  if (own === undefined || stacked.length > 0 || own.root !== "/") return false;
+  if (own.fsType !== "tmpfs" && own.fsType !== "hugetlbfs") return false;
+  const others = (await mounts.list()).filter(({ mountPoint }) => mountPoint !== own.mountPoint);
+  return !others.some(({ device, mountPoint }) => device === own.device || mountPoint.startsWith(`${own.mountPoint}/`));
 }
 
 /** Removes the files in a folder, beside everything else that the agent does. */

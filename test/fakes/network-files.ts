@@ -52,9 +52,11 @@ export class FakeNetworkFiles implements NetworkFiles {
   unmount(path: string, signal: AbortSignal) {
     return this.#run("unmount", path, signal, async () => {
       // It does not look at what is mounted.
-      if (!this.#mounts.isMountOfDeadServer(path)) return await this.#mounts.unmount(path);
-      if (this.#mounts.isBusy(path)) throw new FilesError("EBUSY", path, `${path} cannot be unmounted: it is busy`);
-      this.#mounts.unmountNetwork(path);
+      while (this.#mounts.isMountOfDeadServer(path)) {
+        if (this.#mounts.isBusy(path)) throw new FilesError("EBUSY", path, `${path} cannot be unmounted: it is busy`);
+        this.#mounts.unmountNetwork(path);
+      }
+      await this.#mounts.unmount(path);
     });
   }
 

@@ -42,3 +42,22 @@ apiScenario(
     expect(await harness.disk.at("/").read("srv/precious/file", 100)).toBe("content");
   },
 );
+
+for (const medium of ["", "Memory"] as const)
+  apiScenario(
+    `a server that does not answer, mounted over an emptyDir of medium "${medium}", holds up no end of its pod`,
+    async (harness) => {
+      await harness.apply("web", { ...spec, volumes: [{ name: "data", emptyDir: { medium } }] });
+      await harness.advance("5s");
+      const nas = { fsType: "fuse.sshfs", source: "nas:/data", options: [] };
+      harness.mounts.mountNetwork(volumePath(harness), nas);
+      harness.mounts.deadServers.add("nas");
+      await harness.deletePod("web");
+      await harness.advance("40s");
+    },
+    async (end, harness) => {
+      expect(end.api).toEqual([]);
+      expect(leftovers(harness)).toEqual([]);
+    },
+    { stride: 3 },
+  );

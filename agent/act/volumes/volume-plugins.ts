@@ -18,11 +18,12 @@ import { volumeDir, volumeDirSource, volumeReadyDir } from "../../translate/volu
 import { writeContent } from "./atomic-writer.ts";
 import { checkHostPath } from "./host-path.ts";
 import { removeLocal } from "./local-volume.ts";
+import { isPresent } from "./mount-point.ts";
 import { type NfsDeps, removeNfs, setUpNfs } from "./nfs.ts";
 import { setUpClaimedVolume } from "./persistent-volumes.ts";
 import { type NodeDirs, removeUnlessMounted } from "./pod-dirs.ts";
 import { rethrowMountError } from "./rethrow-mount-error.ts";
-import type { UnmountDeps } from "./unmount.ts";
+import { type UnmountDeps, unmountAt } from "./unmount.ts";
 import type { VolumeDeps } from "./volume-deps.ts";
 import { unmapDevice } from "./volume-devices.ts";
 
@@ -93,7 +94,7 @@ export function isVolumeOnNode(pod: Pod, name: string): boolean {
 
 /**
  * Unmounts and removes what a volume has left on the node, by its name alone: the pod may not be desired any more.
- * Idempotent. Throws `FilesError` or `TranslateError`.
+ * Idempotent. Throws `FilesError`, `TranslateError`, or the signal's reason.
  */
 export async function removeVolume(
   deps: NfsDeps & UnmountDeps & Pick<VolumeDeps, "readyMounts">,
@@ -107,25 +108,23 @@ export async function removeVolume(
     deps.readyMounts.delete(folder);
     if (pluginDir === volumePluginDirs.nfs) await removeNfs(deps, folder, signal);
     else if (pluginDir === volumePluginDirs.local) await removeLocal(deps, folder, signal);
-    else if (await disk.root.stat(folder)) {
+    else if (await isPresent(deps, folder)) {
       // First, as by the kubelet: what is half removed is not ready.
       if (readyDir !== undefined) await disk.root.remove(readyDir);
-      await removeDir(deps, pluginDir, folder);
+      await removeDir(deps, pluginDir, folder, signal);
     }
   }
   await unmapDevice(deps, { uid, name });
 }
 
-async function removeDir(
-  { disk, mounts }: Pick<UnmountDeps, "disk" | "mounts">,
-  pluginDir: string,
-  folder: string,
-): Promise<void> {
+/** A container may have mounted the file system of a server there, which may not answer: no call looks at that. */
+async function removeDir(deps: UnmountDeps, pluginDir: string, folder: string, signal: AbortSignal): Promise<void> {
+  const { disk, mounts } = deps;
   const path = disk.root.path(folder);
   // umount2 frees the memory of a file system while nothing else of the agent runs: a gigabyte takes two seconds.
   if (pluginDir === volumePluginDirs.emptyDir && (await isMemoryOfVolume(mounts, path)))
     await removeContent(disk.root, folder);
-  await mounts.unmount(path);
+  await unmountAt(deps, path, signal);
   await removeUnlessMounted(disk, mounts, folder);
 }
 

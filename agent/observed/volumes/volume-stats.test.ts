@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createExec, type Exec, ExecError } from "../../../host/exec.ts";
 import { createFiles } from "../../../host/fs/files.ts";
+import type { Mount } from "../../../host/fs/mounts.ts";
 import { FakeClock, settlePromises } from "../../../test/fakes/clock.ts";
 import { createVolumeStats, type VolumeStatsOptions } from "./volume-stats.ts";
 
@@ -29,12 +30,17 @@ const claimed = {
 const hostPath = { name: "logs", kind: "hostPath" } as const;
 const mount = { device: "8:1", root: "/srv", fsType: "ext4", source: "/dev/sda1", options: ["rw"], isShared: false };
 
+const mountsOf = (...table: readonly Mount[]): VolumeStatsOptions["mounts"] => ({
+  list: async () => table,
+  mountsAt: async (path) => table.filter(({ mountPoint }) => mountPoint === path),
+});
+
 /** The reader of volumes below a real folder, with a local volume that counts as mounted unless said otherwise. */
 function createReader(given: Partial<VolumeStatsOptions> = {}) {
   const clock = new FakeClock();
   const read = createVolumeStats({
     root: createFiles(folder),
-    mounts: { mountsAt: async (path) => (path === join(folder, disk) ? [{ ...mount, mountPoint: path }] : []) },
+    mounts: mountsOf({ ...mount, mountPoint: join(folder, disk) }),
     exec: createExec(),
     path: process.env["PATH"] ?? "",
     clock,
@@ -72,7 +78,7 @@ test("a volume with a file system of its own has the figures of statfs, read by 
 
 test("a volume that is not measured, or not set up, has no figures and no problem", async () => {
   const missing = { ...emptyDir, name: "gone", folder: `${cache}-of-a-pod-that-has-ended` };
-  const { read } = createReader({ mounts: { mountsAt: async () => [] } });
+  const { read } = createReader({ mounts: mountsOf() });
   expect(await read([hostPath, missing, claimed])).toEqual([
     hostPath,
     { name: "gone", kind: "emptyDir", limitBytes: 100_000 },
@@ -83,7 +89,7 @@ test("a volume that is not measured, or not set up, has no figures and no proble
 test("a server that does not answer costs its volume the figures, and the others keep theirs", async () => {
   const { exec, calls } = hangs();
   const root = {
-    path: (path: string) => join(folder, path),
+    ...createFiles(folder),
     usage: async () => ({ usedBytes: 4_096, inodesUsed: 1 }),
     space: async () => ({ totalBytes: 300, freeBytes: 200, totalInodes: 30, freeInodes: 20 }),
   };
@@ -99,6 +105,37 @@ test("a server that does not answer costs its volume the figures, and the others
   expect(calls).toEqual([["stat", "-f", "-c", "%b %f %a %s %c %d", join(folder, disk)]]);
   expect(clock.pendingTimers).toBe(0);
 });
+
+const foreign: readonly [sentence: string, at: string, fsType: string, isMeasured: boolean][] = [
+  ["a FUSE file system over it", "", "fuse.sshfs", false],
+  ["an NFS file system in a folder of it", "/deep/folder", "nfs4", false],
+  ["a tmpfs over it", "", "tmpfs", true],
+  ["an NFS file system beside it", "-2", "nfs4", true],
+];
+for (const [sentence, at, fsType, isMeasured] of foreign)
+  test(`an emptyDir with ${sentence} ${isMeasured ? "is measured" : "is not looked at, and has no figures"}`, async () => {
+    const looks: string[] = [];
+    const root = {
+      ...createFiles(folder),
+      async usage(path: string) {
+        looks.push(path);
+        return { usedBytes: 4_096, inodesUsed: 1 };
+      },
+      async space(path: string) {
+        looks.push(path);
+        return { totalBytes: 300, freeBytes: 200, totalInodes: 30, freeInodes: 20 };
+      },
+    };
+    const mountPoint = `${join(folder, cache)}${at}`;
+    const { read } = createReader({ root, mounts: mountsOf({ ...mount, fsType, source: "nas:/data", mountPoint }) });
+    const [stats] = await read([emptyDir]);
+    if (isMeasured) expect(stats).toMatchObject({ usedBytes: 4_096, availableBytes: 200 });
+    else {
+      const problem = `nas:/data (${fsType}) is mounted at ${mountPoint}: its server may not answer`;
+      expect(stats).toEqual({ name: "cache", kind: "emptyDir", limitBytes: 100_000, problem });
+      expect(looks).toEqual([]);
+    }
+  });
 
 test("two clients that ask at once get the same figures, of one child", async () => {
   const calls: (readonly string[])[] = [];

@@ -1,3 +1,4 @@
+import { basename, dirname, join } from "node:path/posix";
 import { orAborted } from "../../../host/async/abort.ts";
 import { createSemaphore } from "../../../host/async/semaphore.ts";
 import type { Clock } from "../../../host/clock.ts";
@@ -5,12 +6,13 @@ import { messageOf } from "../../../host/error-message.ts";
 import { type Exec, ExecError, type ExecResult } from "../../../host/exec.ts";
 import { type Files, FilesError } from "../../../host/fs/files.ts";
 import type { Mounts } from "../../../host/fs/mounts.ts";
+import { mayStopAnswering } from "../../../host/fs/network-file-systems.ts";
 import type { FsStats, MeasurableVolume, VolumeStats } from "../../../proto/kubelet/volume-stats.ts";
 
 export interface VolumeStatsOptions {
   /** The agent's root directory. */
-  readonly root: Pick<Files, "path" | "space" | "usage">;
-  readonly mounts: Pick<Mounts, "mountsAt">;
+  readonly root: Pick<Files, "path" | "realPath" | "space" | "usage">;
+  readonly mounts: Pick<Mounts, "list" | "mountsAt">;
   readonly exec: Exec;
   /** Where `stat` of the node is. */
   readonly path: string;
@@ -39,7 +41,10 @@ export function createVolumeStats(
     const { signal } = deadline;
     const measure = async ({ folder, measurement }: MeasurableVolume): Promise<FsStats | undefined> => {
       if (folder === undefined || measurement === undefined) return undefined;
-      if (measurement === "du") return await measureFolder(root, folder, signal);
+      if (measurement === "du") {
+        await rejectServers(options, folder);
+        return await measureFolder(root, folder, signal);
+      }
       const path = root.path(folder);
       return (await mounts.mountsAt(path)).length > 0 ? await statfs(path, signal) : undefined;
     };
@@ -57,6 +62,20 @@ export function createVolumeStats(
       cancel();
     }
   };
+}
+
+/**
+ * Throws if a container has mounted a file system that may stop answering over a volume or below it: the walk, and statfs,
+ * would keep I/O threads of the agent as long. It looks at the folder that the volume is in, never at the volume.
+ */
+async function rejectServers({ root, mounts }: VolumeStatsOptions, folder: string): Promise<void> {
+  const served = (await mounts.list()).filter(mayStopAnswering);
+  if (served.length === 0) return;
+  const path = join((await root.realPath(dirname(folder))) ?? dirname(root.path(folder)), basename(folder));
+  const found = served.find(({ mountPoint }) => mountPoint === path || mountPoint.startsWith(`${path}/`));
+  if (found === undefined) return;
+  const { source, fsType, mountPoint } = found;
+  throw new Error(`${source} (${fsType}) is mounted at ${mountPoint}: its server may not answer`);
 }
 
 async function measureFolder(root: VolumeStatsOptions["root"], folder: string, signal: AbortSignal): Promise<FsStats> {

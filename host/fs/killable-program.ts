@@ -22,8 +22,9 @@ export class KillableProgramError extends Error {
 interface KillableProgram {
   /** What the error message calls it: `umount /mnt/nas`. */
   readonly what: string;
-  /** Nothing is started under the name of a program that was killed and has not ended. */
   readonly name: string;
+  /** It is not started while a program with one of these names was killed and has not ended; by default with its own. */
+  readonly blockedBy?: readonly string[];
   readonly argv: readonly [string, ...string[]];
   /** The program is killed after this time without output on stdout. */
   readonly timeoutMs: number;
@@ -50,9 +51,10 @@ export function createKillablePrograms({ exec, path, clock }: KillableProgramsOp
   /** The names of the programs that were killed and have not ended. */
   const unkillable = new Set<string>();
 
-  return async ({ what, name, argv, timeoutMs, onOutput }: KillableProgram, signal: AbortSignal): Promise<string> => {
+  return async (program: KillableProgram, signal: AbortSignal): Promise<string> => {
+    const { what, name, blockedBy = [name], argv, timeoutMs, onOutput } = program;
     signal.throwIfAborted();
-    if (unkillable.has(name))
+    if (blockedBy.some((each) => unkillable.has(each)))
       throw new KillableProgramError(what, true, "an earlier process has not ended, though it was killed", "");
     const stop = new AbortController();
     const removeListener = onAbort(signal, () => stop.abort());
@@ -64,14 +66,14 @@ export function createKillablePrograms({ exec, path, clock }: KillableProgramsOp
       onOutput?.(text);
     };
     // Only this signal kills it, so that an abort and a timeout can be told apart.
-    const program = exec.run(argv, { env: { PATH: path }, timeoutMs: MAX_TIMER_MS, signal: stop.signal, onStdout });
+    const run = exec.run(argv, { env: { PATH: path }, timeoutMs: MAX_TIMER_MS, signal: stop.signal, onStdout });
     const giveUp = () => {
       unkillable.add(name);
       const forget = () => unkillable.delete(name);
-      program.then(forget, forget);
+      run.then(forget, forget);
     };
     try {
-      return (await endOrGiveUp(program, stop.signal, clock, giveUp)).stdout;
+      return (await endOrGiveUp(run, stop.signal, clock, giveUp)).stdout;
     } catch (error) {
       signal.throwIfAborted();
       if (stop.signal.aborted)

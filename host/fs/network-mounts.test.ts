@@ -70,6 +70,21 @@ test("an unmount that hangs for a minute is repeated by force", async () => {
   expect(lines).toEqual(["umount -- /v", "umount -f -- /v"]);
 });
 
+test("an unmount that cannot be killed is repeated by force, also at the next try, and then nothing is mounted there", async () => {
+  const { networkMounts, clock, lines } = createBed("cannot be killed", "succeeds", "cannot be killed");
+  const first = networkMounts.unmount("/v", noSignal);
+  await clock.advance(UNMOUNT_TIMEOUT_MS + 2_000);
+  await first;
+  const second = networkMounts.unmount("/v", noSignal).catch((error: unknown) => error);
+  await clock.advance(UNMOUNT_TIMEOUT_MS + 2_000);
+  expect(await second).toMatchObject({ ...timedOut, status: "did not end within 60 s" });
+  expect(lines).toEqual(["umount -- /v", "umount -f -- /v", "umount -f -- /v"]);
+  const status = "an earlier process has not ended, though it was killed";
+  await expect(networkMounts.unmount("/v", noSignal)).rejects.toMatchObject({ ...timedOut, status });
+  await expect(networkMounts.mount(mount, noSignal)).rejects.toMatchObject({ ...timedOut, status });
+  expect(lines).toHaveLength(3);
+});
+
 test("a missing program is reported as Go does", async () => {
   const missing = Object.assign(new Error("spawn mount ENOENT"), { code: "ENOENT" });
   const { networkMounts } = createBed(

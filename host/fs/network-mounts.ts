@@ -47,28 +47,34 @@ export const UNMOUNT_TIMEOUT_MS = 60_000;
 
 export function createNetworkMounts(options: NetworkMountsOptions): NetworkMounts {
   const run = createKillablePrograms(options);
-  const runAt = async (
-    target: string,
-    argv: readonly [string, ...string[]],
-    timeoutMs: number,
-    signal: AbortSignal,
-  ) => {
-    await run({ what: `${argv[0]} ${target}`, name: target, argv, timeoutMs }, signal);
-  };
   return {
-    mount({ source, target, fsType, options: mountOptions }, signal) {
+    async mount({ source, target, fsType, options: mountOptions }, signal) {
       const optionArgs = mountOptions.length === 0 ? [] : ["-o", mountOptions.join(",")];
       // The source is what the author of a pod has written: it must not be taken for an option.
       const argv = ["mount", "-t", fsType, ...optionArgs, "--", source, target] as const;
-      return runAt(target, argv, MOUNT_TIMEOUT_MS, signal);
+      const { mount, unmount, force } = namesAt(target);
+      const blockedBy = [mount, unmount, force];
+      await run({ what: mount, name: mount, blockedBy, argv, timeoutMs: MOUNT_TIMEOUT_MS }, signal);
     },
     async unmount(target, signal) {
+      const { mount, unmount, force } = namesAt(target);
+      const timeoutMs = UNMOUNT_TIMEOUT_MS;
       try {
-        await runAt(target, ["umount", "--", target], UNMOUNT_TIMEOUT_MS, signal);
+        const argv = ["umount", "--", target] as const;
+        await run({ what: unmount, name: unmount, blockedBy: [mount, unmount, force], argv, timeoutMs }, signal);
       } catch (error) {
         if (!(error instanceof KillableProgramError && error.isTimeout)) throw error;
-        await runAt(target, ["umount", "-f", "--", target], UNMOUNT_TIMEOUT_MS, signal);
+        // An unmount that cannot be killed does not block it: the force ends the calls that it waits for.
+        const argv = ["umount", "-f", "--", target] as const;
+        await run({ what: unmount, name: force, blockedBy: [mount, force], argv, timeoutMs }, signal);
       }
     },
   };
 }
+
+/** The names of the programs at a mount point. */
+const namesAt = (target: string) => ({
+  mount: `mount ${target}`,
+  unmount: `umount ${target}`,
+  force: `umount -f ${target}`,
+});

@@ -31,7 +31,7 @@ async function perform(call: FileCall): Promise<unknown> {
     case "makeFolder":
       return await files.makeFolder(call[1], call[2]);
     case "makeEmptyFile":
-      return await files.write(call[1], "", call[2]);
+      return await files.makeEmptyFile(call[1], call[2]);
     case "bind":
       return await mounts.bind(call[1], call[2], call[3]);
     case "bindBeneath":

@@ -17,7 +17,7 @@ import { changeGroup, type GroupChange } from "./change-group.ts";
 import { type DiskUsage, diskUsage } from "./disk-usage.ts";
 import { fileErrorText, watchErrorText } from "./file-error-text.ts";
 import { createFolderSync } from "./fsync-dir.ts";
-import { type FileOwner, makeFile } from "./make-file.ts";
+import { type FileOwner, makeEmptyFile, makeFile } from "./make-file.ts";
 import { makeFolder } from "./make-folder.ts";
 import { openInRoot } from "./open-in-root.ts";
 import { removeTree, TreeError } from "./remove-tree.ts";
@@ -96,6 +96,11 @@ export interface Files {
    * content comes last: owner and mode are set before the file has any.
    */
   makeFile(path: string, mode: number, content?: string | Uint8Array, owner?: FileOwner): Promise<void>;
+  /**
+   * Creates an empty file, and sets its mode regardless of the umask. What exists keeps its content and mode. Follows
+   * symlinks: the target of a dangling one is created, with a mode that the umask limits. `EISDIR` if it is a folder.
+   */
+  makeEmptyFile(path: string, mode: number): Promise<void>;
   /** Replaces a file atomically: readers see the old or the new content, also after a power cut. */
   write(path: string, content: string | Uint8Array, mode: number): Promise<void>;
   /** Follows symlinks; undefined if nothing exists there, or the link is dangling. */
@@ -147,6 +152,7 @@ export function createFiles(root: string): Files {
       withFilesError(`${absolute(folder)}/${path}`, () => readBeneath(absolute(folder), path, maxBytes)),
     makeFile: (path, mode, content = "", owner = {}) =>
       withFilesError(absolute(path), () => makeFile(absolute(path), mode, content, owner)),
+    makeEmptyFile: (path, mode) => withFilesError(absolute(path), () => makeEmptyFile(absolute(path), mode)),
     write: (path, content, mode) =>
       withFilesError(absolute(path), () => replaceFile(absolute(path), content, mode, syncFolder)),
     stat: (path) => undefinedIfAbsent(absolute(path), async () => toStat(await stat(absolute(path)))),

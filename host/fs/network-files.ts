@@ -16,7 +16,6 @@ export interface NetworkFiles {
   stat(path: string, signal: AbortSignal): Promise<FileStat | undefined>;
   realPath(path: string, signal: AbortSignal): Promise<string | undefined>;
   makeFolder(path: string, mode: number, signal: AbortSignal): Promise<void>;
-  /** As `write` of `Files`, without a content. */
   makeEmptyFile(path: string, mode: number, signal: AbortSignal): Promise<void>;
   changeGroup(path: string, change: GroupChange): Promise<GroupChangeResult>;
   bind(source: string, target: string, options: BindOptions, signal: AbortSignal): Promise<void>;

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Files } from "../../host/fs/files.ts";
+import { testMakeEmptyFile } from "./empty-files.ts";
 
 interface FilesFixture {
   readonly files: Files;
@@ -105,6 +106,8 @@ export function filesContract(name: string, make: () => Promise<FilesFixture>): 
       expect((await fixture.files.stat("open-to-all"))?.mode).toBe(0o666);
       await expect(fixture.files.makeFile("no/such/file", 0o666)).rejects.toMatchObject({ code: "ENOENT" });
     });
+
+    testMakeEmptyFile(() => ({ files: fixture.files, makeEmptyFile: fixture.files.makeEmptyFile }));
 
     test("bytes that are not UTF-8 are kept as they are, and read refuses them", async () => {
       const bytes = Uint8Array.of(0, 0xff, 0xe2, 0x82, 0x0a);

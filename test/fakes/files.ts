@@ -32,6 +32,7 @@ export type FilesVerb =
   | "readEnd"
   | "readBeneath"
   | "makeFile"
+  | "makeEmptyFile"
   | "write"
   | "stat"
   | "list"
@@ -48,7 +49,15 @@ const absenceVerbs: readonly FilesVerb[] = ["stat", "list", "readLink", "realPat
 /** These do not follow a symlink at the path itself. */
 const linkVerbs: readonly FilesVerb[] = ["makeFile", "write", "makeFolder", "rename", "link", "readLink", "remove"];
 /** On a mount that is read-only these fail. */
-const writeVerbs: readonly FilesVerb[] = ["makeFile", "write", "makeFolder", "rename", "link", "remove"];
+const writeVerbs: readonly FilesVerb[] = [
+  "makeFile",
+  "makeEmptyFile",
+  "write",
+  "makeFolder",
+  "rename",
+  "link",
+  "remove",
+];
 const MAX_NAME_BYTES = 255;
 const MAX_SYMLINKS = 40;
 
@@ -115,6 +124,7 @@ export class FakeDisk {
         ),
       makeFile: (path, mode, content = "", owner = {}) =>
         run("makeFile", path, (absolute) => this.#write(absolute, content, mode, owner)),
+      makeEmptyFile: (path, mode) => run("makeEmptyFile", path, (absolute) => this.#makeEmptyFile(absolute, mode)),
       write: (path, content, mode) => run("write", path, (absolute) => this.#write(absolute, content, mode)),
       stat: (path) => run("stat", path, (absolute) => this.#stat(absolute)),
       list: (path) => run("list", path, (absolute) => this.#list(absolute)),
@@ -204,6 +214,13 @@ export class FakeDisk {
       ...owner,
     });
     this.#changed(path);
+  }
+
+  #makeEmptyFile(path: string, mode: number): void {
+    const present = this.nodes.get(path);
+    if (present === undefined) this.#write(path, "", mode);
+    else if (present.kind === "directory")
+      throw new FilesError("EISDIR", path, `${path} is a directory, not a regular file`);
   }
 
   #stat(path: string): FileStat | undefined {

@@ -34,7 +34,7 @@ export class FakeNetworkFiles implements NetworkFiles {
   }
 
   makeEmptyFile(path: string, mode: number, signal: AbortSignal) {
-    return this.#run("makeEmptyFile", path, signal, () => this.#files.write(path, "", mode));
+    return this.#run("makeEmptyFile", path, signal, () => this.#files.makeEmptyFile(path, mode));
   }
 
   changeGroup(path: string, change: GroupChange) {

@@ -6,10 +6,8 @@ import type { VolumeDeps } from "./volume-deps.ts";
 
 /** The calls of a set-up of a volume on paths of the node, which are absolute. Each throws `FilesError`. */
 export interface PathCalls
-  extends Pick<Files, "stat" | "realPath" | "makeFolder" | "changeGroup">,
-    Pick<Mounts, "bind"> {
-  makeEmptyFile(path: string, mode: number): Promise<void>;
-}
+  extends Pick<Files, "stat" | "realPath" | "makeFolder" | "makeEmptyFile" | "changeGroup">,
+    Pick<Mounts, "bind"> {}
 
 export type PathCallsDeps = Pick<VolumeDeps, "networkFiles"> & {
   readonly disk: { readonly machine: Files };
@@ -31,8 +29,7 @@ export async function pathCallsFor(
     const mount = await networkMountOf(path, table, machine.readLink);
     if (mount !== undefined) return networkCalls(networkFiles, mount, signal);
   }
-  const { stat, realPath, makeFolder, changeGroup } = machine;
-  const makeEmptyFile = (path: string, mode: number) => machine.write(path, "", mode);
+  const { stat, realPath, makeFolder, makeEmptyFile, changeGroup } = machine;
   return { stat, realPath, makeFolder, changeGroup, makeEmptyFile, bind: mounts.bind.bind(mounts) };
 }
 

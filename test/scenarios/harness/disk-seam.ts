@@ -17,6 +17,7 @@ const filesVerbs = {
   readEnd: "reads",
   readBeneath: "reads",
   makeFile: "mutates",
+  makeEmptyFile: "mutates",
   write: "mutates",
   stat: "reads",
   list: "reads",

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { FilesError } from "../../../host/fs/files.ts";
 import { trustAnchorKey } from "../../../proto/kubernetes/certificates.ts";
 import type { BoundClaim } from "../../../proto/kubernetes/claims.ts";
 import type { ReferencedObject } from "../../../proto/kubernetes/references.ts";
@@ -157,15 +158,101 @@ const unreadable: readonly [sentence: string, text: string][] = [
   ["a claim without its volume", '{"version":1,"key":"claim shop/data for u-1","claim":{},"nodeLabels":{}}'],
 ];
 for (const [sentence, text] of unreadable)
-  test(`${sentence} is removed, and its content is not logged`, async () => {
+  test(`${sentence} is set aside until no pod refers to its object, and its content is not logged`, async () => {
     const { disk, log, reload, files } = createBed();
     await disk.at("/root").makeFolder("berth/referenced-objects", 0o700);
     await disk.at("/root").write("berth/referenced-objects/x.json", text, 0o600);
     const next = await reload();
-    expect([[...next.withObjects(new Map())], files()]).toEqual([[], []]);
-    expect(JSON.stringify(log)).toContain("removes a kept object that cannot be read");
+    expect([[...next.withObjects(new Map())], files()]).toEqual([[], [`${FOLDER}/x.json.unreadable`]]);
+    expect(log.lines.map(({ fields }) => fields)).toMatchObject([
+      { file: `${FOLDER}/x.json`, aside: `${FOLDER}/x.json.unreadable` },
+    ]);
     expect(JSON.stringify(log)).not.toContain("c2Vjc");
+    expect(log.takeLines()).toEqual([
+      expect.stringMatching(/^error: a kept object is unreadable and was set aside: \w/),
+    ]);
+    const third = await reload();
+    expect(log.takeLines()).toEqual([]);
+    third.prune(new Set([SECRET]));
+    await third.settled();
+    expect(files()).toEqual([]);
   });
+
+test("a file that cannot be read stays, each file is tried once, and its object is found after the next start", async () => {
+  const { disk, log, create, reload, files } = createBed();
+  const keys = ["secret shop/a", "secret shop/b", "secret shop/c"];
+  const kept = create();
+  for (const key of keys) kept.updateObject(key, login);
+  await kept.settled();
+  const all = files();
+  const reads: string[] = [];
+  disk.before = (verb, path) => {
+    if (verb !== "read") return;
+    reads.push(path);
+    if (reads.length < 3) throw new FilesError(reads.length === 1 ? "EIO" : "EMFILE", path, `${path} failed: no luck`);
+  };
+  const next = await reload();
+  expect([next.withObjects(new Map()).size, files(), reads]).toEqual([1, all, all]);
+  expect(log.takeLines()).toEqual(
+    all.slice(0, 2).map((path) => `warn: cannot read a kept object, which stays on the disk: ${path} failed: no luck`),
+  );
+  disk.before = () => {};
+  expect([...(await reload()).withObjects(new Map()).keys()].toSorted()).toEqual(keys);
+  next.prune(new Set(keys));
+  await next.settled();
+  expect(files()).toEqual(all);
+  next.prune(new Set());
+  await next.settled();
+  expect(files()).toEqual([]);
+});
+
+test("a disk that takes no writes keeps no file from being read, and what is unreadable goes when it takes them", async () => {
+  const { clock, disk, log, create, reload, files } = createBed();
+  const kept = create();
+  kept.updateObject(SECRET, login);
+  await kept.settled();
+  const root = disk.at("/root/berth/referenced-objects");
+  for (const name of ["0.json", ".0.json.1.tmp"]) await root.write(name, "torn", 0o600);
+  disk.before = (verb, path) => {
+    if (verb === "rename" || verb === "remove") throw new FilesError("EROFS", path, `${path} cannot be written`);
+  };
+  const next = await reload();
+  expect([...next.withObjects(new Map()).keys()]).toEqual([SECRET]);
+  expect(log.takeLines()).toEqual([
+    "warn: cannot remove a part of a kept object",
+    "error: a kept object is unreadable and cannot be set aside: it is no JSON",
+  ]);
+  next.prune(new Set([SECRET]));
+  await next.settled();
+  expect(log.takeLines().toSorted()).toEqual([
+    "warn: cannot remove an unreadable kept object yet",
+    "warn: cannot remove an unreadable kept object yet",
+  ]);
+  disk.before = () => {};
+  await clock.advance(10_000);
+  await next.settled();
+  expect(files()).toHaveLength(1);
+  expect([...(await reload()).withObjects(new Map()).keys()]).toEqual([SECRET]);
+});
+
+test("an object that is written again while its unreadable file waits for its removal stays on the disk", async () => {
+  const { clock, disk, create, reload, files } = createBed();
+  const kept = create();
+  kept.updateObject(SECRET, login);
+  await kept.settled();
+  disk.before = (verb, path) => {
+    if (verb === "read" || verb === "remove") throw new FilesError("EIO", path, `${path} failed: no luck`);
+  };
+  const next = await reload();
+  next.prune(new Set());
+  await next.settled();
+  next.updateObject(SECRET, login);
+  await next.settled();
+  disk.before = () => {};
+  await clock.advance(10_000);
+  await next.settled();
+  expect(files()).toHaveLength(1);
+});
 
 test("a full disk loses nothing: the object is kept in memory, and on the disk when there is space", async () => {
   const { clock, disk, log, create, reload } = createBed();

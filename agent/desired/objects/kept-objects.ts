@@ -1,7 +1,6 @@
 import { createKeyedCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
 import { createRetriedWrites } from "../../../host/async/retried-writes.ts";
 import type { Clock } from "../../../host/clock.ts";
-import { messageOf } from "../../../host/error-message.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log/log.ts";
 import { isObject } from "../../../proto/is-object.ts";
@@ -10,13 +9,17 @@ import type { BoundClaim, KnownClaim } from "../../../proto/kubernetes/claims.ts
 import type { ReferencedObject, ReferencedObjects } from "../../../proto/kubernetes/references.ts";
 import type { IssuedToken, KnownToken } from "../../../proto/kubernetes/token-references.ts";
 import { mountOptionAnnotation, volumeGidAnnotation } from "../../../proto/kubernetes/well-known-names.ts";
+import { createEarlierFiles, KeptObjectError } from "./earlier-files.ts";
 
 /**
  * Keeps what the pods of this node refer to in files that root alone reads, for a boot without the API server:
  * `--keep-referenced-objects`. Secrets, ConfigMaps and tokens; of claims what the mounts of their volumes need. Every method only changes memory; the files follow.
  */
 export interface KeptObjects {
-  /** Reads the files of an earlier agent. Never rejects: an unreadable file is removed, and its object counts as unknown. */
+  /**
+   * Reads the files of an earlier agent, each once. Never rejects. A file that this release cannot decode is set aside, and
+   * one that cannot be read, as after an I/O error, stays: the object of either counts as unknown.
+   */
   load(): Promise<void>;
   /** The API server has answered for a Secret or ConfigMap: keeps the object, or removes it if it is absent. */
   updateObject(key: string, object: ReferencedObject | "absent"): void;
@@ -28,7 +31,7 @@ export interface KeptObjects {
   updateNodeLabels(labels: NodeLabels): void;
   /** The same for the trust anchors of a volume. */
   updateTrustAnchors(key: string, known: KnownTrustAnchors): void;
-  /** Removes everything but these keys. */
+  /** Removes everything but these keys, also the files that `load` has got nothing from. */
   prune(keys: ReadonlySet<string>): void;
   /** Adds the kept objects to those that the API server has answered for since the start. */
   withObjects(known: ReferencedObjects): ReferencedObjects;
@@ -72,23 +75,29 @@ type Kept =
 
 const FOLDER = "berth/referenced-objects";
 const VERSION = 1;
-/** A Secret or ConfigMap has at most 1 MiB, and base64 and JSON make it longer. */
-const MAX_BYTES = 4 << 20;
 
 export function createKeptObjects({ root, clock, log }: KeptObjectsOptions): KeptObjects {
   const kept = new Map<string, Kept>();
+  const earlier = createEarlierFiles({ root, log, folder: FOLDER });
   const reader = createKeptReader(kept);
   const writes = createRetriedWrites<string>({
     clock,
     onRecovered: () => log.info({}, "what pods refer to is kept on the disk again"),
   });
+  /** Takes a key, or a file that `load` has got nothing from. */
   const writer = createKeyedCoalescingWorker((key: string) =>
-    writes.write(
-      key,
-      () => writeKept(key),
-      // The file system's error names the file, never its content.
-      (error) => log.warn({ err: error }, `cannot keep the ${nameOf(key)} on the disk yet`),
-    ),
+    earlier.hasUnread(key)
+      ? writes.write(
+          key,
+          () => earlier.remove(key),
+          (error) => log.warn({ err: error }, "cannot remove an unreadable kept object yet"),
+        )
+      : writes.write(
+          key,
+          () => writeKept(key),
+          // The file system's error names the file, never its content.
+          (error) => log.warn({ err: error }, `cannot keep the ${nameOf(key)} on the disk yet`),
+        ),
   );
 
   async function writeKept(key: string): Promise<void> {
@@ -100,6 +109,7 @@ export function createKeptObjects({ root, clock, log }: KeptObjectsOptions): Kep
 
   function keep(next: Kept): void {
     if (versionOf(kept.get(next.key)) === versionOf(next)) return;
+    earlier.forget(fileOf(next.key));
     kept.set(next.key, next);
     writer.wake(next.key);
   }
@@ -108,25 +118,12 @@ export function createKeptObjects({ root, clock, log }: KeptObjectsOptions): Kep
     if (kept.delete(key)) writer.wake(key);
   }
 
-  async function loadFile(name: string): Promise<void> {
-    const file = `${FOLDER}/${name}`;
-    try {
-      const found = decode(await root.read(file, MAX_BYTES));
-      if (!kept.has(found.key)) kept.set(found.key, found);
-    } catch (error) {
-      log.warn({ file: root.path(file) }, `removes a kept object that cannot be read: ${messageOf(error)}`);
-      await root.remove(file);
-    }
-  }
-
   return {
-    async load() {
-      try {
-        for (const { name } of (await root.list(FOLDER)) ?? []) await loadFile(name);
-      } catch (error) {
-        log.warn({ file: root.path(FOLDER) }, `cannot read what earlier pods referred to: ${messageOf(error)}`);
-      }
-    },
+    load: () =>
+      earlier.load((text) => {
+        const found = decode(text);
+        if (!kept.has(found.key)) kept.set(found.key, found);
+      }),
     updateObject(key, object) {
       if (object === "absent") forget(key);
       else keep({ key, object });
@@ -149,6 +146,7 @@ export function createKeptObjects({ root, clock, log }: KeptObjectsOptions): Kep
     },
     prune(keys) {
       for (const key of [...kept.keys()]) if (!keys.has(key)) forget(key);
+      for (const file of earlier.unreadBeside(() => new Set([...keys].map(fileOf)))) writer.wake(file);
     },
     ...reader,
     settled: () => writer.settled(),
@@ -242,16 +240,17 @@ function toKeptClaim({ claim, persistentVolume }: BoundClaim): BoundClaim {
   };
 }
 
-/** Throws an error if this release did not write the file. */
+/** Throws `KeptObjectError` if this release did not write the file. */
 function decode(text: string): Kept {
   const found = parseJson(text);
-  if (!isObject(found) || found["version"] !== VERSION) throw new Error("this release cannot read its format");
+  if (!isObject(found) || found["version"] !== VERSION)
+    throw new KeptObjectError("this release cannot read its format");
   const { key, object, token, claim, nodeLabels, anchors } = found;
   if (typeof key === "string" && isReferencedObject(object)) return { key, object };
   if (typeof key === "string" && isIssuedToken(token)) return { key, token };
   if (typeof key === "string" && isBoundClaim(claim) && isLabels(nodeLabels)) return { key, claim, nodeLabels };
   if (typeof key === "string" && isTrustAnchors(anchors)) return { key, anchors };
-  throw new Error("it has no object, no token, no claim and no trust anchors");
+  throw new KeptObjectError("it has no object, no token, no claim and no trust anchors");
 }
 
 /** The parser's own error would repeat a part of the text, which is secret. */
@@ -259,7 +258,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new Error("it is no JSON");
+    throw new KeptObjectError("it is no JSON");
   }
 }
 

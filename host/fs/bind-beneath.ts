@@ -48,7 +48,12 @@ export function openBeneath(calls: Pick<MountCalls, "openat2">, folder: string, 
   } catch (error) {
     const failure = toFilesError(`${folder}/${path}`, error);
     if (failure.code !== "EXDEV") throw failure;
-    throw new FilesError("EXDEV", folder, `${path} leads out of ${folder}`, { cause: error });
+    throw new FilesError(
+      "EXDEV",
+      folder,
+      `${path} leads out of ${folder}, or goes by an absolute symlink, which is refused wherever it leads`,
+      { cause: error },
+    );
   } finally {
     closeSync(root);
   }

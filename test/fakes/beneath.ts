@@ -26,7 +26,11 @@ export function resolveBeneath(nodes: Nodes, root: string, path: string): Beneat
 
 /** Undefined if it does not exist. */
 function findBeneath(nodes: Nodes, root: string, names: readonly string[], path: string): string | undefined {
-  const leaving = new FilesError("EXDEV", root, `${path} leads out of ${root}`);
+  const leaving = new FilesError(
+    "EXDEV",
+    root,
+    `${path} leads out of ${root}, or goes by an absolute symlink, which is refused wherever it leads`,
+  );
   const left = names.toReversed();
   const at: string[] = [];
   let links = 0;

@@ -65,7 +65,7 @@ export function createKillablePrograms({ exec, path, clock }: KillableProgramsOp
       cancelTimer = startTimer();
       onOutput?.(text);
     };
-    // Only this signal kills it, so that an abort and a timeout can be told apart.
+    // Only this signal kills it, which distinguishes an abort from a timeout.
     const run = exec.run(argv, { env: { PATH: path }, timeoutMs: MAX_TIMER_MS, signal: stop.signal, onStdout });
     const giveUp = () => {
       unkillable.add(name);

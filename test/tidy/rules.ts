@@ -16,16 +16,17 @@ const allowedImports: Readonly<Record<string, readonly string[]>> = {
   host: [],
   "probe-net": ["proto", "host"],
   cri: ["proto", "host"],
+  cgroups: ["proto", "host"],
   kube: ["proto", "host"],
   "agent/decide": ["proto"],
   "agent/translate": ["proto"],
   "agent/config": ["proto", "agent/decide", "agent/translate"],
   "agent/preflight": ["proto", "host", "cri", "agent/config", "agent/translate"],
   "agent/desired": ["proto", "host", "kube", "agent/decide"],
-  "agent/observed": ["proto", "host", "cri", "probe-net", "agent/decide"],
-  "agent/act": ["proto", "host", "cri", "probe-net", "agent/decide", "agent/translate"],
+  "agent/observed": ["proto", "host", "cri", "cgroups", "probe-net", "agent/decide"],
+  "agent/act": ["proto", "host", "cri", "cgroups", "probe-net", "agent/decide", "agent/translate"],
   "agent/report": ["proto", "host", "kube", "agent/decide"],
-  "agent/serve": ["proto", "host", "cri", "kube", "agent/decide"],
+  "agent/serve": ["proto", "host", "cri", "cgroups", "kube", "agent/decide"],
   "agent/loop": ["proto", "host", "agent/decide"],
   "agent/wiring": ["*"],
   "agent/main.ts": ["*"],
@@ -212,7 +213,7 @@ const architectureIsComplete: Rule = (tree) => {
     [...tree.keys()].flatMap((path) => {
       const folders = path.split("/").slice(0, -1);
       const [top = ""] = folders;
-      if (!/^(proto|host|probe-net|cri|kube|agent|cli|test|docs|examples)$/.test(top) || folders.includes("gen"))
+      if (!/^(proto|host|probe-net|cri|cgroups|kube|agent|cli|test|docs|examples)$/.test(top) || folders.includes("gen"))
         return [];
       // Of the tests the first two levels are enough.
       const depth = top === "test" ? Math.min(2, folders.length) : folders.length;

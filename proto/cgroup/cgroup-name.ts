@@ -1,0 +1,29 @@
+import type { PodQOSClass } from "../kubernetes/gen/types.ts";
+
+/**
+ * The place of a cgroup below the agent's root (`cgroupRoot`), whatever the driver calls it:
+ * `["kubepods", "burstable", "pod<uid>"]`. `[]` is that root itself.
+ */
+export type CgroupName = readonly string[];
+
+/** The cgroup of all pods. */
+const KUBEPODS = "kubepods";
+const POD_PREFIX = "pod";
+
+/** The cgroup above the pods of each QoS class. Rule: the kubelet's QOSContainersInfo. */
+export const qosParents: Readonly<Record<PodQOSClass, CgroupName>> = {
+  Guaranteed: [KUBEPODS],
+  Burstable: [KUBEPODS, "burstable"],
+  BestEffort: [KUBEPODS, "besteffort"],
+};
+
+/** The cgroup of a pod. Rule: the kubelet's GetPodContainerName. */
+export function podCgroupName(uid: string, qosClass: PodQOSClass): CgroupName {
+  return [...qosParents[qosClass], `${POD_PREFIX}${uid}`];
+}
+
+/** The uid of the pod whose cgroup's name ends with this element; undefined for other cgroups. */
+export function uidOfPodCgroup(lastElement: string): string | undefined {
+  const uid = lastElement.startsWith(POD_PREFIX) ? lastElement.slice(POD_PREFIX.length) : "";
+  return uid === "" ? undefined : uid;
+}

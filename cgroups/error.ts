@@ -22,13 +22,7 @@ export class CgroupError extends Error {
   readonly code: string;
   readonly file: string;
   readonly value: string | undefined;
-  constructor(
-    code: string,
-    file: string,
-    value: string | undefined,
-    message: string,
-    options?: ErrorOptions,
-  ) {
+  constructor(code: string, file: string, value: string | undefined, message: string, options?: ErrorOptions) {
     super(message, options);
     this.code = code;
     this.file = file;

@@ -32,7 +32,7 @@ async function upstreamSuite(): Promise<Suite> {
 
 async function runAll(print: (line: string) => void, interruption: Interruption): Promise<readonly Outcome[]> {
   const emulation = process.arch === "arm64" ? [] : (["bookworm-emulator", "bookworm-arm64"] as const);
-  for (const packageSet of ["bookworm", "trixie", "forky", ...emulation] as const)
+  for (const packageSet of ["bookworm", "bookworm-dbus", "trixie", "forky", ...emulation] as const)
     await unpackPackages(packageSet, print);
   await resetBeds(false, (line) => print(`leftover of an earlier run: ${line}`));
   const reports = await mkdtemp(join(tmpdir(), "berth-test-"));

@@ -12,3 +12,14 @@ export function parseCpuList(list: string): ReadonlySet<number> | undefined {
   }
   return cpus;
 }
+
+/** CPUs as the kernel shows them: sorted, and several in succession as a range. */
+export function formatCpuList(cpus: ReadonlySet<number>): string {
+  const ranges: { first: number; last: number }[] = [];
+  for (const cpu of [...cpus].toSorted((a, b) => a - b)) {
+    const range = ranges.at(-1);
+    if (range?.last === cpu - 1) range.last = cpu;
+    else ranges.push({ first: cpu, last: cpu });
+  }
+  return ranges.map(({ first, last }) => (first === last ? `${first}` : `${first}-${last}`)).join(",");
+}

@@ -12,6 +12,7 @@ import { ifAbsent } from "./if-absent.ts";
 export type PackageSet =
   | "bookworm"
   | "bookworm-arm64"
+  | "bookworm-dbus"
   | "bookworm-emulator"
   | "bookworm-headers"
   | "trixie"
@@ -23,6 +24,17 @@ const packageNames: Readonly<Record<PackageSet, readonly string[]>> = {
   bookworm: ["containerd", "runc", "containernetworking-plugins", "busybox-static", "catatonit", "docker-registry"],
   /** The libraries of a program for arm64. */
   "bookworm-arm64": ["libc6", "libgcc-s1", "libstdc++6"],
+  /** A message bus, and the libraries that it needs besides the C library. */
+  "bookworm-dbus": [
+    "dbus-daemon",
+    "libapparmor1",
+    "libaudit1",
+    "libcap-ng0",
+    "libdbus-1-3",
+    "libexpat1",
+    "libselinux1",
+    "libsystemd0",
+  ],
   /** Runs programs for another processor. */
   "bookworm-emulator": ["qemu-user-static"],
   /** Headers of the same release, used only for compiling. */

@@ -1,8 +1,8 @@
+import type { Cgroups } from "../../cgroups/cgroups.ts";
 import { CgroupError } from "../../cgroups/error.ts";
 import { type CgroupLayout, createCgroupLayout } from "../../cgroups/path.ts";
-import type { Cgroups } from "../../cgroups/cgroups.ts";
-import { parseCpuList } from "../../proto/cgroup/cpu-list.ts";
 import type { CgroupName } from "../../proto/cgroup/cgroup-name.ts";
+import { formatCpuList, parseCpuList } from "../../proto/cgroup/cpu-list.ts";
 import type { CgroupLimits, Limit } from "../../proto/cgroup/limits.ts";
 import type { CgroupStats } from "../../proto/cgroup/stats.ts";
 import type { CgroupDriver } from "../../proto/kubelet/config.ts";
@@ -58,7 +58,9 @@ export class FakeCgroups implements Cgroups {
   async make(name: CgroupName, limits: CgroupLimits): Promise<void> {
     this.#layout.path(name);
     this.before("make", name);
+    const present = this.#cgroups.size;
     this.add(name);
+    this.writes += this.#cgroups.size - present;
     this.#write(name, limits);
   }
 
@@ -91,7 +93,9 @@ export class FakeCgroups implements Cgroups {
         throw new CgroupError("ETIMEDOUT", file, undefined, `cannot remove ${file}: a process in it does not end`);
       }
     }
+    const present = this.#cgroups.size;
     this.removeBehind(name);
+    this.writes += present - this.#cgroups.size;
   }
 
   async read(name: CgroupName): Promise<CgroupLimits> {
@@ -99,7 +103,9 @@ export class FakeCgroups implements Cgroups {
   }
 
   async stats(name: CgroupName): Promise<CgroupStats> {
-    return this.#existing(name).stats;
+    const { stats } = this.#existing(name);
+    const processes = this.#below(name).flatMap((each) => each.processes);
+    return { ...stats, pids: { current: processes.filter(({ isRunning }) => isRunning).length } };
   }
 
   criParent(name: CgroupName): string {
@@ -121,10 +127,8 @@ export class FakeCgroups implements Cgroups {
     for (let depth = 1; depth <= name.length; depth++) {
       const part = name.slice(0, depth);
       const present = this.#cgroups.get(keyOf(part));
-      if (present === undefined) {
-        this.#cgroups.set(keyOf(part), this.#newCgroup(part));
-        this.writes += 1;
-      } else present.hasControllers = true;
+      if (present === undefined) this.#cgroups.set(keyOf(part), this.#newCgroup(part));
+      else present.hasControllers = true;
     }
   }
 
@@ -139,7 +143,8 @@ export class FakeCgroups implements Cgroups {
     this.#existing(name).hasControllers = false;
   }
 
-  setStats(name: CgroupName, stats: CgroupStats): void {
+  /** What a cgroup uses; its processes are counted. */
+  setStats(name: CgroupName, stats: Omit<CgroupStats, "pids">): void {
     this.#existing(name).stats = stats;
   }
 
@@ -152,10 +157,7 @@ export class FakeCgroups implements Cgroups {
 
   /** Another program removes a cgroup with all below. */
   removeBehind(name: CgroupName): void {
-    for (const each of this.#below(name)) {
-      this.#cgroups.delete(keyOf(each.name));
-      this.writes += 1;
-    }
+    for (const each of this.#below(name)) this.#cgroups.delete(keyOf(each.name));
   }
 
   /** What a restart of the machine does. */
@@ -200,7 +202,7 @@ export class FakeCgroups implements Cgroups {
       const file = `${this.#layout.path(name)}/pids.max`;
       throw new CgroupError("EINVAL", file, String(limits.pidsMax), `cannot write ${file}: EINVAL`);
     }
-    if (limits.cpus !== undefined) return { cpus: cpuListOf(limits.cpus) };
+    if (limits.cpus !== undefined) return { cpus: formatCpuList(parseCpuList(limits.cpus) ?? new Set()) };
     if (limits.cpuMax !== undefined) return { cpuMax: this.#shownCpuMax(limits.cpuMax) };
     const { killsAsGroup, cpuWeight, pidsMax } = limits;
     if (killsAsGroup !== undefined || cpuWeight !== undefined || pidsMax !== undefined) return limits;
@@ -267,21 +269,11 @@ const UNUSED: CgroupStats = {
     inactiveFileBytes: 0,
     pageFaults: 0,
     majorPageFaults: 0,
+    maxEvents: 0,
+    oomKills: 0,
   },
-  pids: { current: 0 },
 };
 
 function wholePages(limit: Limit): Limit {
   return limit === "max" ? limit : limit - (limit % PAGE_BYTES);
-}
-
-function cpuListOf(list: string): string {
-  const cpus = [...(parseCpuList(list) ?? [])].toSorted((a, b) => a - b);
-  const runs: [first: number, last: number][] = [];
-  for (const cpu of cpus) {
-    const run = runs.at(-1);
-    if (run !== undefined && run[1] === cpu - 1) run[1] = cpu;
-    else runs.push([cpu, cpu]);
-  }
-  return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(",");
 }

@@ -213,7 +213,10 @@ const architectureIsComplete: Rule = (tree) => {
     [...tree.keys()].flatMap((path) => {
       const folders = path.split("/").slice(0, -1);
       const [top = ""] = folders;
-      if (!/^(proto|host|probe-net|cri|cgroups|kube|agent|cli|test|docs|examples)$/.test(top) || folders.includes("gen"))
+      if (
+        !/^(proto|host|probe-net|cri|cgroups|kube|agent|cli|test|docs|examples)$/.test(top) ||
+        folders.includes("gen")
+      )
         return [];
       // Of the tests the first two levels are enough.
       const depth = top === "test" ? Math.min(2, folders.length) : folders.length;

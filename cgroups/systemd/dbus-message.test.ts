@@ -1,0 +1,93 @@
+import { describe, expect, test } from "bun:test";
+import fc from "fast-check";
+import { bodyOf, type DbusMessage, type DbusValue, decodeMessage, encodeMessage } from "./dbus-message.ts";
+
+const fromHex = (...lines: readonly string[]) => new Uint8Array(Buffer.from(lines.join(""), "hex"));
+
+/** The only message of some bytes, with its values. */
+function decode(bytes: Uint8Array): { message: DbusMessage; body: readonly DbusValue[] } {
+  const found = decodeMessage(bytes);
+  if (found === undefined) throw new Error("no whole message");
+  expect(found.length).toBe(bytes.length);
+  return { message: found.message, body: bodyOf(found.message) };
+}
+
+// GOLDEN
+
+describe("the values of every type arrive as they were sent", () => {
+  const rows: readonly (readonly [signature: string, values: readonly DbusValue[]])[] = [
+    ["", []],
+    ["ybnqiuxtds", [255, true, -2, 65_535, -3, 2 ** 32 - 1, -(2n ** 63n), 2n ** 64n - 1n, 0.5, "ü"]],
+    ["og", ["/a/b", "a(sv)"]],
+    ["as", [["", "a", "bc"]]],
+    ["aay", [[[1], [], [2, 3]]]],
+    [
+      "a(sv)",
+      [
+        [
+          ["A", { signature: "t", value: 1n }],
+          ["B", { signature: "as", value: ["x"] }],
+        ],
+      ],
+    ],
+    ["a{sv}", [[["A", { signature: "v", value: { signature: "b", value: false } }]]]],
+    ["y(yt)a(x)", [1, [2, 3n], []]],
+    ["a(sa(sv))s", [[], "end"]],
+  ];
+  for (const [signature, values] of rows)
+    test(signature === "" ? "no value" : signature, () => {
+      const bytes = encodeMessage({ kind: "call", serial: 7, path: "/", member: "M", signature }, values);
+      expect(decode(bytes)).toMatchObject({
+        message: { kind: "call", serial: 7, path: "/", member: "M" },
+        body: values,
+      });
+    });
+});
+
+test("a message is taken when its last byte has arrived, and leaves those behind it", () => {
+  const first = encodeMessage({ kind: "signal", serial: 1, member: "JobRemoved", signature: "s" }, ["a"]);
+  const both = new Uint8Array([...first, ...encodeMessage({ kind: "return", serial: 2, replySerial: 1 })]);
+  for (let length = 0; length < first.length; length++)
+    expect(decodeMessage(first.subarray(0, length))).toBeUndefined();
+  expect(decodeMessage(both)?.length).toBe(first.length);
+  expect(decodeMessage(both.subarray(first.length))?.message).toMatchObject({ kind: "return", replySerial: 1 });
+});
+
+test("bytes that are no message are refused", () => {
+  const message = encodeMessage({ kind: "return", serial: 1, replySerial: 1, signature: "s" }, ["text"]);
+  const changed = (at: number, byte: number) => message.with(at, byte);
+  expect(() => decodeMessage(new Uint8Array(Buffer.from("HTTP/1.1 400 Bad Request")))).toThrow("no message of D-Bus");
+  expect(() => decodeMessage(changed(0, "B".charCodeAt(0)))).toThrow("little-endian");
+  expect(() => decodeMessage(changed(7, 127))).toThrow("D-Bus allows 134217728");
+  expect(() => bodyOf({ signature: "s", body: fromHex("ff000000", "61") })).toThrow("longer than its message");
+  expect(() => bodyOf({ signature: "as", body: fromHex("ff000000") })).toThrow("longer than its message");
+  for (const signature of ["a", "(s", "z", "a()"])
+    expect(() => bodyOf({ signature, body: fromHex("04000000", "00000000") })).toThrow();
+});
+
+test("a value that is missing is refused", () => {
+  expect(() => encodeMessage({ kind: "call", serial: 1, signature: "ss" }, ["one"])).toThrow(
+    "more types than there are values",
+  );
+});
+
+test("no bytes make the decoder hang, or read beyond them", () => {
+  const call = encodeMessage({ kind: "error", serial: 1, replySerial: 1, errorName: "a.b", signature: "sa(sv)" }, [
+    "text",
+    [["name", { signature: "as", value: ["a"] }]],
+  ]);
+  const anyChange = fc.array(fc.tuple(fc.nat(call.length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 });
+  fc.assert(
+    fc.property(anyChange, (changes) => {
+      const bytes = changes.reduce((all, [at, byte]) => all.with(at, byte), call);
+      try {
+        const found = decodeMessage(bytes);
+        if (found !== undefined) bodyOf(found.message);
+      } catch (error) {
+        // Only errors that say what is wrong; the caller closes the connection.
+        expect(error).toBeInstanceOf(Error);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});

@@ -12,7 +12,49 @@ function decode(bytes: Uint8Array): { message: DbusMessage; body: readonly DbusV
   return { message: found.message, body: bodyOf(found.message) };
 }
 
-// GOLDEN
+/**
+ * What sd-bus (busctl of systemd 252) sends for `StartTransientUnit 'ssa(sv)a(sa(sv))' kubepods-burstable.slice replace 4
+ * Wants as 1 kubepods.slice CPUWeight t 39 TasksMax t 18446744073709551615 AllowedCPUs ay 2 7 2 0`.
+ */
+const recorded = fromHex(
+  "6c010401b000000002000000b600000001016f00190000002f6f72672f667265656465736b746f702f73797374656d64310000000000000003017300",
+  "1200000053746172745472616e7369656e74556e697400000000000002017300200000006f72672e667265656465736b746f702e73797374656d6431",
+  "2e4d616e61676572000000000000000006017300180000006f72672e667265656465736b746f702e73797374656d6431000000000000000008016700",
+  "1073736128737629612873612873762929000000180000006b756265706f64732d627572737461626c652e736c69636500000000070000007265706c",
+  "616365007a0000000500000057616e747300026173000000130000000e0000006b756265706f64732e736c6963650000090000004350555765696768",
+  "7400017400000000000000002700000000000000080000005461736b734d617800017400ffffffffffffffff0b000000416c6c6f7765644350557300",
+  "02617900020000000702000000000000",
+);
+const recordedHeader = {
+  kind: "call",
+  serial: 2,
+  path: "/org/freedesktop/systemd1",
+  interface: "org.freedesktop.systemd1.Manager",
+  member: "StartTransientUnit",
+  destination: "org.freedesktop.systemd1",
+  signature: "ssa(sv)a(sa(sv))",
+} as const;
+const recordedBody: readonly DbusValue[] = [
+  "kubepods-burstable.slice",
+  "replace",
+  [
+    ["Wants", { signature: "as", value: ["kubepods.slice"] }],
+    ["CPUWeight", { signature: "t", value: 39n }],
+    ["TasksMax", { signature: "t", value: 2n ** 64n - 1n }],
+    ["AllowedCPUs", { signature: "ay", value: [7, 2] }],
+  ],
+  [],
+];
+
+test("a call that sd-bus has sent is understood", () => {
+  expect(decode(recorded)).toEqual({ message: expect.objectContaining(recordedHeader), body: recordedBody });
+});
+
+test("the same call has the bytes of sd-bus; its header fields are in another order", () => {
+  const sent = encodeMessage(recordedHeader, recordedBody);
+  expect(decode(sent).message.body).toEqual(decode(recorded).message.body);
+  expect(sent.toSorted()).toEqual(recorded.with(2, 0).toSorted());
+});
 
 describe("the values of every type arrive as they were sent", () => {
   const rows: readonly (readonly [signature: string, values: readonly DbusValue[]])[] = [

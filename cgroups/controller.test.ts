@@ -107,7 +107,6 @@ describe("stats", () => {
     "memory.events": "low 1\nhigh 2\nmax 3\noom 4\noom_kill 5\noom_group_kill 6",
     "pids.current": "17",
     "hugetlb.2MB.current": "4194304",
-    "hugetlb.2MB.events": "max 2",
     "io.stat":
       "8:0 rbytes=1 wbytes=2 rios=3 wios=4 dbytes=5 dios=6\n7:0 8:16 rbytes=7 wbytes=8 rios=9 wios=10 dbytes=0 dios=0 cost.usage=1\n253:0",
   };
@@ -134,7 +133,7 @@ describe("stats", () => {
         oomKills: 5,
       },
       pids: { current: 17 },
-      hugetlb: { "2MB": { currentBytes: 4_194_304, failures: 2 } },
+      hugetlb: { "2MB": { currentBytes: 4_194_304 } },
       io: [
         { device: "8:0", readBytes: 1, writtenBytes: 2, reads: 3, writes: 4, discardedBytes: 5, discards: 6 },
         { device: "8:16", readBytes: 7, writtenBytes: 8, reads: 9, writes: 10, discardedBytes: 0, discards: 0 },

@@ -68,8 +68,8 @@ export function readCount(read: ReadFile, file: string): number | undefined {
 }
 
 /**
- * The numbers of a flat keyed file such as `cpu.stat`, by their keys; of a key that is missing there is none. The file is
- * long, and a pod's has few keys of interest: the text is searched for them.
+ * The numbers of a flat keyed file such as `cpu.stat`, by their keys; a key that is missing has none. `memory.stat` has
+ * some sixty keys of which few are of interest: the text is searched for those.
  */
 export function readKeys<Key extends string>(
   read: ReadFile,
@@ -78,13 +78,13 @@ export function readKeys<Key extends string>(
 ): Readonly<Partial<Record<Key, number>>> | undefined {
   const text = read(file);
   if (text === undefined) return undefined;
+  const lines = `\n${text}\n`;
   const found: Partial<Record<Key, number>> = {};
   for (const key of keys) {
-    const at = text.startsWith(`${key} `) ? 0 : text.indexOf(`\n${key} `) + 1;
-    if (at === 0 && !text.startsWith(`${key} `)) continue;
-    const from = at + key.length + 1;
-    const end = text.indexOf("\n", from);
-    found[key] = parseCount(file, text.slice(from, end < 0 ? undefined : end));
+    const at = lines.indexOf(`\n${key} `);
+    if (at < 0) continue;
+    const start = at + key.length + 2;
+    found[key] = parseCount(file, lines.slice(start, lines.indexOf("\n", start)));
   }
   return found;
 }

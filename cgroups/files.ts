@@ -28,14 +28,26 @@ const ABSENT: readonly unknown[] = ["ENOENT", "ENOTDIR", "ENODEV"];
 
 export function createCgroupFiles(): CgroupFiles {
   return {
-    read: (file) => undefinedIfAbsent("read", file, () => readFileSync(file, "utf8").trim()),
+    read(file) {
+      try {
+        return readFileSync(file, "utf8").trim();
+      } catch (error) {
+        return undefinedIfAbsent("read", file, error);
+      }
+    },
     write: (file, value) => withCgroupError("write", file, value, () => writeOnce(file, value)),
     makeFolder: (folder) =>
       withCgroupError("make", folder, undefined, () => falseFor("EEXIST", () => mkdir(folder, { mode: 0o755 }))),
     async removeFolder(folder) {
       await withCgroupError("remove", folder, undefined, () => falseFor("ENOENT", () => rmdir(folder)));
     },
-    folders: (folder) => undefinedIfAbsent("list", folder, () => foldersIn(folder)),
+    folders(folder) {
+      try {
+        return foldersIn(folder);
+      } catch (error) {
+        return undefinedIfAbsent("list", folder, error);
+      }
+    },
     watch: (file, onChanged, signal) => watchFile(file, onChanged, signal),
     kill(pid) {
       try {
@@ -74,13 +86,9 @@ function watchFile(file: string, onChanged: () => void, signal: AbortSignal): vo
   }
 }
 
-function undefinedIfAbsent<T>(verb: string, file: string, work: () => T): T | undefined {
-  try {
-    return work();
-  } catch (error) {
-    if (ABSENT.includes(codeOf(error))) return undefined;
-    throw toCgroupError(verb, file, undefined, error);
-  }
+function undefinedIfAbsent(verb: string, file: string, error: unknown): undefined {
+  if (ABSENT.includes(codeOf(error))) return undefined;
+  throw toCgroupError(verb, file, undefined, error);
 }
 
 async function withCgroupError<T>(

@@ -1,6 +1,6 @@
 import { hugePageName } from "../proto/cgroup/huge-pages.ts";
 import type { CgroupHugetlbStats } from "../proto/cgroup/stats.ts";
-import { bytesText, type Controller, parseLimit, readCount, readKeys } from "./controller.ts";
+import { bytesText, type Controller, parseLimit, readCount } from "./controller.ts";
 
 /**
  * `hugetlb.SIZE.max` and `hugetlb.SIZE.rsvd.max`: what processes use, and what they reserve before they use it, which the
@@ -31,9 +31,7 @@ export const hugetlb: Controller = {
     const stats = hugePageSizes.flatMap((pageBytes): readonly (readonly [string, CgroupHugetlbStats])[] => {
       const size = hugePageName(pageBytes);
       const currentBytes = readCount(read, `hugetlb.${size}.current`);
-      if (currentBytes === undefined) return [];
-      const failures = readKeys(read, `hugetlb.${size}.events`, ["max"])?.max;
-      return [[size, { currentBytes, ...(failures !== undefined && { failures }) }]];
+      return currentBytes === undefined ? [] : [[size, { currentBytes }]];
     });
     return stats.length === 0 ? {} : { hugetlb: Object.fromEntries(stats) };
   },

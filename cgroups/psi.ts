@@ -18,10 +18,17 @@ const RESOURCES = ["cpu", "memory", "io"] as const;
 function parsePressure(file: string, read: ReadFile): Pressure | undefined {
   const text = readUnlessOff(file, read);
   if (text === undefined) return undefined;
-  const [some, full] = ["some", "full"].map((kind) => parseShare(kind, text));
-  if (some === undefined) throw unreadable(file, text, "a line of pressure");
-  return { some, ...(full !== undefined && { full }) };
+  const match = PRESSURE.exec(text);
+  if (match === null) throw unreadable(file, text, "the lines of pressure");
+  const [some10, some60, some300, someTotal, full10, full60, full300, fullTotal] = match.slice(1).map(Number);
+  const share = (avg10 = 0, avg60 = 0, avg300 = 0, totalUs = 0): PressureShare => ({ avg10, avg60, avg300, totalUs });
+  const some = share(some10, some60, some300, someTotal);
+  return match[5] === undefined ? { some } : { some, full: share(full10, full60, full300, fullTotal) };
 }
+
+/** `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`, and in the next line the same of `full`. */
+const SHARE = String.raw`avg10=([\d.]+) avg60=([\d.]+) avg300=([\d.]+) total=(\d+)`;
+const PRESSURE = new RegExp(`^some ${SHARE}(?:\nfull ${SHARE})?$`);
 
 function readUnlessOff(file: string, read: ReadFile): string | undefined {
   try {
@@ -30,13 +37,4 @@ function readUnlessOff(file: string, read: ReadFile): string | undefined {
     if (error instanceof CgroupError && error.code === "EOPNOTSUPP") return undefined;
     throw error;
   }
-}
-
-/** `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`. */
-function parseShare(kind: string, text: string): PressureShare | undefined {
-  const line = text.split("\n").find((each) => each.startsWith(`${kind} `));
-  const match = /avg10=([\d.]+) avg60=([\d.]+) avg300=([\d.]+) total=(\d+)$/.exec(line ?? "");
-  if (match === null) return undefined;
-  const [avg10 = 0, avg60 = 0, avg300 = 0, totalUs = 0] = match.slice(1).map(Number);
-  return { avg10, avg60, avg300, totalUs };
 }

@@ -49,11 +49,9 @@ export interface CgroupPidsStats {
   readonly current: number;
 }
 
-/** `hugetlb.SIZE.current` and `hugetlb.SIZE.events`. */
+/** `hugetlb.SIZE.current`. */
 export interface CgroupHugetlbStats {
   readonly currentBytes: number;
-  /** How many allocations the limit has refused. */
-  readonly failures?: number;
 }
 
 /** A line of `io.stat`: a block device by `MAJOR:MINOR`. */

@@ -54,7 +54,6 @@ const CONTROLLER_FILES: Readonly<Record<string, Readonly<Record<string, string>>
       [`hugetlb.${size}.max`, "max"],
       [`hugetlb.${size}.rsvd.max`, "max"],
       [`hugetlb.${size}.current`, "0"],
-      [`hugetlb.${size}.events`, "max 0"],
     ]),
   ),
   io: { "io.stat": "" },

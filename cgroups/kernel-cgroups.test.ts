@@ -122,6 +122,22 @@ test("a process that SIGKILL does not end leaves the cgroup, with an error after
   tree.stuck.clear();
   await cgroups.remove(pod);
   expect(await cgroups.children(qosParents.Burstable)).toEqual([]);
+  expect(clock.pendingTimers).toBe(0);
+});
+
+test("after a removal nothing is watched", async () => {
+  const watches: AbortSignal[] = [];
+  const { cgroups, tree } = start({}, (files) => ({
+    ...files,
+    watch(file, onChanged, signal) {
+      watches.push(signal);
+      files.watch(file, onChanged, signal);
+    },
+  }));
+  await cgroups.make(pod, {});
+  tree.addProcess(`${root}/kubepods/burstable/pod1`, 77);
+  await cgroups.remove(pod);
+  expect(watches.map(({ aborted }) => aborted)).toEqual([true, true]);
 });
 
 test("a removal begins again when a cgroup appears meanwhile, and gives up when that goes on", async () => {

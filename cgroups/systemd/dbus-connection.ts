@@ -2,7 +2,7 @@ import { connect, type Socket } from "node:net";
 import { onAbort } from "../../host/async/abort.ts";
 import { messageOf } from "../../host/error-message.ts";
 import { type CgroupError, ownCgroupError } from "../error.ts";
-import { type DbusMessage, type DbusValue, decodeMessage, encodeMessage } from "./dbus-message.ts";
+import { bodyOf, type DbusMessage, type DbusValue, decodeMessage, encodeMessage } from "./dbus-message.ts";
 
 /** Where a peer of D-Bus listens. */
 export interface DbusAddress {
@@ -21,10 +21,18 @@ export interface DbusCall {
   readonly body?: readonly DbusValue[];
 }
 
+/** The answer to a call. */
+export interface DbusReply {
+  /** Undefined if the call has succeeded. */
+  readonly errorName: string | undefined;
+  /** What the call returns; of an error its text, if it has one. */
+  readonly values: readonly DbusValue[];
+}
+
 /** A connection of one user: calls, and the signals of the peer. All errors are `CgroupError`s with `EDBUS`. */
 export interface DbusConnection {
-  /** The reply: a return or an error. Rejects when the connection ends before it. */
-  call(call: DbusCall): Promise<DbusMessage>;
+  /** Rejects when the connection ends before the reply. */
+  call(call: DbusCall): Promise<DbusReply>;
   close(): void;
 }
 
@@ -55,7 +63,7 @@ export async function connectDbus(options: DbusConnectionOptions): Promise<DbusC
     await connection.isReady;
     if (address.isBus) {
       const hello = await connection.call({ ...BUS, member: "Hello" });
-      if (hello.kind === "error") throw problem(`the bus refuses the connection: ${hello.errorName}`);
+      if (hello.errorName !== undefined) throw problem(`the bus refuses the connection: ${hello.errorName}`);
     }
     return connection;
   } catch (error) {
@@ -81,7 +89,7 @@ function createConnection(
   problem: Problem,
 ): DbusConnection & { readonly isReady: Promise<void> } {
   const ready = Promise.withResolvers<void>();
-  const replies = new Map<number, PromiseWithResolvers<DbusMessage>>();
+  const replies = new Map<number, PromiseWithResolvers<DbusReply>>();
   let isAuthenticated = false;
   let received: Uint8Array = new Uint8Array();
   let serial = 0;
@@ -114,9 +122,9 @@ function createConnection(
   }
 
   function onMessage(message: DbusMessage): void {
-    const { kind, replySerial = 0 } = message;
+    const { kind, errorName, replySerial = 0 } = message;
     if (kind === "signal") onSignal(message);
-    replies.get(replySerial)?.resolve(message);
+    replies.get(replySerial)?.resolve({ errorName, values: bodyOf(message) });
     replies.delete(replySerial);
   }
 
@@ -141,7 +149,7 @@ function createConnection(
     async call({ destination, body, ...call }) {
       if (ended !== undefined) throw ended;
       serial += 1;
-      const reply = Promise.withResolvers<DbusMessage>();
+      const reply = Promise.withResolvers<DbusReply>();
       replies.set(serial, reply);
       const header = { kind: "call", serial, ...call, ...(address.isBus && { destination }) } as const;
       socket.write(encodeMessage(header, body));

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { imitateCgroupV2 } from "../../test/fakes/cgroup-v2.ts";
 import { FakeClock } from "../../test/fakes/clock.ts";
 import { FakeSystemd, type FakeSystemdSocket, listenAsSystemd } from "../../test/fakes/systemd.ts";
+import { encodeMessage } from "./dbus-message.ts";
 import { createSystemd, type Systemd } from "./systemd.ts";
 import { systemdProperties } from "./unit-properties.ts";
 
@@ -145,8 +146,9 @@ test("systemd may refuse the user, and a peer may not speak D-Bus", async () => 
   await expect(refused).rejects.toMatchObject({ code: "EDBUS" });
   await expect(refused).rejects.toThrow("user 0 is refused: REJECTED EXTERNAL");
   const other = join(folder, "other");
+  let sent: string | Uint8Array = "HTTP/1.1 400 Bad Request\r\n\r\n";
   const server = createServer((peer) => {
-    let answers = ["OK 00\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n"];
+    let answers = ["OK 00\r\n", sent];
     peer.on("data", () => {
       peer.write(answers[0] ?? "");
       answers = answers.slice(1);
@@ -155,6 +157,14 @@ test("systemd may refuse the user, and a peer may not speak D-Bus", async () => 
   await new Promise<void>((resolve) => server.listen(other, resolve));
   const garbage = client([{ socketPath: other, isBus: false }]).stop(unit);
   await expect(garbage).rejects.toThrow("the peer sends what is not D-Bus");
+  // A reply whose body ends too early.
+  const reply = encodeMessage({ kind: "return", serial: 1, replySerial: 1, signature: "o" }, ["/job"]);
+  sent = reply.with(-9, 255);
+  const broken = client([{ socketPath: other, isBus: false }]).stop(unit);
+  await expect(broken).rejects.toMatchObject({
+    code: "EDBUS",
+    message: expect.stringContaining("longer than its message"),
+  });
   server.close();
 });
 

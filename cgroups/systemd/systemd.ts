@@ -48,26 +48,25 @@ export function createSystemd(options: SystemdOptions): Systemd {
   const { clock, timeoutMs } = options;
   const session = createSession(options);
 
-  /** The result of a call, or `allowed` if systemd answers with that error. */
+  /** What a call returns; undefined if systemd answers with the allowed error. */
   async function call(
     { dbus }: SystemdConnection,
     operation: Operation,
     { signature, body, allowed }: CallArguments,
-  ): Promise<DbusMessage | undefined> {
-    const reply = await dbus.call({ ...MANAGER, member: operation.member, signature, body });
-    if (reply.kind !== "error") return reply;
-    if (reply.errorName === allowed) return undefined;
-    const { unit, value, sentence } = operation;
-    const text = `${sentence}: ${reply.errorName}${reply.signature.startsWith("s") ? `: ${bodyOf(reply)[0]}` : ""}`;
-    throw ownCgroupError("ESYSTEMD", unit, value, text);
+  ): Promise<readonly DbusValue[] | undefined> {
+    const { member, unit, value, sentence } = operation;
+    const { errorName, values } = await dbus.call({ ...MANAGER, member, signature, body });
+    if (errorName === undefined) return values;
+    if (errorName === allowed) return undefined;
+    throw ownCgroupError("ESYSTEMD", unit, value, [sentence, errorName, ...values].join(": "));
   }
 
   /** The result of the job that a call has started; undefined for the allowed error. */
   async function runJob(operation: Operation, args: CallArguments): Promise<string | undefined> {
     const connection = await session.connected();
     return await connection.jobs.resultOf(async () => {
-      const reply = await call(connection, operation, args);
-      return reply === undefined ? undefined : String(bodyOf(reply)[0]);
+      const values = await call(connection, operation, args);
+      return values === undefined ? undefined : String(values[0]);
     });
   }
 
@@ -252,8 +251,8 @@ async function subscribe(connection: DbusConnection, { socketPath }: DbusAddress
     await connection.call({ ...bus, member: "AddMatch", signature: "s", body: [rule] }),
     await connection.call({ ...MANAGER, member: "Subscribe" }),
   ];
-  for (const { kind, errorName = "" } of replies)
-    if (kind === "error" && errorName !== "org.freedesktop.systemd1.AlreadySubscribed") {
+  for (const { errorName } of replies)
+    if (errorName !== undefined && errorName !== "org.freedesktop.systemd1.AlreadySubscribed") {
       connection.close();
       throw ownCgroupError(
         "EDBUS",

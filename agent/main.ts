@@ -11,7 +11,7 @@ import { createKernelLog } from "../host/kernel-log.ts";
 import type { Log } from "../host/log/log.ts";
 import { type Machine, readMachine } from "../host/machine.ts";
 import { createNet, resolveName } from "../host/net.ts";
-import { createProc } from "../host/proc.ts";
+import { createProc, type Proc } from "../host/proc.ts";
 import { createProcessLimits } from "../host/process-limits.ts";
 import { createReleaseMemory } from "../host/release-memory.ts";
 import { createSysctls } from "../host/sysctls.ts";
@@ -30,6 +30,7 @@ import { isUidInUse } from "./desired/static/uid-in-use.ts";
 import { watchHostIPs } from "./observed/node/host-ips.ts";
 import { watchSystemOoms } from "./observed/node/system-oom.ts";
 import type { VolumeStatsOptions } from "./observed/volumes/volume-stats.ts";
+import { checkControllers, readControllers } from "./preflight/cgroup-controllers.ts";
 import { checkCgroups } from "./preflight/cgroup-version.ts";
 import { checkCredentialProviders } from "./preflight/credential-providers.ts";
 import { lockRootDir, lockRuntime } from "./preflight/instance-locks.ts";
@@ -45,6 +46,7 @@ import { type LocalServer, serveLocal } from "./serve/local/local-server.ts";
 import { summarizePod } from "./serve/local/pod-list.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 import { type Agent, type AgentOptions, createAgent, type PodSource } from "./wiring/agent.ts";
+import { CGROUP_ROOT, createCgroupsIfConfigured } from "./wiring/cgroups.ts";
 import { checkReservations } from "./wiring/check-reservations.ts";
 import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster/cluster-node.ts";
 import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plugins.ts";
@@ -71,6 +73,7 @@ export async function runAgent(
   const root = await lockRootDir(config, hostFiles);
   const thisMachine = readMachine(hostFiles.root);
   checkCgroups(config, thisMachine, log);
+  if (config.cgroupsPerQOS) checkControllers(readControllers(CGROUP_ROOT));
   checkSwap(config, thisMachine);
   await checkKernelTunables(config, createSysctls());
   await checkCredentialProviders(config, hostFiles);
@@ -102,11 +105,11 @@ async function runWithLocks(
   const clock = createClock();
   const proc = createProc();
   const capacity = await readCapacity(proc, root, thisMachine);
-  const observedMachine = { ...thisMachine, storageBytes: capacity.storageCapacityBytes };
-  checkReservations(observedMachine, proc.taskAvailability()?.capacity, config.node);
+  const machine = observeMachine(config, thisMachine, capacity, proc);
   const exec = createExec();
   const idPool = await readIdPool(config, { machine: hostFiles, exec, path: process.env["PATH"] ?? "" });
   const runtime = createCriRuntime(config, clock, log);
+  const cgroups = createCgroupsIfConfigured(config, { runtime, clock, log, ...capacity }, signal);
   const { nodeIPs: configured, nodeName, earlyProbes, keepsReferencedObjects, changeDetection } = config;
   // Addresses may change before the cluster node and the agent exist; each reads the current ones when it starts.
   const addressChanges = createEventSource();
@@ -115,7 +118,7 @@ async function runWithLocks(
   const clusterIPOptions = config.clusterConfigSource && { onChange: addressChanges.emit, resolve: resolveName };
   const machineIPs = watchHostIPs({ ...ipOptions, ...clusterIPOptions }, signal);
   const nodeDeps = { addresses: machineIPs, clock, log };
-  const node = createNode(config, { ...nodeDeps, runtime, proc, files: hostFiles, machine: observedMachine });
+  const node = createNode(config, cgroups?.node, { ...nodeDeps, runtime, proc, files: hostFiles, machine });
   const clusterNode = await createClusterNodeIfConfigured(config, {
     ...nodeDeps,
     hostFiles,
@@ -124,7 +127,7 @@ async function runWithLocks(
   });
   if (clusterNode !== undefined) addressChanges.subscribe(clusterNode.invalidateAddresses);
   const hostIPs = clusterNode?.hostIPs ?? machineIPs;
-  const nodeForAdmission = createAdmissionNodeCache(config, observedMachine);
+  const nodeForAdmission = createAdmissionNodeCache(config, machine);
   const { allocatable } = nodeForAdmission("unknown");
   const pluginDeps = { exec, environment: process.env, clock, log };
   const agent = createAgent({
@@ -134,9 +137,10 @@ async function runWithLocks(
     log,
     disk: { root, logs: createFiles(config.podLogsDir), machine: hostFiles },
     ...createMountAdapters(exec, clock),
+    cgroups: cgroups?.pods,
     facts: createNodeFacts(config, { ...capacity, allocatable }, hostIPs, clock),
     idPool,
-    settings: () => ({ ...config, hostIPs: hostIPs() }),
+    settings: createPodSettings(config, capacity, hostIPs),
     admissionNode: nodeForAdmission,
     hasNoSource: hasNoSource(config),
     sources: sourcesOf(config, clock, log),
@@ -149,20 +153,50 @@ async function runWithLocks(
   });
   podWakes.subscribe(agent.wakeAll);
   const server = serveStatus({ root, exec, clock }, agent, { config, clusterNode, allocatable, commandLine });
-  const logRunning = () => log.info({ node: nodeName, rootDir: config.rootDir, pid: process.pid }, "berth is running");
   try {
-    const ended = Promise.all([node.run(agent, signal), clusterNode?.run(signal)]);
-    const recordEvent: ClusterNode["recordEvent"] = (event) => clusterNode?.recordEvent(event);
-    void watchSystemOoms({ kernelLog: createKernelLog(clock), log, recordEvent }, signal);
-    const stopped = runToEnd(agent.run(signal, logRunning), clock, signal);
-    await stopped.catch(toStartError("cannot read the pod checkpoints", ROOT_DIR_HINT));
-    await ended;
+    await runParts({ agent, node, clusterNode }, config, clock, log, signal);
   } finally {
     await server.stop();
     clusterNode?.close();
     runtime.close();
   }
   log.info({}, "berth has stopped; its pods keep running");
+}
+
+/** The machine as decisions see it. Throws `StartError` if it has less than is reserved on it. */
+function observeMachine(
+  config: Config,
+  machine: Machine,
+  { storageCapacityBytes: storageBytes }: { readonly storageCapacityBytes: number },
+  proc: Proc,
+): ObservedMachine {
+  const maxTasks = proc.taskAvailability()?.capacity;
+  const observed = { ...machine, maxTasks, storageBytes };
+  checkReservations(observed, maxTasks, config.node);
+  return observed;
+}
+
+interface RunningParts {
+  readonly agent: Agent;
+  readonly node: LocalNode;
+  readonly clusterNode: ClusterNode | undefined;
+}
+
+/** Throws `StartError` if the checkpoints cannot be read. */
+async function runParts(
+  { agent, node, clusterNode }: RunningParts,
+  { nodeName, rootDir }: Config,
+  clock: Clock,
+  log: Log,
+  signal: AbortSignal,
+): Promise<void> {
+  const logRunning = () => log.info({ node: nodeName, rootDir, pid: process.pid }, "berth is running");
+  const recordEvent: ClusterNode["recordEvent"] = (event) => clusterNode?.recordEvent(event);
+  const ended = Promise.all([node.run({ ...agent, recordEvent }, signal), clusterNode?.run(signal)]);
+  void watchSystemOoms({ kernelLog: createKernelLog(clock), log, recordEvent }, signal);
+  const stopped = runToEnd(agent.run(signal, logRunning), clock, signal);
+  await stopped.catch(toStartError("cannot read the pod checkpoints", ROOT_DIR_HINT));
+  await ended;
 }
 
 /** How images are pulled. */
@@ -191,11 +225,22 @@ function createMountAdapters(
 
 function createNode(
   config: Config,
-  adapters: Pick<LocalNodeOptions, "runtime" | "proc" | "files" | "machine" | "addresses" | "clock" | "log">,
+  cgroups: LocalNodeOptions["cgroups"],
+  adapters: Omit<LocalNodeOptions, "rootDir" | "isInCluster" | "settings" | "rules" | "cgroups">,
 ): LocalNode {
   const { rootDir, node: settings, clusterConfigSource } = config;
   const isInCluster = clusterConfigSource !== undefined;
-  return createLocalNode({ ...adapters, rootDir, isInCluster, settings, rules: nodeRules });
+  return createLocalNode({ ...adapters, cgroups, rootDir, isInCluster, settings, rules: nodeRules });
+}
+
+/** Returns a function that returns the current settings of decisions about pods. */
+function createPodSettings(
+  config: Config,
+  { hugePageSizes }: Pick<NodeFacts, "hugePageSizes">,
+  hostIPs: () => readonly string[],
+): AgentOptions["settings"] {
+  const fixed = { ...config, ...(config.cgroupsPerQOS && { podCgroups: { ...config, hugePageSizes } }) };
+  return () => ({ ...fixed, hostIPs: hostIPs() });
 }
 
 function createCriRuntime(config: Config, clock: Clock, log: Log): CriRuntime {

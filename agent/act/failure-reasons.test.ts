@@ -22,6 +22,7 @@ const reasons: Readonly<Record<ActionKind, string>> = {
   removeContainer: "RemoveContainerError",
   stopSandbox: "KillPodSandboxError",
   removeSandbox: "KillPodSandboxError",
+  writePodCgroup: "FailedCreatePodContainer",
   removeResource: "FailedCleanup",
 };
 for (const [kind, reason] of Object.entries(reasons))
@@ -40,6 +41,15 @@ for (const [code, isOutage] of outages)
   test(`the CRI error ${code} is ${isOutage ? "an outage of the runtime" : "an ordinary failure"}`, () => {
     expect(toFailure(exampleActions.startContainer, new CriError(code, "StartContainer", "x")).isOutage).toBe(isOutage);
   });
+
+test("a cgroup path in the form of the other driver has the cure beside the runtime's words", () => {
+  const refused =
+    'runc create failed: expected cgroupsPath to be of format "slice:prefix:name" for systemd cgroups, got "/kubepods/x" instead';
+  const { message } = toFailure(exampleActions.runSandbox, new CriError("UNKNOWN", "RunPodSandbox", refused));
+  expect(message).toMatchInlineSnapshot(
+    `"Failed to create pod sandbox: rpc error: code = Unknown desc = runc create failed: expected cgroupsPath to be of format "slice:prefix:name" for systemd cgroups, got "/kubepods/x" instead; the container runtime and this agent use different cgroup drivers: set cgroupDriver to the runtime's (systemd if its configuration has SystemdCgroup = true, else cgroupfs), or change the runtime's and restart it; berth doctor shows both"`,
+  );
+});
 
 const rows: readonly [sentence: string, kind: ActionKind, error: unknown, reason: string, message: string][] = [
   [

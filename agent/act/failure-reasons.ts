@@ -13,7 +13,10 @@ export function toFailure(action: Action, error: unknown): Omit<Extract<ActionRe
   const traits = recordOf(action).failure(action);
   const isOutage = error instanceof CriError && (error.code === "UNAVAILABLE" || error.code === "CANCELLED");
   const reason = specificReason(traits, error) ?? traits.reason;
-  const failure = { reason, message: prefixOf(traits, error) + messageOf(traits, error), isOutage };
+  const message = messageOf(traits, error);
+  const cure = traits.cures?.find((each) => each.of.test(message))?.cure;
+  const text = `${prefixOf(traits, error)}${message}${cure === undefined ? "" : `; ${cure}`}`;
+  const failure = { reason, message: text, isOutage };
   return error instanceof HookError ? { ...failure, statusMessage: error.statusMessage } : failure;
 }
 

@@ -1,4 +1,5 @@
 import type {
+  CgroupDriver,
   ChangeDetectionStrategy,
   ImagePullCredentialsVerificationPolicy,
   LogFormat,
@@ -61,6 +62,10 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   /** Undefined when pods do not inherit the host's resolver (`resolvConf: ""`). */
   readonly resolvConf: string | undefined;
 
+  /** The driver where the runtime does not report its own. */
+  readonly cgroupDriver: CgroupDriver;
+  /** The path of the cgroup below which the agent makes all of its own; empty for the root. */
+  readonly cgroupRoot: string;
   readonly failCgroupV1: boolean;
   readonly failSwapOn: boolean;
   /** The OOM score of the agent itself. */

@@ -62,11 +62,9 @@ describe("without any setting", () => {
     expect(loaded.kind).toBe("config");
   });
 
-  test("the unimplemented defaults cause warnings", async () => {
+  test("no default causes a warning", async () => {
     const { warnings } = await load([]);
-    expect(warnings).toEqual([
-      expect.stringMatching(/^default: cgroupsPerQOS true is known but not implemented yet: /),
-    ]);
+    expect(warnings).toEqual([]);
   });
 });
 
@@ -331,10 +329,14 @@ describe("the node configuration", () => {
     const { config } = await load(argv, { "/config": text });
     expect(config.node).toMatchInlineSnapshot(`
       {
+        "cgroupsPerQOS": true,
         "declaredFeatures": [
           "RestartAllContainersOnContainerExits",
         ],
         "enableControllerAttachDetach": true,
+        "enforceNodeAllocatable": [
+          "pods",
+        ],
         "evictionHard": {
           "imagefs.available": "15%",
           "imagefs.inodesFree": "5%",
@@ -354,6 +356,7 @@ describe("the node configuration", () => {
         },
         "localStorageCapacityIsolation": true,
         "maxPods": 110,
+        "memoryReservationPolicy": undefined,
         "nodeLeaseDurationSeconds": 40,
         "nodeStatusMaxImages": 50,
         "nodeStatusReportFrequencyMs": 5000,
@@ -368,6 +371,10 @@ describe("the node configuration", () => {
             "value": "",
           },
         ],
+        "reservedCgroupPaths": {
+          "kube": "",
+          "system": "",
+        },
         "reservedSystemCPUs": "",
         "systemReserved": {
           "cpu": "1m",
@@ -389,10 +396,8 @@ describe("warnings about unimplemented settings:", () => {
     [
       "a field is reported",
       [],
-      "podPidsLimit: 5",
-      [
-        "/config:3: podPidsLimit 5 is known but not implemented yet: under cgroup v2 the limit applies to each container, not yet to the whole pod",
-      ],
+      "imageGCHighThresholdPercent: 90",
+      ["/config:3: imageGCHighThresholdPercent 90 is known but not implemented yet: images are never removed yet"],
     ],
     [
       "an implemented field with its default value is not reported, nor an empty list",
@@ -463,11 +468,9 @@ describe("warnings about unimplemented settings:", () => {
     ],
     [
       "a flag is named",
-      ["--cgroup-driver=systemd"],
+      ["--cpu-manager-policy=static"],
       "",
-      [
-        '--cgroup-driver: cgroupDriver "systemd" is known but not implemented yet: pods and the node get no cgroups of their own yet',
-      ],
+      ['--cpu-manager-policy: cpuManagerPolicy "static" is known but not implemented yet: containers share all CPUs'],
     ],
     ["--kubeconfig is implemented", ["--kubeconfig=/etc/kubernetes/kubelet.conf"], "", []],
     [

@@ -1,3 +1,5 @@
+import type { MemoryQoS } from "../../proto/cgroup/memory-qos.ts";
+
 /** The part of the configuration that pod decisions depend on. */
 export interface PodDecisionConfig {
   /** `crashLoopBackOff.maxContainerRestartPeriod`. */
@@ -6,6 +8,18 @@ export interface PodDecisionConfig {
   readonly containerStopSignals?: boolean;
   /** Sysctls, or patterns of them, that pods may set besides the safe ones; absent counts as none. */
   readonly allowedUnsafeSysctls?: readonly string[];
+}
+
+/** What the limits of a pod's cgroup depend on besides the pod. */
+export interface PodCgroupSettings {
+  readonly cpuCFSQuota: boolean;
+  readonly cpuCFSQuotaPeriodMs: number;
+  /** No limit when 0 or negative. */
+  readonly podPidsLimit: number;
+  /** The huge page sizes of the kernel, in bytes. */
+  readonly hugePageSizes: readonly number[];
+  /** Left out while the feature gate `MemoryQoS` is off. */
+  readonly memoryQoS?: MemoryQoS;
 }
 
 /** The configuration and the facts of the node that pod decisions depend on. */
@@ -19,6 +33,8 @@ export interface PodSettings extends PodDecisionConfig {
    * counts as none.
    */
   readonly recursiveReadOnlyClasses?: ReadonlySet<string>;
+  /** Absent while `cgroupsPerQOS` is off: pods get no cgroups of their own. */
+  readonly podCgroups?: PodCgroupSettings;
   /** Absent on a standalone node. */
   readonly cluster?: ClusterSettings;
 }

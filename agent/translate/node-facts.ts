@@ -1,4 +1,5 @@
-import type { MemoryReservationPolicy, SwapBehavior } from "../../proto/kubelet/config.ts";
+import type { MemoryQoS } from "../../proto/cgroup/memory-qos.ts";
+import type { SwapBehavior } from "../../proto/kubelet/config.ts";
 import type { KnownPodCertificate, KnownTrustAnchors } from "../../proto/kubernetes/certificates.ts";
 import type { KnownClaim } from "../../proto/kubernetes/claims.ts";
 import type { Service } from "../../proto/kubernetes/gen/types.ts";
@@ -57,15 +58,6 @@ export interface NodeFacts extends PodConfig {
   readonly recursiveReadOnlyClasses?: ReadonlySet<string>;
   /** Left out on a standalone node. */
   readonly cluster?: ClusterFacts;
-}
-
-/** How containers are throttled before they reach their memory limit, and what the kernel does not reclaim from them. */
-export interface MemoryQoS {
-  /** Above 0, at most 1: the part of the memory between request and limit from which on a container is throttled. */
-  readonly throttlingFactor: number;
-  readonly reservationPolicy: MemoryReservationPolicy;
-  /** The kernel's page size, in bytes. */
-  readonly pageBytes: number;
 }
 
 /** The objects of the cluster that pods are translated with. */

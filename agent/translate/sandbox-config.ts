@@ -19,12 +19,20 @@ import type { IdRange } from "./security/user-namespace.ts";
 /** What a sandbox config needs of a pod that has no sandbox yet. */
 export const FIRST_SANDBOX = { attempt: 0, crashes: 0 };
 
+/** What the pod holds on the node that its sandbox runs with. */
+export interface SandboxPlacement {
+  /** The host ids of its user namespace; left out without one. */
+  readonly ids?: IdRange | undefined;
+  /** The pod's cgroup, in the form of the cgroup driver. Left out, the runtime chooses the parent. */
+  readonly cgroupParent?: string | undefined;
+}
+
 /** Builds the PodSandboxConfig of RunPodSandbox. Every CreateContainer in that sandbox carries the same message. */
 export function sandboxConfig(
   pod: Pod,
   { attempt, crashes }: { readonly attempt: number; readonly crashes: number },
   facts: NodeFacts,
-  ids?: IdRange,
+  { ids, cgroupParent = "" }: SandboxPlacement = {},
 ): PodSandboxConfig {
   const { name = "", namespace = "default", uid = "", labels, annotations } = pod.metadata;
   const { nameservers, searches, options } = dnsOf(pod, facts);
@@ -37,8 +45,7 @@ export function sandboxConfig(
     labels: { ...labels, ...podLabels(pod) },
     annotations: { ...annotations, [crashesAnnotation]: String(crashes) },
     linux: {
-      // While cgroupsPerQOS is off, the runtime chooses the parent cgroup.
-      cgroupParent: "",
+      cgroupParent,
       securityContext: sandboxSecurityContext(pod, facts, ids),
       sysctls: sysctls(pod),
       resources: linuxResources(podAmounts(pod), facts),

@@ -35,7 +35,8 @@ export function createActPort(
   options: AgentOptions,
   { podCache, images, clusterSync, podEvents, records, providers }: ActPortDeps,
 ): SyncPorts["act"] {
-  const { runtime, clock, log, disk, mounts, networkMounts, networkFiles, facts, dockerConfigs, idPool } = options;
+  const { runtime, clock, log, disk, mounts, networkMounts, networkFiles, cgroups, facts, dockerConfigs, idPool } =
+    options;
   const pulls = createPullCoalescer(createPullQueue({ clock, ...options.pulls }));
   const userNamespaces = createUserNamespaces(disk.root, idPool);
   const deps = {
@@ -46,6 +47,7 @@ export function createActPort(
     mounts,
     networkMounts,
     networkFiles,
+    cgroups,
     facts,
     pulls,
     dockerConfigFiles: dockerConfigs,

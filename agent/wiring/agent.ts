@@ -1,3 +1,4 @@
+import type { AwaitedCgroups } from "../../cgroups/awaited-cgroups.ts";
 import type { Runtime } from "../../cri/runtime.ts";
 import { createEventSource, type EventSource } from "../../host/async/event-source.ts";
 import { createIdleTimer } from "../../host/async/idle-timer.ts";
@@ -45,6 +46,8 @@ export interface AgentOptions {
   readonly mounts: Mounts;
   readonly networkMounts: NetworkMounts;
   readonly networkFiles: NetworkFiles;
+  /** Undefined where pods have no cgroups of their own (`cgroupsPerQOS: false`). */
+  readonly cgroups: AwaitedCgroups | undefined;
   readonly facts: () => NodeFacts;
   /** The user ids of the node that pods with a user namespace get. */
   readonly idPool: IdPool;

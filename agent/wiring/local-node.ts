@@ -1,10 +1,12 @@
 import { createEventSource, type EventSource } from "../../host/async/event-source.ts";
-import { type NodeActDeps, performNodeAction } from "../act/performers/node-performers.ts";
+import { type NodeActDeps, type NodeCgroupWriter, performNodeAction } from "../act/performers/node-performers.ts";
+import { nodeCgroups as nodeCgroupsOf } from "../decide/node/cgroup-rule.ts";
 import type { NodeDecisionSettings, NodeRule } from "../decide/node/node.ts";
 import type { NodeSettings } from "../decide/node/node-settings.ts";
 import type { ObservedNode } from "../decide/node/observed-node.ts";
 import { signalsOf } from "../decide/node/pressure.ts";
 import { createNodeLoop, type NodeLoopPods, type NodeLoopPorts } from "../loop/node-loop.ts";
+import { createNodeCgroups, type NodeCgroupsOptions } from "../observed/node/node-cgroups.ts";
 import { createNodeObserver, type NodeObserverOptions } from "../observed/node/node-observer.ts";
 import type { RuntimeStatusReader } from "../observed/node/runtime-status.ts";
 import type { NodeSummary } from "../report/local/node-summary.ts";
@@ -19,7 +21,12 @@ export interface LocalNodeOptions
   readonly isInCluster: boolean;
   readonly settings: NodeDecisionSettings & Pick<NodeSettings, "nodeStatusUpdateFrequencyMs">;
   readonly rules: readonly NodeRule[];
+  /** The cgroups above those of pods; undefined where the agent makes none. */
+  readonly cgroups: NodeCgroupAccess | undefined;
 }
+
+/** Reads and writes the cgroups above those of pods. Every method rejects with `CgroupError`. */
+export type NodeCgroupAccess = NodeCgroupWriter & Pick<NodeCgroupsOptions, "read">;
 
 /** What the node needs of the agent. */
 export interface LocalNodeDeps {
@@ -28,6 +35,8 @@ export interface LocalNodeDeps {
   /** The node has removed an image, or may have: the pods inspect theirs again. */
   readonly invalidateImages: () => void;
   readonly nodeSummary: Pick<NodeSummary, "onRuntimeObserved">;
+  /** Records an event of the Node object; without a cluster there is none. */
+  readonly recordEvent: NodeActDeps["recordEvent"];
 }
 
 /** This machine as a node: its observation, and its own loop. It exists without a cluster, too. */
@@ -49,7 +58,7 @@ export interface LocalNode {
 const FIRST_OBSERVATION_TIMEOUT_MS = 1_000;
 
 export function createLocalNode(options: LocalNodeOptions): LocalNode {
-  const { runtime, clock, log, settings, rules, machine, isInCluster } = options;
+  const { runtime, clock, log, settings, rules, machine, isInCluster, cgroups } = options;
   const firstDecision = Promise.withResolvers<void>();
   const observations = createEventSource();
   const changes = createEventSource();
@@ -65,7 +74,15 @@ export function createLocalNode(options: LocalNodeOptions): LocalNode {
     onMeasured: () => observations.emit(),
   });
   const onStatusChanged = changes.emit;
-  const loop = createNodeLoop({ clock, log, settings, rules, observed: observer.now, onStatusChanged });
+  const nodeCgroups =
+    cgroups &&
+    createNodeCgroups({
+      cgroups: nodeCgroupsOf(settings),
+      read: cgroups.read,
+      ...{ clock, log, onChange: observations.emit },
+    });
+  const observed = () => ({ ...observer.now(), cgroups: nodeCgroups?.now() });
+  const loop = createNodeLoop({ clock, log, settings, rules, observed, onStatusChanged });
   observations.subscribe(loop.wake);
 
   return {
@@ -74,7 +91,7 @@ export function createLocalNode(options: LocalNodeOptions): LocalNode {
     firstDecision: firstDecision.promise,
     subscribe: changes.subscribe,
     invalidateImages: observer.invalidateImages,
-    async run({ desired, sourcesReady, invalidateImages, nodeSummary }, signal) {
+    async run({ desired, sourcesReady, invalidateImages, nodeSummary, recordEvent }, signal) {
       changes.subscribe(() => nodeSummary.onRuntimeObserved(observer.now().runtime));
       const { cpuCount, memoryBytes, storageBytes } = machine;
       log.debug({ cpuCount, memoryBytes, storageBytes }, "the node's capacity");
@@ -84,12 +101,13 @@ export function createLocalNode(options: LocalNodeOptions): LocalNode {
         observer.invalidateImages();
         invalidateImages();
       };
-      const act: NodeLoopPorts["act"] = (action, signal) =>
-        performNodeAction({ runtime, onImagesChanged }, action, signal);
+      const onCgroupsChanged = () => nodeCgroups?.invalidate();
+      const actDeps = { runtime, onImagesChanged, cgroups, onCgroupsChanged, recordEvent };
+      const act: NodeLoopPorts["act"] = (action, signal) => performNodeAction(actDeps, action, signal);
       sourcesReady.subscribe(loop.wake);
       const decided = loop.run({ desired, act }, signal);
       firstDecision.resolve();
-      await Promise.all([observer.run(signal), decided]);
+      await Promise.all([observer.run(signal), nodeCgroups?.run(signal), decided]);
     },
   };
 }

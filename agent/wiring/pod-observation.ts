@@ -2,6 +2,7 @@ import type { PodUid } from "../../proto/ids.ts";
 import type { SyncPorts } from "../loop/ports.ts";
 import { createObservedImages, type ObservedImages } from "../observed/image-presence.ts";
 import { createPodCache, type PodCache } from "../observed/pods/pod-cache.ts";
+import { createPodCgroupReader } from "../observed/pods/pod-cgroups.ts";
 import { createPodDirReader } from "../observed/pods/pod-dirs.ts";
 import { createTerminationMessages } from "../observed/pods/termination-message.ts";
 import type { Prober } from "../observed/probes/prober.ts";
@@ -10,11 +11,16 @@ import type { ImageVerifier } from "./image-verifier.ts";
 import { createPodProber, type ProbeReceivers } from "./probes.ts";
 
 /** What the container runtime and the files show of each pod. */
-export function createPodObservation({ runtime, clock, log, disk }: AgentOptions, wake: (uid: PodUid) => void) {
+export function createPodObservation(
+  { runtime, clock, log, disk, cgroups }: AgentOptions,
+  wake: (uid: PodUid) => void,
+) {
   const images = createObservedImages({ runtime, clock });
   const podDirs = createPodDirReader(disk.root, disk.logs);
   const terminationMessages = createTerminationMessages(disk.root, disk.logs);
-  return { images, podCache: createPodCache({ runtime, images, podDirs, terminationMessages, clock, log, wake }) };
+  const podCgroups = cgroups && createPodCgroupReader(cgroups);
+  const reads = { runtime, images, podDirs, podCgroups, terminationMessages };
+  return { images, podCache: createPodCache({ ...reads, clock, log, wake }) };
 }
 
 /** The prober of the agent's pods. */

@@ -311,12 +311,12 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   [
     "cgroups",
     { facts: { cgroupControllers: ["cpuset", "cpu", "io", "pids"] } },
-    "problem: the kernel has the cgroup controller memory off: containers with such limits cannot start → add cgroup_enable=memory to the kernel's command line (on Raspberry Pi OS to /boot/firmware/cmdline.txt) and reboot; if it stays off, update the firmware and the kernel",
+    "problem: the kernel has the cgroup controller memory off: containers with such limits cannot start → add cgroup_enable=memory to the kernel's command line (on Raspberry Pi OS to the one line of /boot/firmware/cmdline.txt) and reboot; if it stays off, update the firmware and the kernel",
   ],
   [
     "cgroups",
     { facts: { cgroupControllers: ["memory"] } },
-    "problem: the kernel has the cgroup controllers cpu and pids off: containers with such limits cannot start → use a kernel that is built with them, and remove cgroup_disable= from its command line",
+    "problem: the kernel has the cgroup controllers cpu and pids off: containers with such limits cannot start → use a kernel that is built with CONFIG_CGROUP_SCHED and CONFIG_CGROUP_PIDS, and remove cgroup_disable= from its command line",
   ],
   [
     "cgroups",

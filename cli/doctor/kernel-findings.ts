@@ -1,3 +1,4 @@
+import { controllerCure, missingControllers } from "../../agent/preflight/cgroup-controllers.ts";
 import { cgroupV1Remedies } from "../../agent/preflight/cgroup-version.ts";
 import { swapRemedy } from "../../agent/preflight/swap.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
@@ -40,19 +41,15 @@ function judgeVersion1(config: CheckedSettings["config"]): readonly Finding[] {
   ];
 }
 
-const REQUIRED_CONTROLLERS = ["cpu", "memory", "pids"];
-
 /** Raspberry Pi OS boots without the memory controller. Only the kernel's own list tells: raspberrypi/linux#6980. */
 function judgeControllers(found: readonly string[], hasCgroupV2: boolean): readonly Finding[] {
-  const missing = REQUIRED_CONTROLLERS.filter((name) => !found.includes(name));
+  const missing = missingControllers(found);
   if (missing.length > 0)
     return [
       problemFinding(
         "cgroups",
         `the kernel has the cgroup ${missing.length === 1 ? "controller" : "controllers"} ${joinWithAnd(missing)} off: containers with such limits cannot start`,
-        missing.includes("memory")
-          ? "add cgroup_enable=memory to the kernel's command line (on Raspberry Pi OS to /boot/firmware/cmdline.txt) and reboot; if it stays off, update the firmware and the kernel"
-          : "use a kernel that is built with them, and remove cgroup_disable= from its command line",
+        controllerCure(missing),
       ),
     ];
   if (!found.includes("cpuset"))

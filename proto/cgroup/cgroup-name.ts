@@ -22,6 +22,11 @@ export function podCgroupName(uid: string, qosClass: PodQOSClass): CgroupName {
   return [...qosParents[qosClass], `${POD_PREFIX}${uid}`];
 }
 
+/** The cgroups that a pod of unknown QoS class may have: one of each class. */
+export function possiblePodCgroups(uid: string): readonly CgroupName[] {
+  return Object.values(qosParents).map((parent) => [...parent, `${POD_PREFIX}${uid}`]);
+}
+
 /** The uid of the pod whose cgroup's name ends with this element; undefined for other cgroups. */
 export function uidOfPodCgroup(lastElement: string): string | undefined {
   const uid = lastElement.startsWith(POD_PREFIX) ? lastElement.slice(POD_PREFIX.length) : "";

@@ -32,10 +32,10 @@ const notRoot = { securityContext: { runAsNonRoot: true } };
 const rows: readonly Unrunnable[] = [
   {
     title: "a pod that asks for a feature that this node does not have",
-    pod: podOf("unsupported", {}, { resources: { limits: { cpu: "1" } } }),
+    pod: podOf("unsupported", {}, { resourceClaims: [{ name: "gpu", resourceClaimName: "gpu" }] }),
     phase: "Failed",
     reasons: ["PodFeatureUnsupported"],
-    expectedMessage: "pod-level resources",
+    expectedMessage: "resourceClaims",
   },
   {
     title: "RestartAllContainers with its feature gate off",

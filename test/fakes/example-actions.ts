@@ -10,6 +10,7 @@ export const exampleActions: { readonly [K in ActionKind]: Extract<Action, { rea
   makeResource: { kind: "makeResource", resource: { of: "volume", name: "v" } },
   mountVolume: { kind: "mountVolume", name: "v" },
   updateVolume: { kind: "updateVolume", name: "v", content: "1", why },
+  writePodCgroup: { kind: "writePodCgroup", limits: { cpuWeight: 1 }, why },
   pullImage: { kind: "pullImage", image: "i", why },
   runSandbox: { kind: "runSandbox", attempt: 1, crashes: 0, why },
   createContainer: {

@@ -60,6 +60,10 @@ export const nodeSettings: NodeSettings = {
   systemReserved: {},
   kubeReserved: {},
   reservedSystemCPUs: "",
+  cgroupsPerQOS: false,
+  enforceNodeAllocatable: [],
+  reservedCgroupPaths: { system: "", kube: "" },
+  memoryReservationPolicy: undefined,
   evictionHard: {
     "memory.available": "100Mi",
     "nodefs.available": "10%",

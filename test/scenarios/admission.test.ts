@@ -448,13 +448,13 @@ test("a pod that requests more devices than the node has is rejected; one withou
 // A controller would replace a failed pod for ever, so the pod stays Pending.
 test("an API pod that needs an unsupported feature stays Pending with an event that names the feature", async () => {
   const harness = await createHarness({ isInCluster: true });
-  await harness.apply("whole", { resources: { limits: { cpu: "1" } } });
+  await harness.apply("whole", { resourceClaims: [{ name: "gpu" }] });
   await harness.start();
   await harness.advance("5s");
   expect(await harness.apiPods()).toEqual(["whole Pending: a waiting ContainerCreating"]);
   const eventLines = (await harness.events("whole")).map((line) => line.replace(/^\d+x /, ""));
   expect([...new Set(eventLines)]).toEqual([
-    "Warning FailedCreatePodSandBox: Failed to create pod sandbox: not supported by this release yet: pod-level resources",
+    "Warning FailedCreatePodSandBox: Failed to create pod sandbox: not supported by this release yet: resourceClaims",
   ]);
 });
 

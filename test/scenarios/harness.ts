@@ -13,6 +13,7 @@ import type { Container, EphemeralContainer, Node, Pod, PodSpec } from "../../pr
 import "../../agent/act/probes/probe-executor.ts";
 import "../../proto/kubernetes/decode/strict-decode.ts";
 import { staticPod } from "../../proto/kubernetes/static-pod.ts";
+import { FakeCgroups } from "../fakes/cgroups.ts";
 import { FakeClock, settlePromises } from "../fakes/clock.ts";
 import { FakeDisk } from "../fakes/files.ts";
 import { fakeKeyPairs } from "../fakes/key-pairs.ts";
@@ -24,6 +25,7 @@ import { nodeSettings, observedMachine } from "../fakes/observed-node.ts";
 import { FakeRuntime } from "../fakes/runtime.ts";
 import type { RuntimeChange } from "../fakes/runtime-events.ts";
 import { statusRegressions } from "../status-regressions.ts";
+import { cgroupSeam } from "./harness/cgroup-seam.ts";
 import { type AgentLifetime, createDeaths, type Deaths } from "./harness/deaths.ts";
 import { diskSeam } from "./harness/disk-seam.ts";
 import type { HarnessOptions } from "./harness/harness-options.ts";
@@ -48,6 +50,8 @@ export class AgentHarness {
   readonly disk = new FakeDisk(this.clock.now);
   /** What is mounted on the node. It outlives the agent. */
   readonly mounts = new FakeMounts(this.disk);
+  /** The cgroups of the node, if it has any. They outlive the agent. */
+  readonly cgroups = new FakeCgroups();
   /** The servers that volumes are on. */
   readonly networkMounts = new FakeNetworkMounts(this.mounts, this.clock);
   readonly networkFiles = new FakeNetworkFiles(this.disk, this.mounts, this.clock);
@@ -120,13 +124,16 @@ export class AgentHarness {
     const kube = kubeSeam(this.kube, lifetime);
     const runtime = runtimeSeam(this.runtime, lifetime);
     const addresses = () => this.hostIPs;
-    const node = harnessNode({ runtime: runtime.runtime, clock, log, rules: this.#options.nodeRules, addresses });
+    const cgroups = this.#options.hasCgroups === true ? cgroupSeam(this.cgroups, lifetime) : undefined;
+    const rules = this.#options.nodeRules;
+    const node = harnessNode({ runtime: runtime.runtime, clock, log, rules, addresses, cgroups: cgroups?.node });
     this.agent = createAgent({
       ...runtime,
       ...diskSeam(this.disk, this, lifetime),
       runtimeStatus: node.runtimeStatus,
       clock,
       log,
+      cgroups: cgroups?.pods,
       facts: () => ({
         ...harnessFacts,
         hostIPs: this.hostIPs,
@@ -136,6 +143,7 @@ export class AgentHarness {
       settings: () => ({
         maxContainerRestartPeriodMs: this.#options.maxContainerRestartPeriodMs ?? 300_000,
         hostIPs: this.hostIPs,
+        ...(cgroups && { podCgroups: harnessFacts }),
         allowedUnsafeSysctls: this.#options.allowedUnsafeSysctls ?? [],
       }),
       admissionNode: (latestNode) =>
@@ -178,7 +186,10 @@ export class AgentHarness {
       startSlots: this.#options.startSlots ?? 4,
     });
     this.agent.podReports.subscribe(() => lifetime.signal.aborted || this.#lines.appendReports(this.podReports()));
-    const ended = [node.run(this.agent, lifetime.signal), this.agent.run(lifetime.signal)];
+    const ended = [
+      node.run({ ...this.agent, recordEvent: () => {} }, lifetime.signal),
+      this.agent.run(lifetime.signal),
+    ];
     this.#stopped = Promise.all(ended).then(() => {});
     await this.#settle();
   }
@@ -321,7 +332,8 @@ export class AgentHarness {
 
   /** The state of the node, sorted: sandboxes, containers, files and reports, without ids and times. */
   nodeSnapshot(): readonly string[] {
-    return nodeSnapshot({ runtime: this.runtime, disk: this.disk, mounts: this.mounts, reports: this.podReports() });
+    const { runtime, disk, mounts, cgroups } = this;
+    return nodeSnapshot({ runtime, disk, mounts, cgroups, reports: this.podReports() });
   }
 
   /** Waits for all promises, and fails the test if an agent has called a method that no table of verbs contains. */

@@ -260,7 +260,7 @@ scenario(
     async run(harness) {
       const probe = { tcpSocket: { port: 80 } };
       const containers = [{ name: "a", image: "busybox:1", livenessProbe: probe }];
-      await harness.setManifests(makePod("web", { containers, resources: { limits: { cpu: "1" } } }));
+      await harness.setManifests(makePod("web", { containers, resourceClaims: [{ name: "gpu" }] }));
       await harness.advance("1s");
     },
   },

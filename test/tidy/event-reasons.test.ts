@@ -17,6 +17,7 @@ const RECORDED = [
   ],
   ...["Starting", "Rebooted", "NodeReady", "NodeNotReady", "NodeSchedulable", "NodeNotSchedulable", "SystemOOM"],
   ...["ResizeInfeasible", "ResizeDeferred", "ResizeStarted", "ResizeCompleted", "ResizeError", "FailedSync"],
+  ...["FailedCreatePodContainer", "NodeAllocatableEnforced", "FailedNodeAllocatableEnforcement"],
 ] as const;
 
 /**
@@ -26,11 +27,6 @@ const RECORDED = [
 const NOT_RECORDED = {
   "a failed observation of a new sandbox is recorded as FailedSync, like any other": ["FailedPodSandBoxStatus"],
   "pods are not evicted or preempted yet": ["Preempting", "ExceededGracePeriod", "EvictionThresholdMet"],
-  "pods and the node have no cgroups of their own yet": [
-    "FailedCreatePodContainer",
-    "FailedNodeAllocatableEnforcement",
-    "NodeAllocatableEnforced",
-  ],
   "the supported volumes are neither attached nor resized, and a tmpfs that cannot be mounted is a FailedMount": [
     ...["FailedAttachVolume", "SuccessfulAttachVolume"],
     ...["FailedMountOnFilesystemMismatch", "PossibleMemoryBackedVolumesOnDisk"],

@@ -29,6 +29,7 @@ import { allocateIds } from "../user-namespaces.ts";
 import type { NodeDirs } from "../volumes/pod-dirs.ts";
 import { mountSubPaths } from "../volumes/sub-paths.ts";
 import { type ActDeps, type ActInput, type Performers, podOf, refuseUnsupported } from "./performer.ts";
+import { cgroupParentOf } from "./sandbox-performers.ts";
 
 export const containerPerformers: Performers<ContainerAction> = {
   createContainer: {
@@ -65,7 +66,7 @@ export const containerPerformers: Performers<ContainerAction> = {
 };
 
 async function createContainer(
-  { runtime, disk, mounts, networkFiles, facts, userNamespaces }: ActDeps,
+  { runtime, disk, mounts, networkFiles, facts, userNamespaces, cgroups }: ActDeps,
   input: ActInput,
   action: Extract<ContainerAction, { kind: "createContainer" }>,
   signal: AbortSignal,
@@ -102,7 +103,8 @@ async function createContainer(
     const subPaths = subPathsOf(pod, container, environment, node);
     await mountSubPaths({ disk, mounts, networkFiles }, container.name, subPaths, signal);
   }
-  const podSandboxConfig = sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node, ids);
+  const placement = { ids, cgroupParent: cgroupParentOf(cgroups, pod) };
+  const podSandboxConfig = sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node, placement);
   return await runtime.createContainer(sandboxId, config, podSandboxConfig, { signal });
 }
 

@@ -1,3 +1,4 @@
+import type { Cgroups } from "../../../cgroups/cgroups.ts";
 import type { Runtime } from "../../../cri/runtime.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
@@ -71,6 +72,8 @@ export interface ActDeps extends VolumeDeps {
    */
   readonly records: ImageRecords | undefined;
   readonly userNamespaces: UserNamespaces;
+  /** Undefined where pods have no cgroups of their own (`cgroupsPerQOS: false`). */
+  readonly cgroups: Pick<Cgroups, "make" | "write" | "remove" | "criParent"> | undefined;
   readonly stops: PodStops;
 }
 

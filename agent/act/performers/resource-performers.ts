@@ -1,6 +1,9 @@
+import { podCgroupName, possiblePodCgroups } from "../../../proto/cgroup/cgroup-name.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { ResourceAction } from "../../decide/actions/resource-actions.ts";
+import { podCgroupLimits } from "../../decide/cgroups/pod-cgroup.ts";
 import type { PodResource, ResourceKind } from "../../decide/pod/resources.ts";
+import { qosClassOf } from "../../decide/status/qos.ts";
 import { podLogDir } from "../../translate/log-path.ts";
 import { logFolderOf } from "../logs/log-folder.ts";
 import { allocateIds } from "../user-namespaces.ts";
@@ -18,6 +21,17 @@ interface ResourcePerformer<R extends PodResource> {
 }
 
 const resourcePerformers = {
+  cgroup: {
+    async make(deps, input) {
+      const { cgroups, pod, name } = podCgroupOf(deps, input);
+      await cgroups.make(name, podCgroupLimits(pod, qosClassOf(pod), deps.facts()));
+    },
+    // The QoS class of a pod that is no longer desired is unknown.
+    async remove({ cgroups }, { uid }) {
+      for (const name of possiblePodCgroups(uid)) await cgroups?.remove(name);
+    },
+    isPresentWhenMade: () => true,
+  },
   podDirs: {
     async make({ disk }, input) {
       await makePodDirs(disk, podOf(input));
@@ -55,6 +69,13 @@ const resourcePerformers = {
   },
 } satisfies { readonly [K in ResourceKind]: ResourcePerformer<Extract<PodResource, { readonly of: K }>> };
 
+/** The cgroup of a desired pod on a node whose pods have cgroups: no other is asked for one. */
+function podCgroupOf({ cgroups }: ActDeps, input: ActInput) {
+  if (cgroups === undefined) throw new Error("cgroupsPerQOS is off: pods have no cgroups of their own");
+  const pod = podOf(input);
+  return { cgroups, pod, name: podCgroupName(input.uid, qosClassOf(pod)) };
+}
+
 function resourcePerformerOf({ of }: PodResource): ResourcePerformer<PodResource> {
   return resourcePerformers[of];
 }
@@ -67,6 +88,7 @@ export const resourceActionPerformers: Performers<ResourceAction> = {
       return {};
     },
     effect({ resource }, _output, { pod }) {
+      if (resource.of === "cgroup") return { kind: "cgroup" };
       const isPresent = resourcePerformerOf(resource).isPresentWhenMade(pod, resource);
       return isPresent ? { kind: "resourceMade", resource } : { kind: "nothing" };
     },
@@ -85,11 +107,19 @@ export const resourceActionPerformers: Performers<ResourceAction> = {
     },
     effect: () => ({ kind: "nothing" }),
   },
+  writePodCgroup: {
+    async perform(deps, input, { limits }) {
+      const { cgroups, name } = podCgroupOf(deps, input);
+      await cgroups.write(name, limits);
+      return {};
+    },
+    effect: () => ({ kind: "cgroup" }),
+  },
   removeResource: {
     async perform(deps, input, { resource }, signal) {
       await resourcePerformerOf(resource).remove(deps, input, resource, signal);
       return {};
     },
-    effect: () => ({ kind: "files" }),
+    effect: ({ resource: { of } }) => ({ kind: of === "cgroup" ? "cgroup" : "files" }),
   },
 };

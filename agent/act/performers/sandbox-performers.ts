@@ -1,6 +1,9 @@
+import { podCgroupName } from "../../../proto/cgroup/cgroup-name.ts";
 import type { SandboxId } from "../../../proto/ids.ts";
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { SandboxAction } from "../../decide/actions/sandbox-actions.ts";
 import { unsupportedInSandbox } from "../../decide/admission/unsupported-features.ts";
+import { qosClassOf } from "../../decide/status/qos.ts";
 import { runtimeHandlerOf } from "../../translate/runtime-handler.ts";
 import { sandboxConfig } from "../../translate/sandbox-config.ts";
 import { checkUserNamespaceSupport, usesUserNamespace } from "../../translate/security/user-namespace.ts";
@@ -31,8 +34,13 @@ export const sandboxPerformers: Performers<SandboxAction> = {
   },
 };
 
+/** The `cgroup_parent` of a pod's sandbox and containers; undefined while the runtime chooses it. */
+export function cgroupParentOf(cgroups: ActDeps["cgroups"], pod: Pod): string | undefined {
+  return cgroups?.criParent(podCgroupName(pod.metadata.uid ?? "", qosClassOf(pod)));
+}
+
 async function runSandbox(
-  { runtime, facts, userNamespaces }: ActDeps,
+  { runtime, facts, userNamespaces, cgroups }: ActDeps,
   input: ActInput,
   action: Extract<SandboxAction, { kind: "runSandbox" }>,
   signal: AbortSignal,
@@ -41,6 +49,7 @@ async function runSandbox(
   refuseUnsupported("CreatePodSandboxError", unsupportedInSandbox(pod));
   const handler = runtimeHandlerOf(pod, node);
   if (usesUserNamespace(pod)) checkUserNamespaceSupport(handler, node.handlersWithUsers ?? new Map());
-  const config = sandboxConfig(pod, action, node, await allocateIds(userNamespaces, pod));
+  const ids = await allocateIds(userNamespaces, pod);
+  const config = sandboxConfig(pod, action, node, { ids, cgroupParent: cgroupParentOf(cgroups, pod) });
   return await runtime.runPodSandbox(config, handler, { signal });
 }

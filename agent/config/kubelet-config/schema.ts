@@ -21,8 +21,8 @@ const structField: Field = { type: "struct", implemented: true };
 const noServer = "the node serves no API yet";
 const noHealth = "no health port is served yet";
 const noTracing = "no traces are sent";
-const noNodeCgroups = "pods and the node get no cgroups of their own yet";
-const noReservations = "reservations reduce allocatable, but no cgroup enforces them yet";
+const noDaemonCgroups = "the agent leaves the cgroups of daemons as they are";
+const noMemoryQoS = "the memory of cgroups is limited, and not throttled or protected";
 const noEviction = "the node reports pressure, but evicts no pods yet";
 const noImageGc = "images are never removed yet";
 const noLogRotation = "container logs are not rotated yet";
@@ -151,20 +151,11 @@ export const schema = {
   imageGCLowThresholdPercent: notImplemented("*int32", noImageGc, { default: 80, ...percentRange }),
   volumeStatsAggPeriod: notImplemented("Duration", "volumes are not measured yet", { default: "1m" }),
 
-  kubeletCgroups: notImplemented("string", noNodeCgroups),
-  systemCgroups: notImplemented("string", noNodeCgroups),
-  cgroupRoot: notImplemented("string", noNodeCgroups),
-  cgroupsPerQOS: {
-    type: "*bool",
-    default: true,
-    implemented: true,
-    implementedValues: [false],
-    insteadMessage: `${noNodeCgroups}; each container gets its own limits`,
-  },
-  cgroupDriver: notImplemented("string", noNodeCgroups, {
-    ...implementedByDefault("cgroupfs"),
-    allowed: ["cgroupfs", "systemd"],
-  }),
+  kubeletCgroups: notImplemented("string", noDaemonCgroups),
+  systemCgroups: notImplemented("string", noDaemonCgroups),
+  cgroupRoot: implemented("string"),
+  cgroupsPerQOS: implemented("*bool", { default: true }),
+  cgroupDriver: implemented("string", { default: "cgroupfs", allowed: ["cgroupfs", "systemd"] }),
   cpuManagerPolicy: notImplemented("string", noCpuManager, {
     ...implementedByDefault("none"),
     allowed: ["none", "static"],
@@ -197,7 +188,7 @@ export const schema = {
   topologyManagerPolicyOptions: notImplemented("map[string]string", noTopologyManager, {
     keys: ["prefer-closest-numa-nodes", "max-allowable-numa-nodes"],
   }),
-  qosReserved: notImplemented("map[string]string", noNodeCgroups, {
+  qosReserved: notImplemented("map[string]string", noMemoryQoS, {
     keys: ["memory"],
     must: "a whole percentage from 0% to 100%",
     implementedValues: ["0%"],
@@ -212,13 +203,7 @@ export const schema = {
   podCIDR: notImplemented("string", "the network plugin's own configuration gives pods their addresses", {
     must: "an address range such as 10.88.0.0/16",
   }),
-  podPidsLimit: {
-    type: "*int64",
-    default: -1,
-    implemented: true,
-    implementedValues: [-1, 0],
-    insteadMessage: "under cgroup v2 the limit applies to each container, not yet to the whole pod",
-  },
+  podPidsLimit: implemented("*int64", { default: -1 }),
   resolvConf: implemented("*string", { default: "/etc/resolv.conf" }),
   runOnce: notImplemented("bool", "the agent keeps running"),
   cpuCFSQuota: implemented("*bool", { default: true }),
@@ -282,9 +267,9 @@ export const schema = {
   kubeReserved: implemented("map[string]string", reserved),
   reservedSystemCPUs: implemented("string", { must: "a CPU list such as 0-3,8" }),
   showHiddenMetricsForVersion: notImplemented("string", "no metrics are served yet", { allowed: ["", "1.35"] }),
-  systemReservedCgroup: notImplemented("string", noReservations),
-  kubeReservedCgroup: notImplemented("string", noReservations),
-  enforceNodeAllocatable: notImplemented("[]string", noReservations, {
+  systemReservedCgroup: implemented("string"),
+  kubeReservedCgroup: implemented("string"),
+  enforceNodeAllocatable: implemented("[]string", {
     default: ["pods"],
     allowed: [
       "none",
@@ -294,7 +279,6 @@ export const schema = {
       "kube-reserved",
       "kube-reserved-compressible",
     ],
-    implementedValues: ["none"],
   }),
   allowedUnsafeSysctls: implemented("[]string", {
     must: "a namespaced sysctl such as kernel.msg* or net.core.somaxconn",
@@ -343,11 +327,11 @@ export const schema = {
   enableProfilingHandler: notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
   enableDebugFlagsHandler: notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
   seccompDefault: implemented("*bool", { default: false }),
-  memoryThrottlingFactor: notImplemented("*float64", noNodeCgroups, {
+  memoryThrottlingFactor: notImplemented("*float64", noMemoryQoS, {
     ...implementedByDefault(0.9),
     range: [Number.MIN_VALUE, 1],
   }),
-  memoryReservationPolicy: notImplemented("string", noNodeCgroups, {
+  memoryReservationPolicy: notImplemented("string", noMemoryQoS, {
     ...implementedByDefault("None"),
     allowed: ["None", "TieredReservation"],
   }),

@@ -5,6 +5,7 @@ import type { PodResource } from "../pod/resources.ts";
 export type FailureKey =
   | { readonly of: "resource"; readonly resource: PodResource }
   | { readonly of: "volumeUpdate"; readonly name: string }
+  | { readonly of: "podCgroupWrite" }
   | { readonly of: "image"; readonly image: string }
   | { readonly of: "sandbox" }
   /** Its creation and its start. */

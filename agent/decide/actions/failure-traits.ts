@@ -12,6 +12,8 @@ export interface FailureTraits {
    */
   readonly runtimeText: "rpc error" | "details" | "details if UNKNOWN";
   readonly messagePrefix?: string;
+  /** What helps against failures whose message matches: it is appended. */
+  readonly cures?: readonly { readonly of: RegExp; readonly cure: string }[];
   /** A `TranslateError` keeps its message without the prefix. */
   readonly omitsPrefixForTranslateErrors?: true;
   /** Image pulls and updates of volumes have back-offs of their own. */

@@ -1,10 +1,12 @@
+import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
+import { describeLimits } from "../cgroups/limit-differences.ts";
 import { type PodEvent, warning } from "../events/pod-event.ts";
 import type { PodMemory } from "../pod/memory.ts";
 import { mountFailure, type PodResource, resourceRecordOf, withoutResource, withResource } from "../pod/resources.ts";
 import type { ActionRecord, ActionRecords, FailureInput } from "./action-record.ts";
 
 /** What the agent does to the resources of a pod. Each resource has its own record in `pod/resources.ts`. */
-export type ResourceAction = MakeResource | MountVolume | UpdateVolume | RemoveResource;
+export type ResourceAction = MakeResource | MountVolume | UpdateVolume | WritePodCgroup | RemoveResource;
 
 interface MakeResource {
   readonly kind: "makeResource";
@@ -27,6 +29,13 @@ interface UpdateVolume {
   readonly kind: "updateVolume";
   readonly name: string;
   readonly content: string;
+  readonly why: string;
+}
+
+/** Writes some of the limits of the pod's cgroup. If that fails, its containers run on with the old ones. */
+interface WritePodCgroup {
+  readonly kind: "writePodCgroup";
+  readonly limits: CgroupLimits;
   readonly why: string;
 }
 
@@ -99,6 +108,14 @@ const withContent = (
   volumeContents: new Map(volumeContents).set(name, content),
 });
 
+const writePodCgroup: ActionRecord<WritePodCgroup> = {
+  describe: ({ limits, why }) => `write ${describeLimits(limits)} to the pod's cgroup: ${why}`,
+  failureKey: () => ({ of: "podCgroupWrite" }),
+  actionClass: "update",
+  failure: () => ({ ...resourceRecordOf({ of: "cgroup" }).failure, backoff: "volume" }),
+  eventsAtFailure: (_action, { reason, message }) => [warning(reason, message)],
+};
+
 const removeResource: ActionRecord<RemoveResource> = {
   describe: ({ resource, why }) => `${resourceRecordOf(resource).describeRemove(resource)}: ${why}`,
   failureKey: ({ resource }) => ({ of: "endOfResource", resource }),
@@ -117,5 +134,6 @@ export const resourceActions: ActionRecords<ResourceAction> = {
   makeResource,
   mountVolume,
   updateVolume,
+  writePodCgroup,
   removeResource,
 };

@@ -25,6 +25,12 @@ interface RemoveSandbox {
   readonly why: string;
 }
 
+/** runc's words for a `cgroup_parent` in the form of the other cgroup driver. */
+const DRIVER_MISMATCH = {
+  of: /expected cgroupsPath to be of format|cgroupsPath .*\.slice:/,
+  cure: "the container runtime and this agent use different cgroup drivers: set cgroupDriver to the runtime's (systemd if its configuration has SystemdCgroup = true, else cgroupfs), or change the runtime's and restart it; berth doctor shows both",
+};
+
 const runSandbox: ActionRecord<RunSandbox> = {
   describe: ({ attempt, why }) => `run sandbox (attempt ${attempt}): ${why}`,
   failureKey: () => ({ of: "sandbox" }),
@@ -33,6 +39,7 @@ const runSandbox: ActionRecord<RunSandbox> = {
     reason: "CreatePodSandboxError",
     runtimeText: "rpc error",
     messagePrefix: "Failed to create pod sandbox: ",
+    cures: [DRIVER_MISMATCH],
   }),
   uses: ["dns"],
   timingStep: () => ({ what: "sandbox" }),

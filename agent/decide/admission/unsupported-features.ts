@@ -1,6 +1,5 @@
 import { nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { isHugePages } from "../../../proto/kubernetes/resource-list.ts";
 import { normalizeSysctl, parseSysctlPattern } from "../../../proto/kubernetes/values/sysctl.ts";
 import type { Rejection } from "../pod/desired.ts";
 
@@ -23,7 +22,6 @@ const DEVICES = "extended resources";
  */
 const podFeatures: readonly [feature: string, isAsked: (spec: Pod["spec"]) => boolean][] = [
   ["resourceClaims", ({ resourceClaims }) => isSet(resourceClaims)],
-  ["pod-level resources", ({ resources }) => resources !== undefined],
 ];
 
 /** What the files of these volumes show needs no API server, or the kubelet refuses it in a static pod. */
@@ -43,7 +41,6 @@ const staticPodFeatures: readonly [
 ];
 
 const containerFeatures: readonly [feature: string, isAsked: (container: Container) => boolean][] = [
-  ["hugepages", (container) => resourcesOf(container).some(isHugePages)],
   // Resources of device plugins. The kubelet runs such a pod without its devices if it does not know the resource.
   [DEVICES, containerRequestsDevices],
   ["resources.claims", ({ resources }) => isSet(resources?.claims)],

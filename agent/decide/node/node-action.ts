@@ -1,13 +1,24 @@
+import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
+import { describeLimits } from "../cgroups/limit-differences.ts";
 import { type Backoff, backoffDelayMs, dueAfter } from "../pod/backoff.ts";
+import { type NodeCgroup, nodeCgroupKey } from "./cgroup-rule.ts";
 
 /** What the node does besides ending pods; each kind has a record here and a performer in `act/performers`. */
-export type NodeAction = RemoveImage;
+export type NodeAction = RemoveImage | WriteCgroup;
 
 /** Removes an image of the runtime. */
 export interface RemoveImage {
   readonly kind: "removeImage";
   /** The runtime's id of the image. */
   readonly image: string;
+  readonly why: string;
+}
+
+/** Writes limits of a cgroup above those of pods. One of our own that is missing is made. */
+export interface WriteCgroup {
+  readonly kind: "writeCgroup";
+  readonly cgroup: NodeCgroup;
+  readonly limits: CgroupLimits;
   readonly why: string;
 }
 
@@ -24,16 +35,25 @@ const records: { readonly [K in NodeAction["kind"]]: NodeActionRecord<Extract<No
     describe: ({ image, why }) => `remove image ${image}: ${why}`,
     key: ({ image }) => image,
   },
+  writeCgroup: {
+    describe: ({ cgroup, limits, why }) => `write ${describeLimits(limits)} to cgroup ${nodeCgroupKey(cgroup)}: ${why}`,
+    // Other limits are another action, which need not wait until this one may be repeated.
+    key: ({ cgroup, limits }) => JSON.stringify([cgroup, limits]),
+  },
 };
+
+function recordOf({ kind }: NodeAction): NodeActionRecord<NodeAction> {
+  return records[kind];
+}
 
 /** One English sentence, the log line. */
 export function describeNodeAction(action: NodeAction): string {
-  return records[action.kind].describe(action);
+  return recordOf(action).describe(action);
 }
 
 /** Names the action in the memory. */
 function keyOf(action: NodeAction): string {
-  return JSON.stringify([action.kind, records[action.kind].key(action)]);
+  return JSON.stringify([action.kind, recordOf(action).key(action)]);
 }
 
 /** What is remembered of an action while a rule requests it. */

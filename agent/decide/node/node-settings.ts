@@ -1,3 +1,4 @@
+import type { MemoryReservationPolicy, NodeAllocatableEnforcement } from "../../../proto/kubelet/config.ts";
 import type { Quantity, Taint } from "../../../proto/kubernetes/gen/types.ts";
 
 /** The configuration of the Node object and of its status reports. */
@@ -19,6 +20,13 @@ export interface NodeConfig {
   readonly kubeReserved: Readonly<Record<string, Quantity>>;
   /** A CPU list such as `0-3,8`, which replaces both CPU reservations; empty if not set. */
   readonly reservedSystemCPUs: string;
+  /** Whether the agent makes cgroups for the node, the QoS classes and the pods. */
+  readonly cgroupsPerQOS: boolean;
+  readonly enforceNodeAllocatable: readonly NodeAllocatableEnforcement[];
+  /** `systemReservedCgroup` and `kubeReservedCgroup`; empty if not set. */
+  readonly reservedCgroupPaths: { readonly system: string; readonly kube: string };
+  /** Undefined while the feature gate `MemoryQoS` is off. */
+  readonly memoryReservationPolicy: MemoryReservationPolicy | undefined;
   /** `100Mi` or `10%`, by signal. */
   readonly evictionHard: Readonly<Record<string, string>>;
   readonly evictionSoft: Readonly<Record<string, string>>;

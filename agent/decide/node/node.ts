@@ -1,5 +1,6 @@
 import type { PodUid } from "../../../proto/ids.ts";
 import type { DesiredPod, TerminationRequest } from "../pod/desired.ts";
+import type { CgroupRuleSettings } from "./cgroup-rule.ts";
 import { dueActions, type NodeAction, type NodeActionMemory } from "./node-action.ts";
 import { type NodeObservation, type NodePressure, noPressure } from "./observed-node.ts";
 import { decidePressure, emptyPressureMemory, type PressureMemory, type PressureSettings } from "./pressure.ts";
@@ -16,7 +17,7 @@ export interface NodeInput {
 }
 
 /** The settings of the decisions about the node; a rule adds those that it reads. */
-export type NodeDecisionSettings = PressureSettings;
+export type NodeDecisionSettings = PressureSettings & CgroupRuleSettings;
 
 /**
  * One reason for which the node ends pods or acts by itself: an eviction, a preemption, a shutdown, the removal of unused

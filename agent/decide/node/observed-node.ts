@@ -1,3 +1,5 @@
+import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
+
 /** The machine's constant properties, read at the start. Unreadable values are empty or undefined. */
 export interface ObservedMachine {
   /** Logical CPUs that are online. */
@@ -8,6 +10,8 @@ export interface ObservedMachine {
   readonly memoryBytes: number;
   /** `SwapTotal`; 0 without swap. */
   readonly swapBytes: number;
+  /** How many processes and threads the kernel allows; undefined if it is unknown. */
+  readonly maxTasks?: number | undefined;
   /** All huge page sizes of the kernel, also those without pages. */
   readonly hugePages: readonly HugePages[];
   /** The size of the file system that holds the root directory. */
@@ -106,6 +110,11 @@ export interface SignalMeasurement {
 export interface NodeObservation extends Omit<ObservedNode, "pressure"> {
   /** Undefined until they were measured for the first time. */
   readonly signals: SignalMeasurement | undefined;
+  /**
+   * The limits of the cgroups above those of pods, by `nodeCgroupKey`; one that does not exist is missing. Undefined until they
+   * were read for the first time, and where the agent makes none.
+   */
+  readonly cgroups?: ReadonlyMap<string, CgroupLimits> | undefined;
 }
 
 /** A runtime before its first response. */

@@ -36,6 +36,7 @@ test("each kind has a class, a reason, a sentence, a failure key, its events and
       "start FailedMount: set up volume v / {"of":"resource","resource":{"of":"volume","name":"v"}} /  |  | FailedMount / volumes",
       "background FailedMount: set up volume v / {"of":"resource","resource":{"of":"volume","name":"v"}} /  |  | FailedMount / volumes",
       "update FailedMount: update volume v: why / {"of":"volumeUpdate","name":"v"} /  |  | FailedMount / -",
+      "update FailedCreatePodContainer: write cpu.weight 1 to the pod's cgroup: why / {"of":"podCgroupWrite"} /  |  | Reason / -",
       "background ErrImagePull: pull image i: why / {"of":"image","image":"i"} / Pulling | Pulled | Failed+Failed / pull",
       "start CreatePodSandboxError: run sandbox (attempt 1): why / {"of":"sandbox"} / SandboxChanged |  | FailedCreatePodSandBox / sandbox",
       "start CreateContainerError: create container a (attempt 0): why / {"of":"container","name":"a"} / Pulled | Created | Failed / create a",

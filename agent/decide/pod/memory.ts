@@ -167,6 +167,7 @@ export function clearReferenceFailures(memory: PodMemory, pod: Pod, key: string)
       case "volumeUpdate":
         return volumes.has(failureKey.name);
       case "sandbox":
+      case "podCgroupWrite":
       case "postStart":
       case "endOfContainer":
       case "endOfSandbox":

@@ -14,6 +14,8 @@ export type MutationEffect =
   | { readonly kind: "hook"; readonly id: ContainerId; readonly instance: string; readonly isPending: boolean }
   /** The pod has this resource now, and its logs have not changed. */
   | { readonly kind: "resourceMade"; readonly resource: PodResource }
+  /** The pod's cgroup. */
+  | { readonly kind: "cgroup" }
   | { readonly kind: "files" }
   | { readonly kind: "nothing" }
   | { readonly kind: "everything" }

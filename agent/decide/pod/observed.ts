@@ -1,3 +1,4 @@
+import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
 import type { ImageUser } from "../../../proto/cri/image-user.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { ImagePullSecret } from "../../../proto/kubelet/image-records.ts";
@@ -24,6 +25,8 @@ export interface ObservedPod {
   readonly removedAttempts: ReadonlyMap<string, number>;
   /** What the pod holds on this node: its directories, the volumes of its own (emptyDirs), its user ids. */
   readonly resources: readonly PodResource[];
+  /** The limits of its cgroup; absent if it has none. */
+  readonly cgroup?: CgroupLimits;
   /** The instances, by {@link instanceKey}, that have started and whose `postStart` hook has not succeeded yet. */
   readonly pendingPostStartHooks: ReadonlySet<string>;
   /** The instances, by {@link instanceKey}, whose `preStop` hook has ended: it does not run again. */

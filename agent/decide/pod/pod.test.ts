@@ -938,8 +938,8 @@ test("a pod without a source gets one second of grace, which becomes two", () =>
 
 test("an unsupported pod is rejected with the kubelet's message and all its unsupported features", () => {
   const unsupportedPod = pod({
-    resources: { limits: { cpu: "1" } },
     resourceClaims: [{ name: "gpu" }],
+    ephemeralContainers: [{ name: "debugger" }],
   });
   const { status, actions, stage } = decidePod(desired(unsupportedPod), nothing, emptyMemory, settings, now);
   expect({
@@ -954,7 +954,7 @@ test("an unsupported pod is rejected with the kubelet's message and all its unsu
     actions: [],
     phase: "Failed",
     reason: "PodFeatureUnsupported",
-    message: "Pod was rejected: Pod requires node features that are not available: resourceClaims, pod-level resources",
+    message: "Pod was rejected: Pod requires node features that are not available: resourceClaims, ephemeralContainers",
     containers: undefined,
   });
 });
@@ -1127,7 +1127,7 @@ const resources: readonly [sentence: string, resources: Container["resources"], 
   ["a device limit", { limits: { "nvidia.com/gpu": "1" } }, "extended resources"],
   ["a device limit among ordinary limits", { limits: { cpu: "1", "example.com/tpm": "1" } }, "extended resources"],
   ["a device request alone", { requests: { "example.com/tpm": "1" } }, "extended resources"],
-  ["huge pages", { limits: { memory: "1Gi", "hugepages-2Mi": "2Mi" } }, "hugepages"],
+  ["huge pages", { limits: { memory: "1Gi", "hugepages-2Mi": "2Mi" } }, undefined],
   ["ordinary resources", { requests: { cpu: "1", memory: "1Gi", "ephemeral-storage": "1Gi" } }, undefined],
 ];
 for (const [sentence, wanted, feature] of resources)

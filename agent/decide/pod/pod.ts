@@ -1,5 +1,7 @@
 import type { Pod, PodStatus, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { volumesByName } from "../../../proto/kubernetes/volumes.ts";
+import { missingLimits } from "../cgroups/limit-differences.ts";
+import { podCgroupLimits } from "../cgroups/pod-cgroup.ts";
 import { planContainers, removeEmptySandboxes } from "../container/container-plan.ts";
 import type { ImageUse } from "../container/image.ts";
 import { planImagePulls } from "../container/image-plan.ts";
@@ -10,6 +12,7 @@ import { cannotReplaceSandbox, type SandboxNeed, sandboxNeed } from "../containe
 import { withUnconfirmedExits } from "../container/unconfirmed-exits.ts";
 import type { PodSettings } from "../settings.ts";
 import { type PreviousStatus, previousStatusOf } from "../status/previous-status.ts";
+import { qosClassOf } from "../status/qos.ts";
 import { podStatus, unobservedStatus } from "../status/status.ts";
 import { unusableImages } from "../status/waiting-state.ts";
 import { planStops } from "../termination/stop.ts";
@@ -152,10 +155,11 @@ function planSync(
     planSandbox(plan, { desired, observed, memory, settings, now, mayRunSandbox }, need);
     planImagePulls(plan, { pod, observed, memory, settings });
   } else {
-    const missing = hasContainersToStart(desired, observed) ? missingOf(pod, observed, memory) : [];
+    const missing = hasContainersToStart(desired, observed) ? missingOf(pod, observed, memory, settings) : [];
     planResources(plan, pod, missing, settings);
     if (missing.length > 0) return;
     planVolumeUpdates(plan, pod, observed, memory, settings);
+    planCgroupRepair(plan, pod, observed, settings);
     const mayCreate = waitingForServices(desired, settings) === undefined;
     const input = { pod, previousStatus, sandbox: need.sandbox, observed, memory, settings, now, mayCreate };
     planContainers(plan, input);
@@ -163,8 +167,12 @@ function planSync(
 }
 
 /** The resources that the pod lacks. */
-const missingOf = (pod: Pod, { resources }: ObservedPod, { madeResources }: PodMemory): readonly PodResource[] =>
-  missingResources(pod, resources, madeResources);
+const missingOf = (
+  pod: Pod,
+  { resources }: ObservedPod,
+  { madeResources }: PodMemory,
+  settings: PodSettings,
+): readonly PodResource[] => missingResources(pod, resources, madeResources, settings);
 
 /** Plans to make those of the missing resources that can be made now. */
 function planResources(plan: PlanBuilder, pod: Pod, missing: readonly PodResource[], settings: PodSettings): void {
@@ -229,6 +237,16 @@ function planVolumeUpdates(
   }
 }
 
+/**
+ * Plans to write the limits of the pod's cgroup that another program has changed. A pod whose sandbox has none, because an
+ * earlier agent ran it, gets one before its next container.
+ */
+function planCgroupRepair(plan: PlanBuilder, pod: Pod, { cgroup }: ObservedPod, { podCgroups }: PodSettings): void {
+  if (cgroup === undefined || podCgroups === undefined) return;
+  const limits = missingLimits(cgroup, podCgroupLimits(pod, qosClassOf(pod), podCgroups));
+  if (limits !== undefined) plan.propose({ kind: "writePodCgroup", limits, why: "another program has changed it" });
+}
+
 /** Whether a container has yet to be started, so that the pod may need its volumes. */
 function hasContainersToStart({ pod }: DesiredPodView, observed: ObservedPod): boolean {
   const isRunning = (name: string) => observed.containers.some((c) => c.name === name && c.state === "running");
@@ -282,7 +300,7 @@ function planSandbox(
   if (unstopped.length > 0) return;
   // Keep the newest until its successor exists: the successor continues its attempt and crash count.
   removeEmptySandboxes(plan, observed, observed.sandboxes[0]?.id);
-  const missing = missingOf(pod, observed, memory);
+  const missing = missingOf(pod, observed, memory, settings);
   if (canAllBeMadeBesideSandbox(missing, pod, memory, settings)) {
     if (dueAt > now) plan.waitUntil(dueAt);
     // First, since it takes longest: the resources are made while the runtime works.

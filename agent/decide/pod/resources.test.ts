@@ -30,7 +30,7 @@ const full = podOf({
 const all = [podDirs, logDir, userIds, volume("one"), volume("two")];
 
 test("a pod needs its directories, its log directory, its ids if it has its own user namespace, and each volume that a container uses", () => {
-  expect([plain, full].map(neededResources)).toEqual([[podDirs, logDir], all]);
+  expect([plain, full].map((pod) => neededResources(pod, {}))).toEqual([[podDirs, logDir], all]);
 });
 
 test("what uses a volume is a mount, a device, a variable from its file, or a mount of an ephemeral container", () => {
@@ -45,7 +45,7 @@ test("what uses a volume is a mount, a device, a variable from its file, or a mo
     ephemeralContainers: [mounting("debugger", "debugged")],
     volumes: ["device", "variables", "debugged", "unused"].map((name) => ({ name, emptyDir: {} })),
   };
-  expect(neededResources(podOf(spec)).slice(2)).toEqual(["device", "variables", "debugged"].map(volume));
+  expect(neededResources(podOf(spec), {}).slice(2)).toEqual(["device", "variables", "debugged"].map(volume));
 });
 
 const made: readonly [sentence: string, present: readonly PodResource[], made: readonly PodResource[], now: unknown][] =
@@ -76,7 +76,7 @@ const made: readonly [sentence: string, present: readonly PodResource[], made: r
   ];
 for (const [sentence, present, ready, now] of made)
   test(`to make: ${sentence}`, () => {
-    expect(resourcesToMake(missingResources(full, present, ready))).toEqual(now as PodResource[]);
+    expect(resourcesToMake(missingResources(full, present, ready, {}))).toEqual(now as PodResource[]);
   });
 
 const removed: readonly [sentence: string, present: readonly PodResource[], isCompleted: boolean, now: unknown][] = [
@@ -106,15 +106,15 @@ test("a pod with a subPath needs a directory for its mounts, made behind its vol
       initContainers: [{ name: "a", volumeMounts: [{ name: "one", mountPath: "/v", ...mount }] }],
     });
   for (const mount of [{ subPath: "x" }, { subPathExpr: "$(X)" }])
-    expect(neededResources(mounting(mount))).toEqual([podDirs, logDir, volume("one"), subPaths]);
-  expect(neededResources(mounting({ subPath: "" }))).toEqual([podDirs, logDir, volume("one")]);
+    expect(neededResources(mounting(mount), {})).toEqual([podDirs, logDir, volume("one"), subPaths]);
+  expect(neededResources(mounting({ subPath: "" }), {})).toEqual([podDirs, logDir, volume("one")]);
   const pod = mounting({ subPath: "x" });
   const made = [podDirs, logDir, volume("one")];
-  expect([made.slice(0, 2), made].map((ready) => resourcesToMake(missingResources(pod, made, ready)))).toEqual([
+  expect([made.slice(0, 2), made].map((ready) => resourcesToMake(missingResources(pod, made, ready, {})))).toEqual([
     [volume("one")],
     [subPaths],
   ]);
-  expect(missingResources(pod, [...made, subPaths], made)).toEqual([]);
+  expect(missingResources(pod, [...made, subPaths], made, {})).toEqual([]);
   expect(resourcesToRemove([...made, subPaths], true)).toEqual([subPaths]);
   expect(resourcesToRemove([...made, userIds], true)).toEqual([volume("one")]);
 });
@@ -122,4 +122,14 @@ test("a pod with a subPath needs a directory for its mounts, made behind its vol
 test("a removed resource is no longer made, and a made one is listed once", () => {
   expect(withoutResource(all, volume("one"))).toEqual([podDirs, logDir, userIds, volume("two")]);
   expect(withResource(all, volume("two"))).toBe(all);
+});
+
+test("with cgroups of pods, a pod needs one; it is made first and removed with the volumes, also of a completed pod", () => {
+  const cgroup: PodResource = { of: "cgroup" };
+  const podCgroups = { cpuCFSQuota: true, cpuCFSQuotaPeriodMs: 100, podPidsLimit: -1, hugePageSizes: [] };
+  expect(neededResources(plain, { podCgroups })).toEqual([cgroup, podDirs, logDir]);
+  expect(resourcesToMake(missingResources(full, [], [], { podCgroups }))).toEqual([cgroup, podDirs, logDir]);
+  // Its limits may be incomplete: an agent may have died between the two.
+  expect(missingResources(plain, [cgroup, podDirs, logDir], [podDirs, logDir], { podCgroups })).toEqual([cgroup]);
+  expect(resourcesToRemove([...all, cgroup], true)).toEqual([volume("one"), volume("two"), cgroup]);
 });

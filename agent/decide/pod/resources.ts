@@ -2,12 +2,15 @@ import { nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts"
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { usedVolumes, volumeNamed } from "../../../proto/kubernetes/volumes.ts";
 import type { FailureTraits } from "../actions/failure-traits.ts";
+import type { PodSettings } from "../settings.ts";
 
 /**
  * What a pod holds on the node besides its sandboxes and containers. `act/performers/resource-performers.ts` makes and
  * removes each of them with one outside call, and `observed/pods/pod-dirs.ts` says which are present.
  */
 export type PodResource =
+  /** The cgroup that limits all containers of the pod together. */
+  | { readonly of: "cgroup" }
   /** The pod's directories below the root directory. */
   | { readonly of: "podDirs" }
   /** The pod's directory below `podLogsDir`. */
@@ -20,9 +23,12 @@ export type PodResource =
 
 export type ResourceKind = PodResource["of"];
 
+/** The settings that a pod's resources depend on. */
+export type ResourceSettings = Pick<PodSettings, "podCgroups">;
+
 interface ResourceRecord<R extends PodResource> {
   /** Those that the pod needs before its first container. */
-  needed(pod: Pod): readonly R[];
+  needed(pod: Pod, settings: ResourceSettings): readonly R[];
   /** The sentences of its actions. */
   describeMake(resource: R): string;
   describeRemove(resource: R): string;
@@ -59,6 +65,18 @@ const sandboxFailure: FailureTraits = {
 
 /** All kinds. They are removed when no container and no network uses them any more. */
 const resourceRecords = {
+  cgroup: {
+    needed: (_pod, { podCgroups }) => (podCgroups === undefined ? [] : [{ of: "cgroup" }]),
+    describeMake: () => "create the pod's cgroup",
+    describeRemove: () => "remove the pod's cgroup",
+    failure: {
+      reason: "FailedCreatePodContainer",
+      runtimeText: "rpc error",
+      messagePrefix: "unable to ensure pod container exists: ",
+    },
+    failureEvent: "FailedCreatePodContainer",
+    after: [],
+  },
   podDirs: {
     needed: () => [{ of: "podDirs" }],
     after: [],
@@ -138,8 +156,10 @@ function finderOf(all: readonly PodResource[]): (resource: PodResource) => boole
   return (resource) => names.get(resource.of)?.has(nameOf(resource)) ?? false;
 }
 
-export function neededResources(pod: Pod): readonly PodResource[] {
-  return resourceKinds.flatMap((of): readonly PodResource[] => resourceRecords[of].needed(pod));
+export function neededResources(pod: Pod, settings: ResourceSettings): readonly PodResource[] {
+  return resourceKinds.flatMap((of): readonly PodResource[] =>
+    resourceRecordOf({ of } as PodResource).needed(pod, settings),
+  );
 }
 
 /** What the pod needs before its first container and is not ready. */
@@ -147,10 +167,11 @@ export function missingResources(
   pod: Pod,
   present: readonly PodResource[],
   made: readonly PodResource[],
+  settings: ResourceSettings,
 ): readonly PodResource[] {
   const [isPresent, isMade] = [finderOf(present), finderOf(made)];
   const isReady = (each: PodResource) => (resourceRecordOf(each).isReadyWhenPresent ? isPresent : isMade)(each);
-  return neededResources(pod).filter((each) => !isReady(each));
+  return neededResources(pod, settings).filter((each) => !isReady(each));
 }
 
 /** What to make now of all that is missing: not what comes after something that is missing itself. */

@@ -7,7 +7,7 @@ import type {
   ResourceRequirements,
 } from "../../../proto/kubernetes/gen/types.ts";
 import { nodeFacts } from "../../../test/fakes/node-facts.ts";
-import { podCgroupLimits } from "../../translate/resources/pod-cgroup.ts";
+import { podCgroupLimits } from "../cgroups/pod-cgroup.ts";
 import { qosClassOf } from "../status/qos.ts";
 import {
   allocationOf,

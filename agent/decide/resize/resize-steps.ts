@@ -1,6 +1,7 @@
 import type { CgroupLimits, Limit } from "../../../proto/cgroup/limits.ts";
 import type { ContainerId } from "../../../proto/ids.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { describeLimits } from "../cgroups/limit-differences.ts";
 import {
   type ContainerAmounts,
   containerAmounts,
@@ -111,14 +112,6 @@ export function describeStep(step: ResizeStep): string {
     case "updateContainerResources":
       return `update container ${step.name}: ${describeAmounts(step.amounts)}`;
   }
-}
-
-function describeLimits({ cpuWeight, cpuMax, memoryMax }: CgroupLimits): string {
-  return [
-    ...(memoryMax === undefined ? [] : [`memory.max ${memoryMax}`]),
-    ...(cpuWeight === undefined ? [] : [`cpu.weight ${cpuWeight}`]),
-    ...(cpuMax === undefined ? [] : [`cpu.max ${cpuMax.quotaUs} ${cpuMax.periodUs}`]),
-  ].join(", ");
 }
 
 /** Requests and limits: `memory 64Mi to 128Mi` as bytes, `cpu 100m to 200m`; `-` for none. */

@@ -15,6 +15,7 @@ import {
   waitingForServices,
 } from "../pod/prerequisites.ts";
 import { neededResources } from "../pod/resources.ts";
+import type { PodSettings } from "../settings.ts";
 import type { StatusInput } from "./status-input.ts";
 
 /** Why a container waits if there is no other reason. */
@@ -50,15 +51,19 @@ export function waitingBeforeStart(
       : `the pod of this name with uid ${desired.predecessorUid} has to end first`;
   const network = hasSandbox ? undefined : waitingForNetwork(desired, settings);
   const outage = memory.failures.values().find(({ isOutage }) => isOutage);
-  const blockingFailure = resourceFailureOf(pod, memory) ?? memory.failures.get({ of: "sandbox" }) ?? outage;
+  const blockingFailure = resourceFailureOf(pod, memory, settings) ?? memory.failures.get({ of: "sandbox" }) ?? outage;
   const prerequisiteMessage = waitingForRuntimeClass(desired, settings) ?? activePullMessage(input, container);
   const message = predecessorMessage ?? network ?? blockingFailure?.message ?? prerequisiteMessage;
   return { reason, ...(message === undefined ? {} : { message }) };
 }
 
 /** Why resources of the pod could not be made: one failure does not hide another. */
-function resourceFailureOf(pod: Pod, { failures }: PodMemory): Pick<FailureRecord, "message"> | undefined {
-  const messages = neededResources(pod).flatMap(
+function resourceFailureOf(
+  pod: Pod,
+  { failures }: PodMemory,
+  settings: PodSettings,
+): Pick<FailureRecord, "message"> | undefined {
+  const messages = neededResources(pod, settings).flatMap(
     (resource) => failures.get({ of: "resource", resource })?.message ?? [],
   );
   return messages.length === 0 ? undefined : { message: [...new Set(messages)].join("; ") };

@@ -1,4 +1,5 @@
 import type { EventExit, RuntimeContainerEvent } from "../../../cri/runtime.ts";
+import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import { SIGKILL_EXIT_CODE } from "../../decide/container/oom-reason.ts";
 import type { ObservedContainer, ObservedPod, ObservedSandbox } from "../../decide/pod/observed.ts";
@@ -24,7 +25,10 @@ export interface PodCacheEntry {
   readonly parents: Map<ContainerId, SandboxId>;
   loggedAttempts: ReadonlyMap<string, number>;
   removedAttempts: ReadonlyMap<string, number>;
+  /** Those that its directories show. */
   resources: readonly PodResource[];
+  /** The limits of its cgroup; undefined if it has none. */
+  cgroup: CgroupLimits | undefined;
   pendingPostStartHooks: ReadonlySet<string>;
   endedPreStopHooks: ReadonlySet<string>;
   probeMarks: ObservedPod["probeMarks"];
@@ -39,6 +43,7 @@ export interface PodCacheEntry {
   /** Everything must be listed again. */
   isStale: boolean;
   areFilesStale: boolean;
+  isCgroupStale: boolean;
   /** Counts our calls that change the pod: a list that started before such a call is not valid after it. */
   mutations: number;
   /** Containers with a stop call under way: the end of the call wakes the pod, so the exit event need not. */
@@ -68,6 +73,7 @@ export function createPodCacheEntry(uid: PodUid, namespace: string, name: string
     loggedAttempts: new Map(),
     removedAttempts: new Map(),
     resources: [],
+    cgroup: undefined,
     pendingPostStartHooks: new Set(),
     endedPreStopHooks: new Set(),
     probeMarks: [],
@@ -77,6 +83,7 @@ export function createPodCacheEntry(uid: PodUid, namespace: string, name: string
     containerReadErrors: new Map(),
     isStale,
     areFilesStale: true,
+    isCgroupStale: true,
     mutations: 0,
     stopping: new Set(),
     pendingEvents: [],
@@ -160,7 +167,7 @@ export function newestFirst<T extends { readonly attempt: number; readonly creat
 
 /** Converts the entry to the input of decisions. */
 export function toObservedPod(entry: PodCacheEntry, images: ObservedPod["images"]): ObservedPod {
-  const { uid, namespace, name, loggedAttempts, removedAttempts, resources, eventExits } = entry;
+  const { uid, namespace, name, loggedAttempts, removedAttempts, resources, cgroup, eventExits } = entry;
   const { pendingPostStartHooks, endedPreStopHooks, probeMarks } = entry;
   const [sandboxReadError] = entry.sandboxReadErrors.values();
   const [containerRead] = entry.containerReadErrors.values();
@@ -173,7 +180,8 @@ export function toObservedPod(entry: PodCacheEntry, images: ObservedPod["images"
     images,
     loggedAttempts,
     removedAttempts,
-    resources,
+    resources: cgroup === undefined ? resources : [...resources, { of: "cgroup" }],
+    ...(cgroup && { cgroup }),
     pendingPostStartHooks,
     endedPreStopHooks,
     probeMarks,

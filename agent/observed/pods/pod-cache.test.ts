@@ -57,6 +57,7 @@ async function createFixture() {
   const pods = createPodCache({
     runtime,
     images: createObservedImages({ runtime, clock }),
+    podCgroups: undefined,
     podDirs: createPodDirReader(disk.at("/root"), disk.at("/logs")),
     terminationMessages: createTerminationMessages(disk.at("/root"), disk.at("/logs")),
     clock,

@@ -24,6 +24,7 @@ import {
   type PodCacheEntry,
   toObservedPod,
 } from "./pod-cache-entry.ts";
+import type { PodCgroupReader } from "./pod-cgroups.ts";
 import type { PodDirReader } from "./pod-dirs.ts";
 import { applyLists, type RefreshDeps, refreshEntry } from "./refresh.ts";
 import { listOf } from "./relist-log.ts";
@@ -70,6 +71,8 @@ export interface RuntimeOutage {
 export interface PodCacheOptions extends RefreshDeps {
   readonly images: ObservedImages;
   readonly podDirs: PodDirReader;
+  /** Undefined where pods have no cgroups of their own. */
+  readonly podCgroups: PodCgroupReader | undefined;
   readonly clock: Clock;
   readonly log: Log;
   readonly wake: (uid: PodUid) => void;
@@ -156,6 +159,7 @@ async function observe(cache: PodCacheState, uid: PodUid, desired: DesiredPod | 
   const entry = known === undefined || lacksName ? createPodCacheEntry(uid, namespace, name, lacksName) : known;
   cache.entries.set(uid, entry);
   while (entry.areFilesStale) await readDirs(cache.podDirs, entry);
+  if (entry.isCgroupStale) await readCgroup(cache, entry);
   applyEvents(entry);
   await refreshEntry(cache, entry);
   indexIds(cache, entry);
@@ -177,6 +181,20 @@ async function readDirs(podDirs: PodDirReader, entry: PodCacheEntry): Promise<vo
     entry.areFilesStale = true;
     throw error;
   }
+}
+
+/** Reads the limits of the pod's cgroup. Returns whether they differ from those that were read before. */
+async function readCgroup({ podCgroups }: PodCacheState, entry: PodCacheEntry): Promise<boolean> {
+  const before = entry.cgroup;
+  // Clear the mark before the read: a call that changes the cgroup meanwhile sets it again.
+  entry.isCgroupStale = false;
+  try {
+    entry.cgroup = await podCgroups?.read(entry.uid);
+  } catch (error) {
+    entry.isCgroupStale = true;
+    throw error;
+  }
+  return JSON.stringify(entry.cgroup) !== JSON.stringify(before);
 }
 
 /** The error of an observation before the first list. No call was made, so the message does not start with its name. */
@@ -231,6 +249,9 @@ function applyEffect(cache: PodCacheState, uid: PodUid, effect: MutationEffect):
     case "resourceMade":
       entry.resources = withResource(entry.resources, effect.resource);
       return;
+    case "cgroup":
+      entry.isCgroupStale = true;
+      return;
     case "files":
       entry.areFilesStale = true;
       return;
@@ -267,6 +288,7 @@ function markEverything(entry: PodCacheEntry): void {
   entry.isStale = true;
   // A failed volume set-up may have left directories.
   entry.areFilesStale = true;
+  entry.isCgroupStale = true;
   for (const id of [...entry.sandboxes.keys(), ...entry.containers.keys()]) markStale(entry, id);
 }
 
@@ -285,19 +307,22 @@ function markChanged({ owners }: PodCacheState, entry: PodCacheEntry, id: CriId)
  * that we changed after the request; that pod lists itself in its next sync.
  */
 async function relist(cache: PodCacheState): Promise<void> {
-  const { runtime, entries, podDirs, wake } = cache;
+  const { runtime, entries, podDirs, podCgroups, wake } = cache;
   // Keyed by entry, not by uid: a pod may have been added meanwhile, or removed and added again.
   const before = new Map([...entries.values()].map((entry) => [entry, entry.mutations]));
-  const [sandboxes, containers, onDisk] = await Promise.all([
+  const [sandboxes, containers, withFiles, withCgroup = []] = await Promise.all([
     runtime.listPodSandbox({}),
     runtime.listContainers({}),
     podDirs.list(),
+    podCgroups?.list(),
   ]).catch((error: Error) => {
     cache.notListedReason = `cannot list ${listOf(error)}: ${error.message}`;
     throw error;
   });
   logUnmanaged(cache, [...sandboxes, ...containers]);
   for (const owner of [...sandboxes, ...containers].map(ownerOf)) addOwner(cache, owner);
+  const withoutFiles = withCgroup.filter((uid) => !withFiles.some((owner) => owner.uid === uid));
+  const onDisk = [...withFiles, ...withoutFiles.map((uid) => ({ uid, namespace: "", name: "" }))];
   const onDiskOnly = onDisk.filter(({ uid }) => !entries.has(uid));
   cache.podsWithoutName.clear();
   for (const owner of onDiskOnly) addOwner(cache, owner);
@@ -310,9 +335,20 @@ async function relist(cache: PodCacheState): Promise<void> {
     const wasChangedByUs = (before.get(entry) ?? 0) !== entry.mutations;
     if (wasChangedByUs) entry.isStale = true;
     const hasChanged = !wasChangedByUs && applyLists(entry, sandboxesOf.get(uid) ?? [], containersOf.get(uid) ?? []);
-    if (hasChanged || wasChangedByUs || isFirst) wake(uid);
+    const hasNewLimits = entry.cgroup !== undefined && !wasChangedByUs && (await hasChangedLimits(cache, entry));
+    if (hasChanged || wasChangedByUs || hasNewLimits || isFirst) wake(uid);
   }
   for (const { uid } of onDiskOnly) wake(uid);
+}
+
+/** Whether another program has changed the pod's cgroup, which no event reports. Then the pod has to be observed. */
+async function hasChangedLimits(cache: PodCacheState, entry: PodCacheEntry): Promise<boolean> {
+  try {
+    return await readCgroup(cache, entry);
+  } catch {
+    // The mark is set again, so that the observation of the pod reports why.
+    return true;
+  }
 }
 
 /** Adds a pod to the cache. A pod without a name is added when it is observed: its desired pod has the name. */

@@ -42,6 +42,7 @@ async function createFixture(
     runtime,
     images,
     podDirs,
+    podCgroups: undefined,
     terminationMessages,
     clock,
     log,

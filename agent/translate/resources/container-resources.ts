@@ -1,10 +1,11 @@
 import { hugePageBytes, hugePageName } from "../../../proto/cgroup/huge-pages.ts";
+import type { MemoryQoS } from "../../../proto/cgroup/memory-qos.ts";
 import { pidsMax } from "../../../proto/cgroup/pids-limit.ts";
 import type { HugepageLimit, LinuxContainerResources } from "../../../proto/cri/gen/api.ts";
 import type { Container, Pod, PodQOSClass } from "../../../proto/kubernetes/gen/types.ts";
 import { parseResourceList } from "../../../proto/kubernetes/resource-list.ts";
 import { mayUseSwap } from "../../../proto/kubernetes/swap.ts";
-import type { MemoryQoS, NodeFacts } from "../node-facts.ts";
+import type { NodeFacts } from "../node-facts.ts";
 import { amountsOf, int64, type LinuxAmounts, linuxResources, oomScoreAdj } from "./linux-resources.ts";
 
 /**

@@ -52,7 +52,7 @@ for (const [title, text] of tornFiles)
 test("sandbox, containers and mounts of a pod with hostUsers false carry its id range", () => {
   const pod = podOf(false);
   const own = { mode: NamespaceMode.POD, uids: [mapping], gids: [mapping] };
-  const sandbox = sandboxConfig(pod, { attempt: 0, crashes: 0 }, nodeFacts, ids);
+  const sandbox = sandboxConfig(pod, { attempt: 0, crashes: 0 }, nodeFacts, { ids });
   expect(sandbox.linux?.securityContext?.namespaceOptions?.usernsOptions).toEqual(own);
   const context = containerSecurityContext(pod, container, { uid: undefined, username: "" }, nodeFacts, ids);
   expect(context.namespaceOptions?.usernsOptions).toEqual(own);

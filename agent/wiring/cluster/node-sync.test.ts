@@ -46,6 +46,7 @@ function startNode(options: StartOptions = {}) {
     log,
     settings: nodeSettings,
     rules: [],
+    cgroups: undefined,
     isInCluster: true,
     machine: { ...observedMachine, bootID: options.bootID ?? observedMachine.bootID },
     addresses: () => addresses.all,
@@ -75,6 +76,7 @@ function startNode(options: StartOptions = {}) {
     sourcesReady: createEventSource(),
     invalidateImages: () => {},
     nodeSummary: { onRuntimeObserved: () => {} },
+    recordEvent: () => {},
   };
   const ended = Promise.all([node.run(agent, stop.signal), nodeSync.run(stop.signal)]);
   return {

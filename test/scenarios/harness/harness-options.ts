@@ -29,6 +29,8 @@ export interface HarnessOptions {
   readonly dieAfterCall?: number;
   /** The number of pods that can have a user namespace at once; 1000 by default. */
   readonly userNamespaceSlots?: number;
+  /** `cgroupsPerQOS`: pods and the node have cgroups; false by default. */
+  readonly hasCgroups?: boolean;
   /** The rules by which the node itself ends pods; none by default. */
   readonly nodeRules?: readonly NodeRule[];
   /** The source of the runtime's events; by default containerd's own. */

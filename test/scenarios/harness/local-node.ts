@@ -9,15 +9,17 @@ import { createSignalSource, nodeSettings, observedMachine } from "../../fakes/o
  */
 export function harnessNode({
   rules = [],
+  cgroups,
   ...options
-}: Pick<LocalNodeOptions, "runtime" | "clock" | "log" | "addresses"> & {
+}: Pick<LocalNodeOptions, "runtime" | "clock" | "log" | "addresses" | "cgroups"> & {
   readonly rules: LocalNodeOptions["rules"] | undefined;
 }): LocalNode {
-  const settings = { ...nodeSettings, evictionHard: {} };
+  const settings = { ...nodeSettings, evictionHard: {}, cgroupsPerQOS: cgroups !== undefined };
   return createLocalNode({
     ...options,
     ...createSignalSource(),
     machine: observedMachine,
+    cgroups,
     rules,
     settings,
     isInCluster: false,

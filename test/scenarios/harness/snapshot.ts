@@ -1,5 +1,7 @@
+import { describeLimits } from "../../../agent/decide/cgroups/limit-differences.ts";
 import type { PodReport } from "../../../agent/report/local/pod-reports.ts";
 import { type ContainerState, PodSandboxState } from "../../../proto/cri/gen/api.ts";
+import type { FakeCgroups } from "../../fakes/cgroups.ts";
 import type { FakeDisk } from "../../fakes/files.ts";
 import type { FakeMounts } from "../../fakes/mounts.ts";
 import type { FakeRuntime } from "../../fakes/runtime.ts";
@@ -9,16 +11,18 @@ interface SnapshotInput {
   readonly runtime: FakeRuntime;
   readonly disk: FakeDisk;
   readonly mounts: FakeMounts;
+  readonly cgroups: FakeCgroups;
   readonly reports: readonly PodReport[];
 }
 
 /** The state of a node, sorted: sandboxes, containers, files, mounts and reports, without ids and times. */
-export function nodeSnapshot({ runtime, disk, mounts, reports }: SnapshotInput): readonly string[] {
+export function nodeSnapshot({ runtime, disk, mounts, cgroups, reports }: SnapshotInput): readonly string[] {
   return [
     ...sandboxLines(runtime),
     ...containerLines(runtime),
     ...fileLines(disk),
     ...volumeFileLines(disk),
+    ...cgroupLines(cgroups),
     ...mounts.mountPoints.map((path) => `mount ${withoutIds(path)}`),
     ...reports.map((report) => `pod ${summarizeReport(report)}`),
   ].toSorted();
@@ -56,6 +60,14 @@ function volumeFileLines({ nodes }: FakeDisk): readonly string[] {
     const data = nodes.get(`${folder}/..data`);
     if (node.kind !== "file" || data?.kind !== "symlink" || data.target !== version) return [];
     return [`file ${withoutIds(folder)}/${file} ${file === "token" ? "…" : JSON.stringify(node.content)}`];
+  });
+}
+
+/** The cgroups with their limits. */
+function cgroupLines(cgroups: FakeCgroups): readonly string[] {
+  return cgroups.names.map((name) => {
+    const limits = cgroups.limitsOf(name.split("/")) ?? {};
+    return `cgroup ${name.replace(/\/pod[0-9a-f-]+$/, "/podUID")} ${describeLimits(limits)}`;
   });
 }
 

@@ -11,12 +11,7 @@ import { pidsMax } from "../../../proto/cgroup/pids-limit.ts";
 import type { Pod, PodQOSClass } from "../../../proto/kubernetes/gen/types.ts";
 import { podLimits, podRequests } from "../../../proto/kubernetes/pod-resources.ts";
 import { type ParsedQuantity, toMilli, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
-import type { NodeFacts } from "../node-facts.ts";
-
-type PodCgroupFacts = Pick<
-  NodeFacts,
-  "cpuCFSQuota" | "cpuCFSQuotaPeriodMs" | "podPidsLimit" | "hugePageSizes" | "memoryQoS"
->;
+import type { PodCgroupSettings } from "../settings.ts";
 
 /**
  * What the cgroup of a pod is limited to: its containers, sidecars, init containers and overhead together, or the pod's
@@ -29,19 +24,19 @@ type PodCgroupFacts = Pick<
 export function podCgroupLimits(
   { spec }: Pick<Pod, "spec">,
   qosClass: PodQOSClass,
-  facts: PodCgroupFacts,
+  settings: PodCgroupSettings,
 ): CgroupLimits {
   const requests = podRequests(spec);
   const limits = podLimits(spec, { requiresAllContainers: true });
   const hugePages = hugePageBytes(requests);
   return {
     cpuWeight: qosClass === "BestEffort" ? MIN_CPU_WEIGHT : cpuWeight(toMilli(requests.get("cpu") ?? NONE)),
-    cpuMax: cpuMaxOf(limits.get("cpu"), facts),
+    cpuMax: cpuMaxOf(limits.get("cpu"), settings),
     memoryMax: memoryMaxOf(limits.get("memory")),
-    ...(facts.memoryQoS && protectionOf(facts.memoryQoS, requests.get("memory"), qosClass)),
-    pidsMax: pidsMax(facts.podPidsLimit),
+    ...(settings.memoryQoS && protectionOf(settings.memoryQoS, requests.get("memory"), qosClass)),
+    pidsMax: pidsMax(settings.podPidsLimit),
     hugetlbMax: Object.fromEntries(
-      facts.hugePageSizes.map((size) => [hugePageName(size), hugePages.get(size) ?? 0] as const),
+      settings.hugePageSizes.map((size) => [hugePageName(size), hugePages.get(size) ?? 0] as const),
     ),
   };
 }
@@ -51,7 +46,7 @@ const NONE: ParsedQuantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
 /** Without a limit the period is the kernel's. The quota has no effect while `cpuCFSQuota` is off. */
 function cpuMaxOf(
   limit: ParsedQuantity | undefined,
-  { cpuCFSQuota, cpuCFSQuotaPeriodMs }: PodCgroupFacts,
+  { cpuCFSQuota, cpuCFSQuotaPeriodMs }: PodCgroupSettings,
 ): NonNullable<CgroupLimits["cpuMax"]> {
   if (limit === undefined) return { quotaUs: "max", periodUs: DEFAULT_CPU_PERIOD_US };
   const periodUs = Math.round(cpuCFSQuotaPeriodMs * 1000);
@@ -70,7 +65,7 @@ function memoryMaxOf(limit: ParsedQuantity | undefined): Limit {
  * pressure at all (`memory.min`) and of others while there is other memory (`memory.low`).
  */
 function protectionOf(
-  { reservationPolicy }: NonNullable<NodeFacts["memoryQoS"]>,
+  { reservationPolicy }: NonNullable<PodCgroupSettings["memoryQoS"]>,
   request: ParsedQuantity | undefined,
   qosClass: PodQOSClass,
 ): Pick<CgroupLimits, "memoryMin" | "memoryLow"> {

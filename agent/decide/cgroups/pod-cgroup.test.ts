@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
 import type { Container, PodQOSClass, PodSpec, ResourceRequirements } from "../../../proto/kubernetes/gen/types.ts";
 import { nodeFacts } from "../../../test/fakes/node-facts.ts";
-import type { NodeFacts } from "../node-facts.ts";
+import type { PodCgroupSettings } from "../settings.ts";
 import { podCgroupLimits } from "./pod-cgroup.ts";
 
 const container = (resources: ResourceRequirements, more: Partial<Container> = {}): Container => ({
@@ -28,9 +28,9 @@ function filesOf(limits: CgroupLimits): string {
   return files.flatMap(([name, value]) => (value === undefined ? [] : [`${name}=${value}`])).join(", ");
 }
 
-type Row = readonly [sentence: string, qosClass: PodQOSClass, spec: PodSpec, facts?: Partial<NodeFacts>];
+type Row = readonly [sentence: string, qosClass: PodQOSClass, spec: PodSpec, facts?: Partial<PodCgroupSettings>];
 
-const table = (rows: readonly Row[], base: Partial<NodeFacts>) =>
+const table = (rows: readonly Row[], base: Partial<PodCgroupSettings>) =>
   `\n${rows
     .map(([sentence, qosClass, spec, facts]) => {
       const limits = podCgroupLimits({ spec }, qosClass, { ...nodeFacts, ...base, ...facts });

@@ -1,0 +1,126 @@
+import { type CgroupName, qosParents } from "../../../proto/cgroup/cgroup-name.ts";
+import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
+import { countsOnNode } from "../admission/node-usage.ts";
+import { describeLimits, missingLimits } from "../cgroups/limit-differences.ts";
+import { kubepodsLimits, type NodeCgroupInput, reservedCgroups } from "../cgroups/node-cgroups.ts";
+import { qosCgroupLimits, qosRequestsOf } from "../cgroups/qos-cgroups.ts";
+import type { NodeRule, NodeRuleInput } from "./node.ts";
+import type { NodeAction } from "./node-action.ts";
+import { machineCapacity } from "./node-resources.ts";
+import type { NodeSettings } from "./node-settings.ts";
+import type { ObservedMachine } from "./observed-node.ts";
+
+/** A cgroup above those of pods. */
+export type NodeCgroup =
+  /** The agent makes it; its name is below `cgroupRoot`. */
+  | { readonly of: "own"; readonly name: CgroupName }
+  /** It belongs to the operating system or to Kubernetes' daemons; its path is the configured one. */
+  | { readonly of: "reserved"; readonly path: string };
+
+interface CgroupTarget {
+  readonly cgroup: NodeCgroup;
+  readonly limits: CgroupLimits;
+}
+
+/** What the rule remembers: the limits that it requested last, and when these changed. */
+interface CgroupRuleMemory {
+  readonly targets: readonly CgroupTarget[];
+  readonly changedAt: number;
+}
+
+/** A hundred pods that start at once change the weight of their class a hundred times. */
+const MIN_CHANGE_INTERVAL_MS = 1_000;
+
+/**
+ * Keeps the limits of the cgroups above those of pods: of kubepods, of the QoS classes, and of enforced reservations. The
+ * weights of the classes follow the pods. A limit that another program has changed is written again. Rule: the kubelet's
+ * qosContainerManager.UpdateCgroups and enforceNodeAllocatableCgroups.
+ */
+export const cgroupRule: NodeRule<CgroupRuleMemory> = {
+  name: "cgroups",
+  emptyMemory: { targets: [], changedAt: Number.NEGATIVE_INFINITY },
+  decide(input, memory) {
+    const { observed, now } = input;
+    if (observed.cgroups === undefined) return {};
+    const wanted = cgroupTargets(input);
+    const isChanged = JSON.stringify(wanted) !== JSON.stringify(memory.targets);
+    const dueAt = memory.changedAt + MIN_CHANGE_INTERVAL_MS;
+    const isTooSoon = isChanged && now < dueAt;
+    const targets = isChanged && !isTooSoon ? wanted : memory.targets;
+    const { cgroups } = observed;
+    return {
+      actions: targets.flatMap((target) => writeOf(target, cgroups.get(nodeCgroupKey(target.cgroup))) ?? []),
+      ...(isChanged && !isTooSoon && { memory: { targets, changedAt: now } }),
+      ...(isTooSoon && { lookAgainAt: dueAt }),
+    };
+  },
+};
+
+/** Identifies a cgroup among the observed ones, and names it in messages. */
+export function nodeCgroupKey(cgroup: NodeCgroup): string {
+  return cgroup.of === "own" ? cgroup.name.join("/") : cgroup.path;
+}
+
+/** The cgroups above those of pods whose limits are observed. */
+export function nodeCgroups({ cgroupsPerQOS, reservedCgroupPaths }: CgroupRuleSettings): readonly NodeCgroup[] {
+  const paths = Object.values(reservedCgroupPaths).filter((path) => path !== "");
+  if (!cgroupsPerQOS) return [];
+  return [...ownCgroups, ...paths.map((path) => ({ of: "reserved", path }) as const)];
+}
+
+const { Guaranteed: kubepods, Burstable: burstable, BestEffort: besteffort } = qosParents;
+const ownCgroups = [kubepods, burstable, besteffort].map((name) => ({ of: "own", name }) as const);
+
+function writeOf({ cgroup, limits }: CgroupTarget, current: CgroupLimits | undefined): NodeAction | undefined {
+  if (current === undefined) return { kind: "writeCgroup", cgroup, limits, why: "it does not exist" };
+  const missing = missingLimits(current, limits);
+  if (missing === undefined) return undefined;
+  const before = Object.fromEntries(Object.keys(missing).map((key) => [key, current[key as keyof CgroupLimits]]));
+  return { kind: "writeCgroup", cgroup, limits: missing, why: `it has ${describeLimits(before)}` };
+}
+
+function cgroupTargets({ pods, observed: { machine }, settings }: NodeRuleInput): readonly CgroupTarget[] {
+  const input = nodeCgroupInput(machine, settings);
+  const qos = qosCgroupLimits(
+    pods.filter(countsOnNode).map(({ pod }) => qosRequestsOf(pod)),
+    { hugePageSizes: input.hugePageSizes, memoryReservationPolicy: settings.memoryReservationPolicy },
+  );
+  const own = [{ ...kubepodsLimits(input, settings), ...qos.kubepods }, qos.burstable, qos.besteffort];
+  const reserved = reservedCgroups(input, settings).map(({ owner, limits }) => ({
+    cgroup: { of: "reserved", path: settings.reservedCgroupPaths[owner] } as const,
+    limits,
+  }));
+  return [...zip(ownCgroups, own), ...reserved];
+}
+
+const zip = (cgroups: readonly NodeCgroup[], limits: readonly CgroupLimits[]): readonly CgroupTarget[] =>
+  cgroups.map((cgroup, index) => ({ cgroup, limits: limits[index] ?? {} }));
+
+function nodeCgroupInput(machine: ObservedMachine, settings: CgroupRuleSettings): NodeCgroupInput {
+  const { hugePages, onlineCpus, maxTasks } = machine;
+  return {
+    capacity: {
+      ...machineCapacity(machine, settings),
+      ...(maxTasks !== undefined && { pid: String(maxTasks) }),
+    },
+    onlineCpus,
+    hugePageSizes: hugePages.map(({ pageBytes }) => pageBytes),
+    memoryQoS: settings.memoryReservationPolicy !== undefined,
+  };
+}
+
+/** What the cgroups above those of pods depend on. */
+export type CgroupRuleSettings = Pick<
+  NodeSettings,
+  | "cgroupsPerQOS"
+  | "enforceNodeAllocatable"
+  | "reservedCgroupPaths"
+  | "memoryReservationPolicy"
+  | "systemReserved"
+  | "kubeReserved"
+  | "reservedSystemCPUs"
+  | "evictionHard"
+  | "maxPods"
+  | "podsPerCore"
+  | "localStorageCapacityIsolation"
+>;

@@ -1,0 +1,182 @@
+// The cgroups of pods and of the node: made before the first container, repaired, and removed after the last one.
+import { expect } from "bun:test";
+import { cgroupRule } from "../../agent/decide/node/cgroup-rule.ts";
+import type { NodeRule } from "../../agent/decide/node/node.ts";
+import { CgroupError } from "../../cgroups/error.ts";
+import { podCgroupName } from "../../proto/cgroup/cgroup-name.ts";
+import type { Pod, PodQOSClass, ResourceRequirements } from "../../proto/kubernetes/gen/types.ts";
+import { type AgentHarness, makePod } from "./harness.ts";
+import { filterLines, scenario } from "./scenario.ts";
+
+const options = { hasCgroups: true, nodeRules: [cgroupRule as NodeRule] } as const;
+
+const podWith = (name: string, resources: ResourceRequirements): Pod =>
+  makePod(name, { containers: [{ name: "a", image: "busybox:1", resources }] });
+
+const guaranteed = { limits: { cpu: "1", memory: "128Mi" } };
+const burstable = { requests: { cpu: "250m", memory: "64Mi" } };
+
+const cgroupOf = (pod: Pod, qosClass: PodQOSClass) => podCgroupName(pod.metadata.uid ?? "", qosClass);
+
+/** The parent cgroups that sandboxes and containers were created with. */
+const parentsOf = ({ runtime }: AgentHarness) =>
+  [...runtime.sandboxes.values()].map(({ config }) => config.linux?.cgroupParent.replace(/pod[0-9a-f-]+/, "podUID"));
+
+scenario(
+  "each pod gets a cgroup below that of its class, and the weight of Burstable pods follows their requests",
+  {
+    options,
+    async run(harness) {
+      await harness.setManifests(podWith("fixed", guaranteed), podWith("web", burstable), makePod("batch"));
+      await harness.advance("5s");
+      harness.appendLog(parentsOf(harness).map((parent) => `sandbox in ${parent}`));
+      harness.appendLog(harness.nodeSnapshot().filter((line) => line.startsWith("cgroup")));
+      await harness.setManifests(podWith("fixed", guaranteed));
+      await harness.advance("60s");
+      expect(harness.cgroups.names.filter((name) => name.includes("/pod"))).toHaveLength(1);
+    },
+  },
+  (log) => {
+    expect(filterLines(log, /cgroup|sandbox/)).toMatchInlineSnapshot(`
+      "0s write memory.max 8589934592, cpu.weight 157, cpuset.cpus 0-3 to cgroup kubepods: it does not exist
+      0s write cpu.weight 1 to cgroup kubepods/burstable: it does not exist
+      0s write cpu.weight 1 to cgroup kubepods/besteffort: it does not exist
+      0s fixed: create the pod's cgroup
+      0s web: create the pod's cgroup
+      0s batch: create the pod's cgroup
+      0s fixed: run sandbox (attempt 0): the pod has none
+      0s web: run sandbox (attempt 0): the pod has none
+      0s batch: run sandbox (attempt 0): the pod has none
+      1s write cpu.weight 10 to cgroup kubepods/burstable: it has cpu.weight 1
+      5s sandbox in /kubepods/podUID
+      5s sandbox in /kubepods/burstable/podUID
+      5s sandbox in /kubepods/besteffort/podUID
+      5s cgroup kubepods memory.min 0, memory.low 0, memory.high max, memory.max 8589934592, memory.swap.max max, memory.oom.group 0, cpu.weight 157, cpu.max max 100000, cpuset.cpus 0-3, pids.max max, hugetlb.2MB.max max, hugetlb.1GB.max max
+      5s cgroup kubepods/besteffort memory.min 0, memory.low 0, memory.high max, memory.max max, memory.swap.max max, memory.oom.group 0, cpu.weight 1, cpu.max max 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max max, hugetlb.1GB.max max
+      5s cgroup kubepods/besteffort/podUID memory.min 0, memory.low 0, memory.high max, memory.max max, memory.swap.max max, memory.oom.group 0, cpu.weight 1, cpu.max max 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max 0, hugetlb.1GB.max 0
+      5s cgroup kubepods/burstable memory.min 0, memory.low 0, memory.high max, memory.max max, memory.swap.max max, memory.oom.group 0, cpu.weight 10, cpu.max max 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max max, hugetlb.1GB.max max
+      5s cgroup kubepods/burstable/podUID memory.min 0, memory.low 0, memory.high max, memory.max max, memory.swap.max max, memory.oom.group 0, cpu.weight 10, cpu.max max 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max 0, hugetlb.1GB.max 0
+      5s cgroup kubepods/podUID memory.min 0, memory.low 0, memory.high max, memory.max 134217728, memory.swap.max max, memory.oom.group 0, cpu.weight 39, cpu.max 100000 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max 0, hugetlb.1GB.max 0
+      5s write cpu.weight 1 to cgroup kubepods/burstable: it has cpu.weight 10
+      5s web: stop sandbox: its manifest is gone
+      5s web: remove sandbox: its manifest is gone
+      5s web: remove the pod's cgroup: its manifest is gone
+      5s batch: stop sandbox: its manifest is gone
+      5s batch: remove sandbox: its manifest is gone
+      5s batch: remove the pod's cgroup: its manifest is gone"
+    `);
+  },
+);
+
+scenario(
+  "limits that another program has changed are written again within five minutes",
+  {
+    options,
+    async run(harness) {
+      const pod = podWith("web", guaranteed);
+      await harness.setManifests(pod);
+      await harness.advance("5s");
+      harness.cgroups.change(cgroupOf(pod, "Guaranteed"), { memoryMax: "max", cpuWeight: 1 });
+      harness.cgroups.change(["kubepods"], { memoryMax: 2 ** 20 });
+      await harness.advance("310s");
+    },
+  },
+  (log) => {
+    expect(filterLines(log, /write/)).toMatchInlineSnapshot(`
+      "0s write memory.max 8589934592, cpu.weight 157, cpuset.cpus 0-3 to cgroup kubepods: it does not exist
+      0s write cpu.weight 1 to cgroup kubepods/burstable: it does not exist
+      0s write cpu.weight 1 to cgroup kubepods/besteffort: it does not exist
+      10s web: write memory.max 134217728, cpu.weight 39 to the pod's cgroup: another program has changed it
+      60s write memory.max 8589934592 to cgroup kubepods: it has memory.max 1048576"
+    `);
+  },
+);
+
+scenario(
+  "a cgroup that cannot be made holds up its own pod, with the kernel's reason, until it can",
+  {
+    options,
+    async run(harness) {
+      const pod = podWith("web", burstable);
+      harness.cgroups.before = (verb, name) => {
+        if (verb === "make" && name.at(-1)?.startsWith("pod"))
+          throw new CgroupError("ENOSPC", "/sys/fs/cgroup/x", undefined, "cannot create /sys/fs/cgroup/x: ENOSPC");
+      };
+      await harness.setManifests(pod);
+      await harness.advance("5s");
+      harness.cgroups.before = () => {};
+      await harness.advance("30s");
+    },
+  },
+  (log) => {
+    expect(filterLines(log, /web/)).toMatchInlineSnapshot(`
+      "0s report web Pending: a waiting ContainerCreating
+      0s web: failed to create the pod's cgroup: unable to ensure pod container exists: cannot create /sys/fs/cgroup/x: ENOSPC
+      0s web: create the pod's log directory
+      0s web: create the pod's directories
+      1s web: failed to create the pod's cgroup: unable to ensure pod container exists: cannot create /sys/fs/cgroup/x: ENOSPC
+      3s web: failed to create the pod's cgroup: unable to ensure pod container exists: cannot create /sys/fs/cgroup/x: ENOSPC
+      7s web: create the pod's cgroup
+      7s web: run sandbox (attempt 0): the pod has none
+      7s web: create container a (attempt 0): it has not run yet
+      7s web: start container a (attempt 0)
+      7s report web Running, ready: a running"
+    `);
+  },
+);
+
+scenario(
+  "the cgroup of a pod that ended while no agent ran is removed, and cgroups of others stay",
+  {
+    options,
+    before(harness) {
+      harness.cgroups.add(podCgroupName("11111111-2222-3333-4444-555555555555", "Burstable"));
+      harness.cgroups.add(["kubepods", "special"]);
+      harness.cgroups.add(["system"]);
+    },
+    async run(harness) {
+      await harness.setManifests(makePod("web"));
+      await harness.advance("10s");
+      expect(harness.cgroups.names.map((name) => name.replace(/pod[0-9a-f-]{32,}$/, "podUID"))).toEqual([
+        "kubepods",
+        "kubepods/besteffort",
+        "kubepods/besteffort/podUID",
+        "kubepods/burstable",
+        "kubepods/special",
+        "system",
+      ]);
+    },
+  },
+  (log) => {
+    expect(filterLines(log, /remove/)).toMatchInlineSnapshot(
+      `"0s remove the pod's cgroup: no source asks for this pod"`,
+    );
+  },
+);
+
+scenario(
+  "a completed pod has no cgroup any more",
+  {
+    options,
+    async run(harness) {
+      await harness.setManifests(makePod("job", { restartPolicy: "Never" }));
+      await harness.advance("5s");
+      await harness.exit("a", 0);
+      await harness.advance("5s");
+      expect(harness.cgroups.names).toEqual(["kubepods", "kubepods/besteffort", "kubepods/burstable"]);
+    },
+  },
+  (log) => {
+    expect(filterLines(log, /cgroup|report/)).toMatchInlineSnapshot(`
+      "0s write memory.max 8589934592, cpu.weight 157, cpuset.cpus 0-3 to cgroup kubepods: it does not exist
+      0s write cpu.weight 1 to cgroup kubepods/burstable: it does not exist
+      0s write cpu.weight 1 to cgroup kubepods/besteffort: it does not exist
+      0s report job Pending: a waiting ContainerCreating
+      0s job: create the pod's cgroup
+      0s report job Running, ready: a running
+      5s report job Succeeded, terminating: a terminated Completed 0
+      5s job: remove the pod's cgroup: all its containers are done
+      5s report job Succeeded, terminated: a terminated Completed 0"
+    `);
+  },
+);

@@ -482,8 +482,8 @@ describe("warnings about unimplemented settings:", () => {
     [
       "an unimplemented gate is reported",
       [],
-      "featureGates: {MemoryQoS: true, EnvFiles: true}",
-      ["/config:3: the feature gate MemoryQoS is known but has no effect yet"],
+      "featureGates: {PodsAPI: true, MemoryQoS: true, EnvFiles: true}",
+      ["/config:3: the feature gate PodsAPI is known but has no effect yet"],
     ],
     ["the gate KubeletCrashLoopBackOffMax is implemented", [], "featureGates: {KubeletCrashLoopBackOffMax: false}", []],
     [

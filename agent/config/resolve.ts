@@ -1,3 +1,4 @@
+import type { MemoryQoS } from "../../proto/cgroup/memory-qos.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import type { Json } from "../../proto/yaml/value-node.ts";
 import type { ClusterConfigSource, Config, RequestRate } from "./config.ts";
@@ -89,6 +90,7 @@ export function resolveConfig(
     protectKernelDefaults: kubelet.protectKernelDefaults,
     singleProcessOOMKill: kubelet.singleProcessOOMKill,
     swapBehavior: kubelet.memorySwap.swapBehavior,
+    memoryQoS: gates.MemoryQoS ? memoryQoSOf(kubelet) : undefined,
     podPidsLimit: kubelet.podPidsLimit,
     seccompDefault: kubelet.seccompDefault,
     allowedUnsafeSysctls: kubelet.allowedUnsafeSysctls,
@@ -97,8 +99,12 @@ export function resolveConfig(
     logging: { format: kubelet.logging.format, verbosity: kubelet.logging.verbosity },
     kubeAPI: rateOf(kubelet.kubeAPIQPS, kubelet.kubeAPIBurst),
     events: rateOf(kubelet.eventRecordQPS, kubelet.eventBurst),
-    node: { ...resolveNode(kubelet, flags), declaredFeatures: declaredGates.filter((name) => gates[name]) },
+    node: { ...resolveNode(kubelet, flags, gates), declaredFeatures: declaredGates.filter((name) => gates[name]) },
   };
+}
+
+function memoryQoSOf({ memoryThrottlingFactor, memoryReservationPolicy }: KubeletConfiguration): MemoryQoS {
+  return { throttlingFactor: memoryThrottlingFactor, reservationPolicy: memoryReservationPolicy };
 }
 
 /** 0 requests per second means no limit. */
@@ -109,6 +115,7 @@ function rateOf(qps: number, burst: number): RequestRate | undefined {
 function resolveNode(
   kubelet: KubeletConfiguration,
   { nodeLabels, cloudProvider }: FlagOnlySettings,
+  gates: ReturnType<typeof resolveGates>,
 ): Omit<Config["node"], "declaredFeatures"> {
   return {
     registerNode: kubelet.registerNode,
@@ -126,7 +133,7 @@ function resolveNode(
     cgroupsPerQOS: kubelet.cgroupsPerQOS,
     enforceNodeAllocatable: kubelet.enforceNodeAllocatable,
     reservedCgroupPaths: { system: kubelet.systemReservedCgroup, kube: kubelet.kubeReservedCgroup },
-    memoryReservationPolicy: undefined,
+    memoryReservationPolicy: gates.MemoryQoS ? kubelet.memoryReservationPolicy : undefined,
     evictionHard: kubelet.evictionHard,
     evictionSoft: kubelet.evictionSoft,
     evictionSoftGracePeriodMs: Object.fromEntries(

@@ -18,8 +18,8 @@ export interface PodCgroupSettings {
   readonly podPidsLimit: number;
   /** The huge page sizes of the kernel, in bytes. */
   readonly hugePageSizes: readonly number[];
-  /** Left out while the feature gate `MemoryQoS` is off. */
-  readonly memoryQoS?: MemoryQoS;
+  /** Undefined while the feature gate `MemoryQoS` is off. */
+  readonly memoryQoS?: MemoryQoS | undefined;
 }
 
 /** The configuration and the facts of the node that pod decisions depend on. */

@@ -18,6 +18,8 @@ export interface PodConfig {
   readonly cpuCFSQuota: boolean;
   readonly cpuCFSQuotaPeriodMs: number;
   readonly swapBehavior: SwapBehavior;
+  /** Undefined while the feature gate `MemoryQoS` is off. */
+  readonly memoryQoS?: MemoryQoS | undefined;
   /** No limit when 0 or negative. */
   readonly podPidsLimit: number;
   readonly seccompDefault: boolean;
@@ -35,8 +37,8 @@ export interface NodeFacts extends PodConfig {
   readonly swapCapacityBytes: number;
   /** The huge page sizes of the kernel, in bytes. */
   readonly hugePageSizes: readonly number[];
-  /** The feature gate `MemoryQoS`; left out while it is off. */
-  readonly memoryQoS?: MemoryQoS;
+  /** The kernel's page size, in bytes. */
+  readonly pageBytes: number;
   /** Only cgroup v2 accepts files by name (`unified`). */
   readonly hasCgroupV2: boolean;
   /** Whether the kernel accounts for swap, so that it can be limited. */

@@ -1,5 +1,6 @@
 import { type AwaitedCgroups, awaitCgroups } from "../../cgroups/awaited-cgroups.ts";
 import type { Cgroups } from "../../cgroups/cgroups.ts";
+import type { PageSizes } from "../../cgroups/controller.ts";
 import { createCgroupFiles } from "../../cgroups/files.ts";
 import { createCgroups } from "../../cgroups/kernel-cgroups.ts";
 import { parseCgroupPath } from "../../cgroups/path.ts";
@@ -10,12 +11,10 @@ import { backoffMs } from "../../host/async/backoff.ts";
 import { createSerialQueue } from "../../host/async/serial-queue.ts";
 import { type Clock, sleepUnlessAborted } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
-import { readPageBytes } from "../../host/page-size.ts";
 import { CgroupDriver as CriCgroupDriver } from "../../proto/cri/gen/api.ts";
 import type { CgroupDriver } from "../../proto/kubelet/config.ts";
 import type { Config } from "../config/config.ts";
 import { readIfPresent } from "../observed/read-cgroup.ts";
-import type { NodeFacts } from "../translate/node-facts.ts";
 import type { NodeCgroupAccess } from "./local-node.ts";
 
 /** How long systemd may take for a slice, and how long the connection to it stays open after the last call. */
@@ -40,7 +39,7 @@ interface CgroupsOptions {
 /** The cgroups of the node and of pods; undefined where the agent makes none (`cgroupsPerQOS: false`). */
 export function createCgroupsIfConfigured(
   config: Config,
-  { hugePageSizes, ...deps }: Pick<CgroupsOptions, "runtime" | "clock" | "log"> & Pick<NodeFacts, "hugePageSizes">,
+  { hugePageSizes, pageBytes, ...deps }: Pick<CgroupsOptions, "runtime" | "clock" | "log"> & PageSizes,
   signal: AbortSignal,
 ): NodeAndPodCgroups | undefined {
   if (!config.cgroupsPerQOS) return undefined;
@@ -50,7 +49,7 @@ export function createCgroupsIfConfigured(
   const shared = {
     root: CGROUP_ROOT,
     files: createCgroupFiles(),
-    sizes: { pageBytes: readPageBytes(), hugePageSizes },
+    sizes: { pageBytes, hugePageSizes },
     clock,
   };
   const create = (driver: CgroupDriver, cgroupRoot: string) =>

@@ -3,6 +3,7 @@ import { createTtlCache } from "../../host/async/ttl-cache.ts";
 import type { Clock } from "../../host/clock.ts";
 import { type Files, FilesError, toFilesError } from "../../host/fs/files.ts";
 import type { Machine } from "../../host/machine.ts";
+import { readPageBytes } from "../../host/page-size.ts";
 import type { Proc } from "../../host/proc.ts";
 import type { Config } from "../config/config.ts";
 import { ROOT_DIR_HINT, toStartError } from "../preflight/start-error.ts";
@@ -10,7 +11,7 @@ import { parseResolvConf } from "../translate/network/resolv-conf.ts";
 import type { NodeFacts, PodConfig, ResolvConf } from "../translate/node-facts.ts";
 import { TranslateError } from "../translate/translate-error.ts";
 
-type Capacity = Pick<NodeFacts, "memoryCapacityBytes" | "thermalThrottlePaths">;
+type Capacity = Pick<NodeFacts, "memoryCapacityBytes" | "thermalThrottlePaths" | "pageBytes">;
 
 type KernelFeatures = Pick<
   NodeFacts,
@@ -32,6 +33,7 @@ export async function readCapacity(
     memoryCapacityBytes: machine.memoryBytes,
     storageCapacityBytes: totalBytes,
     thermalThrottlePaths: proc.thermalThrottlePaths(),
+    pageBytes: readPageBytes(),
     ...kernelFeaturesOf(machine),
   };
 }

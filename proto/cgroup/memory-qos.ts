@@ -8,6 +8,4 @@ export interface MemoryQoS {
   /** Above 0, at most 1: the part of the memory between request and limit from which on a container is throttled. */
   readonly throttlingFactor: number;
   readonly reservationPolicy: MemoryReservationPolicy;
-  /** The kernel's page size, in bytes. */
-  readonly pageBytes: number;
 }

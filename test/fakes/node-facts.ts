@@ -12,6 +12,7 @@ export const nodeFacts: NodeFacts = {
   ]),
   swapCapacityBytes: 2 ** 31,
   hugePageSizes: [2 ** 21, 2 ** 30],
+  pageBytes: 4096,
   hasCgroupV2: true,
   limitsSwap: true,
   hasSELinux: false,

@@ -275,6 +275,7 @@ export const implementedGates: ReadonlySet<string> = new Set<FeatureGateName>([
   "KubeletCrashLoopBackOffMax",
   "KubeletEnsureSecretPulledImages",
   "KubeletServiceAccountTokenForCredentialProviders",
+  "MemoryQoS",
   "PodCertificateRequest",
   "RestartAllContainersOnContainerExits",
 ]);

@@ -22,7 +22,7 @@ const noServer = "the node serves no API yet";
 const noHealth = "no health port is served yet";
 const noTracing = "no traces are sent";
 const noDaemonCgroups = "the agent leaves the cgroups of daemons as they are";
-const noMemoryQoS = "the memory of cgroups is limited, and not throttled or protected";
+const noMemoryReservation = "no memory is reserved for QoS classes";
 const noEviction = "the node reports pressure, but evicts no pods yet";
 const noImageGc = "images are never removed yet";
 const noLogRotation = "container logs are not rotated yet";
@@ -188,7 +188,7 @@ export const schema = {
   topologyManagerPolicyOptions: notImplemented("map[string]string", noTopologyManager, {
     keys: ["prefer-closest-numa-nodes", "max-allowable-numa-nodes"],
   }),
-  qosReserved: notImplemented("map[string]string", noMemoryQoS, {
+  qosReserved: notImplemented("map[string]string", noMemoryReservation, {
     keys: ["memory"],
     must: "a whole percentage from 0% to 100%",
     implementedValues: ["0%"],
@@ -327,12 +327,12 @@ export const schema = {
   enableProfilingHandler: notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
   enableDebugFlagsHandler: notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
   seccompDefault: implemented("*bool", { default: false }),
-  memoryThrottlingFactor: notImplemented("*float64", noMemoryQoS, {
-    ...implementedByDefault(0.9),
+  memoryThrottlingFactor: implemented("*float64", {
+    default: 0.9,
     range: [Number.MIN_VALUE, 1],
   }),
-  memoryReservationPolicy: notImplemented("string", noMemoryQoS, {
-    ...implementedByDefault("None"),
+  memoryReservationPolicy: implemented("string", {
+    default: "None",
     allowed: ["None", "TieredReservation"],
   }),
   registerWithTaints: implemented("[]struct"),

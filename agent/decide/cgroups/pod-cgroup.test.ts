@@ -191,7 +191,7 @@ test("the limits at the edges of what the kernel accepts", () => {
 });
 
 test("MemoryQoS protects what a pod requests, by its class", () => {
-  const tiered = { throttlingFactor: 0.9, reservationPolicy: "TieredReservation", pageBytes: 4096 } as const;
+  const tiered = { throttlingFactor: 0.9, reservationPolicy: "TieredReservation" } as const;
   const memoryQoS = { memoryQoS: tiered };
   const none = { memoryQoS: { ...tiered, reservationPolicy: "None" } } as const;
   const guaranteed = { containers: [container(equal("1", "1Gi"))] };

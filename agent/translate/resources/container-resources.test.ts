@@ -223,7 +223,7 @@ test("pod-level resources: huge pages of the pod, unless the container has its o
   ]);
 });
 
-const memoryQoS = { throttlingFactor: 0.9, reservationPolicy: "None", pageBytes: 4096 } as const;
+const memoryQoS = { throttlingFactor: 0.9, reservationPolicy: "None" } as const;
 const tiered = { ...memoryQoS, reservationPolicy: "TieredReservation" } as const;
 /** The node has 8 GiB, and pods may use all of it. */
 const memoryFiles: readonly [sentence: string, TestInput, files: string][] = [
@@ -241,7 +241,7 @@ const memoryFiles: readonly [sentence: string, TestInput, files: string][] = [
   ],
   [
     "pages of 16 KiB",
-    { resources: resourcesWith("0", "40000"), facts: { memoryQoS: { ...memoryQoS, pageBytes: 16_384 } } },
+    { resources: resourcesWith("0", "40000"), facts: { memoryQoS, pageBytes: 16_384 } },
     "memory.high=32768 memory.low=0 memory.min=0",
   ],
   [

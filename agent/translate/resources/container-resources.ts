@@ -61,8 +61,8 @@ function hugePageLimits({ spec }: Pod, { resources }: Container, { hugePageSizes
 function memoryFiles(
   { resources }: Container,
   qosClass: PodQOSClass,
-  { throttlingFactor, reservationPolicy, pageBytes }: MemoryQoS,
-  { allocatable }: NodeFacts,
+  { throttlingFactor, reservationPolicy }: MemoryQoS,
+  { allocatable, pageBytes }: NodeFacts,
 ): Readonly<Record<string, string>> {
   const { memoryRequest = 0, memoryLimit = 0 } = amountsOf(resources);
   const isReserved = memoryRequest !== 0 && reservationPolicy === "TieredReservation";

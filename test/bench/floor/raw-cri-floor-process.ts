@@ -14,6 +14,7 @@ import { kernelFeaturesOf } from "../../../agent/wiring/node-facts.ts";
 import type { Runtime } from "../../../cri/runtime.ts";
 import { createClock } from "../../../host/clock.ts";
 import { readMachine } from "../../../host/machine.ts";
+import { readPageBytes } from "../../../host/page-size.ts";
 import { createProc } from "../../../host/proc.ts";
 import type { ContainerConfig, PodSandboxConfig } from "../../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
@@ -134,6 +135,7 @@ function createNodeFacts(folder: string): NodeFacts {
     allocatable: new Map(),
     thermalThrottlePaths: proc.thermalThrottlePaths(),
     ...kernelFeaturesOf(machine),
+    pageBytes: readPageBytes(),
     rootDir: agentRoot,
     podLogsDir: podLogs,
     clusterDNS: [],

@@ -1,4 +1,6 @@
 import {
+  ContainerStatsRequest,
+  ContainerStatsResponse,
   ContainerStatusRequest,
   ContainerStatusResponse,
   CreateContainerRequest,
@@ -31,6 +33,7 @@ const methods = {
   start: runtimeMethod("StartContainer", StartContainerRequest, StartContainerResponse),
   stop: runtimeMethod("StopContainer", StopContainerRequest, StopContainerResponse),
   remove: runtimeMethod("RemoveContainer", RemoveContainerRequest, RemoveContainerResponse),
+  stats: runtimeMethod("ContainerStats", ContainerStatsRequest, ContainerStatsResponse),
   status: runtimeMethod("ContainerStatus", ContainerStatusRequest, ContainerStatusResponse),
   list: runtimeMethod("ListContainers", ListContainersRequest, ListContainersResponse),
   execSync: runtimeMethod("ExecSync", ExecSyncRequest, ExecSyncResponse),
@@ -47,12 +50,13 @@ type AgentMethods =
   | "startContainer"
   | "stopContainer"
   | "removeContainer"
+  | "updateContainerResources"
+  | "containerStats"
   | "containerStatus"
   | "listContainers"
   | "execSync";
 
 export interface Containers extends Pick<Runtime, AgentMethods> {
-  updateContainerResources(request: UpdateContainerResourcesRequest, options?: CriCallOptions): Promise<void>;
   /** To be called after the log file was renamed. Not used by the agent yet: log rotation will need it. */
   reopenContainerLog(id: ContainerId, options?: CriCallOptions): Promise<void>;
 }
@@ -102,8 +106,14 @@ export function createContainers({ call }: Channel, requestTimeoutMs: number): C
       const deadlineMs = requestTimeoutMs + timeoutSeconds * 1000;
       return await call(methods.execSync, request, { deadlineMs, ...options });
     },
-    async updateContainerResources(request, options) {
+    async updateContainerResources(containerId, linux, options) {
+      const request = { containerId, linux, windows: undefined, annotations: {} };
       await call(methods.updateResources, request, { deadlineMs: requestTimeoutMs, ...options });
+    },
+    async containerStats(containerId, options) {
+      const { stats } = await call(methods.stats, { containerId }, { deadlineMs: requestTimeoutMs, ...options });
+      if (stats === undefined) throw new CriError("INTERNAL", methods.stats.name, `no stats for ${containerId}`);
+      return stats;
     },
     async reopenContainerLog(containerId, options) {
       await call(methods.reopenLog, { containerId }, { deadlineMs: requestTimeoutMs, ...options });

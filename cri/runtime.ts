@@ -2,10 +2,12 @@ import type {
   AuthConfig,
   Container,
   ContainerConfig,
+  ContainerStats,
   ContainerStatus,
   ExecSyncResponse,
   Image,
   ImageFsInfoResponse,
+  LinuxContainerResources,
   PodSandbox,
   PodSandboxConfig,
   PodSandboxStatus,
@@ -25,6 +27,13 @@ export interface CriCallOptions {
 export interface PullOptions extends CriCallOptions {
   /** The pod's annotations: some runtimes choose by them how to fetch and unpack. */
   readonly annotations?: Readonly<Record<string, string>>;
+}
+
+/** What UpdatePodSandboxResources tells a runtime of a pod. */
+export interface SandboxResources {
+  readonly resources: LinuxContainerResources;
+  /** Undefined for a pod without one. */
+  readonly overhead: LinuxContainerResources | undefined;
 }
 
 /** Conditions are ANDed; an empty filter matches everything. */
@@ -96,6 +105,11 @@ export interface Runtime {
   stopPodSandbox(id: SandboxId, options?: CriCallOptions): Promise<void>;
   /** Removes the sandbox and its containers. */
   removePodSandbox(id: SandboxId, options?: CriCallOptions): Promise<void>;
+  /**
+   * Informs the runtime of the resources of a pod's sandbox: the sum of its containers' and the overhead. UNIMPLEMENTED
+   * in containerd before 2.0, and UNKNOWN with the text "not implemented" up to 2.2.
+   */
+  updatePodSandboxResources(id: SandboxId, update: SandboxResources, options?: CriCallOptions): Promise<void>;
   podSandboxStatus(id: SandboxId, options?: CriCallOptions): Promise<PodSandboxStatus>;
   listPodSandbox(filter: SandboxFilter, options?: CriCallOptions): Promise<readonly PodSandbox[]>;
 
@@ -110,6 +124,14 @@ export interface Runtime {
   /** Sends the stop signal, then SIGKILL after the timeout; resolves when the container has exited. */
   stopContainer(id: ContainerId, timeoutSeconds: number, options?: CriCallOptions): Promise<void>;
   removeContainer(id: ContainerId, options?: CriCallOptions): Promise<void>;
+  /** Changes the cgroup of a container that is created or runs. */
+  updateContainerResources(
+    id: ContainerId,
+    resources: LinuxContainerResources,
+    options?: CriCallOptions,
+  ): Promise<void>;
+  /** What a container uses; a field that the runtime could not measure is undefined. */
+  containerStats(id: ContainerId, options?: CriCallOptions): Promise<ContainerStats>;
   containerStatus(id: ContainerId, options?: CriCallOptions): Promise<ContainerStatus>;
   listContainers(filter: ContainerFilter, options?: CriCallOptions): Promise<readonly Container[]>;
   /**

@@ -9,6 +9,8 @@ import {
   RunPodSandboxResponse,
   StopPodSandboxRequest,
   StopPodSandboxResponse,
+  UpdatePodSandboxResourcesRequest,
+  UpdatePodSandboxResourcesResponse,
 } from "../proto/cri/gen/api.ts";
 import type { SandboxId } from "../proto/ids.ts";
 import { podUidLabel } from "../proto/kubernetes/well-known-names.ts";
@@ -22,13 +24,23 @@ const methods = {
   run: runtimeMethod("RunPodSandbox", RunPodSandboxRequest, RunPodSandboxResponse),
   stop: runtimeMethod("StopPodSandbox", StopPodSandboxRequest, StopPodSandboxResponse),
   remove: runtimeMethod("RemovePodSandbox", RemovePodSandboxRequest, RemovePodSandboxResponse),
+  updateResources: runtimeMethod(
+    "UpdatePodSandboxResources",
+    UpdatePodSandboxResourcesRequest,
+    UpdatePodSandboxResourcesResponse,
+  ),
   status: runtimeMethod("PodSandboxStatus", PodSandboxStatusRequest, PodSandboxStatusResponse),
   list: runtimeMethod("ListPodSandbox", ListPodSandboxRequest, ListPodSandboxResponse),
 };
 
 export type Sandboxes = Pick<
   Runtime,
-  "runPodSandbox" | "stopPodSandbox" | "removePodSandbox" | "podSandboxStatus" | "listPodSandbox"
+  | "runPodSandbox"
+  | "stopPodSandbox"
+  | "removePodSandbox"
+  | "updatePodSandboxResources"
+  | "podSandboxStatus"
+  | "listPodSandbox"
 >;
 
 /**
@@ -54,6 +66,10 @@ export function createSandboxes({ call }: Channel, requestTimeoutMs: number): Sa
       if (completeSandboxes.has(podSandboxId)) await remove();
       else await removeSandboxWithLeftoverTask({ call }, podSandboxId, limits, remove);
       completeSandboxes.delete(podSandboxId);
+    },
+    async updatePodSandboxResources(podSandboxId, { resources, overhead }, options) {
+      const request = { podSandboxId, resources, overhead };
+      await call(methods.updateResources, request, { deadlineMs: requestTimeoutMs, ...options });
     },
     async podSandboxStatus(podSandboxId, options) {
       const request = { podSandboxId, verbose: false };

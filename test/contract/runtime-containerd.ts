@@ -9,12 +9,7 @@ import { subscribeToEvents } from "../../cri/events/subscription.ts";
 import type { CriCallOptions, RuntimeEvent } from "../../cri/runtime.ts";
 import { createClock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
-import {
-  ContainerConfig,
-  ContainerState,
-  PodSandboxConfig,
-  UpdateContainerResourcesRequest,
-} from "../../proto/cri/gen/api.ts";
+import { ContainerConfig, ContainerState, LinuxContainerResources, PodSandboxConfig } from "../../proto/cri/gen/api.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import { type Containerd, type ContainerdVersion, startContainerd } from "../bed/containerd/containerd.ts";
 import { busyboxImage, importImages } from "../bed/images/images.ts";
@@ -143,11 +138,8 @@ function clientTests(version: ContainerdVersion): void {
 
   test("updateContainerResources changes the cgroup of a running container", async () => {
     const memoryLimitInBytes = 64n * 1024n * 1024n;
-    const request = UpdateContainerResourcesRequest.fromPartial({
-      containerId: container,
-      linux: { memoryLimitInBytes },
-    });
-    await fixture.runtime.updateContainerResources(request);
+    const update = LinuxContainerResources.fromPartial({ memoryLimitInBytes });
+    await fixture.runtime.updateContainerResources(container, update);
     // The file of cgroup v1, and that of v2.
     const readLimit = "cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max";
     const { stdout } = await fixture.runtime.execSync(container, ["sh", "-c", readLimit], 10);

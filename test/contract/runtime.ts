@@ -4,6 +4,7 @@ import type { ContainerChange, EventExit, Runtime, RuntimeEvent, RuntimeEventSou
 import {
   ContainerConfig,
   ContainerState,
+  LinuxContainerResources,
   LinuxContainerSecurityContext,
   NamespaceMode,
   PodSandboxConfig,
@@ -32,6 +33,8 @@ export interface RuntimeSubject {
   readonly source: RuntimeEventSource;
   end(): Promise<void>;
 }
+
+const MI = 1_048_576n;
 
 /** The containers of this suite: the command for a real runtime, and the same behaviour as a program of the fake. */
 export const behaviours = {
@@ -371,6 +374,43 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
         name: "CriError",
         code: "NOT_FOUND",
       });
+    });
+
+    test("an update changes a running container, and its status shows that", async () => {
+      const { container } = await runPod("obeys-term");
+      const update = { memoryLimitInBytes: 64n * MI, cpuShares: 512n, cpuPeriod: 100_000n, cpuQuota: 50_000n };
+      await runtime.updateContainerResources(container, LinuxContainerResources.fromPartial(update));
+      const shown = async () => (await runtime.containerStatus(container)).resources?.linux;
+      expect(await shown()).toMatchObject(update);
+      await runtime.updateContainerResources(container, LinuxContainerResources.fromPartial({ cpuShares: 256n }));
+      expect(await shown()).toMatchObject({ ...update, cpuShares: 256n });
+    });
+
+    test("a container that has exited, or is missing, cannot be updated", async () => {
+      const { container } = await runPod("exits-0");
+      await exited(container);
+      const update = LinuxContainerResources.fromPartial({ cpuShares: 512n });
+      expect(await failureOf(runtime.updateContainerResources(container, update))).toMatchObject({ code: "UNKNOWN" });
+      const missing = runtime.updateContainerResources("missing" as ContainerId, update);
+      expect(await failureOf(missing)).toMatchObject({ code: "NOT_FOUND" });
+    });
+
+    test("the stats of a running container have its memory usage", async () => {
+      const { container } = await runPod("obeys-term");
+      const { memory } = await runtime.containerStats(container);
+      expect(Number(memory?.usageBytes?.value)).toBeGreaterThan(0);
+      const missing = runtime.containerStats("missing" as ContainerId);
+      expect(await failureOf(missing)).toMatchObject({ code: "NOT_FOUND" });
+    });
+
+    test("an update of a sandbox is accepted, or not implemented", async () => {
+      const { sandbox } = await runPod("obeys-term");
+      const resources = LinuxContainerResources.fromPartial({ cpuShares: 512n });
+      const answer = await runtime.updatePodSandboxResources(sandbox, { resources, overhead: undefined }).then(
+        () => "accepted",
+        ({ code, details }) => `${code}: ${details}`,
+      );
+      expect(answer).toMatch(/^(accepted$|UNIMPLEMENTED: |UNKNOWN: .*not implemented)/);
     });
 
     test("a running container can be removed", async () => {

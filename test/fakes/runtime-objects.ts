@@ -8,6 +8,7 @@ import {
   ContainerState,
   ContainerStatus,
   type ContainerUser,
+  type LinuxContainerResources,
   NamespaceMode,
   type PodSandbox,
   type PodSandboxConfig,
@@ -54,6 +55,10 @@ export interface FakeContainer {
   readonly config: ContainerConfig;
   readonly imageRef: string;
   readonly createdAt: bigint;
+  /** What it was created with, or was last given by UpdateContainerResources. */
+  resources: LinuxContainerResources;
+  /** What ContainerStats reports of it; undefined for no figure. */
+  memoryUsageBytes: bigint | undefined;
   state: ContainerState;
   startedAt: bigint;
   finishedAt: bigint;
@@ -96,6 +101,15 @@ export const haveSameUserNamespace = (a: ContainerConfig["linux"], b: PodSandbox
 function userNamespaceOf(linux: ContainerConfig["linux"] | PodSandboxConfig["linux"]): UserNamespace | undefined {
   const userNamespace = linux?.securityContext?.namespaceOptions?.usernsOptions;
   return userNamespace?.mode === NamespaceMode.POD && userNamespace.uids.length > 0 ? userNamespace : undefined;
+}
+
+/** What UpdateContainerResources makes of these resources: a field of 0 leaves what the container has, as in containerd. */
+export function updatedResources(
+  before: LinuxContainerResources,
+  update: LinuxContainerResources,
+): LinuxContainerResources {
+  const set = Object.entries(update).filter(([, value]) => typeof value === "bigint" && value !== 0n);
+  return { ...before, ...Object.fromEntries(set), unified: { ...before.unified, ...update.unified } };
 }
 
 /** Whether its process runs; its status may show that still when it does not any more. */
@@ -142,7 +156,7 @@ export function toContainerStatus(
   imageName: string | undefined,
   user: Pick<ContainerUser, "linux"> | undefined,
 ): ContainerStatus {
-  const { imageRef, state, createdAt, startedAt, finishedAt, exitCode, reason, message } = container;
+  const { imageRef, state, createdAt, startedAt, finishedAt, exitCode, reason, message, resources } = container;
   return ContainerStatus.fromPartial({
     id,
     imageRef,
@@ -159,6 +173,7 @@ export function toContainerStatus(
     annotations: config.annotations,
     mounts: config.mounts,
     ...(user && { user }),
+    resources: { linux: resources },
     logPath: config.logPath === "" ? "" : `${sandbox.config.logDirectory}/${config.logPath}`,
   });
 }

@@ -3,6 +3,7 @@ import type { Clock } from "../../host/clock.ts";
 import {
   type ContainerConfig,
   ContainerState,
+  LinuxContainerResources,
   NamespaceMode,
   type PodSandboxConfig,
   PodSandboxState,
@@ -87,6 +88,8 @@ export class FakeProcesses {
       config,
       imageRef,
       createdAt: this.#nanoseconds(),
+      resources: config.linux?.resources ?? LinuxContainerResources.fromPartial({}),
+      memoryUsageBytes: 1_048_576n,
       state: ContainerState.CONTAINER_CREATED,
       startedAt: 0n,
       finishedAt: 0n,

@@ -25,7 +25,6 @@ import {
   VersionResponse,
 } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, ImageRef, SandboxId } from "../../proto/ids.ts";
-import { FakeRuntimeCalls } from "./runtime-calls.ts";
 import { FakeRuntimeEvents, type FakeRuntimeEventsOptions } from "./runtime-events.ts";
 import { FakeImages } from "./runtime-images.ts";
 import {
@@ -46,6 +45,7 @@ import {
   unknownError,
 } from "./runtime-objects.ts";
 import { FakeProcesses } from "./runtime-processes.ts";
+import { FakeRuntimeResources } from "./runtime-resources.ts";
 
 export interface FakeRuntimeOptions extends Partial<FakeRuntimeEventsOptions> {
   readonly clock: Clock;
@@ -53,7 +53,7 @@ export interface FakeRuntimeOptions extends Partial<FakeRuntimeEventsOptions> {
 }
 
 /** A container runtime in memory that behaves as containerd does, as far as the contract suite checks. */
-export class FakeRuntime extends FakeRuntimeCalls implements Runtime {
+export class FakeRuntime extends FakeRuntimeResources implements Runtime {
   readonly sandboxes: FakeProcesses["sandboxes"];
   readonly containers: FakeProcesses["containers"];
   /** By container name or by image; the name takes precedence. */
@@ -90,10 +90,12 @@ export class FakeRuntime extends FakeRuntimeCalls implements Runtime {
 
   constructor(options: FakeRuntimeOptions) {
     const { clock, source = "containerd-events", exitLagMs = () => 0, requestTimeoutMs = 120_000 } = options;
-    super(clock, requestTimeoutMs);
+    const runtimeEvents = new FakeRuntimeEvents({ clock, source, exitLagMs });
+    const processes = new FakeProcesses(clock, runtimeEvents);
+    super(clock, requestTimeoutMs, processes);
     this.#clock = clock;
-    this.#events = new FakeRuntimeEvents({ clock, source, exitLagMs });
-    this.#processes = new FakeProcesses(clock, this.#events);
+    this.#events = runtimeEvents;
+    this.#processes = processes;
     this.sandboxes = this.#processes.sandboxes;
     this.containers = this.#processes.containers;
     this.programs = this.#processes.programs;

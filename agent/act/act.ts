@@ -3,6 +3,7 @@ import { containerPerformers } from "./performers/container-performers.ts";
 import { imagePerformers } from "./performers/image-performers.ts";
 import { lifecyclePerformers } from "./performers/lifecycle-performers.ts";
 import type { Performer, Performers } from "./performers/performer.ts";
+import { resizePerformers } from "./performers/resize-performers.ts";
 import { resourceActionPerformers } from "./performers/resource-performers.ts";
 import { sandboxPerformers } from "./performers/sandbox-performers.ts";
 
@@ -13,6 +14,7 @@ const performers = {
   ...sandboxPerformers,
   ...containerPerformers,
   ...lifecyclePerformers,
+  ...resizePerformers,
 } satisfies Performers<Action>;
 
 export function performerOf(action: Action): Performer<Action> {

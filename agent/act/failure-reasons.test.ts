@@ -24,6 +24,8 @@ const reasons: Readonly<Record<ActionKind, string>> = {
   removeSandbox: "KillPodSandboxError",
   writePodCgroup: "FailedCreatePodContainer",
   removeResource: "FailedCleanup",
+  updateContainerResources: "ResizePodInPlaceError",
+  updatePodSandboxResources: "ResizePodInPlaceError",
 };
 for (const [kind, reason] of Object.entries(reasons))
   test(`a failed ${kind} has the reason ${reason}`, () => {

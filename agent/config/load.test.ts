@@ -331,6 +331,7 @@ describe("the node configuration", () => {
       {
         "cgroupsPerQOS": true,
         "declaredFeatures": [
+          "InPlacePodVerticalScalingInitContainers",
           "RestartAllContainersOnContainerExits",
         ],
         "enableControllerAttachDetach": true,
@@ -385,8 +386,12 @@ describe("the node configuration", () => {
 
   test("omits declared features whose gate is off", async () => {
     const declared = async (text: string) => (await load([], { "/config": text })).config.node.declaredFeatures;
-    const off = "featureGates: {RestartAllContainersOnContainerExits: false}\n";
-    expect([await declared(""), await declared(off)]).toEqual([["RestartAllContainersOnContainerExits"], []]);
+    const [initResize, restartAll] = [
+      "InPlacePodVerticalScalingInitContainers",
+      "RestartAllContainersOnContainerExits",
+    ];
+    const off = `featureGates: {${restartAll}: false}\n`;
+    expect([await declared(""), await declared(off)]).toEqual([[initResize, restartAll], [initResize]]);
     expect(await declared("featureGates: {AllBeta: false}\n")).toEqual([]);
   });
 });

@@ -2,7 +2,7 @@ import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { PodStatus } from "../../proto/kubernetes/gen/types.ts";
-import { admitPod, byCreationTime } from "../decide/admission/admission.ts";
+import { type AdmissionInput, admitPod, byCreationTime } from "../decide/admission/admission.ts";
 import type { AdmissionNode } from "../decide/admission/admission-node.ts";
 import {
   forbiddenSysctlRejection,
@@ -10,11 +10,15 @@ import {
   unsupportedFeatures,
 } from "../decide/admission/unsupported-features.ts";
 import { type Admission, type DesiredPod, fullNameOf } from "../decide/pod/desired.ts";
+import { allocationOf } from "../decide/resize/allocation.ts";
+import { adoptedAllocation } from "../decide/resize/instances.ts";
+import type { ResizeSettings } from "../decide/resize/resize-verdict.ts";
 import { isTerminal } from "../decide/sources/api-pod.ts";
 import { isUnobservedStatus } from "../decide/status/status.ts";
 import { createNodeRefresh } from "./node-refresh.ts";
 import { createNodeUsage } from "./node-usage.ts";
 import type { PodIndex } from "./pod-index.ts";
+import { createResizeQueue, type ResizeQueue } from "./resize-queue.ts";
 
 /** What admission needs to know about the node. */
 export interface AdmissionDeps {
@@ -33,6 +37,7 @@ export interface AdmissionDeps {
   readonly supportsSupplementalGroupsPolicy: () => boolean | undefined;
   /** Undefined if there are none. */
   readonly allowedUnsafeSysctls?: readonly string[] | undefined;
+  readonly resize: () => ResizeSettings;
 }
 
 /**
@@ -57,6 +62,8 @@ export interface AdmissionQueue {
   isWaiting(uid: PodUid): boolean;
   /** Decides those pending pods, of these or of all, that can be decided now. Returns them with their result. */
   admitPending(uids?: Iterable<PodUid>): readonly DesiredPod[];
+  /** The resizes of admitted pods. It listens to the pod index after this queue. */
+  readonly resizes: ResizeQueue;
 }
 
 export interface AdmissionQueueOptions extends AdmissionDeps {
@@ -75,19 +82,21 @@ export function createAdmissionQueue(options: AdmissionQueueOptions): AdmissionQ
   const unobserved = new Set<PodUid>();
   const node = createNodeRefresh(options);
 
+  const admissionInput = (isNodeUpToDate: boolean): AdmissionInput => ({
+    node: options.node(),
+    usage: nodeUsage.usage,
+    isNodeUpToDate,
+    arePreviousPodsObserved: unobserved.size === 0,
+    supportsGroupsPolicy: options.supportsSupplementalGroupsPolicy(),
+  });
+
+  const resizes = createResizeQueue({ ...options, nodeUsage, admissionInput: () => admissionInput(true) });
+
   function tryAdmit(pod: DesiredPod): Admission | "admitted" | undefined {
     const wasAdmitted = isOnNode(pod.uid);
     if (wasAdmitted === "unknown") return undefined;
     if (wasAdmitted) return "admitted";
-    const arePreviousPodsObserved = unobserved.size === 0;
-    const isNodeUpToDate = node.isFreshFor(pod.uid);
-    const result = admitPod(pod, {
-      node: options.node(),
-      usage: nodeUsage.usage,
-      isNodeUpToDate,
-      arePreviousPodsObserved,
-      supportsGroupsPolicy: options.supportsSupplementalGroupsPolicy(),
-    });
+    const result = admitPod(pod, admissionInput(node.isFreshFor(pod.uid)));
     if (result === "readNode") node.requestFor(pod.uid);
     if (result === "readNode" || result === "wait") return undefined;
     return result === "admitted" ? result : { kind: "rejected", ...result };
@@ -110,7 +119,7 @@ export function createAdmissionQueue(options: AdmissionQueueOptions): AdmissionQ
     const result = tryAdmitSafely(pod);
     if (result === undefined) return [];
     const { admission: _, ...admitted } = pod;
-    const updated = result === "admitted" ? admitted : { ...pod, admission: result };
+    const updated = result === "admitted" ? withAllocation(admitted) : { ...pod, admission: result };
     pods.put(updated);
     return [updated];
   }
@@ -148,7 +157,14 @@ export function createAdmissionQueue(options: AdmissionQueueOptions): AdmissionQ
       const asked = [...uids].filter((uid) => pending.has(uid)).flatMap((uid) => pods.get(uid) ?? []);
       return inAdmissionOrder(asked, isOnNode).flatMap(applyResult);
     },
+    resizes,
   };
+}
+
+/** An admitted pod of the API gets what its spec requests, unless an earlier agent has admitted it with less. */
+function withAllocation(admitted: DesiredPod): DesiredPod {
+  const { source, allocation = adoptedAllocation(admitted.pod) } = admitted;
+  return source.kind === "api" ? { ...admitted, allocation } : admitted;
 }
 
 /** The pod after a status was decided for it. */
@@ -170,9 +186,15 @@ function inAdmissionOrder(
   return [...started, ...others.toSorted(byCreationTime)];
 }
 
+/** The checkpoint of an earlier release has no record of resources: the pod has what the recorded spec requests. */
+function withRecordedAllocation(pod: DesiredPod): DesiredPod {
+  const { source, allocation = allocationOf(pod.pod) } = pod;
+  return source.kind === "api" ? { ...pod, allocation } : pod;
+}
+
 /** A rejection is final, except for an unsupported feature, which this release may support. */
 function withPreviousAdmission(pod: DesiredPod): DesiredPod {
-  if (pod.admission === undefined) return { ...pod, isRestored: true };
+  if (pod.admission === undefined) return { ...withRecordedAllocation(pod), isRestored: true };
   const isRetried = pod.admission.kind === "rejected" && isUnsupportedRejection(pod.admission);
   return isRetried ? { ...pod, admission: { kind: "awaited" } } : pod;
 }

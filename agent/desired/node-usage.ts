@@ -7,10 +7,17 @@ import {
   podDemandOf,
 } from "../decide/admission/node-usage.ts";
 import type { DesiredPod } from "../decide/pod/desired.ts";
+import type { PodAllocation } from "../decide/resize/allocation.ts";
+
+interface KnownDemand {
+  readonly version: string;
+  readonly allocated: PodAllocation["allocated"] | undefined;
+  readonly demand: PodDemand;
+}
 
 /** Keeps a running total of what pods use, so that admission does not have to add it up. */
 export function createNodeUsage() {
-  const demands = new Map<PodUid, { readonly version: string; readonly demand: PodDemand }>();
+  const demands = new Map<PodUid, KnownDemand>();
   const amounts = new Map<string, bigint>();
   /** By protocol and port: how many pods use it, by address. */
   const ports = new Map<string, Map<string, number>>();
@@ -49,14 +56,16 @@ export function createNodeUsage() {
     usage,
     /** Records the pod's current state: adds or releases its resources. */
     update(desired: DesiredPod): void {
-      const { uid, revision, pod } = desired;
+      const { uid, revision, pod, allocation } = desired;
+      const allocated = allocation?.allocated;
       // The demand of a pod changes only together with one of these.
       const version = countsOnNode(desired) ? `${revision} ${pod.metadata.generation}` : undefined;
-      if (demands.get(uid)?.version === version) return;
+      const known = demands.get(uid);
+      if (known?.version === version && known?.allocated === allocated) return;
       release(uid);
       if (version === undefined) return;
       const demand = podDemandOf(desired);
-      demands.set(uid, { version, demand });
+      demands.set(uid, { version, allocated, demand });
       count(demand, 1n);
     },
     release,

@@ -4,6 +4,12 @@ import { isObject } from "../../proto/is-object.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
 import { describeFieldError, type FieldError } from "../../proto/kubernetes/validation/field-error.ts";
 import type { DesiredPod } from "../decide/pod/desired.ts";
+import {
+  type AllocationRecord,
+  fromAllocationRecord,
+  isAllocationRecord,
+  toAllocationRecord,
+} from "./pod-allocation-codec.ts";
 
 /**
  * The checkpoint of one pod as it lies on disk, in `berth/pods/UID.json`:
@@ -45,6 +51,8 @@ interface PodRecord {
     | { readonly kind: "awaited" }
     | { readonly kind: "rejected"; readonly reason: string; readonly message: string };
   readonly isPlaceFree?: true;
+  /** Of an admitted pod of the API. Earlier releases wrote none: the recorded pod has what it requests. */
+  readonly allocation?: AllocationRecord;
   readonly lastStatus?: PodStatus;
 }
 
@@ -83,7 +91,7 @@ export async function decodePodRecord(text: string): Promise<DesiredPod> {
 
 function toRecord(desired: DesiredPod): PodRecord {
   const { uid, pod, source, acceptedAt, heldUntil, revision, admission, hasReleasedResources, lastStatus } = desired;
-  const { termination, terminationRequest } = desired;
+  const { termination, terminationRequest, allocation } = desired;
   return {
     uid,
     pod,
@@ -95,6 +103,7 @@ function toRecord(desired: DesiredPod): PodRecord {
     ...(terminationRequest && { terminationRequest: terminationRequestRecord(terminationRequest) }),
     ...(admission && { admission: admissionRecord(admission) }),
     ...(hasReleasedResources && { isPlaceFree: hasReleasedResources }),
+    ...(allocation && { allocation: toAllocationRecord(allocation) }),
     ...(lastStatus && { lastStatus }),
   };
 }
@@ -141,7 +150,7 @@ function admissionRecord(admission: NonNullable<DesiredPod["admission"]>): NonNu
 
 function fromRecord(record: PodRecord): DesiredPod {
   const { uid, pod, source, acceptedAt, heldUntil, revision, admission, isPlaceFree, lastStatus } = record;
-  const { termination, terminationRequest } = record;
+  const { termination, terminationRequest, allocation } = record;
   return {
     uid: uid as PodUid,
     pod,
@@ -164,6 +173,7 @@ function fromRecord(record: PodRecord): DesiredPod {
           : { kind: "rejected", reason: admission.reason, message: admission.message },
     }),
     ...(isPlaceFree && { hasReleasedResources: isPlaceFree }),
+    ...(allocation && { allocation: fromAllocationRecord(allocation) }),
     ...(lastStatus && { lastStatus }),
   };
 }
@@ -224,7 +234,8 @@ function hasFrame(record: Unchecked<PodRecord> | null): boolean {
     Array.isArray(spec["containers"]) &&
     [uid, why].every((each) => typeof each === "string") &&
     [acceptedAt, heldUntil, revision, requestedAt, gracePeriodSeconds].every((each) => typeof each === "number") &&
-    (record?.terminationRequest === undefined || isTerminationRequest(record.terminationRequest))
+    (record?.terminationRequest === undefined || isTerminationRequest(record.terminationRequest)) &&
+    (record?.allocation === undefined || isAllocationRecord(record.allocation))
   );
 }
 

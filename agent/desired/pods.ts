@@ -3,6 +3,7 @@ import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
 import type { PodUid } from "../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../proto/kubernetes/gen/types.ts";
+import type { PodEvent } from "../decide/events/pod-event.ts";
 import type { RejectedManifest } from "../decide/node/local-node-report.ts";
 import {
   type DesiredPod,
@@ -11,6 +12,8 @@ import {
   type SourceKind,
   type TerminationRequest,
 } from "../decide/pod/desired.ts";
+import { withAllocated } from "../decide/resize/allocation.ts";
+import type { ResizeProgress } from "../decide/resize/resize-progress.ts";
 import type { ApiPodUpdate } from "../decide/sources/merge-api.ts";
 import { type ManifestPod, withPredecessor } from "../decide/sources/merge-static.ts";
 import { withTerminationRequest } from "../decide/termination/termination-request.ts";
@@ -18,6 +21,7 @@ import { type AdmissionDeps, type AdmissionQueue, createAdmissionQueue } from ".
 import { type ApiPodSource, createApiPodSource } from "./api/api-source.ts";
 import type { PodCheckpoints } from "./pod-checkpoints.ts";
 import { createPodIndex, type PodIndex, type PodIndexListener } from "./pod-index.ts";
+import { createResizes } from "./resizes.ts";
 import { createManifestErrors } from "./static/manifest-errors.ts";
 import { createStaticPodSet, type StaticKind } from "./static/static-source.ts";
 
@@ -50,8 +54,11 @@ export interface DesiredPods {
    * Resolves when the request is saved; never rejects.
    */
   requestTermination(uid: PodUid, request: TerminationRequest): Promise<void>;
-  /** A status was decided for the pod; a terminal one frees the pod's resources before it is reported. */
-  onStatusDecided(desired: DesiredPod, status: PodStatus): void;
+  /**
+   * A status was decided for the pod; a terminal one frees the pod's resources before it is reported. `resize` is the new
+   * record of its resources, which is saved.
+   */
+  onStatusDecided(desired: DesiredPod, status: PodStatus, resize?: ResizeProgress): void;
   /** Nothing is left of the pod on the node. */
   onPodFinished(uid: PodUid): Promise<void>;
   /** Saves a final status that was not sent yet: nothing else on the node could reproduce it. */
@@ -79,13 +86,14 @@ export interface DesiredPodsOptions {
   readonly onDuplicateNames?: (kind: StaticKind, duplicates: readonly Pod[]) => void;
   /** All sources are ready. */
   readonly onAllSourcesReady: () => void;
+  /** Receives the Events of a resize when it is decided or carried out. */
+  readonly onResizeEvent?: (pod: Pod, event: PodEvent) => void;
 }
 
 export function createDesiredPods(options: DesiredPodsOptions): DesiredPods {
   const { clock, log, sourceKinds, hasNoSource, wake, cancelOutdated, onAllSourcesReady } = options;
-  const isInCluster = sourceKinds.includes("api");
   const pods = createPodIndex();
-  const queueOptions = { clock, log, pods, isInCluster, onNodeRefreshed: admitPending };
+  const queueOptions = { clock, log, pods, isInCluster: sourceKinds.includes("api"), onNodeRefreshed: admitPending };
   const admissionQueue: AdmissionQueue = createAdmissionQueue({ ...options.admission, ...queueOptions });
   pods.subscribe(admissionQueue);
   const unreadySources = new Set(sourceKinds);
@@ -111,8 +119,12 @@ export function createDesiredPods(options: DesiredPodsOptions): DesiredPods {
 
   const save = (pod: DesiredPod) => (pod.source.kind === "api" ? apiPods.save(pod) : staticPods.save(pod));
 
+  const resizes = createResizes({ ...options, pods, queue: admissionQueue.resizes, save, areAllSourcesReady });
+  pods.subscribe(resizes);
+
   function admitPending(): void {
     void admitter.admitPending(save);
+    resizes.decide();
   }
 
   async function applyApiUpdate(update: ApiPodUpdate): Promise<void> {
@@ -141,7 +153,7 @@ export function createDesiredPods(options: DesiredPodsOptions): DesiredPods {
     get(uid) {
       const pod = pods.get(uid);
       if (pod === undefined) return areAllSourcesReady() ? undefined : "unknown";
-      const view = withPredecessor(pod, pods.withSameName(pod));
+      const view = withAllocatedSpec(withPredecessor(pod, pods.withSameName(pod)));
       return pod.source.kind === "api" && unreadySources.has("api") ? { ...view, isUnconfirmed: true } : view;
     },
     subscribe: pods.subscribe,
@@ -151,17 +163,28 @@ export function createDesiredPods(options: DesiredPodsOptions): DesiredPods {
     async requestTermination(uid, request) {
       if (!apiPods.isFinished(uid)) await requestTermination(pods, uid, request, { clock, save, cancelOutdated });
     },
-    onStatusDecided(desired, status) {
+    onStatusDecided(desired, status, resize) {
+      if (resize !== undefined) resizes.record(desired, resize);
       if (admissionQueue.onStatusDecided(desired, status)) admitPending();
     },
-    async onPodFinished(uid) {
-      const pod = pods.get(uid);
-      // Without a termination this is a new pod with the same uid.
-      if (pod?.termination === undefined) return;
-      await (pod.source.kind === "api" ? apiPods.onPodFinished(pod) : staticPods.onPodFinished(pod));
-    },
+    onPodFinished: (uid) => finishPod(pods.get(uid), { apiPods, staticPods }),
     saveFinalStatus: apiPods.saveFinalStatus,
   };
+}
+
+/** The pod as it is decided and translated: with what is allocated to it, whatever its spec requests by now. */
+function withAllocatedSpec(view: DesiredPodView): DesiredPodView {
+  const { pod, allocation } = view;
+  return allocation === undefined ? view : { ...view, pod: withAllocated(pod, allocation.allocated) };
+}
+
+async function finishPod(
+  pod: DesiredPod | undefined,
+  { apiPods, staticPods }: Readonly<Record<"apiPods" | "staticPods", Pick<ApiPodSource, "onPodFinished">>>,
+): Promise<void> {
+  // Without a termination this is a new pod with the same uid.
+  if (pod?.termination === undefined) return;
+  await (pod.source.kind === "api" ? apiPods.onPodFinished(pod) : staticPods.onPodFinished(pod));
 }
 
 type SaveCheckpoint = (pod: DesiredPod) => Promise<void>;

@@ -215,10 +215,11 @@ function decide({ clock, settings }: LoopState, { pod, desired, observed }: Sync
 }
 
 function notifyDecided({ notify }: LoopState, { pod: { uid }, desired }: SyncInput, decision: PodDecision): void {
-  const { status, stage, memory, blockedReason, unusableImages = new Map() } = decision;
+  const { status, stage, memory, blockedReason, unusableImages = new Map(), resize } = decision;
   if (desired === undefined || status === undefined) return;
   const { outcome } = memory;
-  notify.onStatusDecided({ uid, desired, status, stage: stage.kind, outcome, blockedReason, unusableImages });
+  const decided = { uid, desired, status, stage: stage.kind, outcome, blockedReason, unusableImages };
+  notify.onStatusDecided({ ...decided, ...(resize && { resize }) });
 }
 
 /** Whether the action runs in the background, beyond the sync that starts it. */

@@ -18,6 +18,8 @@ export interface DecidedStatus {
   readonly outcome: PodOutcome | undefined;
   readonly blockedReason: BlockedReason | undefined;
   readonly unusableImages: Decision["unusableImages"];
+  /** The new record of the pod's resources; absent if it has not changed. */
+  readonly resize?: Decision["resize"];
 }
 
 /** A component that follows the syncs of the pods. It decides nothing about the pod of the sync that it follows. */

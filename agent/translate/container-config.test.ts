@@ -64,6 +64,7 @@ test("containerConfig builds the whole CreateContainer message", () => {
     {
       "annotations": {
         "berth.dev/crashes": "2",
+        "berth.dev/resources": "{"cpuRequest":250,"cpuLimit":500,"memoryRequest":1073741824,"memoryLimit":2147483648}",
         "io.kubernetes.container.hash": "abcd",
         "io.kubernetes.container.ports": "[{"containerPort":80,"protocol":"TCP"}]",
         "io.kubernetes.container.restartCount": "3",
@@ -138,6 +139,7 @@ test("an unset field of the spec becomes empty or the API's default", () => {
     "io.kubernetes.container.hash": "abcd",
     "io.kubernetes.container.restartCount": "3",
     "berth.dev/crashes": "2",
+    "berth.dev/resources": '{"cpuRequest":0,"cpuLimit":0,"memoryRequest":0,"memoryLimit":0}',
     "io.kubernetes.container.terminationMessagePath": "/dev/termination-log",
     "io.kubernetes.container.terminationMessagePolicy": "File",
   });

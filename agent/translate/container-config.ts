@@ -2,8 +2,10 @@ import { ContainerConfig, type Signal } from "../../proto/cri/gen/api.ts";
 import type { ImageUser } from "../../proto/cri/image-user.ts";
 import { toCriSignal } from "../../proto/cri/signal.ts";
 import type { ContainerId } from "../../proto/ids.ts";
+import { containerAmounts, formatAmounts } from "../../proto/kubernetes/container-amounts.ts";
 import type { Container, Pod, PodQOSClass } from "../../proto/kubernetes/gen/types.ts";
 import {
+  amountsAnnotation,
   containerHashAnnotation,
   containerNameLabel,
   crashesAnnotation,
@@ -106,6 +108,7 @@ function annotationsOf({ pod, container, attempt, crashes, hash }: ContainerConf
     [containerHashAnnotation]: hash,
     [restartCountAnnotation]: String(attempt),
     [crashesAnnotation]: String(crashes),
+    [amountsAnnotation]: formatAmounts(containerAmounts(container.resources, pod.spec.resources)),
     [terminationMessagePathAnnotation]: terminationMessagePath ?? "/dev/termination-log",
     [terminationMessagePolicyAnnotation]: terminationMessagePolicy ?? "File",
     ...Object.fromEntries(

@@ -9,7 +9,8 @@ export class TranslateError extends Error {
     | "ErrImagePull"
     | "FailedMapVolume"
     | "FailedMount"
-    | "ProbeError";
+    | "ProbeError"
+    | "ResizePodInPlaceError";
   constructor(reason: TranslateError["reason"], message: string, options?: ErrorOptions) {
     super(message, options);
     this.reason = reason;

@@ -1,16 +1,13 @@
 import { CriError } from "../../cri/error.ts";
 import { createKeyedLock } from "../../host/async/keyed-lock.ts";
 import { createSemaphore } from "../../host/async/semaphore.ts";
-import type { Log } from "../../host/log/log.ts";
-import type { PodUid } from "../../proto/ids.ts";
 import { performerOf } from "../act/act.ts";
 import { createPodStops } from "../act/hooks/pod-stops.ts";
 import { createPullCoalescer } from "../act/images/pull-coalescer.ts";
 import { createPullQueue } from "../act/images/pull-queue.ts";
-import type { ActDeps, ActInput, ChangedImages } from "../act/performers/performer.ts";
+import type { ActInput, ChangedImages } from "../act/performers/performer.ts";
 import { createUserNamespaces } from "../act/user-namespaces.ts";
 import { type Action, classOf } from "../decide/pod/action.ts";
-import { fullNameOf } from "../decide/pod/desired.ts";
 import type { SyncPorts } from "../loop/ports.ts";
 import { STUCK_AFTER_MS } from "../loop/start-limiter.ts";
 import type { ObservedImages } from "../observed/image-presence.ts";
@@ -18,6 +15,7 @@ import type { PodCache } from "../observed/pods/pod-cache.ts";
 import type { AgentOptions } from "./agent.ts";
 import type { ClusterSync, PodEventSource } from "./cluster/cluster.ts";
 import type { ImageVerifier } from "./image-verifier.ts";
+import { createPodEventRecorder } from "./pod-event-recorder.ts";
 
 interface ActPortDeps extends Pick<ImageVerifier, "records" | "providers"> {
   readonly podCache: PodCache;
@@ -55,7 +53,7 @@ export function createActPort(
     records,
     userNamespaces,
     stops: createPodStops(clock),
-    recordEvent: createEventRecorder(log, podEvents),
+    recordEvent: createPodEventRecorder(log, podEvents),
     readyMounts: new Set<string>(),
     lockPath: createKeyedLock<string>(),
   };
@@ -86,16 +84,6 @@ export function createActPort(
       inspectAgain(performer.changedImages?.(action, false));
       throw error;
     }
-  };
-}
-
-/** A standalone node has no events: the log shows them too. */
-function createEventRecorder(log: Log, podEvents: ActPortDeps["podEvents"]): ActDeps["recordEvent"] {
-  return (pod, event) => {
-    const [uid, name] = [pod.metadata.uid as PodUid, fullNameOf(pod)];
-    const level = event.type === "Normal" ? "info" : "warn";
-    log[level]({ pod: name, uid, reason: event.reason }, event.message);
-    podEvents.emit(uid, name, event);
   };
 }
 

@@ -134,7 +134,8 @@ export function createAgent(options: AgentOptions): Agent {
   const podsInRuntime = withRuntimeOutages(podCache, runtimeStatus, nodeSummary.onRuntimeAway);
   const { onProbeFailed } = podReports;
   const probes = createProbes(options, loopRequests.wake, { recordEvent: podEvents.emit, onProbeFailed });
-  const { desired, sourcesReady, duplicateNames } = createDesired(options, { loopRequests, podCache, nodeSummary });
+  const desiredDeps = { loopRequests, podCache, nodeSummary, podEvents };
+  const { desired, sourcesReady, duplicateNames } = createDesired(options, desiredDeps);
 
   function wakeAll(): void {
     loopRequests.retryAfterOutage();
@@ -159,9 +160,8 @@ export function createAgent(options: AgentOptions): Agent {
   });
   const clusterDeps = { serviceAccounts: clusterAccess?.serviceAccounts, objects: clusterSync?.objects };
   const imageVerifier = createImageVerifier(options, clusterDeps, loopRequests.wake);
-  const links = createLogSymlinks(disk, log);
-  const backgroundWriters = { links, probeMarks: createProbeMarks(disk.root, log), imageVerifier };
-  const subscriberDeps = { desired, podCache, probes, ...backgroundWriters, podReports, clusterSync, idleTimer };
+  const writers = { links: createLogSymlinks(disk, log), probeMarks: createProbeMarks(disk.root, log), imageVerifier };
+  const subscriberDeps = { desired, podCache, probes, ...writers, podReports, clusterSync, idleTimer };
   const { settings, facts } = withRuntimeAndCluster(options, clusterSync);
   const loop = createLoop({
     clock,
@@ -169,7 +169,7 @@ export function createAgent(options: AgentOptions): Agent {
     startSlots: options.startSlots,
     ports: {
       desired: desired.get,
-      observe: createObservePort({ podCache, imageVerifier, probes }),
+      observe: createObservePort({ runtime: options.runtime, podCache, imageVerifier, probes }),
       toFailure,
       act: createActPort({ ...options, facts }, { podCache, images, clusterSync, podEvents, ...imageVerifier }),
       subscribers: createSyncSubscribers({ ...subscriberDeps, log }),
@@ -179,7 +179,7 @@ export function createAgent(options: AgentOptions): Agent {
   const run = createRun(options, { ...subscriberDeps, loop, images, podsInRuntime, nodeSummary, wakeAll });
   async function settled(): Promise<void> {
     await loop.settled();
-    await Promise.all(Object.values(backgroundWriters).map((each) => each.settled()));
+    await Promise.all(Object.values(writers).map((each) => each.settled()));
   }
 
   return {

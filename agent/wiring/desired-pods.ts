@@ -6,17 +6,22 @@ import { createDesiredPods } from "../desired/pods.ts";
 import type { PodCache } from "../observed/pods/pod-cache.ts";
 import type { NodeSummary } from "../report/local/node-summary.ts";
 import type { AgentOptions } from "./agent.ts";
-import type { DuplicateNameSource } from "./cluster/cluster.ts";
+import type { DuplicateNameSource, PodEventSource } from "./cluster/cluster.ts";
 import type { LoopRequests } from "./loop-requests.ts";
+import { createPodEventRecorder } from "./pod-event-recorder.ts";
 
 interface DesiredPodsDeps {
   readonly loopRequests: LoopRequests;
   readonly podCache: PodCache;
   readonly nodeSummary: NodeSummary;
+  readonly podEvents: Pick<PodEventSource, "emit">;
 }
 
 /** The pods of all sources, and the events of the sources that other components need. */
-export function createDesired(options: AgentOptions, { loopRequests, podCache, nodeSummary }: DesiredPodsDeps) {
+export function createDesired(
+  options: AgentOptions,
+  { loopRequests, podCache, nodeSummary, podEvents }: DesiredPodsDeps,
+) {
   const { clock, log, disk, hasNoSource } = options;
   const sourcesReady = createEventSource();
   const duplicateNames: DuplicateNameSource = createEventSource();
@@ -32,13 +37,14 @@ export function createDesired(options: AgentOptions, { loopRequests, podCache, n
     onManifestErrors: nodeSummary.setRejected,
     onDuplicateNames: duplicateNames.emit,
     onAllSourcesReady: sourcesReady.emit,
+    onResizeEvent: createPodEventRecorder(log, podEvents),
   });
   return { desired, sourcesReady, duplicateNames };
 }
 
 /** What the admission of pods needs to know about the node. */
 function toAdmissionDeps(
-  { admissionNode, clusterAccess, settings, runtimeStatus }: AgentOptions,
+  { admissionNode, clusterAccess, settings, facts, runtimeStatus }: AgentOptions,
   { isOnNode }: PodCache,
 ): AdmissionDeps {
   return {
@@ -47,6 +53,12 @@ function toAdmissionDeps(
     isOnNode,
     supportsSupplementalGroupsPolicy: () => runtimeStatus.features()?.supplementalGroupsPolicy,
     allowedUnsafeSysctls: settings().allowedUnsafeSysctls,
+    resize: () => {
+      const { swapBehavior, limitsSwap } = facts();
+      // Pods with resources of their own are rejected, and there are no static managers.
+      const hasLimitedSwap = swapBehavior === "LimitedSwap" && limitsSwap;
+      return { resizesPodLevel: false, hasLimitedSwap, staticManagers: [] };
+    },
   };
 }
 

@@ -1,6 +1,7 @@
 import type { PodUid } from "../../proto/ids.ts";
 import type { SyncPorts } from "../loop/ports.ts";
 import { createObservedImages, type ObservedImages } from "../observed/image-presence.ts";
+import { withMemoryUsage } from "../observed/pods/memory-usage.ts";
 import { createPodCache, type PodCache } from "../observed/pods/pod-cache.ts";
 import { createPodCgroupReader } from "../observed/pods/pod-cgroups.ts";
 import { createPodDirReader } from "../observed/pods/pod-dirs.ts";
@@ -30,6 +31,7 @@ export function createProbes(options: AgentOptions, wake: (uid: PodUid) => void,
 }
 
 interface ObservationDeps {
+  readonly runtime: AgentOptions["runtime"];
   readonly podCache: PodCache;
   readonly imageVerifier: ImageVerifier;
   readonly probes: Prober;
@@ -39,9 +41,10 @@ interface ObservationDeps {
  * Reads a pod, which images it may use, and the health of its containers. Changes nothing on the node and sends nothing to
  * the API server.
  */
-export function createObservePort({ podCache, imageVerifier, probes }: ObservationDeps): SyncPorts["observe"] {
+export function createObservePort(deps: ObservationDeps): SyncPorts["observe"] {
+  const { runtime, podCache, imageVerifier, probes } = deps;
   return async (uid, desired) => {
-    const observed = await podCache.observe(uid, desired);
+    const observed = await withMemoryUsage(runtime, await podCache.observe(uid, desired), desired);
     return probes.withHealth(await imageVerifier.withVerification(observed, desired), desired);
   };
 }

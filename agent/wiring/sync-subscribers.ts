@@ -34,7 +34,7 @@ export function createSyncSubscribers(options: SyncSubscribersOptions): readonly
     { onActionFinished: idleTimer.touch },
     syncErrorSubscriber(options),
     // A status that ends the pod frees its resources before it is reported.
-    { onStatusDecided: (decided) => desired.onStatusDecided(decided.desired, decided.status) },
+    { onStatusDecided: (decided) => desired.onStatusDecided(decided.desired, decided.status, decided.resize) },
     probeSubscriber(probes),
     { onObserved: probeMarks.onObserved, onPodFinished: probeMarks.forget },
     // A link that a death of the agent has prevented is made after the next agent's first observation.

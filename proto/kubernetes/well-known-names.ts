@@ -76,3 +76,5 @@ export const podDeletionGracePeriodAnnotation = "io.kubernetes.pod.deletionGrace
 export const podTerminationGracePeriodAnnotation = "io.kubernetes.pod.terminationGracePeriod";
 /** Berth's own: how often previous instances crashed in a row, so that the back-off survives a restart of the agent. */
 export const crashesAnnotation = "berth.dev/crashes";
+/** Berth's own: the CPU and memory that the instance was created with, which a resize compares with the allocated ones. */
+export const amountsAnnotation = "berth.dev/resources";

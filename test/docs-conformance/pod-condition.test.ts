@@ -8,7 +8,7 @@
  *                                   DeletionByPodGC, and resetting the condition: the control plane; failure policies:
  *                                   the Job controller. TerminationByKubelet comes with eviction, preemption and node
  *                                   shutdown, which are not part of this release yet
- *   PodResizePending and            in-place resize is not part of this release yet
+ *   PodResizePending and            test/scenarios/resize.test.ts
  *   PodResizeInProgress
  *   Enhanced Pod readiness          names of conditions: the API server's validation; setting them: their owners
  *   PodReadyToStartContainers       dynamic resource allocation is not part of this release yet. Images are also pulled

@@ -8,4 +8,5 @@ export const unconstrainedAdmission: AdmissionDeps = {
   refreshNode: async () => true,
   isOnNode: () => false,
   supportsSupplementalGroupsPolicy: () => true,
+  resize: () => ({ resizesPodLevel: false, hasLimitedSwap: false, staticManagers: [] }),
 };

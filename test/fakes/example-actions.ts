@@ -29,6 +29,17 @@ export const exampleActions: { readonly [K in ActionKind]: Extract<Action, { rea
   runPreStop: { kind: "runPreStop", name: "a", id, gracePeriodSeconds: 1, why },
   stopContainer: { kind: "stopContainer", name: "a", id, gracePeriodSeconds: 1, why },
   removeContainer: { kind: "removeContainer", name: "a", id, why },
+  updateContainerResources: {
+    kind: "updateContainerResources",
+    name: "a",
+    id,
+    amounts: { cpuRequest: 100, cpuLimit: 0, memoryRequest: 0, memoryLimit: 0 },
+  },
+  updatePodSandboxResources: {
+    kind: "updatePodSandboxResources",
+    sandboxId,
+    limits: { cpuWeight: 1, cpuMax: { quotaUs: "max", periodUs: 100_000 }, memoryMax: "max" },
+  },
   stopSandbox: { kind: "stopSandbox", id: sandboxId, why },
   removeSandbox: { kind: "removeSandbox", id: sandboxId, why },
   removeResource: { kind: "removeResource", resource: { of: "podDirs" }, why },

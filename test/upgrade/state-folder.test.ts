@@ -4,10 +4,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createPulledRecords } from "../../agent/act/images/pulled-records.ts";
 import { createUserNamespaces } from "../../agent/act/user-namespaces.ts";
+import { allocationOf } from "../../agent/decide/resize/allocation.ts";
 import { createServices } from "../../agent/desired/objects/services.ts";
 import { createPodCheckpoints } from "../../agent/desired/pod-checkpoints.ts";
+import { createDesiredPods } from "../../agent/desired/pods.ts";
 import { createFiles, type Files } from "../../host/fs/files.ts";
 import { decodePullIntent } from "../../proto/kubelet/image-records.ts";
+import { unconstrainedAdmission } from "../fakes/admission.ts";
 import { FakeClock } from "../fakes/clock.ts";
 import { FakeLog } from "../fakes/log.ts";
 
@@ -45,6 +48,23 @@ test("loads every pod checkpoint with every field, and sets none aside", async (
   const expected = recorded.map(({ isPlaceFree, ...record }) => ({ ...record, hasReleasedResources: isPlaceFree }));
   expect(loaded as unknown).toEqual(expected.toSorted((a, b) => a.acceptedAt - b.acceptedAt));
   expect(log.takeLines()).toEqual([]);
+});
+
+test("gives each pod of the API what its recorded spec requests: these releases allocated nothing else", async () => {
+  const desired = createDesiredPods({
+    ...{
+      checkpoints: createPodCheckpoints(root, log),
+      clock: new FakeClock(),
+      log,
+      sourceKinds: ["api", "file", "http"],
+    },
+    ...{ hasNoSource: false, admission: unconstrainedAdmission, wake: () => {}, cancelOutdated: () => {} },
+    ...{ onManifestErrors: () => {}, onAllSourcesReady: () => {} },
+  });
+  await desired.restore();
+  const admitted = desired.all().filter(({ source, admission }) => source.kind === "api" && admission === undefined);
+  expect(admitted.length).toBeGreaterThan(0);
+  for (const { pod, allocation } of admitted) expect(allocation).toEqual(allocationOf(pod));
 });
 
 test("saves a loaded pod checkpoint with the same field names and values", async () => {

@@ -1,4 +1,5 @@
 import type { ContainerId } from "../../../proto/ids.ts";
+import { containerAmounts } from "../../../proto/kubernetes/container-amounts.ts";
 import { containerNamed, isEphemeral } from "../../../proto/kubernetes/containers.ts";
 import type { Container, EphemeralContainer, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { fromUtf8 } from "../../../proto/utf8.ts";
@@ -36,8 +37,8 @@ export const containerPerformers: Performers<ContainerAction> = {
     perform: async (...call) => ({ containerId: await createContainer(...call) }),
     effect(action, { containerId }, { pod, now }) {
       const container = pod && containerNamed(pod, action.name);
-      if (containerId === undefined || container === undefined) return { kind: "everything" };
-      return { kind: "created", container: createdContainer(action, containerId, container, now) };
+      if (containerId === undefined || pod === undefined || container === undefined) return { kind: "everything" };
+      return { kind: "created", container: createdContainer(action, containerId, pod, container, now) };
     },
     // The image may have been removed meanwhile.
     changedImages: (_action, hasSucceeded) => (hasSucceeded ? "none" : "all"),
@@ -112,12 +113,13 @@ async function createContainer(
 function createdContainer(
   { name, sandboxId, attempt, imageRef, crashes }: Extract<ContainerAction, { kind: "createContainer" }>,
   id: ContainerId,
+  { spec }: Pod,
   container: Container,
   now: number,
 ): ObservedContainer {
-  const { image = "" } = container;
-  const hash = containerHash(container);
-  return { state: "created", id, name, sandboxId, attempt, createdAt: now, image, imageRef, hash, crashes };
+  const { image = "", resources } = container;
+  const [hash, amounts] = [containerHash(container), containerAmounts(resources, spec.resources)];
+  return { state: "created", id, name, sandboxId, attempt, createdAt: now, image, imageRef, hash, crashes, amounts };
 }
 
 /** The container whose process namespace an ephemeral container joins (`targetContainerName`). */

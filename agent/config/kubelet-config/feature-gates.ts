@@ -272,6 +272,7 @@ export const implementedGates: ReadonlySet<string> = new Set<FeatureGateName>([
   "ClusterTrustBundleProjection",
   "ContainerStopSignals",
   "CustomCPUCFSQuotaPeriod",
+  "InPlacePodVerticalScalingInitContainers",
   "KubeletCrashLoopBackOffMax",
   "KubeletEnsureSecretPulledImages",
   "KubeletServiceAccountTokenForCredentialProviders",
@@ -281,4 +282,7 @@ export const implementedGates: ReadonlySet<string> = new Set<FeatureGateName>([
 ]);
 
 /** Gates of the node's declared features. A gate is added with the change that implements its feature. */
-export const declaredGates = ["RestartAllContainersOnContainerExits"] as const satisfies readonly FeatureGateName[];
+export const declaredGates = [
+  "InPlacePodVerticalScalingInitContainers",
+  "RestartAllContainersOnContainerExits",
+] as const satisfies readonly FeatureGateName[];

@@ -11,6 +11,8 @@ export type FailureKey =
   /** Its creation and its start. */
   | { readonly of: "container"; readonly name: string }
   | { readonly of: "postStart"; readonly id: ContainerId }
+  | { readonly of: "containerResources"; readonly id: ContainerId }
+  | { readonly of: "sandboxResources"; readonly id: SandboxId }
   | { readonly of: "endOfContainer"; readonly id: ContainerId }
   | { readonly of: "endOfSandbox"; readonly id: SandboxId }
   | { readonly of: "endOfResource"; readonly resource: PodResource };

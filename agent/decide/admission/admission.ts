@@ -4,6 +4,7 @@ import { osLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { mayRestartAll } from "../container/restart-all.ts";
 import { isExtendedResource } from "../node/node-resources.ts";
 import type { DesiredPod, Rejection } from "../pod/desired.ts";
+import { adoptedAllocation } from "../resize/instances.ts";
 import { previousStatusOf } from "../status/previous-status.ts";
 import type { AdmissionNode } from "./admission-node.ts";
 import { matchesNodeSelection, toleratesNode } from "./node-selection.ts";
@@ -52,7 +53,9 @@ export function withInitialAdmission(desired: DesiredPod): DesiredPod {
   const { completion, startTime } = previousStatusOf(desired.pod);
   if (completion !== undefined) return { ...desired, hasReleasedResources: true };
   const wasAdmitted = desired.source.kind === "api" && startTime !== undefined;
-  return wasAdmitted ? desired : { ...desired, admission: { kind: "awaited" } };
+  return wasAdmitted
+    ? { ...desired, allocation: adoptedAllocation(desired.pod) }
+    : { ...desired, admission: { kind: "awaited" } };
 }
 
 /** The order of admission: oldest first. Manifests have no creation time and come first; equals keep their order. */

@@ -4,6 +4,7 @@ import { podRequests } from "../../../proto/kubernetes/pod-resources.ts";
 import { CRITICAL_PRIORITY, priorityOf } from "../../../proto/kubernetes/priority.ts";
 import { type ResourceAmounts, toAmounts } from "../../../proto/kubernetes/resource-list.ts";
 import type { DesiredPod } from "../pod/desired.ts";
+import { withAllocated } from "../resize/allocation.ts";
 
 /** The resources that one pod uses on its node. */
 export interface PodDemand {
@@ -32,10 +33,14 @@ export interface NodeUsage {
 /** The host IP that stands for all addresses of the node. */
 export const ANY_ADDRESS = "0.0.0.0";
 
-/** Static pods are always critical: no scheduler could place them on another node. */
-export function podDemandOf({ pod, source }: DesiredPod): PodDemand {
+/**
+ * What a pod uses: what is allocated to it, or what its spec requests before that. Static pods are always critical: no
+ * scheduler could place them on another node.
+ */
+export function podDemandOf({ pod, source, allocation }: DesiredPod): PodDemand {
+  const { spec } = allocation === undefined ? pod : withAllocated(pod, allocation.allocated);
   return {
-    requests: toAmounts(podRequests(pod.spec)),
+    requests: toAmounts(podRequests(spec)),
     ports: hostPorts(pod),
     isCritical: source.kind !== "api" || priorityOf(pod) >= CRITICAL_PRIORITY,
     priority: pod.spec.priority,

@@ -21,10 +21,10 @@ import type { PreviousStatus } from "../status/previous-status.ts";
 import { planStop } from "../termination/stop.ts";
 import { isOutdated } from "./container-hash.ts";
 import { imageNeed, imageOf } from "./image.ts";
-import { isReplaced } from "./image-change.ts";
 import { type ImagesInput, type NextStart, planImagePulls, planImages } from "./image-plan.ts";
 import { startableContainers, startableEphemeralContainers } from "./initialization.ts";
 import { isInferredExit } from "./missing-containers.ts";
+import { isReplaced } from "./replaced.ts";
 import { crashesAfter, exitShownUntil, restartAt, shouldRestart } from "./restart.ts";
 import { isRestartingAll, planRestartAll } from "./restart-all.ts";
 
@@ -99,11 +99,13 @@ function planContainer(
         ? "blocked"
         : "allowed";
     case "exited": {
+      const isStopped = isReplaced(pod, previousStatus, container, newest);
       // A new sandbox runs the init containers again.
-      const mustRun = isReplaced(pod, previousStatus, container, newest) || (runsOnce && !isInCurrentSandbox);
+      const mustRun = isStopped || (runsOnce && !isInCurrentSandbox);
       if (!mustRun && !shouldRestart(pod, container, newest)) return "allowed";
-      const due = isChanged ? now : restartAt(newest, settings.maxContainerRestartPeriodMs, now);
-      if (due <= now) return planStart(plan, input, container, newest, nextStart, isChanged);
+      const due = isChanged || isStopped ? now : restartAt(newest, settings.maxContainerRestartPeriodMs, now);
+      if (due <= now)
+        return planStart(plan, input, container, newest, nextStart, crashesOfNext(newest, isChanged, isStopped));
       plan.waitUntil(due);
       const exitShown = exitShownUntil(newest, due);
       if (postStartFailureOf(memory, newest.id) !== undefined && now < exitShown) plan.waitUntil(exitShown);
@@ -213,7 +215,7 @@ function planStart(
   container: Container,
   previous: ExitedContainer | undefined,
   nextStart: NextStart,
-  isChanged = false,
+  crashes = 0,
 ): NextStart {
   const { pod, sandbox, observed, settings, mayCreate } = input;
   const images = planImages(plan, input, container);
@@ -229,12 +231,20 @@ function planStart(
     sandboxId: sandbox.id,
     podIPs: podIPsOf(sandbox.ips, settings.hostIPs),
     ...images,
-    // Another image has a back-off of its own, which starts like that of a first crash.
-    crashes: previous === undefined ? 0 : isChanged ? 1 : crashesAfter(previous),
+    crashes,
     why: whyCreate(observed, container, previous),
   })
     ? "blocked"
     : "allowed";
+}
+
+/**
+ * The crashes in a row that count for the next instance. Another image has a back-off of its own, which starts like that
+ * of a first crash; a stop for a resize is no crash.
+ */
+function crashesOfNext(previous: ExitedContainer, isChanged: boolean, isStopped: boolean): number {
+  if (isChanged) return 1;
+  return isStopped ? previous.crashes : crashesAfter(previous);
 }
 
 /** Never an attempt that already has a log file: that file must not be appended to. */

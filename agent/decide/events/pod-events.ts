@@ -4,7 +4,6 @@ import { formatElapsed } from "../../../proto/kubernetes/values/duration.ts";
 import type { EventInput } from "../actions/action-record.ts";
 import { eventContainerOf, type ImageUse, imageUseOf } from "../container/image.ts";
 import type { ProbeKind, ProbeOutcome } from "../container/probe.ts";
-import { resizeEventMessage } from "../container/resize.ts";
 import { recordOf } from "../pod/action.ts";
 import type { ActionFinished, ActionStarted } from "../pod/action-call.ts";
 import type { SourceKind, TerminationRequest } from "../pod/desired.ts";
@@ -51,12 +50,7 @@ export function eventsOfStatusChange(
     const use = unusableImages.get(status.name) ?? containerNamed(pod, status.name);
     return waitingEvents(pod, statusNamed(before, status.name), status, use);
   });
-  return [...networkEvents(before, after), ...containers, ...resizeEvents(pod, before, after)];
-}
-
-function resizeEvents(pod: Pod, before: PodStatus | undefined, after: PodStatus): readonly PodEvent[] {
-  const message = resizeEventMessage(pod, before, after);
-  return message === undefined ? [] : [warning("ResizeInfeasible", message)];
+  return [...networkEvents(before, after), ...containers];
 }
 
 /** `NetworkNotReady` is recorded when the pod starts to wait for the network. */

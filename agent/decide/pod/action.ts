@@ -3,6 +3,7 @@ import { type ContainerAction, containerActions } from "../actions/container-act
 import type { FailureKey } from "../actions/failure-key.ts";
 import { type ImageAction, imageActions } from "../actions/image-actions.ts";
 import { type LifecycleAction, lifecycleActions } from "../actions/lifecycle-actions.ts";
+import { type ResizeAction, resizeActions } from "../actions/resize-actions.ts";
 import { type ResourceAction, resourceActions } from "../actions/resource-actions.ts";
 import { type SandboxAction, sandboxActions } from "../actions/sandbox-actions.ts";
 
@@ -10,7 +11,7 @@ import { type SandboxAction, sandboxActions } from "../actions/sandbox-actions.t
  * Everything the agent can do to the node for one pod, as data. `act/` performs each action with one outside call, so
  * that the agent can observe and decide on every state between two calls.
  */
-export type Action = ResourceAction | ImageAction | SandboxAction | ContainerAction | LifecycleAction;
+export type Action = ResourceAction | ImageAction | SandboxAction | ContainerAction | LifecycleAction | ResizeAction;
 
 export type ActionKind = Action["kind"];
 
@@ -25,6 +26,7 @@ export const actionRecords = {
   ...sandboxActions,
   ...containerActions,
   ...lifecycleActions,
+  ...resizeActions,
 } satisfies ActionRecords<Action>;
 
 export function recordOf(action: Action): ActionRecord<Action> {
@@ -52,6 +54,8 @@ export interface ActionKey {
   readonly attempt: number | undefined;
   /** Of a volume: a later version is another action. */
   readonly content: string | undefined;
+  /** Of a resize: other amounts or limits are another action. */
+  readonly resources: object | undefined;
 }
 
 export function actionKeyOf(action: Action): ActionKey {
@@ -60,5 +64,6 @@ export function actionKeyOf(action: Action): ActionKey {
     failureKey: failureKeyOf(action),
     attempt: "attempt" in action ? action.attempt : undefined,
     content: "content" in action ? action.content : undefined,
+    resources: "amounts" in action ? action.amounts : "limits" in action ? action.limits : undefined,
   };
 }

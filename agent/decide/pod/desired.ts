@@ -1,6 +1,7 @@
 import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import type { StaticPodSource } from "../../../proto/kubernetes/static-pod-origin.ts";
+import type { PodAllocation } from "../resize/allocation.ts";
 
 /** Where a pod comes from: a manifest of this node, or the API server. */
 export type DesiredSource = StaticPodSource | { readonly kind: "api" };
@@ -28,6 +29,11 @@ export interface DesiredPod {
   readonly hasReleasedResources?: true;
   /** An earlier agent admitted it, and no status was decided since: whether it has ended is not known yet. */
   readonly isRestored?: true;
+  /**
+   * What the node has allocated to it. Absent for a pod that is not admitted, and for a static pod: its manifest cannot be
+   * resized, but is another pod when it changes.
+   */
+  readonly allocation?: PodAllocation;
   /** The final status of a pod, kept while the API server could not be updated. */
   readonly lastStatus?: PodStatus;
 }
@@ -41,7 +47,7 @@ export interface Rejection {
   readonly message: string;
 }
 
-/** A desired pod with what a decision has to know besides. */
+/** A desired pod with what a decision has to know besides. Its spec has the resources that are allocated to it. */
 export interface DesiredPodView extends DesiredPod {
   /** An earlier pod of the same namespace and name that has to end first. */
   readonly predecessorUid?: PodUid;

@@ -4,6 +4,7 @@ import type { Container, Pod, PodStatus } from "../../../proto/kubernetes/gen/ty
 import { environmentReferences, pullSecretReferences, referenceKey } from "../../../proto/kubernetes/references.ts";
 import type { FailureKey } from "../actions/failure-key.ts";
 import { createKeyMap, type KeyMap } from "../actions/key-map.ts";
+import type { ResizeStep } from "../resize/resize-steps.ts";
 import { dependsOn } from "../volumes/volume-content.ts";
 import type { Disruption } from "./desired.ts";
 import { instanceKey, type ObservedPod, type ObservedSandbox } from "./observed.ts";
@@ -38,6 +39,8 @@ export interface PodMemory {
   readonly stoppedSandboxes: ReadonlySet<string>;
   /** Since when the containers of an unusable sandbox are being stopped: they share one grace period. */
   readonly sandboxReplacedSince: number | undefined;
+  /** The steps of a resize that have succeeded since the last decision, which adds them to the pod's record. */
+  readonly resizeSteps: readonly ResizeStep[];
   /** Set when the pod completed (all containers done, or its deadline passed): it never starts anything again. */
   readonly outcome: PodOutcome | undefined;
   /** The final status of a pod whose containers have all stopped: removing the rest does not change it. */
@@ -103,6 +106,7 @@ export const emptyMemory: PodMemory = {
   startedAttempts: new Map(),
   stoppedSandboxes: new Set(),
   sandboxReplacedSince: undefined,
+  resizeSteps: [],
   outcome: undefined,
   finalStatus: undefined,
   orphanedAt: undefined,
@@ -169,6 +173,8 @@ export function clearReferenceFailures(memory: PodMemory, pod: Pod, key: string)
       case "sandbox":
       case "podCgroupWrite":
       case "postStart":
+      case "containerResources":
+      case "sandboxResources":
       case "endOfContainer":
       case "endOfSandbox":
       case "endOfResource":

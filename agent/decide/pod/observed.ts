@@ -2,6 +2,7 @@ import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
 import type { ImageUser } from "../../../proto/cri/image-user.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
 import type { ImagePullSecret } from "../../../proto/kubelet/image-records.ts";
+import type { ContainerAmounts } from "../../../proto/kubernetes/container-amounts.ts";
 import type { Signal } from "../../../proto/kubernetes/gen/types.ts";
 import type { PodResource } from "./resources.ts";
 
@@ -33,6 +34,8 @@ export interface ObservedPod {
   readonly endedPreStopHooks: ReadonlySet<string>;
   /** What an agent has recorded of the probes, for the next agent. Of a running container it may be out of date. */
   readonly probeMarks: readonly ProbeMark[];
+  /** Bytes of memory in use, of the containers whose limit a resize lowers; undefined where the runtime has no figure. */
+  readonly memoryUsage?: ReadonlyMap<ContainerId, number | undefined>;
   /** The probe results of running containers; a container without probes is missing. */
   readonly health: ReadonlyMap<ContainerId, ContainerHealth>;
   /**
@@ -96,7 +99,14 @@ interface ContainerIdentity {
   readonly stopSignal?: Signal;
   /** How often its predecessors crashed in a row when it was created (see restart.ts). */
   readonly crashes: number;
+  /** What it runs with: what it was created with, or has since been given by a resize. Undefined for another agent's. */
+  readonly amounts?: ContainerAmounts;
+  /** The resources that the runtime reports, if it does. */
+  readonly resources?: RuntimeResources;
 }
+
+/** CPU in milli-CPUs and memory in bytes, as the runtime reports them; what it does not limit is missing. */
+export type RuntimeResources = Partial<Omit<ContainerAmounts, "memoryRequest">>;
 
 export interface ContainerUser {
   readonly uid: number;

@@ -5,8 +5,8 @@ import {
   unsupportedFeatures,
   unsupportedRejection,
 } from "../admission/unsupported-features.ts";
-import { isReplaced } from "../container/image-change.ts";
 import { isUnknownExit } from "../container/missing-containers.ts";
+import { isReplaced } from "../container/replaced.ts";
 import { shouldRestart } from "../container/restart.ts";
 import { restartAllRequestedAt } from "../container/restart-all.ts";
 import { cannotReplaceSandbox, sandboxNeed } from "../container/sandbox.ts";

@@ -10,6 +10,10 @@ import { withMissingContainers, withReportedExits } from "../container/missing-c
 import { withOomReasons } from "../container/oom-reason.ts";
 import { cannotReplaceSandbox, type SandboxNeed, sandboxNeed } from "../container/sandbox.ts";
 import { withUnconfirmedExits } from "../container/unconfirmed-exits.ts";
+import type { PodAllocation } from "../resize/allocation.ts";
+import { withActuated } from "../resize/instances.ts";
+import { currentAllocation, planPodResize } from "../resize/pod-resize.ts";
+import { type Actuation, type ResizeProgress, withActuation } from "../resize/resize-progress.ts";
 import type { PodSettings } from "../settings.ts";
 import { type PreviousStatus, previousStatusOf } from "../status/previous-status.ts";
 import { qosClassOf } from "../status/qos.ts";
@@ -42,6 +46,8 @@ export interface Decision {
   readonly memory: PodMemory;
   readonly lookAgainAt: number | undefined;
   readonly blockedReason: BlockedReason | undefined;
+  /** The new record of the pod's resources and its Events; absent if it has not changed. */
+  readonly resize?: ResizeProgress;
   /** The image that each waiting container cannot use, by container name. */
   readonly unusableImages: ReadonlyMap<string, ImageUse>;
   /**
@@ -60,8 +66,10 @@ export function decidePod(
   now: number,
 ): Decision {
   const previousStatus = previousStatusOf(desired.pod);
-  const { observed, countsUntil } = withUnconfirmedExits(previousStatus, shown, now);
   const revisionMemory = memoryOfRevision(previous, desired.revision);
+  const allocation = currentAllocation(desired, previousStatus, shown, revisionMemory);
+  const actuated = allocation === undefined ? shown : withActuated(shown, allocation);
+  const { observed, countsUntil } = withUnconfirmedExits(previousStatus, actuated, now);
   const withExits = withReportedExits(previousStatus, observed);
   const complete = withMissingContainers(desired.pod, previousStatus, withExits, revisionMemory);
   const outcome =
@@ -73,14 +81,23 @@ export function decidePod(
   const currentMemory = withObserved(revisionMemory, observed);
   const sandboxReplacedSince = sandboxReplacedSinceOf(desired.pod, observed, currentMemory, now);
   const isUnchanged =
-    outcome === revisionMemory.outcome && sandboxReplacedSince === revisionMemory.sandboxReplacedSince;
-  const updatedMemory: PodMemory = isUnchanged ? currentMemory : { ...currentMemory, outcome, sandboxReplacedSince };
+    outcome === revisionMemory.outcome &&
+    sandboxReplacedSince === revisionMemory.sandboxReplacedSince &&
+    revisionMemory.resizeSteps.length === 0;
+  const updatedMemory: PodMemory = isUnchanged
+    ? currentMemory
+    : { ...currentMemory, outcome, sandboxReplacedSince, resizeSteps: [] };
   const plan = createPlanBuilder(updatedMemory, now);
   if (countsUntil !== undefined) plan.waitUntil(countsUntil);
   const stage = stageOf(terminationCauseOf(desired, outcome), observed, updatedMemory);
-  if (stage.kind === "syncing") planSync(plan, desired, previousStatus, complete, updatedMemory, settings, now);
+  const known = withAllocation(desired, allocation);
+  let actuation: Actuation | undefined;
+  if (stage.kind === "syncing")
+    actuation = planSync(plan, known, previousStatus, complete, updatedMemory, settings, now);
   else planTermination(plan, stage, observed, updatedMemory, now);
-  const statusInput = { desired, previousStatus, observed: complete, memory: updatedMemory, settings, now, stage };
+  const progress = progressOf(known, actuation, now);
+  const input = { previousStatus, observed: complete, memory: updatedMemory, settings, now, stage };
+  const statusInput = { ...input, desired: withAllocation(desired, progress?.allocation) };
   const { status, conditions } = podStatus(statusInput);
   const storedFinalStatus =
     updatedMemory.finalStatus ?? desired.lastStatus ?? (haveContainersStopped(stage) ? status : undefined);
@@ -90,6 +107,7 @@ export function decidePod(
     ...plan.result(),
     status: finalStatus ?? status,
     memory: { ...updatedMemory, conditions, finalStatus },
+    ...(progress !== undefined && progress.allocation !== desired.allocation && { resize: progress }),
     unusableImages: unusableImages(statusInput, status),
     hasUnconfirmedExit: observed.hasUnconfirmedExit === true,
   };
@@ -135,6 +153,7 @@ function mustWaitForPredecessor({ predecessorUid }: DesiredPodView, { sandboxes,
   return predecessorUid !== undefined && sandboxes.length === 0 && containers.length === 0;
 }
 
+/** Returns how far the allocated resources are carried out; undefined while the pod has nothing that could be resized. */
 function planSync(
   plan: PlanBuilder,
   desired: DesiredPodView,
@@ -143,9 +162,9 @@ function planSync(
   memory: PodMemory,
   settings: PodSettings,
   now: number,
-): void {
-  if (mustWaitForPredecessor(desired, observed)) return;
-  const { pod } = desired;
+): Actuation | undefined {
+  if (mustWaitForPredecessor(desired, observed)) return undefined;
+  const { pod, allocation } = desired;
   const deadline = activeDeadlineOf(desired);
   if (deadline !== undefined) plan.waitUntil(deadline);
   const need = sandboxNeed(pod, observed, now);
@@ -154,16 +173,30 @@ function planSync(
       (waitingForNetwork(desired, settings) ?? waitingForRuntimeClass(desired, settings)) === undefined;
     planSandbox(plan, { desired, observed, memory, settings, now, mayRunSandbox }, need);
     planImagePulls(plan, { pod, observed, memory, settings });
-  } else {
-    const missing = hasContainersToStart(desired, observed) ? missingOf(pod, observed, memory, settings) : [];
-    planResources(plan, pod, missing, settings);
-    if (missing.length > 0) return;
-    planVolumeUpdates(plan, pod, observed, memory, settings);
-    planCgroupRepair(plan, pod, observed, settings);
-    const mayCreate = waitingForServices(desired, settings) === undefined;
-    const input = { pod, previousStatus, sandbox: need.sandbox, observed, memory, settings, now, mayCreate };
-    planContainers(plan, input);
+    return undefined;
   }
+  const missing = hasContainersToStart(desired, observed) ? missingOf(pod, observed, memory, settings) : [];
+  planResources(plan, pod, missing, settings);
+  if (missing.length > 0) return undefined;
+  planVolumeUpdates(plan, pod, observed, memory, settings);
+  planCgroupRepair(plan, pod, observed, settings);
+  const mayCreate = waitingForServices(desired, settings) === undefined;
+  const input = { pod, previousStatus, sandbox: need.sandbox, observed, memory, settings, now, mayCreate };
+  planContainers(plan, input);
+  return allocation && planPodResize(plan, { ...input, allocation }, now);
+}
+
+const withAllocation = (desired: DesiredPodView, allocation: PodAllocation | undefined): DesiredPodView =>
+  allocation === undefined || allocation === desired.allocation ? desired : { ...desired, allocation };
+
+/** The record after this decision; undefined for a pod without one. */
+function progressOf(
+  { pod, allocation }: DesiredPodView,
+  actuation: Actuation | undefined,
+  now: number,
+): ResizeProgress | undefined {
+  if (allocation === undefined) return undefined;
+  return actuation === undefined ? { allocation, events: [] } : withActuation(pod, allocation, actuation, now);
 }
 
 /** The resources that the pod lacks. */

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { allocationOf, areSameResources, containerAmounts, resourcesOf, withAllocated } from "./allocation.ts";
+import { allocationOf, areSameResources, resourcesOf, withAllocated } from "./allocation.ts";
 
 const cpu = (amount: string) => ({ requests: { cpu: amount } });
 const pod = (init: string, app: string, podLevel?: string): Pod => ({
@@ -23,10 +23,7 @@ test("what is allocated stands in for what the spec requests", () => {
   const { allocated } = allocationOf(pod("1", "2", "3"));
   expect(withAllocated(pod("5", "6", "7"), allocated).spec).toEqual({
     ...pod("1", "2", "3").spec,
-    containers: [
-      { name: "app", resources: cpu("2") },
-      { name: "plain", resources: {} },
-    ],
+    containers: [{ name: "app", resources: cpu("2") }, { name: "plain" }],
   });
   expect(withAllocated(pod("5", "6", "7"), allocationOf(pod("1", "2")).allocated).spec.resources).toBeUndefined();
 });
@@ -37,17 +34,4 @@ test("resources are equal whatever their notation", () => {
   expect(same(pod("100m", "1"), pod("100m", "2"))).toBe(false);
   expect(same(pod("100m", "1"), pod("100m", "1", "1"))).toBe(false);
   expect(same(pod("100m", "1", "2000m"), pod("100m", "1", "2"))).toBe(true);
-});
-
-test("a container without a limit has the pod's", () => {
-  const podLevel = { limits: { cpu: "2", memory: "1Gi" } };
-  const none = { cpuRequest: 0, cpuLimit: 0, memoryRequest: 0, memoryLimit: 0 };
-  expect(containerAmounts()).toEqual(none);
-  expect(containerAmounts({}, podLevel)).toEqual({ ...none, cpuLimit: 2000, memoryLimit: 2 ** 30 });
-  expect(containerAmounts({ requests: { memory: "1Mi" }, limits: { cpu: "1", memory: "0" } }, podLevel)).toEqual({
-    cpuRequest: 0,
-    cpuLimit: 1000,
-    memoryRequest: 2 ** 20,
-    memoryLimit: 2 ** 30,
-  });
 });

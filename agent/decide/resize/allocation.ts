@@ -1,13 +1,11 @@
 import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
+import type { ContainerId } from "../../../proto/ids.ts";
+import { isJsonEqual } from "../../../proto/json-equal.ts";
+import type { ContainerAmounts } from "../../../proto/kubernetes/container-amounts.ts";
 import { isSidecar } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod, PodSpec, ResourceRequirements } from "../../../proto/kubernetes/gen/types.ts";
 import { parseResourceList, type ResourceList } from "../../../proto/kubernetes/resource-list.ts";
-import {
-  compareQuantities,
-  type ParsedQuantity,
-  toMilli,
-  toNumber,
-} from "../../../proto/kubernetes/values/quantity.ts";
+import { compareQuantities } from "../../../proto/kubernetes/values/quantity.ts";
 
 /*
  * A resize changes the spec of a running pod. Three versions of its resources follow each other:
@@ -50,25 +48,23 @@ export interface StartedResize {
 /** The limits of a pod's cgroup that a resize changes. */
 export type PodCgroupValues = Required<Pick<CgroupLimits, "cpuWeight" | "cpuMax" | "memoryMax">>;
 
-/** CPU in milli-CPUs and memory in bytes; 0 for none. */
-export interface ContainerAmounts {
-  readonly cpuRequest: number;
-  readonly cpuLimit: number;
-  readonly memoryRequest: number;
-  readonly memoryLimit: number;
+/** What one instance of a container runs with, by the last update that the runtime has accepted. */
+export interface ActuatedInstance {
+  readonly id: ContainerId;
+  readonly amounts: ContainerAmounts;
 }
 
 /**
- * The durable record of a pod's resources, written before the first action that depends on it. It outlives the agent:
- * neither the API server nor the runtime knows which resize was accepted.
+ * The durable record of a pod's resources. It outlives the agent: neither the API server nor the runtime knows which
+ * resize was accepted. An agent that dies before it is saved decides again, and repeats an update.
  */
 export interface PodAllocation {
   readonly allocated: ResizableResources;
   /**
-   * What the newest instance of each container runs with, by the container's name: recorded before it is created, and
-   * after each update that the runtime has accepted.
+   * By the name of the container: its instance that was updated, or that another agent has created. Any other instance
+   * carries what it was created with (`amountsAnnotation`).
    */
-  readonly actuated: Readonly<Record<string, ContainerAmounts>>;
+  readonly actuated: Readonly<Record<string, ActuatedInstance>>;
   readonly pending?: PendingResize;
   readonly started?: StartedResize;
 }
@@ -88,7 +84,8 @@ export function resourcesOf({ initContainers = [], containers, resources }: PodS
 export function withAllocated(pod: Pod, { pod: podLevel, containers }: ResizableResources): Pod {
   const allocate = (container: Container): Container => {
     const resources = Object.hasOwn(containers, container.name) ? containers[container.name] : container.resources;
-    return { ...container, ...(resources && { resources }) };
+    const isSame = resources === container.resources || (container.resources === undefined && isEmpty(resources));
+    return isSame ? container : { ...container, ...(resources && { resources }) };
   };
   const { resources: _requested, ...spec } = pod.spec;
   return {
@@ -101,6 +98,8 @@ export function withAllocated(pod: Pod, { pod: podLevel, containers }: Resizable
     },
   };
 }
+
+const isEmpty = (value: object | undefined) => Object.keys(value ?? {}).length === 0;
 
 /** Whether two versions are the same, whatever their notation: `100m` and `0.1`. */
 export function areSameResources(one: ResizableResources, other: ResizableResources): boolean {
@@ -117,6 +116,7 @@ function areSameRequirements(one: ResourceRequirements = {}, other: ResourceRequ
 
 /** Whether two resource lists have the same amounts. */
 export function areSameAmounts(one: ResourceList = {}, other: ResourceList = {}): boolean {
+  if (isJsonEqual(one, other)) return true;
   const [a, b] = [parseResourceList(one), parseResourceList(other)];
   return (
     a.size === b.size &&
@@ -133,25 +133,4 @@ export function areSameAmounts(one: ResourceList = {}, other: ResourceList = {})
  */
 export function resizableContainers({ initContainers = [], containers }: PodSpec): readonly Container[] {
   return [...initContainers.filter(isSidecar), ...containers];
-}
-
-const NONE: ParsedQuantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
-
-/**
- * What the runtime limits a container to. Where it has no limit, the pod's own is its limit. Rule: the kubelet's
- * containerResourcesFromRequirements.
- */
-export function containerAmounts(
-  { requests, limits }: ResourceRequirements = {},
-  podLevel?: ResourceRequirements,
-): ContainerAmounts {
-  const [own, limit, ofPod] = [requests, limits, podLevel?.limits].map(parseResourceList);
-  const limitOf = (name: string, inUnit: (amount: ParsedQuantity) => number) =>
-    inUnit(limit?.get(name) ?? NONE) || inUnit(ofPod?.get(name) ?? NONE);
-  return {
-    cpuRequest: toMilli(own?.get("cpu") ?? NONE),
-    cpuLimit: limitOf("cpu", toMilli),
-    memoryRequest: toNumber(own?.get("memory") ?? NONE),
-    memoryLimit: limitOf("memory", toNumber),
-  };
 }

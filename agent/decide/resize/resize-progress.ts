@@ -4,7 +4,7 @@ import { type PodAllocation, resourcesOf, withAllocated } from "./allocation.ts"
 import { resizeCompleted, resizeFailed, resizePending, resizeStarted } from "./resize-events.ts";
 import type { ResizeVerdict } from "./resize-verdict.ts";
 
-/** A new record of a pod's resources, and the Events of the change. */
+/** The record of a pod's resources, the same object if nothing has changed, and the Events of the change. */
 export interface ResizeProgress {
   readonly allocation: PodAllocation;
   readonly events: readonly PodEvent[];
@@ -23,7 +23,7 @@ export function withVerdict(pod: Pod, allocation: PodAllocation, verdict: Resize
     case "wait":
       return { allocation, events: [] };
     case "none":
-      return { allocation: settled, events: [] };
+      return { allocation: before === undefined ? allocation : settled, events: [] };
     case "accepted":
       return {
         allocation: {
@@ -39,6 +39,7 @@ export function withVerdict(pod: Pod, allocation: PodAllocation, verdict: Resize
       const isSameReason = before?.reason === reason;
       const pending = { reason, message, generation, since: isSameReason ? before.since : now };
       const isNew = !isSameReason || before.generation !== generation;
+      if (!isNew && before.message === message) return { allocation, events: [] };
       return { allocation: { ...settled, pending }, events: isNew ? [resizePending(pod, pending)] : [] };
     }
   }
@@ -56,17 +57,20 @@ export type Actuation =
  */
 export function withActuation(pod: Pod, allocation: PodAllocation, actuation: Actuation, now: number): ResizeProgress {
   const { started: before, ...settled } = allocation;
-  const allocatedPod = withAllocated(pod, allocation.allocated);
+  const allocatedPod = () => withAllocated(pod, allocation.allocated);
   const generation = before?.generation ?? pod.metadata.generation ?? 0;
   switch (actuation.kind) {
     case "complete":
-      return { allocation: settled, events: before === undefined ? [] : [resizeCompleted(allocatedPod, generation)] };
+      if (before === undefined) return { allocation, events: [] };
+      return { allocation: settled, events: [resizeCompleted(allocatedPod(), generation)] };
     case "inProgress":
-      return { allocation: { ...settled, started: before ?? { generation, since: now } }, events: [] };
+      if (before !== undefined) return { allocation, events: [] };
+      return { allocation: { ...settled, started: { generation, since: now } }, events: [] };
     case "error": {
       const { message: error } = actuation;
+      if (before?.error === error) return { allocation, events: [] };
       const since = before?.error === undefined ? now : before.since;
-      const events = before?.error === error ? [] : [resizeFailed(allocatedPod, generation, error)];
+      const events = [resizeFailed(allocatedPod(), generation, error)];
       return { allocation: { ...settled, started: { ...before, generation, error, since } }, events };
     }
   }

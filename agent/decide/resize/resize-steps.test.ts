@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test";
 import type { ContainerId } from "../../../proto/ids.ts";
+import { type ContainerAmounts, containerAmounts } from "../../../proto/kubernetes/container-amounts.ts";
 import type {
   Container,
   ContainerResizePolicy,
@@ -9,14 +10,7 @@ import type {
 import { nodeFacts } from "../../../test/fakes/node-facts.ts";
 import { podCgroupLimits } from "../cgroups/pod-cgroup.ts";
 import { qosClassOf } from "../status/qos.ts";
-import {
-  allocationOf,
-  type ContainerAmounts,
-  containerAmounts,
-  type PodAllocation,
-  type PodCgroupValues,
-  resizableContainers,
-} from "./allocation.ts";
+import { allocationOf, type PodAllocation, type PodCgroupValues, resizableContainers } from "./allocation.ts";
 import { describeStep, planResize, type ResizeStepsInput, withStep } from "./resize-steps.ts";
 
 const MI = 2 ** 20;
@@ -63,13 +57,12 @@ interface Given {
 const idle: ResizeStepsInput["memoryUsage"] = { pod: 0, containers: { a: 0, b: 0, c: 0, proxy: 0 } };
 
 function inputOf({ before, after, notRunning = [], memoryUsage = idle, hasNoCgroup }: Given): ResizeStepsInput {
-  const names = resizableContainers(before).map(({ name }) => name);
   return {
     pod: { metadata: { generation: 2 }, spec: after },
-    allocation: { ...allocationOf({ spec: after }), actuated: amountsOf(before), started: { generation: 2, since: 0 } },
-    running: names
-      .filter((name) => !notRunning.includes(name))
-      .map((name) => ({ name, id: `${name}0` as ContainerId })),
+    allocation: { ...allocationOf({ spec: after }), started: { generation: 2, since: 0 } },
+    running: Object.entries(amountsOf(before))
+      .filter(([name]) => !notRunning.includes(name))
+      .map(([name, amounts]) => ({ name, id: `${name}0` as ContainerId, amounts })),
     podCgroup: hasNoCgroup ? undefined : { current: limitsOf(before), target: limitsOf(after) },
     memoryUsage,
   };
@@ -86,7 +79,9 @@ function course(given: Given): readonly string[] {
     if (step === undefined) return lines;
     lines.push(describeStep(step));
     const allocation: PodAllocation = withStep(input.allocation, step);
-    const running = step.kind === "stopContainer" ? input.running.filter(({ id }) => id !== step.id) : input.running;
+    const running = input.running
+      .filter(({ id }) => step.kind !== "stopContainer" || id !== step.id)
+      .map((each) => ({ ...each, amounts: allocation.actuated[each.name]?.amounts ?? each.amounts }));
     const { podCgroup } = input;
     const current = step.kind === "writePodCgroup" && podCgroup && { ...podCgroup.current, ...step.limits };
     input = {
@@ -342,13 +337,4 @@ test("a pod whose resize is complete has no steps, whatever its cgroup has", () 
   const { started: _done, ...allocation } = inputOf({ before: spec, after: spec }).allocation;
   const podCgroup = { current: { ...limitsOf(spec), cpuWeight: 1 }, target: limitsOf(spec) };
   expect(planResize({ ...inputOf({ before: spec, after: spec }), allocation, podCgroup })).toEqual({ steps: [] });
-});
-
-test("an instance without a record is left as it is", () => {
-  const input = inputOf({
-    before: one(sized("1/1", "1Gi/1Gi")),
-    after: one(sized("2/2", "2Gi/2Gi")),
-    hasNoCgroup: true,
-  });
-  expect(planResize({ ...input, allocation: { ...input.allocation, actuated: {} } })).toEqual({ steps: [] });
 });

@@ -1,15 +1,9 @@
 import type { CgroupLimits, Limit } from "../../../proto/cgroup/limits.ts";
 import type { ContainerId } from "../../../proto/ids.ts";
+import { type ContainerAmounts, containerAmounts } from "../../../proto/kubernetes/container-amounts.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { describeLimits } from "../cgroups/limit-differences.ts";
-import {
-  type ContainerAmounts,
-  containerAmounts,
-  type PodAllocation,
-  type PodCgroupValues,
-  resizableContainers,
-  withAllocated,
-} from "./allocation.ts";
+import { type PodAllocation, type PodCgroupValues, resizableContainers, withAllocated } from "./allocation.ts";
 import { restartsFor } from "./resize-verdict.ts";
 
 /*
@@ -44,11 +38,18 @@ export interface ResizeStepsInput {
   readonly pod: Pod;
   readonly allocation: PodAllocation;
   /** The running instances of its containers. Others get what is allocated when they are created. */
-  readonly running: readonly { readonly name: string; readonly id: ContainerId }[];
+  readonly running: readonly RunningInstance[];
   /** What the pod's cgroup has and shall have; undefined if the pod has no cgroup of its own. */
   readonly podCgroup: { readonly current: PodCgroupValues; readonly target: PodCgroupValues } | undefined;
   /** How many bytes of memory are in use; absent where it could not be read. */
   readonly memoryUsage: { readonly pod?: number; readonly containers: Readonly<Record<string, number>> };
+}
+
+export interface RunningInstance {
+  readonly name: string;
+  readonly id: ContainerId;
+  /** What it runs with. */
+  readonly amounts: ContainerAmounts;
 }
 
 /** The steps in their order, none if nothing is left to be done; or why no step is taken at present. */
@@ -89,7 +90,7 @@ export function withStep(allocation: PodAllocation, step: ResizeStep): PodAlloca
   const { actuated, started } = allocation;
   switch (step.kind) {
     case "updateContainerResources":
-      return { ...allocation, actuated: { ...actuated, [step.name]: step.amounts } };
+      return { ...allocation, actuated: { ...actuated, [step.name]: { id: step.id, amounts: step.amounts } } };
     case "updatePodSandboxResources":
       return started === undefined
         ? allocation
@@ -120,7 +121,6 @@ function describeAmounts({ cpuRequest, cpuLimit, memoryRequest, memoryLimit }: C
   return `memory ${shown(memoryRequest, "")} to ${shown(memoryLimit, "")}, cpu ${shown(cpuRequest, "m")} to ${shown(cpuLimit, "m")}`;
 }
 
-/** An instance without a record was adopted from an agent that kept none: it is left as it is. */
 function changesOf({ pod, allocation, running }: ResizeStepsInput): {
   readonly restarts: readonly ResizeStep[];
   readonly updates: readonly ContainerChange[];
@@ -130,9 +130,9 @@ function changesOf({ pod, allocation, running }: ResizeStepsInput): {
   const updates: ContainerChange[] = [];
   for (const container of resizableContainers(spec)) {
     const { name, resources } = container;
-    const id = running.find((each) => each.name === name)?.id;
-    const current = allocation.actuated[name];
-    if (id === undefined || current === undefined) continue;
+    const instance = running.find((each) => each.name === name);
+    if (instance === undefined) continue;
+    const { id, amounts: current } = instance;
     const desired = containerAmounts(resources, spec.resources);
     if (requiresRestart(container, current, desired))
       restarts.push({ kind: "stopContainer", name, id, why: `Container ${name} resize requires restart` });
@@ -151,7 +151,8 @@ function differs(resource: Resource, one: ContainerAmounts, other: ContainerAmou
   return requestOf(resource, one) !== requestOf(resource, other) || limitOf(resource, one) !== limitOf(resource, other);
 }
 
-function requiresRestart(container: Container, current: ContainerAmounts, desired: ContainerAmounts): boolean {
+/** Whether the container restarts to get other amounts. */
+export function requiresRestart(container: Container, current: ContainerAmounts, desired: ContainerAmounts): boolean {
   return (["memory", "cpu"] as const).some(
     (resource) => differs(resource, current, desired) && restartsFor(container, resource),
   );
@@ -232,6 +233,32 @@ function areSame(one: PodCgroupValues, other: PodCgroupValues): boolean {
     one.cpuMax.quotaUs === other.cpuMax.quotaUs &&
     one.cpuMax.periodUs === other.cpuMax.periodUs
   );
+}
+
+/** Whether all running containers have what is allocated to the pod, which its spec has. */
+export function areActuated({ spec }: Pod, running: readonly RunningInstance[]): boolean {
+  const byName = new Map(running.map((each) => [each.name, each.amounts]));
+  return resizableContainers(spec).every(({ name, resources }) => {
+    const current = byName.get(name);
+    if (current === undefined) return true;
+    const desired = containerAmounts(resources, spec.resources);
+    return !differs("memory", current, desired) && !differs("cpu", current, desired);
+  });
+}
+
+/**
+ * The running containers whose memory limit the resize to the pod's resources lowers without a restart. `pod` has the
+ * resources that are allocated to it.
+ */
+export function loweredLimits({ spec }: Pod, running: readonly RunningInstance[]): readonly ContainerId[] {
+  const byName = new Map(running.map((each) => [each.name, each]));
+  return resizableContainers(spec).flatMap((container) => {
+    const instance = byName.get(container.name);
+    if (instance === undefined) return [];
+    const desired = containerAmounts(container.resources, spec.resources);
+    const isLowered = orInfinite(desired.memoryLimit) < orInfinite(instance.amounts.memoryLimit);
+    return isLowered && !requiresRestart(container, instance.amounts, desired) ? [instance.id] : [];
+  });
 }
 
 /** Why a memory limit cannot be lowered at present. Rule: the kubelet's validateMemoryResizeAction. */

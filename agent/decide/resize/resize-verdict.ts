@@ -49,7 +49,9 @@ export function decideResize(desired: DesiredPod, { allocation, admission, setti
   if (areSameResources(resourcesOf(pod.spec), allocation.allocated)) return { kind: "none" };
   const message = limitation(pod, allocation, settings) ?? capacityProblem(pod, admission);
   if (message !== undefined) return { kind: "Infeasible", message };
-  const result = admitPod(desired, admission);
+  // Not with what it has, but with what its spec requests.
+  const { allocation: _, ...requested } = desired;
+  const result = admitPod(requested, admission);
   if (result === "admitted") return { kind: "accepted" };
   if (result === "wait" || result === "readNode") return { kind: "wait" };
   return { kind: "Deferred", message: result.message };

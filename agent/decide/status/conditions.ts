@@ -1,12 +1,12 @@
 import { isInitContainer, sidecarsOf } from "../../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, PodCondition, PodPhase } from "../../../proto/kubernetes/gen/types.ts";
 import { formatTime } from "../../../proto/kubernetes/values/time.ts";
-import { containersAwaitingResize, resizeMessage } from "../container/resize.ts";
 import { isRestartingAll, mayRestartAll } from "../container/restart-all.ts";
 import { sandboxNeed } from "../container/sandbox.ts";
 import type { DesiredPod } from "../pod/desired.ts";
 import type { PodMemory } from "../pod/memory.ts";
 import { haveContainersStopped, outcomeOfStage } from "../pod/stage.ts";
+import { resizeConditions } from "../resize/resize-progress.ts";
 import type { StatusInput } from "./status-input.ts";
 
 type OwnConditionType =
@@ -16,8 +16,7 @@ type OwnConditionType =
   | "Ready"
   | "ContainersReady"
   | "PodScheduled"
-  | "AllContainersRestarting"
-  | "PodResizePending";
+  | "AllContainersRestarting";
 
 interface ConditionValue {
   readonly type: OwnConditionType;
@@ -52,7 +51,6 @@ export function podConditions(
     { type: "ContainersReady", ...ready },
     { type: "PodScheduled", status: "True", sinceAtLeast: accepted },
     ...allContainersRestarting(input, phaseAtEnd),
-    ...resizePending(input, isDone),
   ];
   // Drop conditions that are no longer reported, so that a later one gets a new transition time.
   const conditionMemory = new Map<string, { readonly status: string; readonly since: number }>();
@@ -70,7 +68,16 @@ export function podConditions(
       lastTransitionTime: formatTime(since),
     };
   });
-  return { conditions, conditionMemory };
+  return { conditions: [...(isDone ? [] : conditionsOfResize(desired)), ...conditions], conditionMemory };
+}
+
+/** Their transition times are in the pod's record, which outlives the agent. */
+function conditionsOfResize({ allocation }: DesiredPod): readonly PodCondition[] {
+  return (allocation === undefined ? [] : resizeConditions(allocation)).map(({ since, ...condition }) => ({
+    ...condition,
+    status: "True",
+    lastTransitionTime: formatTime(since),
+  }));
 }
 
 /** The container statuses that conditions depend on. */
@@ -151,18 +158,6 @@ function allContainersRestarting(
   if (!isRestartingAll(pod, observed)) return [value];
   const message = "container exited with restart policy rule";
   return [{ ...value, status: "True", reason: "RestartAllContainersStarted", message }];
-}
-
-/** `PodResizePending` is reported only while containers run with other resources than the spec requests. */
-function resizePending(
-  { desired: { pod }, previousStatus, observed, stage, now }: StatusInput,
-  isDone: boolean,
-): readonly ConditionValue[] {
-  const containers = stage.kind === "syncing" && !isDone ? containersAwaitingResize(pod, previousStatus, observed) : [];
-  if (containers.length === 0) return [];
-  const sinceAtLeast = previousStatus.conditions.get("PodResizePending")?.since ?? now;
-  const message = resizeMessage(containers);
-  return [{ type: "PodResizePending", status: "True", reason: "Infeasible", message, sinceAtLeast }];
 }
 
 /** A pod with ready containers is ready once its readiness gates are `True`: conditions that other controllers set. */

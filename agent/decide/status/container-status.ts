@@ -14,11 +14,10 @@ import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import { truncateUtf8 } from "../../../proto/utf8.ts";
 import { isOutdated } from "../container/container-hash.ts";
 import { type ImageNeed, type ImageUse, imageNeed, imageUses } from "../container/image.ts";
-import { isReplaced } from "../container/image-change.ts";
 import { isInitialized, isInitStepDone } from "../container/initialization.ts";
 import { isInferredExit, reportedExit } from "../container/missing-containers.ts";
 import { isRemovedForRestart, removedForRestart } from "../container/removed-for-restart.ts";
-import { resourcesOfInstance } from "../container/resize.ts";
+import { isReplaced } from "../container/replaced.ts";
 import { exitShownUntil, isBackoffReset, restartAt, restartDelayMs, shouldRestart } from "../container/restart.ts";
 import { isRestartingAll } from "../container/restart-all.ts";
 import { type FailureRecord, postStartFailureOf } from "../pod/memory.ts";
@@ -30,6 +29,7 @@ import {
   type ObservedContainer,
 } from "../pod/observed.ts";
 import { haveContainersStopped } from "../pod/stage.ts";
+import { resourcesOfInstance } from "./container-resources.ts";
 import { previousStatusOfInstance } from "./previous-status.ts";
 import type { StatusInput } from "./status-input.ts";
 import { ownFailureOf, startingReasonOf, waitingBeforeStart } from "./waiting-state.ts";
@@ -71,7 +71,7 @@ export function containerStatus(input: StatusInput, container: Container): Conta
       ? {}
       : {
           containerID: `${settings.runtimeName}://${reportedInstance.id}`,
-          ...resourcesOfInstance(previousStatus, container, reportedInstance.id),
+          ...resourcesOfInstance(container, reportedInstance),
         }),
     ...(reportedInstance?.user === undefined ? {} : { user: { linux: reportedInstance.user } }),
     ...(settings.containerStopSignals === true &&

@@ -82,12 +82,12 @@ const rows: readonly [
     { allocatedResources: { cpu: "1", "ephemeral-storage": "1Gi" }, resources: { requests: { cpu: "1" } } },
   ],
   [
-    "a container that waits for its resize counts with what it was created with",
+    "a container that waits for its resize counts with what it runs with",
     { containers: [container("a", { requests: { cpu: "2" }, limits: { cpu: "2" } }), container("b", small)] },
     "Running",
-    [created("a", { allocatedResources: { cpu: "1" }, resources: { requests: { cpu: "1" }, limits: { cpu: "1" } } })],
+    [created("a", { allocatedResources: { cpu: "2" }, resources: { requests: { cpu: "1" }, limits: { cpu: "1" } } })],
     {
-      allocatedResources: { cpu: "1025m", memory: "24Mi" },
+      allocatedResources: { cpu: "2025m", memory: "24Mi" },
       resources: { requests: { cpu: "1025m", memory: "24Mi" }, limits: { cpu: "1250m", memory: "48Mi" } },
     },
   ],

@@ -4,11 +4,11 @@ import type { ContainerState, Pod, PodStatus } from "../../../proto/kubernetes/g
 import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import type { FailureKey } from "../actions/failure-key.ts";
 import { createKeyMap } from "../actions/key-map.ts";
-import { eventsOfStatusChange } from "../events/pod-events.ts";
 import type { DesiredPodView } from "../pod/desired.ts";
 import { emptyMemory, type FailureRecord, type PodMemory } from "../pod/memory.ts";
 import type { ExitedContainer, ObservedContainer, ObservedPod } from "../pod/observed.ts";
 import { decidePod } from "../pod/pod.ts";
+import { allocationOf } from "../resize/allocation.ts";
 import { unobservedStatus } from "./status.ts";
 
 const uid = "u" as PodUid;
@@ -432,50 +432,32 @@ test("container fields from the runtime are reported for an existing instance on
   expect(shown([], new Map([["b", 0]]))).toEqual(nothing);
 });
 
-test("a resize waits for the next instance: this one keeps its resources, and a condition shows it", () => {
-  const now = at("11:00:00");
-  const generations = (generation: number) => ({ ...pod.metadata, generation });
-  const created = { ...desired, pod: { ...pod, metadata: generations(1) }, source: { kind: "api" } } as const;
-  const before = decidePod(created, observed, emptyMemory, settings, at("10:30:00")).status;
-  const [b, a] = pod.spec.containers;
-  const asks = (cpu: string, status: PodStatus = before): DesiredPodView => {
-    const resources = { ...b!.resources, requests: { cpu, memory: "64Mi" } };
-    return {
-      ...created,
-      pod: { ...pod, metadata: generations(2), spec: { ...pod.spec, containers: [{ ...b!, resources }, a!] }, status },
-    };
+test("the conditions of a resize come first, with the times of its record, until the pod has ended", () => {
+  const allocation = {
+    ...allocationOf(pod),
+    pending: { reason: "Deferred", message: "no room", generation: 3, since: at("10:40:00") },
+    started: { generation: 2, since: at("10:20:00") },
+  } as const;
+  const resized: DesiredPodView = {
+    ...desired,
+    pod: { ...pod, metadata: { ...pod.metadata, generation: 3 } },
+    source: { kind: "api" },
+    allocation,
   };
-  const shown = (expected: DesiredPodView, observedPod = observed, memory: PodMemory = emptyMemory) => {
-    const { status, unusableImages } = decidePod(expected, observedPod, memory, settings, now);
-    const reported = status.containerStatuses?.find(({ name }) => name === "b");
-    const events = eventsOfStatusChange(expected.pod, expected.pod.status, status, unusableImages).map(
-      ({ reason, message }) => `${reason} ${message}`,
-    );
-    return {
-      requested: [reported?.allocatedResources?.["cpu"], reported?.resources?.requests?.["cpu"]],
-      pending: conditions(status).filter((line) => line.startsWith("PodResize")),
-      events: events.filter((line) => line.startsWith("Resize")),
-      status,
-    };
+  const { status } = decidePod(resized, observed, emptyMemory, settings, at("11:00:00"));
+  expect(conditions(status).slice(0, 3)).toEqual([
+    "PodResizePending True since 10:40:00 Deferred: no room",
+    "PodReadyToStartContainers True since 10:00:02",
+    "Initialized True since 10:00:00",
+  ]);
+  expect(status.conditions?.[0]).toMatchObject({ observedGeneration: 3 });
+  const ended = {
+    ...resized,
+    terminationRequest: { requestedAt: 0, reason: "Evicted", message: "", gracePeriodSeconds: 0 },
   };
-  const message = "This node does not resize containers in place: [b] keep their resources until they are re-created";
-  const resized = shown(asks("4"));
-  expect(resized).toMatchObject({
-    requested: ["100m", "100m"],
-    pending: [`PodResizePending True since 11:00:00 Infeasible: ${message}`],
-    events: [
-      `ResizeInfeasible Pod resize Infeasible: {"containers":[{"name":"b","resources":{"limits":{"memory":"64Mi"},"requests":{"cpu":"4","memory":"64Mi"}}},{"name":"a","resources":{}}],"generation":2,"error":"${message}"}`,
-    ],
-  });
-  // Reported once, also by a new agent.
-  expect(shown(asks("4", resized.status))).toMatchObject({ pending: resized.pending, events: [] });
-  // Another notation of the same amount.
-  expect(shown(asks("0.1"))).toMatchObject({ requested: ["100m", "100m"], pending: [], events: [] });
-  // Withdrawn, or used by the next instance.
-  expect(shown(asks("100m", resized.status))).toMatchObject({ requested: ["100m", "100m"], pending: [], events: [] });
-  const next = { ...identity("b", 1), state: "running", startedAt: at("10:59:00") } as const;
-  const again = { ...observed, containers: [next, ...observed.containers.filter(({ name }) => name === "a")] };
-  expect(shown(asks("4", resized.status), again)).toMatchObject({ requested: ["4", "4"], pending: [], events: [] });
+  const gone = { ...observed, containers: [] };
+  const last = decidePod(ended, gone, emptyMemory, settings, at("11:00:00")).status;
+  expect(conditions(last).filter((line) => line.startsWith("PodResize"))).toEqual([]);
 });
 
 test("an init container without an instance is reported as completed, with the kubelet's message", () => {

@@ -34,6 +34,7 @@ for (const version of ["1.6", "2.1"] as const)
         image: "berth.test/busybox:1",
         hash: undefined,
         crashes: 0,
+        resources: { cpuRequest: 500, cpuLimit: 500, memoryLimit: 2 ** 26 },
         state: "created",
       });
       expect(id).toMatch(/^[0-9a-f]{64}$/);
@@ -158,4 +159,27 @@ test("a dual-stack sandbox has both addresses, and one on the host network has n
     hostNetwork: true,
     ips: [],
   });
+});
+
+test("the resources that a runtime reports are converted as the kubelet does, and what it does not limit is missing", () => {
+  const resourcesOf = (linux: object | undefined) =>
+    toObservedContainer(ContainerStatus.fromPartial({ id: "c", ...(linux && { resources: { linux } }) }), sandboxId)
+      .resources;
+  expect(resourcesOf({ cpuShares: 102n, cpuPeriod: 100_000n, cpuQuota: 20_000n, memoryLimitInBytes: 64n })).toEqual({
+    cpuRequest: 100,
+    cpuLimit: 200,
+    memoryLimit: 64,
+  });
+  expect(resourcesOf({ cpuShares: 2n, cpuPeriod: 100_000n, cpuQuota: -1n })).toEqual({ cpuRequest: 2 });
+  expect(resourcesOf({})).toBeUndefined();
+  expect(resourcesOf(undefined)).toBeUndefined();
+});
+
+test("a container carries what it was created with", () => {
+  const amounts = { cpuRequest: 100, cpuLimit: 0, memoryRequest: 0, memoryLimit: 2 ** 26 };
+  const read = (text: string) =>
+    toObservedContainer(ContainerStatus.fromPartial({ annotations: { "berth.dev/resources": text } }), sandboxId)
+      .amounts;
+  expect(read(JSON.stringify(amounts))).toEqual(amounts);
+  expect(read("{}")).toBeUndefined();
 });

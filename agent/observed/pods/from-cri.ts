@@ -1,4 +1,5 @@
 import type { EventExit } from "../../../cri/runtime.ts";
+import { quotaToMilliCpu, sharesToMilliCpu } from "../../../proto/cgroup/cpu-units.ts";
 import {
   type Container,
   ContainerState,
@@ -10,7 +11,9 @@ import {
 } from "../../../proto/cri/gen/api.ts";
 import { fromCriSignal } from "../../../proto/cri/signal.ts";
 import type { ContainerId, PodUid, SandboxId } from "../../../proto/ids.ts";
+import { parseAmounts } from "../../../proto/kubernetes/container-amounts.ts";
 import {
+  amountsAnnotation,
   containerHashAnnotation,
   containerNameLabel,
   crashesAnnotation,
@@ -19,7 +22,7 @@ import {
   podUidLabel,
 } from "../../../proto/kubernetes/well-known-names.ts";
 import { SIGKILL_EXIT_CODE } from "../../decide/container/oom-reason.ts";
-import type { ContainerUser, ObservedContainer, ObservedSandbox } from "../../decide/pod/observed.ts";
+import type { ContainerUser, ObservedContainer, ObservedSandbox, RuntimeResources } from "../../decide/pod/observed.ts";
 
 /** The pod that a sandbox or container belongs to. */
 export interface Owner {
@@ -77,7 +80,12 @@ function crashesOf({ annotations }: Pick<ContainerStatus, "annotations">): numbe
  * does.
  */
 export function toObservedContainer(status: ContainerStatus, sandboxId: SandboxId): ObservedContainer {
-  const identity = { ...identityOf(status, sandboxId), ...userOf(status), ...stopSignalOf(status) };
+  const identity = {
+    ...identityOf(status, sandboxId),
+    ...userOf(status),
+    ...stopSignalOf(status),
+    ...resourcesOf(status),
+  };
   switch (status.state) {
     case ContainerState.CONTAINER_CREATED:
       return { ...identity, state: "created" };
@@ -143,7 +151,9 @@ const toExit = ({ exitCode, finishedAt }: EventExit) => ({
 export const reasonOfExit = (exitCode: number): string => (exitCode === 0 ? "Completed" : "Error");
 
 function identityOf(container: Omit<Container, "state" | "podSandboxId" | "imageId">, sandboxId: SandboxId) {
+  const amounts = parseAmounts(container.annotations[amountsAnnotation]);
   return {
+    ...(amounts && { amounts }),
     id: container.id as ContainerId,
     name: container.metadata?.name || (container.labels[containerNameLabel] ?? ""),
     sandboxId,
@@ -165,6 +175,23 @@ function userOf({ user }: ContainerStatus): { readonly user?: ContainerUser } {
 function stopSignalOf(status: ContainerStatus): Pick<ObservedContainer, "stopSignal"> {
   const stopSignal = fromCriSignal(status.stopSignal);
   return stopSignal === undefined ? {} : { stopSignal };
+}
+
+/** A runtime that reports no resources at all is older than CRI's field. Rule: the kubelet's toKubeContainerResources. */
+function resourcesOf({ resources }: ContainerStatus): { readonly resources?: RuntimeResources } {
+  if (resources?.linux === undefined) return {};
+  const { cpuShares, cpuQuota, cpuPeriod, memoryLimitInBytes } = resources.linux;
+  const cpuRequest = sharesToMilliCpu(Number(cpuShares));
+  const cpuLimit = quotaToMilliCpu(Number(cpuQuota), Number(cpuPeriod));
+  const memoryLimit = Number(memoryLimitInBytes);
+  if (cpuRequest === 0 && cpuLimit === 0 && memoryLimit <= 0) return {};
+  return {
+    resources: {
+      ...(cpuRequest > 0 && { cpuRequest }),
+      ...(cpuLimit > 0 && { cpuLimit }),
+      ...(memoryLimit > 0 && { memoryLimit }),
+    },
+  };
 }
 
 /** Converts a CRI time, in nanoseconds since the epoch, to milliseconds. */

@@ -1,0 +1,37 @@
+import { cpuQuotaUs, cpuShares, sharesToMilliCpu, weightToShares } from "../../../proto/cgroup/cpu-units.ts";
+import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
+import { LinuxContainerResources } from "../../../proto/cri/gen/api.ts";
+import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import type { NodeFacts } from "../node-facts.ts";
+import { amountsOf, int64, linuxResources } from "./linux-resources.ts";
+
+/** What UpdatePodSandboxResources tells the runtime: the limits of a pod without its overhead, and the overhead. */
+export interface SandboxUpdate {
+  readonly resources: LinuxContainerResources;
+  /** Undefined for a pod without one. */
+  readonly overhead: LinuxContainerResources | undefined;
+}
+
+/**
+ * The message about the limits that the pod's cgroup is going to have, from the limits of its files. Rule: the kubelet's
+ * generateUpdatePodSandboxResourcesRequest.
+ */
+export function sandboxUpdate(
+  { spec }: Pod,
+  { cpuWeight, cpuMax, memoryMax }: Required<Pick<CgroupLimits, "cpuWeight" | "cpuMax" | "memoryMax">>,
+  facts: NodeFacts,
+): SandboxUpdate {
+  const overhead = amountsOf({ requests: spec.overhead ?? {}, limits: spec.overhead ?? {} });
+  const { cpuLimit: overheadCpu = 0, memoryLimit: overheadMemory = 0 } = overhead;
+  const { quotaUs, periodUs } = cpuMax;
+  const overheadQuotaUs = overheadCpu === 0 ? 0 : cpuQuotaUs(overheadCpu, periodUs);
+  return {
+    resources: LinuxContainerResources.fromPartial({
+      cpuShares: BigInt(cpuShares(sharesToMilliCpu(weightToShares(cpuWeight)) - overheadCpu)),
+      cpuPeriod: BigInt(periodUs),
+      cpuQuota: quotaUs === "max" ? -1n : int64(quotaUs - overheadQuotaUs),
+      memoryLimitInBytes: memoryMax === "max" ? 0n : int64(memoryMax - overheadMemory),
+    }),
+    overhead: spec.overhead === undefined ? undefined : linuxResources(overhead, facts),
+  };
+}

@@ -1,0 +1,459 @@
+// `kubectl patch --subresource resize` on a pod of the API, with the agent dying after any call.
+import { expect, test } from "bun:test";
+import { CriError } from "../../cri/error.ts";
+import { pods } from "../../kube/resource.ts";
+import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
+import { createInCluster, runInCluster } from "./api-scenario.ts";
+import { testDeaths } from "./harness/death-tests.ts";
+import { duplicateInstances } from "./harness/duplicate-instances.ts";
+import type { AgentHarness } from "./harness.ts";
+import { makePod } from "./harness.ts";
+import { filterLines } from "./scenario.ts";
+
+const MI = 1_048_576n;
+
+/** `cpu` and `memory` as request and limit. */
+const sized = (name: string, cpu: string, memory: string, more: Partial<Container> = {}): Container => ({
+  name,
+  image: "busybox:1",
+  imagePullPolicy: "IfNotPresent",
+  resources: { requests: { cpu, memory }, limits: { cpu, memory } },
+  ...more,
+});
+const restartFor = (resourceName: string): Pick<Container, "resizePolicy"> => ({
+  resizePolicy: [{ resourceName, restartPolicy: "RestartContainer" }],
+});
+
+async function resize({ kube }: AgentHarness, name: string, containers: readonly Container[]): Promise<void> {
+  await kube.user.patch(pods("default"), name, { type: "merge", body: { spec: { containers } } });
+}
+
+/** What a user sees of the pods, and what the runtime limits their containers to. */
+async function resourcesOf({ kube, runtime }: AgentHarness): Promise<readonly string[]> {
+  const { items } = await kube.user.list(pods("default"), {});
+  return items.flatMap((pod) => [...statusLines(pod), ...runtimeLines(runtime, pod)]);
+}
+
+function statusLines({ metadata, status }: Pod): readonly string[] {
+  const list = (amounts: object = {}) =>
+    Object.entries(amounts)
+      .map(([name, amount]) => `${name} ${amount}`)
+      .join(", ");
+  const containers = (status?.containerStatuses ?? []).map(
+    ({ name, allocatedResources, resources, restartCount }) =>
+      `${metadata.name}/${name}: allocated ${list(allocatedResources)}; requests ${list(resources?.requests)}; limits ${list(resources?.limits)}; restarts ${restartCount}`,
+  );
+  const conditions = (status?.conditions ?? [])
+    .filter(({ type }) => type.startsWith("PodResize"))
+    .map(
+      ({ type, reason = "-", message = "-", observedGeneration }) =>
+        `${metadata.name}: ${type} ${reason} (generation ${observedGeneration}): ${message}`,
+    );
+  return [...containers, ...conditions];
+}
+
+function runtimeLines(runtime: AgentHarness["runtime"], { metadata }: Pod): readonly string[] {
+  return [...runtime.containers.values()]
+    .filter(({ sandbox, finishedAt }) => sandbox.config.metadata?.name === metadata.name && finishedAt === 0n)
+    .map(({ config, resources: { cpuShares, cpuQuota, memoryLimitInBytes } }) => {
+      const name = `${metadata.name}/${config.metadata?.name} #${config.metadata?.attempt}`;
+      return `runtime ${name}: shares ${cpuShares}, quota ${cpuQuota}, memory ${memoryLimitInBytes / MI}Mi`;
+    })
+    .toSorted();
+}
+
+const endOf = async (harness: AgentHarness) => [...(await harness.apiPods()), ...(await resourcesOf(harness))];
+
+interface Course {
+  readonly end: readonly string[];
+  /** The actions and messages of the resize. */
+  readonly log: string;
+  readonly events: readonly string[];
+  readonly reports: readonly string[];
+}
+
+/** Runs a scenario, and again for each call after which the agent may die: the end is the same. */
+function resizeScenario(
+  name: string,
+  run: (harness: AgentHarness) => Promise<void>,
+  check: (course: Course) => void,
+): void {
+  test(name, async () => {
+    const harness = await runInCluster(run);
+    const whole = harness.takeLog();
+    const log = filterLines(whole, /resize|update container|stop container|attempt [1-9]/i);
+    const reports = filterLines(whole, /report web/).split("\n");
+    check({ end: await endOf(harness), log, events: await resizeEvents(harness, "web"), reports });
+    expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
+  });
+  const startAndRun = async (harness: AgentHarness) => {
+    await harness.start();
+    await run(harness);
+  };
+  testDeaths({ name, create: createInCluster, run: startAndRun, endOf });
+}
+
+async function resizeEvents(harness: AgentHarness, pod: string): Promise<readonly string[]> {
+  return (await harness.events(pod))
+    .filter((line) => line.includes("Resize"))
+    .map((line) => line.replace(/^\d+x /, ""));
+}
+
+const app = (cpu: string, memory: string, more?: Partial<Container>): readonly Container[] => [
+  sized("a", cpu, memory, more),
+];
+
+resizeScenario(
+  "a running container gets more without a restart",
+  async (harness) => {
+    await harness.apply("web", { containers: app("100m", "64Mi") });
+    await harness.advance("5s");
+    await resize(harness, "web", app("200m", "128Mi"));
+    await harness.advance("5s");
+  },
+  ({ end, log, events }) => {
+    expect(log).toMatchInlineSnapshot(`
+      "5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":2}
+      5s default/web: update container a: memory 134217728 to 134217728, cpu 100m to 100m
+      5s default/web: update container a: memory 134217728 to 134217728, cpu 200m to 200m
+      5s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":2}"
+    `);
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "web Running, ready: a running",
+        "web/a: allocated cpu 200m, memory 128Mi; requests cpu 200m, memory 128Mi; limits cpu 200m, memory 128Mi; restarts 0",
+        "runtime web/a #0: shares 204, quota 20000, memory 128Mi",
+      ]
+    `);
+    expect(events).toMatchInlineSnapshot(`
+      [
+        "Normal ResizeStarted: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":2}",
+        "Normal ResizeCompleted: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":2}",
+      ]
+    `);
+  },
+);
+
+resizeScenario(
+  "a running container gets less, once it uses less memory than that",
+  async (harness) => {
+    await harness.apply("web", { containers: app("200m", "128Mi") });
+    await harness.advance("5s");
+    for (const container of harness.runtime.containers.values()) container.memoryUsageBytes = 100n * MI;
+    await resize(harness, "web", app("100m", "64Mi"));
+    await harness.advance("5s");
+    harness.appendLog((await resourcesOf(harness)).filter((line) => line.includes("Resize")));
+    for (const container of harness.runtime.containers.values()) container.memoryUsageBytes = 10n * MI;
+    await harness.advance("30s");
+  },
+  ({ end, log, events }) => {
+    expect(log).toMatchInlineSnapshot(`
+      "5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2}
+      5s default/web: Pod resize error: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2,"error":"cannot decrease memory limits: attempting to set container \\"a\\" memory limit (67108864) below current usage (104857600)"}
+      10s web: PodResizeInProgress Error (generation 2): cannot decrease memory limits: attempting to set container "a" memory limit (67108864) below current usage (104857600)
+      15s default/web: update container a: memory 67108864 to 67108864, cpu 200m to 200m
+      15s default/web: update container a: memory 67108864 to 67108864, cpu 100m to 100m
+      15s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2}"
+    `);
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "web Running, ready: a running",
+        "web/a: allocated cpu 100m, memory 64Mi; requests cpu 100m, memory 64Mi; limits cpu 100m, memory 64Mi; restarts 0",
+        "runtime web/a #0: shares 102, quota 10000, memory 64Mi",
+      ]
+    `);
+    expect(events).toMatchInlineSnapshot(`
+      [
+        "Normal ResizeStarted: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2}",
+        "Warning ResizeError: Pod resize error: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2,"error":"cannot decrease memory limits: attempting to set container \\"a\\" memory limit (67108864) below current usage (104857600)"}",
+        "Normal ResizeCompleted: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2}",
+      ]
+    `);
+  },
+);
+
+resizeScenario(
+  "a resize without room is deferred, and accepted when another pod is gone",
+  async (harness) => {
+    await harness.apply("other", { containers: app("3", "64Mi") });
+    await harness.apply("web", { containers: app("500m", "64Mi") });
+    await harness.advance("5s");
+    await resize(harness, "web", app("2", "64Mi"));
+    await harness.advance("5s");
+    harness.appendLog(await resourcesOf(harness));
+    await harness.deletePod("other", 1);
+    await harness.advance("30s");
+  },
+  ({ end, log, events }) => {
+    expect(log).toMatchInlineSnapshot(`
+      "5s default/web: Pod resize Deferred: {"containers":[{"name":"a","resources":{"limits":{"cpu":"2","memory":"64Mi"},"requests":{"cpu":"2","memory":"64Mi"}}}],"generation":2,"error":"Node didn't have enough resource: cpu, requested: 2000, used: 3000, capacity: 4000"}
+      10s web: PodResizePending Deferred (generation 2): Node didn't have enough resource: cpu, requested: 2000, used: 3000, capacity: 4000
+      10s default/other: stop container a within 2s: it was deleted
+      10s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"2","memory":"64Mi"},"requests":{"cpu":"2","memory":"64Mi"}}}],"generation":2}
+      10s default/web: update container a: memory 67108864 to 67108864, cpu 2000m to 2000m
+      10s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"2","memory":"64Mi"},"requests":{"cpu":"2","memory":"64Mi"}}}],"generation":2}"
+    `);
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "web Running, ready: a running",
+        "web/a: allocated cpu 2, memory 64Mi; requests cpu 2, memory 64Mi; limits cpu 2, memory 64Mi; restarts 0",
+        "runtime web/a #0: shares 2048, quota 200000, memory 64Mi",
+      ]
+    `);
+    expect(events).toMatchInlineSnapshot(`
+      [
+        "Warning ResizeDeferred: Pod resize Deferred: {"containers":[{"name":"a","resources":{"limits":{"cpu":"2","memory":"64Mi"},"requests":{"cpu":"2","memory":"64Mi"}}}],"generation":2,"error":"Node didn't have enough resource: cpu, requested: 2000, used: 3000, capacity: 4000"}",
+        "Normal ResizeStarted: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"2","memory":"64Mi"},"requests":{"cpu":"2","memory":"64Mi"}}}],"generation":2}",
+        "Normal ResizeCompleted: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"2","memory":"64Mi"},"requests":{"cpu":"2","memory":"64Mi"}}}],"generation":2}",
+      ]
+    `);
+  },
+);
+
+resizeScenario(
+  "a deferred resize is accepted when another pod shrinks, which counts with what is allocated to it",
+  async (harness) => {
+    await harness.apply("other", { containers: app("3", "64Mi") });
+    await harness.apply("web", { containers: app("500m", "64Mi") });
+    await harness.advance("5s");
+    await resize(harness, "web", app("2", "64Mi"));
+    await harness.advance("5s");
+    // It requests more than before, and still has it until the node accepts.
+    await harness.apply("third", { containers: app("500m", "64Mi") });
+    await resize(harness, "other", app("1", "64Mi"));
+    await harness.advance("30s");
+  },
+  ({ end }) => {
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "other Running, ready: a running",
+        "third Running, ready: a running",
+        "web Running, ready: a running",
+        "other/a: allocated cpu 1, memory 64Mi; requests cpu 1, memory 64Mi; limits cpu 1, memory 64Mi; restarts 0",
+        "runtime other/a #0: shares 1024, quota 100000, memory 64Mi",
+        "third/a: allocated cpu 500m, memory 64Mi; requests cpu 500m, memory 64Mi; limits cpu 500m, memory 64Mi; restarts 0",
+        "runtime third/a #0: shares 512, quota 50000, memory 64Mi",
+        "web/a: allocated cpu 2, memory 64Mi; requests cpu 2, memory 64Mi; limits cpu 2, memory 64Mi; restarts 0",
+        "runtime web/a #0: shares 2048, quota 200000, memory 64Mi",
+      ]
+    `);
+  },
+);
+
+resizeScenario(
+  "more than the node has is infeasible at once, and the pod keeps what it has, also in its next instance",
+  async (harness) => {
+    await harness.apply("web", { containers: app("100m", "64Mi") });
+    await harness.advance("5s");
+    await resize(harness, "web", app("64", "64Mi"));
+    await harness.advance("5s");
+    await harness.exit("a", 1);
+    await harness.advance("20s");
+  },
+  ({ end, log, events }) => {
+    expect(log).toMatchInlineSnapshot(`
+      "5s default/web: Pod resize Infeasible: {"containers":[{"name":"a","resources":{"limits":{"cpu":"64","memory":"64Mi"},"requests":{"cpu":"64","memory":"64Mi"}}}],"generation":2,"error":"Node didn't have enough capacity: cpu, requested: 64000, capacity: 4000"}
+      10s default/web: create container a (attempt 1): it exited with code 1
+      10s default/web: start container a (attempt 1)"
+    `);
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "web Running, ready: a running (restarts: 1)",
+        "web/a: allocated cpu 100m, memory 64Mi; requests cpu 100m, memory 64Mi; limits cpu 100m, memory 64Mi; restarts 1",
+        "web: PodResizePending Infeasible (generation 2): Node didn't have enough capacity: cpu, requested: 64000, capacity: 4000",
+        "runtime web/a #1: shares 102, quota 10000, memory 64Mi",
+      ]
+    `);
+    expect(events).toMatchInlineSnapshot(`
+      [
+        "Warning ResizeInfeasible: Pod resize Infeasible: {"containers":[{"name":"a","resources":{"limits":{"cpu":"64","memory":"64Mi"},"requests":{"cpu":"64","memory":"64Mi"}}}],"generation":2,"error":"Node didn't have enough capacity: cpu, requested: 64000, capacity: 4000"}",
+      ]
+    `);
+  },
+);
+
+resizeScenario(
+  "a container whose policy wants it restarts, even if it succeeds, and the pod stays ready",
+  async (harness) => {
+    const { runtime } = harness;
+    runtime.before.stopContainer = () => runtime.exit(harness.containerIdOf("a"), 0);
+    await harness.apply("web", { restartPolicy: "OnFailure", containers: app("100m", "64Mi", restartFor("memory")) });
+    await harness.advance("5s");
+    await resize(harness, "web", app("100m", "128Mi", restartFor("memory")));
+    await harness.advance("10s");
+    // The other resource needs no restart.
+    await resize(harness, "web", app("200m", "128Mi", restartFor("memory")));
+    await harness.advance("10s");
+  },
+  ({ end, log, events, reports }) => {
+    expect(reports.filter((line) => !line.includes("ready") && !line.includes("Pending"))).toEqual([]);
+    expect(log).toMatchInlineSnapshot(`
+      "5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"128Mi"}}}],"generation":2}
+      5s default/web: stop container a within 30s: Container a resize requires restart
+      5s default/web: create container a (attempt 1): it exited with code 0
+      5s default/web: start container a (attempt 1)
+      5s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"128Mi"}}}],"generation":2}
+      15s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":3}
+      15s default/web: update container a: memory 134217728 to 134217728, cpu 200m to 200m
+      15s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":3}"
+    `);
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "web Running, ready: a running (restarts: 1)",
+        "web/a: allocated cpu 200m, memory 128Mi; requests cpu 200m, memory 128Mi; limits cpu 200m, memory 128Mi; restarts 1",
+        "runtime web/a #1: shares 204, quota 20000, memory 128Mi",
+      ]
+    `);
+    expect(events).toMatchInlineSnapshot(`
+      [
+        "Normal ResizeStarted: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"128Mi"}}}],"generation":2}",
+        "Normal ResizeCompleted: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"128Mi"}}}],"generation":2}",
+        "Normal ResizeStarted: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":3}",
+        "Normal ResizeCompleted: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":3}",
+      ]
+    `);
+  },
+);
+
+resizeScenario(
+  "of two containers, the one that gets less is resized first",
+  async (harness) => {
+    await harness.apply("web", { containers: [sized("a", "100m", "64Mi"), sized("b", "400m", "128Mi")] });
+    await harness.advance("5s");
+    await resize(harness, "web", [sized("a", "300m", "128Mi"), sized("b", "200m", "64Mi")]);
+    await harness.advance("10s");
+  },
+  ({ end, log, events }) => {
+    expect(log).toMatchInlineSnapshot(`
+      "5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"300m","memory":"128Mi"},"requests":{"cpu":"300m","memory":"128Mi"}}},{"name":"b","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2}
+      5s default/web: update container b: memory 67108864 to 67108864, cpu 400m to 400m
+      5s default/web: update container a: memory 134217728 to 134217728, cpu 100m to 100m
+      5s default/web: update container b: memory 67108864 to 67108864, cpu 200m to 200m
+      5s default/web: update container a: memory 134217728 to 134217728, cpu 300m to 300m
+      5s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"300m","memory":"128Mi"},"requests":{"cpu":"300m","memory":"128Mi"}}},{"name":"b","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2}"
+    `);
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "web Running, ready: a running, b running",
+        "web/a: allocated cpu 300m, memory 128Mi; requests cpu 300m, memory 128Mi; limits cpu 300m, memory 128Mi; restarts 0",
+        "web/b: allocated cpu 200m, memory 64Mi; requests cpu 200m, memory 64Mi; limits cpu 200m, memory 64Mi; restarts 0",
+        "runtime web/a #0: shares 307, quota 30000, memory 128Mi",
+        "runtime web/b #0: shares 204, quota 20000, memory 64Mi",
+      ]
+    `);
+    expect(events).toMatchInlineSnapshot(`
+      [
+        "Normal ResizeStarted: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"300m","memory":"128Mi"},"requests":{"cpu":"300m","memory":"128Mi"}}},{"name":"b","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2}",
+        "Normal ResizeCompleted: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"300m","memory":"128Mi"},"requests":{"cpu":"300m","memory":"128Mi"}}},{"name":"b","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2}",
+      ]
+    `);
+  },
+);
+
+resizeScenario(
+  "a resize that the runtime refuses is retried, and says why",
+  async (harness) => {
+    await harness.apply("web", { containers: app("100m", "64Mi") });
+    await harness.advance("5s");
+    harness.runtime.before.updateContainerResources = () => {
+      throw new CriError("UNKNOWN", "UpdateContainerResources", "failed to write cpu.max");
+    };
+    await resize(harness, "web", app("200m", "64Mi"));
+    await harness.advance("5s");
+    harness.appendLog((await resourcesOf(harness)).filter((line) => line.includes("Resize")));
+    delete harness.runtime.before.updateContainerResources;
+    await harness.advance("60s");
+  },
+  ({ end, log, events }) => {
+    expect(log).toMatchInlineSnapshot(`
+      "5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2}
+      5s default/web: failed to update container a: memory 67108864 to 67108864, cpu 200m to 200m: rpc error: code = Unknown desc = failed to write cpu.max
+      5s default/web: Pod resize error: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2,"error":"rpc error: code = Unknown desc = failed to write cpu.max"}
+      6s default/web: failed to update container a: memory 67108864 to 67108864, cpu 200m to 200m: rpc error: code = Unknown desc = failed to write cpu.max
+      8s default/web: failed to update container a: memory 67108864 to 67108864, cpu 200m to 200m: rpc error: code = Unknown desc = failed to write cpu.max
+      10s web: PodResizeInProgress Error (generation 2): rpc error: code = Unknown desc = failed to write cpu.max
+      12s default/web: update container a: memory 67108864 to 67108864, cpu 200m to 200m
+      12s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2}"
+    `);
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "web Running, ready: a running",
+        "web/a: allocated cpu 200m, memory 64Mi; requests cpu 200m, memory 64Mi; limits cpu 200m, memory 64Mi; restarts 0",
+        "runtime web/a #0: shares 204, quota 20000, memory 64Mi",
+      ]
+    `);
+    expect(events).toMatchInlineSnapshot(`
+      [
+        "Normal ResizeStarted: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2}",
+        "Warning ResizeError: Pod resize error: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2,"error":"rpc error: code = Unknown desc = failed to write cpu.max"}",
+        "Normal ResizeCompleted: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2}",
+      ]
+    `);
+  },
+);
+
+resizeScenario(
+  "a resize that is taken back before the node accepts it leaves nothing",
+  async (harness) => {
+    await harness.apply("other", { containers: app("3", "64Mi") });
+    await harness.apply("web", { containers: app("500m", "64Mi") });
+    await harness.advance("5s");
+    await resize(harness, "web", app("2", "64Mi"));
+    await harness.advance("5s");
+    await resize(harness, "web", app("500m", "64Mi"));
+    await harness.advance("5s");
+  },
+  ({ end, events }) => {
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "other Running, ready: a running",
+        "web Running, ready: a running",
+        "other/a: allocated cpu 3, memory 64Mi; requests cpu 3, memory 64Mi; limits cpu 3, memory 64Mi; restarts 0",
+        "runtime other/a #0: shares 3072, quota 300000, memory 64Mi",
+        "web/a: allocated cpu 500m, memory 64Mi; requests cpu 500m, memory 64Mi; limits cpu 500m, memory 64Mi; restarts 0",
+        "runtime web/a #0: shares 512, quota 50000, memory 64Mi",
+      ]
+    `);
+    expect(events).toMatchInlineSnapshot(`
+      [
+        "Warning ResizeDeferred: Pod resize Deferred: {"containers":[{"name":"a","resources":{"limits":{"cpu":"2","memory":"64Mi"},"requests":{"cpu":"2","memory":"64Mi"}}}],"generation":2,"error":"Node didn't have enough resource: cpu, requested: 2000, used: 3000, capacity: 4000"}",
+      ]
+    `);
+  },
+);
+
+test("a new agent keeps what was decided, with its times, and reports it once", async () => {
+  const harness = await runInCluster(async (node) => {
+    await node.apply("other", { containers: app("3", "64Mi") });
+    await node.apply("web", { containers: app("500m", "64Mi") });
+    await node.advance("5s");
+    await resize(node, "web", app("2", "64Mi"));
+    await node.advance("60s");
+  });
+  const conditionOf = async () => {
+    const { status } = await harness.kube.user.get(pods("default"), "web");
+    return status?.conditions?.find(({ type }) => type === "PodResizePending");
+  };
+  const before = await conditionOf();
+  await harness.stop();
+  await harness.start();
+  await harness.advance("60s");
+  expect(await conditionOf()).toEqual(before);
+  expect(await resizeEvents(harness, "web")).toHaveLength(1);
+});
+
+test("a static pod is not resized: its manifest with other resources is another pod", async () => {
+  const harness = await runInCluster(async () => {});
+  const spec = (cpu: string): Partial<PodSpec> => ({ containers: app(cpu, "64Mi") });
+  await harness.setManifests(makePod("web", spec("100m")));
+  await harness.advance("5s");
+  harness.takeLog();
+  await harness.setManifests(makePod("web", spec("200m")));
+  await harness.advance("60s");
+  const lines = filterLines(harness.takeLog(), /update container|stop container|create container/);
+  expect(lines).toMatchInlineSnapshot(`
+    "5s web: stop container a within 30s: its manifest has changed
+    5s web: create container a (attempt 0): it has not run yet"
+  `);
+  expect(await resizeEvents(harness, "web")).toEqual([]);
+});

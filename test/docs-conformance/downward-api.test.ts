@@ -4,8 +4,7 @@
  * https://kubernetes.io/docs/tasks/inject-data-application/environment-variable-expose-pod-information/
  *
  * Not tested here, since it concerns others or is not implemented:
- *   Available fields   which other fields may be named: the API server. The resize of a running container: not
- *                      implemented yet. Huge pages, which the fake node lacks:
+ *   Available fields   which other fields may be named: the API server. Huge pages, which the fake node lacks:
  *                      agent/translate/env/environment.test.ts
  */
 import { expect, test } from "bun:test";
@@ -136,6 +135,16 @@ describeSection("Information available via resourceFieldRef", () => {
   ])("a container's %s in units of %s is %s, in a variable and in a file", async (resource, divisor, value) => {
     const { harness } = await runPod({ spec: withAmounts([amountOf("amount", resource, divisor)]) });
     expect([environmentOf(harness)["amount"], await textsIn(harness)]).toEqual([value, { "/podinfo/amount": value }]);
+  });
+
+  test("after a resize, a file of a volume has the new amount, and a variable keeps the old one", async () => {
+    const { harness } = await runPod({ spec: withAmounts([amountOf("amount", "limits.cpu", "1m")]) });
+    const [resized] = (await harness.kube.user.get(pods("default"), "web")).spec.containers;
+    const { requests, limits } = resized?.resources ?? {};
+    const containers = [{ ...resized, resources: { requests, limits: { ...limits, cpu: "750m" } } }];
+    await harness.kube.user.patch(pods("default"), "web", { type: "merge", body: { spec: { containers } } });
+    await harness.advance("5s");
+    expect([environmentOf(harness)["amount"], await textsIn(harness)]).toEqual(["500", { "/podinfo/amount": "750" }]);
   });
 });
 

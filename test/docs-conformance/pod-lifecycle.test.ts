@@ -8,7 +8,7 @@
  *                                 the scheduler
  *   Pod phase                     Unknown, and Failed for the pods of a lost node: the node lifecycle controller;
  *                                 STATUS of `kubectl get` and `--force`: kubectl
- *   Resizing Pods                 in place: not implemented yet; by replacement: controllers
+ *   Resizing Pods                 in place: test/scenarios/resize.test.ts; by replacement: controllers
  *   Container probes              an unready pod's address is removed from its EndpointSlices: the EndpointSlice
  *                                 controller
  *   Pod behavior during kubelet   the Node's Ready condition distinguishes a restart from an outage, pods are evicted

@@ -273,7 +273,7 @@ resizeScenario(
 );
 
 resizeScenario(
-  "a container whose policy wants it restarts, even if it succeeds, and the pod stays ready",
+  "a container whose policy wants it restarts without a back-off, even if it succeeds, and the pod stays ready",
   async (harness) => {
     const { runtime } = harness;
     runtime.before.stopContainer = () => runtime.exit(harness.containerIdOf("a"), 0);
@@ -284,9 +284,16 @@ resizeScenario(
     // The other resource needs no restart.
     await resize(harness, "web", app("200m", "128Mi", restartFor("memory")));
     await harness.advance("10s");
+    delete runtime.before.stopContainer;
+    await harness.exit("a", 1);
+    await harness.advance("30s");
+    await resize(harness, "web", app("200m", "64Mi", restartFor("memory")));
+    await harness.advance("5s");
   },
   ({ end, log, events, reports }) => {
-    expect(reports.filter((line) => !line.includes("ready") && !line.includes("Pending"))).toEqual([]);
+    const isUnready = (line: string) => !line.includes("ready") && !line.includes("Pending");
+    // It crashes after 25 seconds.
+    expect(reports.filter((line) => isUnready(line) && !line.startsWith("25s"))).toEqual([]);
     expect(log).toMatchInlineSnapshot(`
       "5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"128Mi"}}}],"generation":2}
       5s default/web: stop container a within 30s: Container a resize requires restart
@@ -295,13 +302,20 @@ resizeScenario(
       5s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"128Mi"}}}],"generation":2}
       15s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":3}
       15s default/web: update container a: memory 134217728 to 134217728, cpu 200m to 200m
-      15s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":3}"
+      15s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":3}
+      25s default/web: create container a (attempt 2): it exited with code 1
+      25s default/web: start container a (attempt 2)
+      55s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":4}
+      55s default/web: stop container a within 30s: Container a resize requires restart
+      55s default/web: create container a (attempt 3): it exited with code 143
+      55s default/web: start container a (attempt 3)
+      55s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":4}"
     `);
     expect(end).toMatchInlineSnapshot(`
       [
-        "web Running, ready: a running (restarts: 1)",
-        "web/a: allocated cpu 200m, memory 128Mi; requests cpu 200m, memory 128Mi; limits cpu 200m, memory 128Mi; restarts 1",
-        "runtime web/a #1: shares 204, quota 20000, memory 128Mi",
+        "web Running, ready: a running (restarts: 3)",
+        "web/a: allocated cpu 200m, memory 64Mi; requests cpu 200m, memory 64Mi; limits cpu 200m, memory 64Mi; restarts 3",
+        "runtime web/a #3: shares 204, quota 20000, memory 64Mi",
       ]
     `);
     expect(events).toMatchInlineSnapshot(`
@@ -310,6 +324,8 @@ resizeScenario(
         "Normal ResizeCompleted: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"128Mi"}}}],"generation":2}",
         "Normal ResizeStarted: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":3}",
         "Normal ResizeCompleted: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":3}",
+        "Normal ResizeStarted: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":4}",
+        "Normal ResizeCompleted: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":4}",
       ]
     `);
   },

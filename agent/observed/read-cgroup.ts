@@ -1,15 +1,9 @@
-import type { Cgroups } from "../../cgroups/cgroups.ts";
 import { CgroupError } from "../../cgroups/error.ts";
-import type { CgroupName } from "../../proto/cgroup/cgroup-name.ts";
-import type { CgroupLimits } from "../../proto/cgroup/limits.ts";
 
-/** The limits of a cgroup; undefined if it does not exist. Rejects with `CgroupError` if a file cannot be read. */
-export async function readIfPresent(
-  cgroups: Pick<Cgroups, "read">,
-  name: CgroupName,
-): Promise<CgroupLimits | undefined> {
+/** What a read of a cgroup returns; undefined if the cgroup does not exist. Rejects with other `CgroupError`s of the read. */
+export async function ifPresent<T>(read: () => Promise<T>): Promise<T | undefined> {
   try {
-    return await cgroups.read(name);
+    return await read();
   } catch (error) {
     if (error instanceof CgroupError && error.code === "ENOENT") return undefined;
     throw error;

@@ -130,7 +130,7 @@ export function createAgent(options: AgentOptions): Agent {
   nodeSummary.subscribe(idleTimer.touch);
   const podEvents: PodEventSource = createEventSource();
   const podReports = createPodReports({ log, clock, recordEvent: podEvents.emit });
-  const { images, podCache } = createPodObservation(options, loopRequests.wake);
+  const { images, podCache, usage } = createPodObservation(options, loopRequests.wake);
   const podsInRuntime = withRuntimeOutages(podCache, runtimeStatus, nodeSummary.onRuntimeAway);
   const { onProbeFailed } = podReports;
   const probes = createProbes(options, loopRequests.wake, { recordEvent: podEvents.emit, onProbeFailed });
@@ -169,7 +169,7 @@ export function createAgent(options: AgentOptions): Agent {
     startSlots: options.startSlots,
     ports: {
       desired: desired.get,
-      observe: createObservePort({ runtime: options.runtime, podCache, imageVerifier, probes }),
+      observe: createObservePort({ usage, podCache, imageVerifier, probes }),
       toFailure,
       act: createActPort({ ...options, facts }, { podCache, images, clusterSync, podEvents, ...imageVerifier }),
       subscribers: createSyncSubscribers({ ...subscriberDeps, log }),

@@ -14,7 +14,7 @@ import type { Log } from "../../host/log/log.ts";
 import { CgroupDriver as CriCgroupDriver } from "../../proto/cri/gen/api.ts";
 import type { CgroupDriver } from "../../proto/kubelet/config.ts";
 import type { Config } from "../config/config.ts";
-import { readIfPresent } from "../observed/read-cgroup.ts";
+import { ifPresent } from "../observed/read-cgroup.ts";
 import type { NodeCgroupAccess } from "./local-node.ts";
 
 /** How long systemd may take for a slice, and how long the connection to it stays open after the last call. */
@@ -76,9 +76,9 @@ export function createNodeAndPodCgroups(options: CgroupsOptions, signal: AbortSi
     pods,
     node: {
       async read(cgroup) {
-        if (cgroup.of === "own") return await readIfPresent(pods, cgroup.name);
+        if (cgroup.of === "own") return await ifPresent(() => pods.read(cgroup.name));
         const { all, nameOf } = await reserved;
-        return await readIfPresent(all, nameOf(cgroup.path));
+        return await ifPresent(() => all.read(nameOf(cgroup.path)));
       },
       write: (cgroup, limits) =>
         inOrder(async () => {

@@ -1,7 +1,7 @@
 import type { PodUid } from "../../proto/ids.ts";
 import type { SyncPorts } from "../loop/ports.ts";
 import { createObservedImages, type ObservedImages } from "../observed/image-presence.ts";
-import { withMemoryUsage } from "../observed/pods/memory-usage.ts";
+import { type MemoryUsageReaders, withMemoryUsage } from "../observed/pods/memory-usage.ts";
 import { createPodCache, type PodCache } from "../observed/pods/pod-cache.ts";
 import { createPodCgroupReader } from "../observed/pods/pod-cgroups.ts";
 import { createPodDirReader } from "../observed/pods/pod-dirs.ts";
@@ -21,7 +21,7 @@ export function createPodObservation(
   const terminationMessages = createTerminationMessages(disk.root, disk.logs);
   const podCgroups = cgroups && createPodCgroupReader(cgroups);
   const reads = { runtime, images, podDirs, podCgroups, terminationMessages };
-  return { images, podCache: createPodCache({ ...reads, clock, log, wake }) };
+  return { images, podCache: createPodCache({ ...reads, clock, log, wake }), usage: { runtime, podCgroups } };
 }
 
 /** The prober of the agent's pods. */
@@ -31,7 +31,7 @@ export function createProbes(options: AgentOptions, wake: (uid: PodUid) => void,
 }
 
 interface ObservationDeps {
-  readonly runtime: AgentOptions["runtime"];
+  readonly usage: MemoryUsageReaders;
   readonly podCache: PodCache;
   readonly imageVerifier: ImageVerifier;
   readonly probes: Prober;
@@ -42,9 +42,9 @@ interface ObservationDeps {
  * the API server.
  */
 export function createObservePort(deps: ObservationDeps): SyncPorts["observe"] {
-  const { runtime, podCache, imageVerifier, probes } = deps;
+  const { usage, podCache, imageVerifier, probes } = deps;
   return async (uid, desired) => {
-    const observed = await withMemoryUsage(runtime, await podCache.observe(uid, desired), desired);
+    const observed = await withMemoryUsage(usage, await podCache.observe(uid, desired), desired);
     return probes.withHealth(await imageVerifier.withVerification(observed, desired), desired);
   };
 }

@@ -4,8 +4,9 @@ import { CriError } from "../../cri/error.ts";
 import { pods } from "../../kube/resource.ts";
 import type { Container, Pod, PodSpec } from "../../proto/kubernetes/gen/types.ts";
 import { createInCluster, runInCluster } from "./api-scenario.ts";
-import { testDeaths } from "./harness/death-tests.ts";
+import { type NodeOptions, testDeaths } from "./harness/death-tests.ts";
 import { duplicateInstances } from "./harness/duplicate-instances.ts";
+import type { HarnessOptions } from "./harness/harness-options.ts";
 import type { AgentHarness } from "./harness.ts";
 import { makePod } from "./harness.ts";
 import { filterLines } from "./scenario.ts";
@@ -62,7 +63,11 @@ function runtimeLines(runtime: AgentHarness["runtime"], { metadata }: Pod): read
     .toSorted();
 }
 
-const endOf = async (harness: AgentHarness) => [...(await harness.apiPods()), ...(await resourcesOf(harness))];
+const endOf = async (harness: AgentHarness) => [
+  ...(await harness.apiPods()),
+  ...(await resourcesOf(harness)),
+  ...harness.nodeSnapshot().filter((line) => line.startsWith("cgroup")),
+];
 
 interface Course {
   readonly end: readonly string[];
@@ -77,20 +82,26 @@ function resizeScenario(
   name: string,
   run: (harness: AgentHarness) => Promise<void>,
   check: (course: Course) => void,
+  options: HarnessOptions = {},
 ): void {
-  test(name, async () => {
-    const harness = await runInCluster(run);
-    const whole = harness.takeLog();
-    const log = filterLines(whole, /resize|update container|stop container|attempt [1-9]/i);
-    const reports = filterLines(whole, /report web/).split("\n");
-    check({ end: await endOf(harness), log, events: await resizeEvents(harness, "web"), reports });
-    expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
-  });
   const startAndRun = async (harness: AgentHarness) => {
     await harness.start();
     await run(harness);
   };
-  testDeaths({ name, create: createInCluster, run: startAndRun, endOf });
+  const create = (node: NodeOptions = {}) => createInCluster({ ...options, ...node });
+  test(name, async () => {
+    const harness = await create();
+    await startAndRun(harness);
+    const whole = harness.takeLog();
+    const log = filterLines(
+      whole,
+      /resize|update container|update pod sandbox|stop container|the pod's cgroup|attempt [1-9]/i,
+    );
+    const reports = filterLines(whole, /report web/).split("\n");
+    check({ end: await endOf(harness), log, events: await resizeEvents(harness, "web"), reports });
+    expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
+  });
+  testDeaths({ name, create, run: startAndRun, endOf });
 }
 
 async function resizeEvents(harness: AgentHarness, pod: string): Promise<readonly string[]> {
@@ -473,3 +484,86 @@ test("a static pod is not resized: its manifest with other resources is another 
   `);
   expect(await resizeEvents(harness, "web")).toEqual([]);
 });
+
+/** What the pod's cgroup uses, as the kernel counts it. */
+async function setUsage({ cgroups }: AgentHarness, currentBytes: number): Promise<void> {
+  const name = cgroups.names.find((each) => each.includes("/pod"))?.split("/") ?? [];
+  const { memory, ...stats } = await cgroups.stats(name);
+  if (memory !== undefined) cgroups.setStats(name, { ...stats, memory: { ...memory, currentBytes } });
+}
+
+resizeScenario(
+  "the pod's cgroup grows before its container, memory before CPU",
+  async (harness) => {
+    await harness.apply("web", { containers: app("100m", "64Mi") });
+    await harness.advance("5s");
+    await resize(harness, "web", app("200m", "128Mi"));
+    await harness.advance("5s");
+  },
+  ({ end, log }) => {
+    expect(log).toMatchInlineSnapshot(`
+      "0s default/web: create the pod's cgroup
+      5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":2}
+      5s default/web: update pod sandbox resources: memory.max 134217728, cpu.weight 4, cpu.max 10000 100000
+      5s default/web: write memory.max 134217728 to the pod's cgroup: the pod is resized
+      5s default/web: update container a: memory 134217728 to 134217728, cpu 100m to 100m
+      5s default/web: update pod sandbox resources: memory.max 134217728, cpu.weight 4, cpu.max 20000 100000
+      5s default/web: write cpu.max 20000 100000 to the pod's cgroup: the pod is resized
+      5s default/web: update pod sandbox resources: memory.max 134217728, cpu.weight 8, cpu.max 20000 100000
+      5s default/web: write cpu.weight 8 to the pod's cgroup: the pod is resized
+      5s default/web: update container a: memory 134217728 to 134217728, cpu 200m to 200m
+      5s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":2}"
+    `);
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "web Running, ready: a running",
+        "web/a: allocated cpu 200m, memory 128Mi; requests cpu 200m, memory 128Mi; limits cpu 200m, memory 128Mi; restarts 0",
+        "runtime web/a #0: shares 204, quota 20000, memory 128Mi",
+        "cgroup kubepods memory.min 0, memory.low 0, memory.high max, memory.max max, memory.swap.max max, memory.oom.group 0, cpu.weight 100, cpu.max max 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max max, hugetlb.1GB.max max",
+        "cgroup kubepods/podUID memory.min 0, memory.low 0, memory.high max, memory.max 134217728, memory.swap.max max, memory.oom.group 0, cpu.weight 8, cpu.max 20000 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max 0, hugetlb.1GB.max 0",
+      ]
+    `);
+  },
+  { hasCgroups: true },
+);
+
+resizeScenario(
+  "the pod's cgroup shrinks after its container, and only while it uses less memory than that",
+  async (harness) => {
+    await harness.apply("web", { containers: app("200m", "128Mi") });
+    await harness.advance("5s");
+    await setUsage(harness, 100 * 2 ** 20);
+    await resize(harness, "web", app("100m", "64Mi"));
+    await harness.advance("5s");
+    harness.appendLog((await resourcesOf(harness)).filter((line) => line.includes("Resize")));
+    await setUsage(harness, 10 * 2 ** 20);
+    await harness.advance("30s");
+  },
+  ({ end, log }) => {
+    expect(log).toMatchInlineSnapshot(`
+      "0s default/web: create the pod's cgroup
+      5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2}
+      5s default/web: Pod resize error: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2,"error":"cannot decrease memory limits: attempting to set pod memory limit (67108864) below current usage (104857600)"}
+      10s web: PodResizeInProgress Error (generation 2): cannot decrease memory limits: attempting to set pod memory limit (67108864) below current usage (104857600)
+      15s default/web: update container a: memory 67108864 to 67108864, cpu 200m to 200m
+      15s default/web: update pod sandbox resources: memory.max 67108864, cpu.weight 8, cpu.max 20000 100000
+      15s default/web: write memory.max 67108864 to the pod's cgroup: the pod is resized
+      15s default/web: update container a: memory 67108864 to 67108864, cpu 100m to 100m
+      15s default/web: update pod sandbox resources: memory.max 67108864, cpu.weight 4, cpu.max 20000 100000
+      15s default/web: write cpu.weight 4 to the pod's cgroup: the pod is resized
+      15s default/web: update pod sandbox resources: memory.max 67108864, cpu.weight 4, cpu.max 10000 100000
+      15s default/web: write cpu.max 10000 100000 to the pod's cgroup: the pod is resized
+      15s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2}"
+    `);
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "web Running, ready: a running",
+        "web/a: allocated cpu 100m, memory 64Mi; requests cpu 100m, memory 64Mi; limits cpu 100m, memory 64Mi; restarts 0",
+        "runtime web/a #0: shares 102, quota 10000, memory 64Mi",
+        "cgroup kubepods memory.min 0, memory.low 0, memory.high max, memory.max max, memory.swap.max max, memory.oom.group 0, cpu.weight 100, cpu.max max 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max max, hugetlb.1GB.max max",
+        "cgroup kubepods/podUID memory.min 0, memory.low 0, memory.high max, memory.max 67108864, memory.swap.max max, memory.oom.group 0, cpu.weight 4, cpu.max 10000 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max 0, hugetlb.1GB.max 0",
+      ]
+    `);
+  },
+  { hasCgroups: true },
+);

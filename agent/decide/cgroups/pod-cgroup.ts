@@ -13,6 +13,9 @@ import { podLimits, podRequests } from "../../../proto/kubernetes/pod-resources.
 import { type ParsedQuantity, toMilli, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
 import type { PodCgroupSettings } from "../settings.ts";
 
+/** The limits of a pod's cgroup. A resize changes those that are always there. */
+export type PodCgroupLimits = CgroupLimits & Required<Pick<CgroupLimits, "cpuWeight" | "cpuMax" | "memoryMax">>;
+
 /**
  * What the cgroup of a pod is limited to: its containers, sidecars, init containers and overhead together, or the pod's
  * own resources. `pod` has the resources that are allocated to it. The limits are complete, so that writing them also
@@ -25,7 +28,7 @@ export function podCgroupLimits(
   { spec }: Pick<Pod, "spec">,
   qosClass: PodQOSClass,
   settings: PodCgroupSettings,
-): CgroupLimits {
+): PodCgroupLimits {
   const requests = podRequests(spec);
   const limits = podLimits(spec, { requiresAllContainers: true });
   const hugePages = hugePageBytes(requests);

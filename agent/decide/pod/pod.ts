@@ -179,7 +179,8 @@ function planSync(
   planResources(plan, pod, missing, settings);
   if (missing.length > 0) return undefined;
   planVolumeUpdates(plan, pod, observed, memory, settings);
-  planCgroupRepair(plan, pod, observed, settings);
+  // A resize writes the cgroup in an order of its own.
+  if (allocation?.started === undefined) planCgroupRepair(plan, pod, observed, settings);
   const mayCreate = waitingForServices(desired, settings) === undefined;
   const input = { pod, previousStatus, sandbox: need.sandbox, observed, memory, settings, now, mayCreate };
   planContainers(plan, input);

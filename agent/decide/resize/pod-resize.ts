@@ -1,15 +1,19 @@
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
 import { nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { missingLimits } from "../cgroups/limit-differences.ts";
+import { podCgroupLimits } from "../cgroups/pod-cgroup.ts";
 import { isReplaced, isRestartedByResize } from "../container/replaced.ts";
 import { type Action, failureKeyOf } from "../pod/action.ts";
 import { type DesiredPod, gracePeriodOf } from "../pod/desired.ts";
 import type { PodMemory } from "../pod/memory.ts";
 import { newestInstanceOf, type ObservedPod, type ObservedSandbox } from "../pod/observed.ts";
 import type { PlanBuilder } from "../pod/plan.ts";
+import type { PodSettings } from "../settings.ts";
 import type { PreviousStatus } from "../status/previous-status.ts";
+import { qosClassOf } from "../status/qos.ts";
 import { planStop } from "../termination/stop.ts";
-import { type PodAllocation, resizableContainers } from "./allocation.ts";
+import { type PodAllocation, type PodCgroupValues, resizableContainers } from "./allocation.ts";
 import { withAdopted } from "./instances.ts";
 import type { Actuation } from "./resize-progress.ts";
 import {
@@ -17,6 +21,7 @@ import {
   loweredLimits,
   planResize,
   type ResizeStep,
+  type ResizeStepsInput,
   type RunningInstance,
   withStep,
 } from "./resize-steps.ts";
@@ -29,6 +34,7 @@ export interface PodResizeInput {
   readonly sandbox: ObservedSandbox;
   readonly observed: ObservedPod;
   readonly memory: PodMemory;
+  readonly settings: Pick<PodSettings, "podCgroups">;
 }
 
 /** How soon a resize is tried again that cannot be carried out. Rule: the kubelet's backOffPeriod. */
@@ -65,9 +71,8 @@ export function planPodResize(plan: PlanBuilder, input: PodResizeInput, now: num
     pod,
     allocation,
     running,
-    // The place where the pod's cgroup comes in: what its files hold now, and `podCgroupLimits` of the allocated pod.
-    podCgroup: undefined,
-    memoryUsage: { containers: usageByName(observed) },
+    podCgroup: podCgroupOf(input),
+    memoryUsage: { ...podUsageOf(observed), containers: usageByName(observed) },
   });
   if ("problem" in resize) {
     plan.waitUntil(now + RETRY_MS);
@@ -88,6 +93,34 @@ export function planPodResize(plan: PlanBuilder, input: PodResizeInput, now: num
   // A failure of the resize before does not count for this one.
   const hasFailed = failure !== undefined && failure.at >= (allocation.started?.since ?? 0);
   return hasFailed && !failure.isOutage ? { kind: "error", message: failure.message } : { kind: "inProgress" };
+}
+
+/**
+ * What the pod's cgroup has, and what it shall have; undefined for a pod without one of its own. A limit that the kernel or
+ * systemd has rounded counts as reached.
+ */
+function podCgroupOf({
+  pod,
+  observed: { cgroup },
+  settings: { podCgroups },
+}: PodResizeInput): ResizeStepsInput["podCgroup"] {
+  if (cgroup === undefined || podCgroups === undefined) return undefined;
+  const { cpuWeight, cpuMax, memoryMax } = podCgroupLimits(pod, qosClassOf(pod), podCgroups);
+  const target = { cpuWeight, cpuMax, memoryMax };
+  const missing = missingLimits(cgroup, target) ?? {};
+  const isReached = (name: keyof PodCgroupValues) => missing[name] === undefined;
+  return {
+    current: {
+      cpuWeight: isReached("cpuWeight") ? cpuWeight : (cgroup.cpuWeight ?? cpuWeight),
+      cpuMax: isReached("cpuMax") ? cpuMax : (cgroup.cpuMax ?? cpuMax),
+      memoryMax: isReached("memoryMax") ? memoryMax : (cgroup.memoryMax ?? memoryMax),
+    },
+    target,
+  };
+}
+
+function podUsageOf({ cgroupMemoryBytes: pod }: ObservedPod): { readonly pod?: number } {
+  return pod === undefined ? {} : { pod };
 }
 
 /** The running containers whose memory limit a resize lowers: their usage has to be read before. */
@@ -139,7 +172,7 @@ function planStopForResize(
   planStop(plan, container, { pod, gracePeriodSeconds: gracePeriodOf(pod), preStopDone, why, eventMessage: why });
 }
 
-/** The action of a step; undefined for one that this release cannot take. */
+/** The action of a step; undefined for the stop of a container, which is planned with its grace period. */
 function actionOf(step: ResizeStep, sandboxId: SandboxId): Action | undefined {
   switch (step.kind) {
     case "updateContainerResources":
@@ -147,6 +180,7 @@ function actionOf(step: ResizeStep, sandboxId: SandboxId): Action | undefined {
     case "updatePodSandboxResources":
       return { ...step, sandboxId };
     case "writePodCgroup":
+      return { ...step, why: "the pod is resized" };
     case "stopContainer":
       return undefined;
   }

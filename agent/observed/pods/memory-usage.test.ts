@@ -51,13 +51,18 @@ const using = (value: bigint) => () => ContainerStats.fromPartial({ memory: { us
 
 test("the usage of the containers whose limit a resize lowers is read, and nothing else", async () => {
   const runtime = runtimeWith(using(7n));
-  const { memoryUsage } = await withMemoryUsage(runtime, running("64Mi"), desired("32Mi", true));
+  const { memoryUsage } = await withMemoryUsage(
+    { runtime, podCgroups: undefined },
+    running("64Mi"),
+    desired("32Mi", true),
+  );
   expect([...(memoryUsage ?? [])]).toEqual([
     ["a0" as ContainerId, 7],
     ["b0" as ContainerId, 7],
   ]);
   const others = [desired("32Mi", false), desired("64Mi", true), desired("128Mi", true), undefined];
-  for (const other of others) expect(await withMemoryUsage(runtime, running("64Mi"), other)).toEqual(running("64Mi"));
+  for (const other of others)
+    expect(await withMemoryUsage({ runtime, podCgroups: undefined }, running("64Mi"), other)).toEqual(running("64Mi"));
   expect(runtime.asked).toEqual(["a0", "b0"]);
 });
 
@@ -68,9 +73,25 @@ test("a container that the runtime cannot measure has no figure; a runtime that 
       return ContainerStats.fromPartial({});
     });
   for (const code of ["NOT_FOUND", "UNKNOWN"] as const) {
-    const observed = await withMemoryUsage(failing(code), running("64Mi"), desired("32Mi", true));
+    const observed = await withMemoryUsage(
+      { runtime: failing(code), podCgroups: undefined },
+      running("64Mi"),
+      desired("32Mi", true),
+    );
     expect([...(observed.memoryUsage?.values() ?? [])]).toEqual([undefined, undefined]);
   }
-  const away = withMemoryUsage(failing("UNAVAILABLE"), running("64Mi"), desired("32Mi", true));
+  const away = withMemoryUsage(
+    { runtime: failing("UNAVAILABLE"), podCgroups: undefined },
+    running("64Mi"),
+    desired("32Mi", true),
+  );
   await expect(away).rejects.toMatchObject({ code: "UNAVAILABLE" });
+});
+
+test("the memory of the pod's cgroup is read while a resize is in progress", async () => {
+  const podCgroups = { memoryBytes: async () => 4096 };
+  const withCgroup: ObservedPod = { ...running("64Mi"), cgroup: {} };
+  const readers = { runtime: runtimeWith(using(7n)), podCgroups };
+  expect(await withMemoryUsage(readers, withCgroup, desired("128Mi", true))).toMatchObject({ cgroupMemoryBytes: 4096 });
+  expect(await withMemoryUsage(readers, withCgroup, desired("128Mi", false))).toEqual(withCgroup);
 });

@@ -4,23 +4,32 @@ import type { DesiredPod } from "../../decide/pod/desired.ts";
 import type { ObservedPod } from "../../decide/pod/observed.ts";
 import { withActuated } from "../../decide/resize/instances.ts";
 import { containersToMeasure } from "../../decide/resize/pod-resize.ts";
+import type { PodCgroupReader } from "./pod-cgroups.ts";
+
+/** What reads the memory usage of containers, and of the pods' cgroups where pods have them. */
+export interface MemoryUsageReaders {
+  readonly runtime: Pick<Runtime, "containerStats">;
+  readonly podCgroups: Pick<PodCgroupReader, "memoryBytes"> | undefined;
+}
 
 /**
- * The pod with the memory usage of those of its containers whose limit a resize is about to lower; nothing is read for
+ * The pod with the memory usage of its cgroup, and of those of its containers whose limit a resize is about to lower; nothing is read for
  * others. The runtime may have no figure of a container, or not find it: then that is undefined. Rejects with `CriError`
- * if the runtime is away.
+ * if the runtime is away, and with `CgroupError` if the cgroup cannot be read.
  */
 export async function withMemoryUsage(
-  runtime: Pick<Runtime, "containerStats">,
+  { runtime, podCgroups }: MemoryUsageReaders,
   observed: ObservedPod,
   desired: DesiredPod | undefined,
 ): Promise<ObservedPod> {
   const { allocation } = desired ?? {};
   if (desired === undefined || allocation?.started === undefined) return observed;
+  const bytes = observed.cgroup && (await podCgroups?.memoryBytes(observed.uid));
+  const measured = bytes === undefined ? observed : { ...observed, cgroupMemoryBytes: bytes };
   const ids = containersToMeasure(desired.pod, withActuated(observed, allocation));
-  if (ids.length === 0) return observed;
+  if (ids.length === 0) return measured;
   const usages = await Promise.all(ids.map(async (id) => [id, await usageOf(runtime, id)] as const));
-  return { ...observed, memoryUsage: new Map(usages) };
+  return { ...measured, memoryUsage: new Map(usages) };
 }
 
 async function usageOf(

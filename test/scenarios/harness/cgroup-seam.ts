@@ -1,4 +1,4 @@
-import { readIfPresent } from "../../../agent/observed/read-cgroup.ts";
+import { ifPresent } from "../../../agent/observed/read-cgroup.ts";
 import type { NodeCgroupAccess } from "../../../agent/wiring/local-node.ts";
 import type { AwaitedCgroups } from "../../../cgroups/awaited-cgroups.ts";
 import { createSerialQueue } from "../../../host/async/serial-queue.ts";
@@ -34,7 +34,7 @@ export function cgroupSeam(
   return {
     pods,
     node: {
-      read: (cgroup) => readIfPresent(pods, nameOf(cgroup)),
+      read: (cgroup) => ifPresent(() => pods.read(nameOf(cgroup))),
       write: (cgroup, limits) => inOrder(() => pods.make(nameOf(cgroup), limits)),
     },
   };

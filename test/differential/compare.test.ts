@@ -155,6 +155,8 @@ const wrong: readonly (readonly [
   ["runs", "settled resources.requests.cpu", "1", undefined],
   ["burstable", "settled resources.requests.cpu", "25m", "1"],
   ["host-path-no-file", "event Warning FailedMount: /x is not a file", "×3", "×3000"],
+  ["no-volume-secret", "event Warning FailedMount: nonsense", undefined, "×2"],
+  ["no-volume-secret", 'event Warning FailedMount: secret "none" not found', "×3", undefined],
   [
     "runs",
     EVENT_ORDER,

@@ -31,7 +31,7 @@ export interface KnownDifference {
   readonly berth?: ExpectedValue | readonly ExpectedValue[];
   /** For numbers: the maximum distance of Berth's value from the nearest run of the kubelet. */
   readonly within?: number;
-  /** The same where all runs of the kubelet agree; default: 0. */
+  /** The same where all runs of the kubelet have the field and agree; default: 0. */
   readonly withinAgreed?: number;
   readonly reason: string;
 }
@@ -85,13 +85,7 @@ export function compareRuns(runs: Runs, { deliberate, timingDependent }: KnownDi
     const deliberateEntry = deliberate.find((each) => matchesEntry(each, values));
     if (deliberateEntry !== undefined && !isShown)
       return [{ ...values, kind: "deliberate", reason: deliberateEntry.reason }];
-    // What all runs of the kubelet agree on hardly depends on timing, not even a count.
-    const isAgreed = shown.length === 1;
-    const timingEntry = timingDependent.find((each) =>
-      isAgreed
-        ? each.withinAgreed !== undefined && matchesEntry({ ...each, within: each.withinAgreed }, values)
-        : matchesEntry(each, values),
-    );
+    const timingEntry = timingDependent.find((each) => matchesTimingEntry(each, values));
     if (timingEntry !== undefined) return [{ ...values, kind: "noise", reason: timingEntry.reason }];
     return [{ ...values, kind: isShown ? "noise" : "difference" }];
   });
@@ -141,6 +135,17 @@ export function withoutUnrepeated(
 /** The differences that a second run did not show. */
 export function unrepeatedFindings(findings: readonly Finding[]): readonly Finding[] {
   return findings.filter(({ reason }) => reason === unrepeated);
+}
+
+/**
+ * Whether a listed field depends on timing here. What all runs of the kubelet agree on hardly does: a count may be near
+ * theirs, and an event that none of them has is never excused.
+ */
+function matchesTimingEntry(entry: KnownDifference, values: FieldValues): boolean {
+  const [agreed, ...others] = values.kubelet;
+  if (others.length > 0) return matchesEntry(entry, values);
+  const { withinAgreed: within } = entry;
+  return agreed !== undefined && within !== undefined && matchesEntry({ ...entry, within }, values);
 }
 
 function matchesEntry(entry: KnownDifference, { pod, field, kubelet, berth }: FieldValues): boolean {

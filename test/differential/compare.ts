@@ -172,18 +172,9 @@ function matches(expected: KnownDifference["kubelet"], actual: string | undefine
   return expected instanceof RegExp ? actual !== undefined && expected.test(actual) : expected === actual;
 }
 
-/**
- * Whether an entry matches any value of one side and tells nothing of the other, which may be anything, too, or is
- * absent. Such an entry would hide unexpected differences.
- */
-export function acceptsAnyValue({ kubelet, berth, within }: KnownDifference): boolean {
-  const acceptsAnything = (side: KnownDifference["kubelet"]) =>
-    ["-", "×99", "any other\ntext"].every((text) => matches(side, text));
-  const tellsNothing = (side: KnownDifference["kubelet"]) => side === undefined || acceptsAnything(side);
-  return (
-    within === undefined &&
-    ((acceptsAnything(kubelet) && tellsNothing(berth)) || (acceptsAnything(berth) && tellsNothing(kubelet)))
-  );
+/** Whether one side of an entry matches any value. Such an entry would hide unexpected differences. */
+export function acceptsAnyValue({ kubelet, berth }: KnownDifference): boolean {
+  return [kubelet, berth].some((side) => ["-", "×99", "any other\ntext"].every((text) => matches(side, text)));
 }
 
 /** The entries whose kubelet's side no recorded run shows, in any field of any of their pods. */
@@ -214,6 +205,23 @@ export function findStaleEntries(
 ): readonly KnownDifference[] {
   const sides = findings.flatMap((finding) => finding.kubelet.map((side) => ({ ...finding, kubelet: [side] })));
   return deliberate.filter((entry) => !sides.some((side) => matchesEntry(entry, side)));
+}
+
+/**
+ * The pods that an entry names although no finding in them matches it, as `POD: FIELD`, among `pods`. `findings` as for
+ * {@link findStaleEntries}.
+ */
+export function findStalePods(
+  entries: readonly KnownDifference[],
+  findings: readonly Finding[],
+  pods: readonly string[],
+): readonly string[] {
+  const byPod = Map.groupBy(findings, ({ pod }) => pod);
+  return entries.flatMap((entry) =>
+    pods
+      .filter((pod) => matches(entry.pod, pod) && findStaleEntries([entry], byPod.get(pod) ?? []).length > 0)
+      .map((pod) => `${pod}: ${entry.field}`),
+  );
 }
 
 /** Formats findings for a reader: one line for the field and one for each side. */

@@ -13,6 +13,11 @@ export const showsBackOff =
 const endsTwice =
   "the kubelet reports the pod as failed before or after its container has ended; both hold when it is deleted";
 
+/** The fields of `terminated` of a container that its deadline ends. One that ignores SIGTERM ends alike in all runs. */
+const endByDeadline = /^(143|Error|TIME|containerd:\/\/INSTANCE 0 OF \w+)$/;
+/** Those of the third instance of the static pod in its crash loop. */
+const endOfCrash = /^(13|Error|TIME|containerd:\/\/INSTANCE 2 OF main)$/;
+
 const untilDeleted = "the event repeats until the pod is deleted, so its count depends on the time of the deletion";
 
 /** Differences that come and go between runs of the kubelet itself, with the values that they have. */
@@ -57,8 +62,8 @@ export const timingDependent: readonly KnownDifference[] = [
   {
     pod: "static-crash-loop",
     field: new RegExp(String.raw`^gone containerStatuses\[main\]\.state\.${TERMINATED}`),
-    kubelet: [/./, undefined],
-    berth: /^(13|Error|TIME|containerd:\/\/INSTANCE 2 OF main)$/,
+    kubelet: [endOfCrash, undefined],
+    berth: endOfCrash,
     reason: manifestRemoved,
   },
   {
@@ -72,8 +77,8 @@ export const timingDependent: readonly KnownDifference[] = [
   {
     pod: /^deadline/,
     field: new RegExp(String.raw`^settled .*\.${TERMINATED}`),
-    kubelet: [/./, undefined],
-    berth: /^(143|137|Error|TIME|containerd:\/\/INSTANCE 0 OF \w+)$/,
+    kubelet: [endByDeadline, undefined],
+    berth: endByDeadline,
     reason: endsTwice,
   },
   {

@@ -63,6 +63,10 @@ const ends = [
   "later containerStatuses[main].restartCount",
   "settled phase",
   "gone containerStatuses[main].lastState.terminated.containerID",
+  "gone containerStatuses[main].state.terminated.signal",
+  "settled initContainerStatuses[first].state.terminated.reason",
+  "settled conditions[Ready].status",
+  "gone conditions[berth.test/open].status",
 ];
 for (const field of ends)
   test(`a wrong ${field} is a difference even if it comes once`, () => {

@@ -112,8 +112,12 @@ function compareOrders(pod: string, shown: Finding["kubelet"], own = ""): readon
 /** Why a difference is noise that only one of two runs shows. */
 const unrepeated = "a second run did not show it";
 
-/** Fields whose wrong value is a fault even if it comes once: no busy machine changes how a container ends. */
-const neverNoise = /\b(exitCode|restartCount|phase|containerID)$/;
+/**
+ * Fields whose wrong value is a fault even if it comes once: no busy machine changes how a container ends, or which
+ * conditions a pod has.
+ */
+const neverNoise =
+  /\b(exitCode|restartCount|phase|containerID|signal|terminated\.reason)$|\bconditions\[.*\]\.status$/;
 
 /**
  * Reclassifies the differences that a second comparison of the same pod does not show: on a busy machine one run can

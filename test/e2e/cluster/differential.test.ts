@@ -27,7 +27,7 @@ import { skipWithoutPrograms } from "../../upstream/programs.ts";
 const BUILD_MS = 20 * 60_000;
 /** The fraction of fields in which a live kubelet may show what none of the recorded runs has shown. */
 const UNRECORDED = 0.02;
-/** The number of pods that may differ in one run of Berth and not in the second: states that one run has missed. */
+/** The number of fields that may differ in one run of Berth and not in the second: states that one run has missed. */
 const UNREPEATED = 3;
 
 setDefaultTimeout(60_000);
@@ -78,10 +78,10 @@ describe.skipIf(skip !== undefined)(`beside the ${isLive ? "live" : "recorded"} 
     expect(formatFindings(differences(found))).toBe("");
   });
 
-  test(`at most ${UNREPEATED} pods differed in one of two runs only`, () => {
+  test(`at most ${UNREPEATED} fields differed in one of two runs only`, () => {
     const unrepeated = unrepeatedFindings(findings);
-    const differing = new Set(unrepeated.map(({ pod }) => pod));
-    expect(differing.size, formatFindings(unrepeated)).toBeLessThanOrEqual(UNREPEATED);
+    console.log(`${unrepeated.length} fields differed in one of two runs only\n${formatFindings(unrepeated)}`);
+    expect(unrepeated.length, formatFindings(unrepeated)).toBeLessThanOrEqual(UNREPEATED);
   });
 
   if (selectedCases !== undefined) return;

@@ -8,6 +8,7 @@ import {
   findStalePods,
   findUnrecordedEntries,
   formatFindings,
+  isKubeletsOwn,
   joinRuns,
   type KnownDifference,
   unrepeatedFindings,
@@ -249,6 +250,17 @@ test("an entry is stale when no recorded run has the kubelet's side of it", () =
   expect(findUnrecordedEntries(stale, recording)).toEqual(stale);
 });
 
+test("a live kubelet may differ from the recorded ones in a value that an entry names for the kubelet", () => {
+  const entries = [{ ...entry, kubelet: ["1", undefined] }];
+  const live = (kubelet: Finding["kubelet"], berth: string | undefined) =>
+    isKubeletsOwn(entries, { ...finding("x", "difference"), kubelet, berth });
+  expect(live(["1"], undefined)).toBe(true);
+  expect(live([undefined], "1")).toBe(true);
+  expect(live(["1"], "2")).toBe(false);
+  expect(live(["3"], "1")).toBe(false);
+  expect(isKubeletsOwn(entries, { ...finding("y", "difference"), kubelet: ["1"], berth: undefined })).toBe(false);
+});
+
 test("a pod is stale that an entry names and no finding is about", () => {
   const pods = ["p", "q", "r"];
   const ofBoth = { ...entry, pod: ["p", "q"] };
@@ -264,4 +276,5 @@ test("formats a finding with the value of each side", () => {
     { deliberate: [], timingDependent: [] },
   );
   expect(formatFindings(found)).toBe("difference: p: x\n    kubelet        1\n    berth          (nothing)");
+  expect(formatFindings(found, "live kubelet")).toContain("\n    live kubelet   (nothing)");
 });

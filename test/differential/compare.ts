@@ -116,7 +116,7 @@ const unrepeated = "a second run did not show it";
  * Fields whose wrong value is a fault even if it comes once: no busy machine changes how a container ends, or which
  * conditions a pod has.
  */
-const neverNoise =
+export const neverNoise =
   /\b(exitCode|restartCount|phase|containerID|signal|terminated\.reason)$|\bconditions\[.*\]\.status$/;
 
 /**
@@ -192,6 +192,19 @@ export function findUnrecordedEntries(
   });
 }
 
+/**
+ * Whether an entry names the value in which a live run of the kubelet, as `berth`, differs from the recorded ones, and
+ * those, too.
+ */
+export function isKubeletsOwn(entries: readonly KnownDifference[], { pod, field, kubelet, berth }: Finding): boolean {
+  return entries.some(
+    (entry) =>
+      matches(entry.pod, pod) &&
+      matches(entry.field, field) &&
+      [...kubelet, berth].every((side) => matches(entry.kubelet, side)),
+  );
+}
+
 /** Whether a run of the kubelet has the value of an entry, or lacks its field if the entry says so. */
 function showsEntry(entry: KnownDifference, rows: KubeletRows): boolean {
   const values = [...rows].filter(([field]) => matches(entry.field, field)).map(([, shown]) => shown);
@@ -228,12 +241,15 @@ export function findStalePods(
   );
 }
 
-/** Formats findings for a reader: one line for the field and one for each side. */
-export function formatFindings(findings: readonly Finding[]): string {
+/**
+ * Formats findings for a reader: one line for the field and one for each side. `compared` names the side that is
+ * compared with the recorded runs of the kubelet.
+ */
+export function formatFindings(findings: readonly Finding[], compared = "berth"): string {
   return findings
     .map(({ pod, field, kubelet: shown, berth, kind, reason }) => {
       const kubelet = [...new Set(shown)].map((value) => ["kubelet", value] as const);
-      const sides = [...kubelet, ["berth", berth] as const].map(
+      const sides = [...kubelet, [compared, berth] as const].map(
         ([label, value]) => `    ${label.padEnd(14)} ${formatValue(value)}`,
       );
       const reasonLine = reason === undefined ? [] : [`    ${"because".padEnd(14)} ${reason}`];

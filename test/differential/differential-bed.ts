@@ -16,6 +16,7 @@ import { startNodeWithoutAgent } from "../e2e/node.ts";
 import { createAdminClient } from "../upstream/admin-client.ts";
 import { type ControlPlane, startControlPlane } from "../upstream/control-plane.ts";
 import { startReferenceKubelet } from "../upstream/reference-kubelet.ts";
+import { containerdRelease, dns, objectsOfNamespace, runtimeClasses } from "./bed-settings.ts";
 import { objectsOfVolumes } from "./cases/objects-of-volumes.ts";
 import { HOST_DISKS, NAMED_USER_IMAGE, NUMERIC_USER_IMAGE, PRIVATE_REGISTRY, REGISTRY } from "./cases/pod-case.ts";
 import type { Placeholders } from "./comparison-rows.ts";
@@ -53,8 +54,6 @@ export interface DifferentialBed {
   end(): Promise<void>;
 }
 
-/** The cluster DNS settings of every node. No server listens at the address. */
-const dns = { clusterDNS: ["10.191.0.10"], clusterDomain: "cluster.local" };
 /** Images that are in the registries but on no node. */
 const anonymousImages = ["berth.test/always:1", "berth.test/once:1"];
 const privateImages = ["private", "older", "second", "kept"].map((name) => `berth.test/${name}:1`);
@@ -105,33 +104,8 @@ export async function startDifferentialBed(
  * first pod.
  */
 async function createClusterObjects(plane: ControlPlane, kube: KubeClient): Promise<void> {
-  const objects = letters.flatMap((letter) => {
-    const namespace = namespaceOf(letter);
-    return [
-      { apiVersion: "v1", kind: "Namespace", metadata: { name: namespace } },
-      service(namespace, "back-end", {
-        ports: [
-          { name: "http", port: 80, targetPort: 8080 },
-          { name: "dns-udp", port: 53, protocol: "UDP" },
-        ],
-      }),
-      service(namespace, "plain", { ports: [{ port: 9 }] }),
-      service(namespace, "headless", { clusterIP: "None", ports: [{ port: 9 }] }),
-      {
-        ...{ apiVersion: "v1", kind: "Secret", metadata: { name: "login", namespace } },
-        stringData: { user: "admin", pass: "pa$$(user)", "tls.key": "of login" },
-      },
-      {
-        ...{ apiVersion: "v1", kind: "ConfigMap", metadata: { name: "site", namespace } },
-        data: { user: "guest", colour: "blue", zone: "$(colour)" },
-      },
-    ];
-  });
-  const classes = [
-    { ...runtimeClass("heavy", "runc"), overhead: { podFixed: { cpu: "10m", memory: "8Mi" } } },
-    runtimeClass("nowhere", "no-such-handler"),
-  ];
-  const input = JSON.stringify({ apiVersion: "v1", kind: "List", items: [...objects, ...classes] });
+  const objects = letters.flatMap((letter) => objectsOfNamespace(namespaceOf(letter)));
+  const input = JSON.stringify({ apiVersion: "v1", kind: "List", items: [...objects, ...runtimeClasses] });
   await plane.kubectl(["apply", "--filename=-"], { input });
   // Not applied: an annotation with all of a large object would be larger than an annotation may be.
   const created = letters.flatMap((letter) =>
@@ -151,26 +125,13 @@ async function createClusterObjects(plane: ControlPlane, kube: KubeClient): Prom
   await kube.list(services(), {});
 }
 
-const service = (namespace: string, name: string, spec: object) => ({
-  apiVersion: "v1",
-  kind: "Service",
-  metadata: { name, namespace },
-  spec: { selector: { app: name }, ...spec },
-});
-const runtimeClass = (name: string, handler: string) => ({
-  apiVersion: "node.k8s.io/v1",
-  kind: "RuntimeClass",
-  metadata: { name },
-  handler,
-});
-
 async function startKubeletSide(
   plane: ControlPlane,
   kube: KubeClient,
   letter: Letter,
   stateDir: string,
 ): Promise<Side> {
-  const containerd = await startContainerd({ stateDir });
+  const containerd = await startContainerd({ stateDir, version: containerdRelease });
   const { manifests, kubeletRoot } = bedPaths(stateDir);
   try {
     await importImages(containerd);
@@ -197,7 +158,8 @@ async function startKubeletSide(
 
 async function startBerthSide(plane: ControlPlane, kube: KubeClient, letter: Letter): Promise<Side> {
   const nodeName = nodeNameOf(letter);
-  const node = await startNodeWithoutAgent({ cluster: { kubeconfig: await plane.nodeKubeconfig(nodeName), nodeName } });
+  const cluster = { kubeconfig: await plane.nodeKubeconfig(nodeName), nodeName };
+  const node = await startNodeWithoutAgent({ cluster, version: containerdRelease });
   try {
     const supply = await supplyImages(plane, letter, node.containerd);
     await node.startAgent(dns);

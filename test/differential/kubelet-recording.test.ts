@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import { hashOfBed } from "./bed-settings.ts";
 import { allCases } from "./cases/all.ts";
 import type { PodCase } from "./cases/pod-case.ts";
 import { findUnrecordedEntries } from "./compare.ts";
@@ -42,7 +43,11 @@ test("the recording has enough runs of every case as it is", async () => {
 
 test("a changed condition makes the recording of a case stale", async () => {
   const runs = allCases.find(({ name }) => name === "runs")!;
-  expect(readRecording([{ ...runs, until: () => true }])).rejects.toThrow(/too few runs: runs: /);
+  await expect(readRecording([{ ...runs, until: () => true }])).rejects.toThrow(/too few runs: runs: /);
+});
+
+test("a recording of another bed is refused", async () => {
+  await expect(readRecording([], hashOfBed({}))).rejects.toThrow(/of a bed with other objects or settings/);
 });
 
 // Conditions that a function made have one text: the hash tells them apart by the parameters that they name.

@@ -5,7 +5,9 @@ import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import { isDeepStrictEqual } from "node:util";
 import { ifAbsent } from "../bed/if-absent.ts";
+import { unpackPackages } from "../bed/packages.ts";
 import { builtVersion } from "../upstream/programs.ts";
+import { hashOfBed } from "./bed-settings.ts";
 import { allCases } from "./cases/all.ts";
 import {
   HOST_FOLDER,
@@ -23,10 +25,17 @@ import { manifestOf } from "./run-case.ts";
 const folder = join(import.meta.dirname, "../golden/kubelet-rows");
 const indexFile = "recording.json";
 
-/** What was recorded, and on which kind of machine: some rows show its cgroup version, CPUs and file system. */
+/**
+ * What was recorded, and on which kind of machine: some rows show its cgroup version, CPUs and file system, or depend on
+ * the programs of its bed.
+ */
 export interface RecordingIndex {
   /** The kubelet's version. */
   readonly kubelet: string;
+  /** The hash of the bed: its objects, and the settings of its kubelets. */
+  readonly bed: string;
+  /** The versions of the Debian packages of the bed: the container runtime, and the programs in the images. */
+  readonly packages: Readonly<Record<string, string>>;
   readonly cgroup: "v1" | "v2";
   readonly cpus: number;
   /** The type of the file system of temporary files, as of statfs(2). */
@@ -56,10 +65,17 @@ export interface RunsOfCase {
 /** The kubelet's version, from `1.36.3-etcd-3.6.8`. */
 const kubeletVersion = () => builtVersion().split("-etcd-")[0] ?? "";
 
-/** What the machine shows to pods, and the kubelet that is built here. */
-export function currentIndex(): RecordingIndex {
-  const cgroup = existsSync("/sys/fs/cgroup/cgroup.controllers") ? "v2" : "v1";
-  return { kubelet: kubeletVersion(), cgroup, cpus: availableParallelism(), fileSystem: statfsSync(tmpdir()).type };
+/** What the machine shows to pods, and the programs and the bed here. Downloads the packages if they are absent. */
+export async function currentIndex(): Promise<RecordingIndex> {
+  const { versions: packages } = await unpackPackages("bookworm");
+  return {
+    kubelet: kubeletVersion(),
+    bed: hashOfBed(),
+    packages,
+    cgroup: existsSync("/sys/fs/cgroup/cgroup.controllers") ? "v2" : "v1",
+    cpus: availableParallelism(),
+    fileSystem: statfsSync(tmpdir()).type,
+  };
 }
 
 export async function readIndex(): Promise<RecordingIndex> {
@@ -68,12 +84,14 @@ export async function readIndex(): Promise<RecordingIndex> {
 
 /**
  * Reads the recording. Throws an error that names every case whose recording is missing or of another pod, or the
- * other kubelet.
+ * other kubelet, or that says that the bed is another one: `bed` is the hash of the present one.
  */
-export async function readRecording(cases: readonly PodCase[]): Promise<KubeletRecording> {
-  const { kubelet } = await readIndex();
-  if (kubelet !== kubeletVersion())
-    throw new Error(`the recording is of kubelet ${kubelet}, not ${kubeletVersion()}: ${howToRecord}`);
+export async function readRecording(cases: readonly PodCase[], bed = hashOfBed()): Promise<KubeletRecording> {
+  const recordedIn = await readIndex();
+  if (recordedIn.kubelet !== kubeletVersion())
+    throw new Error(`the recording is of kubelet ${recordedIn.kubelet}, not ${kubeletVersion()}: ${howToRecord}`);
+  if (recordedIn.bed !== bed)
+    throw new Error(`the recording is of a bed with other objects or settings of the kubelet: ${howToRecord}`);
   const recording = new Map<string, KubeletRows>();
   const stale: string[] = [];
   for (const podCase of cases) {
@@ -93,10 +111,11 @@ const howToRecord = "record the kubelet by npm run differential -- record";
 
 /**
  * Replaces the recording of these cases, and removes that of cases that are no more. Throws an error before it writes
- * if some cases only were recorded on another kind of machine, or with another kubelet, than the others.
+ * if some cases only were recorded on another kind of machine, in another bed, or with another kubelet, than the others.
  */
 export async function writeRecording(all: ReadonlyMap<string, RunsOfCase>): Promise<void> {
-  if (all.size < allCases.length && !isDeepStrictEqual(await readIndex(), currentIndex()))
+  const index = await currentIndex();
+  if (all.size < allCases.length && !isDeepStrictEqual(await readIndex(), index))
     throw new Error("the other cases were recorded elsewhere: record all");
   await mkdir(folder, { recursive: true });
   const kept = new Set([indexFile, ...allCases.map(({ name }) => `${name}.json`)]);
@@ -109,7 +128,7 @@ export async function writeRecording(all: ReadonlyMap<string, RunsOfCase>): Prom
     const recorded: RecordedCase = { hash: hashOf(podCase), runs: seen.runs, rows: Object.fromEntries(rows) };
     await writeFile(pathOf(podCase.name), `${JSON.stringify(recorded, null, 1)}\n`);
   }
-  await writeFile(join(folder, indexFile), `${JSON.stringify(currentIndex())}\n`);
+  await writeFile(join(folder, indexFile), `${JSON.stringify(index, null, 1)}\n`);
 }
 
 /**

@@ -92,7 +92,21 @@ async function rejectForeignKubelet(): Promise<void> {
   throw new Error(`a kubelet outside the tests runs on this machine as process ${foreign.pid}; ${reason}`);
 }
 
-/** A sandboxed machine delegates no cgroup v2 controllers and does not allow a lower oom_score_adj or less swap. */
+/**
+ * The settings of every reference kubelet. A sandboxed machine delegates no cgroup v2 controllers and does not allow a
+ * lower oom_score_adj or less swap.
+ */
+export const referenceSettings = {
+  cgroupsPerQOS: false,
+  enforceNodeAllocatable: [],
+  failCgroupV1: false,
+  failSwapOn: false,
+  localStorageCapacityIsolation: false,
+  makeIPTablesUtilChains: false,
+  oomScoreAdj: 0,
+} as const;
+
+/** The content of a configuration file: the settings, with addresses and paths, and `overrides` before both. */
 function referenceConfiguration(
   fields: {
     readonly port: number;
@@ -113,13 +127,7 @@ function referenceConfiguration(
     containerRuntimeEndpoint: fields.endpoint,
     podLogsDir: fields.podLogs,
     authentication: { anonymous: { enabled: false }, x509: { clientCAFile: fields.clientCaFile } },
-    cgroupsPerQOS: false,
-    enforceNodeAllocatable: [],
-    failCgroupV1: false,
-    failSwapOn: false,
-    localStorageCapacityIsolation: false,
-    makeIPTablesUtilChains: false,
-    oomScoreAdj: 0,
+    ...referenceSettings,
     ...overrides,
   };
   return `${JSON.stringify(configuration, null, 2)}\n`;

@@ -55,5 +55,5 @@ test("two keys differ", async () => {
 });
 
 test("an unknown type is refused", async () => {
-  expect(createKeyPairs().generate("DSA")).rejects.toThrow('unknown key type "DSA"');
+  await expect(createKeyPairs().generate("DSA")).rejects.toThrow('unknown key type "DSA"');
 });

@@ -304,7 +304,7 @@ describe("is rejected in one line with file, line, field, value and expectation:
       list: () => Promise.resolve([]),
     };
     const loading = loadConfig({ argv: ["--config=c.yaml"], files, workingDirectory: "/etc", hostname: "n" });
-    expect(loading).rejects.toThrow("/etc/c.yaml: cannot be read: EACCES: permission denied");
+    await expect(loading).rejects.toThrow("/etc/c.yaml: cannot be read: EACCES: permission denied");
   });
 
   test("an invalid value is accepted when a flag overrides it, unless its type is wrong", async () => {

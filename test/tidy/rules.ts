@@ -199,6 +199,16 @@ const errorsAreNotSwallowed: Rule = (tree) =>
   });
 const lineOf = (text: string, index: number) => text.slice(0, index).split("\n").length - 1;
 
+const EXPECTED_LATER = /^[ \t]*(expect\((?:[^;]|;(?!\n))*?\)\s*\.(?:rejects|resolves)\b)/gm;
+
+/** The types of `expect` hide its promise, so no linter sees that one is not awaited; its test would pass in any case. */
+const expectationsAreAwaited: Rule = (tree) =>
+  handWritten(tree).flatMap(([path, text]) =>
+    [...text.matchAll(EXPECTED_LATER)].map(
+      (match) => `${path}:${lineOf(text, match.index) + 1}: await the expectation of a promise`,
+    ),
+  );
+
 const nothingIsUnfinished: Rule = (tree) =>
   linesWith(
     handWritten(tree),
@@ -264,6 +274,7 @@ export const rules: Readonly<Record<string, Rule>> = {
   "well-known keys are in one file": keysAreInOneFile,
   "the wiring binds nothing late": nothingIsBoundLate,
   "errors are not swallowed without a reason": errorsAreNotSwallowed,
+  "expectations of promises are awaited": expectationsAreAwaited,
   "no TODO, focused test or default export is left": nothingIsUnfinished,
   "ARCHITECTURE.md names the folders that exist": architectureIsComplete,
   "dependencies are pinned and explained": dependenciesAreExplained,

@@ -249,6 +249,18 @@ const planted: readonly { rule: keyof typeof rules; path: string; text: string; 
     expected: "host/x.ts:3: swallows an error",
   },
   {
+    rule: "expectations of promises are awaited",
+    path: "host/x.test.ts",
+    text: "test(name, async () => {\n  expect(read()).rejects.toThrow(message);\n});",
+    expected: "host/x.test.ts:2: await the expectation",
+  },
+  {
+    rule: "expectations of promises are awaited",
+    path: "host/x.test.ts",
+    text: "  await each(one);\n  expect(\n    read(one),\n  ).resolves.toBe(1);",
+    expected: "host/x.test.ts:2: await the expectation",
+  },
+  {
     rule: "no TODO, focused test or default export is left",
     path: "host/x.ts",
     text: "// TODO: more",

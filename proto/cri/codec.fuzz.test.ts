@@ -12,6 +12,7 @@ import {
 } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
+import { isProgrammingError } from "../../test/programming-error.ts";
 import * as api from "./gen/api.ts";
 import * as containerdContainers from "./gen/containerd-containers.ts";
 import * as containerdEvents from "./gen/containerd-events.ts";
@@ -158,11 +159,12 @@ function readAnything(type: DescMessage, bytes: Uint8Array): boolean {
   return !(read instanceof Error);
 }
 
+/** Returns the message, or the error that says what is wrong with the bytes. Throws one that is a fault of the codec. */
 function decodeOrFail(type: DescMessage, bytes: Uint8Array): object {
   try {
     return ourCodec(type).decode(bytes);
   } catch (error) {
-    if (error instanceof Error) return error;
+    if (error instanceof Error && !isProgrammingError(error)) return error;
     throw error;
   }
 }

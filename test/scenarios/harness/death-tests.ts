@@ -18,6 +18,8 @@ export interface DeathTest<Harness extends ScenarioHarness = AgentHarness>
   readonly expectEnd?: (end: readonly string[]) => void;
 }
 
+/** Every how many calls a scenario at most tries a death: beyond that, a scenario is to be made smaller. */
+const MAX_STRIDE = 5;
 const TIMEOUT_MS = 120_000;
 /** For every call of a scenario that has hundreds. */
 const LONG_TIMEOUT_MS = 30 * 60_000;
@@ -32,10 +34,14 @@ let registered = 0;
  * anywhere), and the runtime's status lags behind each exit by a random time. One source tries every `stride`-th call,
  * and the other one every third of these; DIE_BOTH=1 tries every call with both, and the quick check (DIE_EVERY) takes
  * one source alone. The seed selects the lags, the source that tries more (another one for the next scenario), and the
- * first call; BERTH_SEED repeats them.
+ * first call; BERTH_SEED repeats them. Throws if the stride is larger than five.
  */
 export function testDeaths<Harness extends ScenarioHarness = AgentHarness>(scenario: DeathTest<Harness>): void {
   const { create, expectEnd, offset = 0, stride = 1, ...repeated } = scenario;
+  if (stride > MAX_STRIDE)
+    throw new Error(
+      `"${scenario.name}" tries every ${stride}th call; make it smaller, at least every ${MAX_STRIDE}th is tried`,
+    );
   for (const { eventSource, every } of selectSources(process.env, seed + registered++)) {
     const title = `${scenario.name}, whatever call the agent dies after, with ${eventSource} (BERTH_SEED=${seed})`;
     const createNode = (dieAfterCall?: number) =>

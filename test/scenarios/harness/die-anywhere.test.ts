@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { RuntimeChange } from "../../fakes/runtime-events.ts";
-import { selectSources } from "./death-tests.ts";
+import { selectSources, testDeaths } from "./death-tests.ts";
 import { dieAnywhere, type RepeatedScenario, type ScenarioHarness, selectDeaths } from "./die-anywhere.ts";
 
 interface Run extends ScenarioHarness {
@@ -162,4 +162,10 @@ test("a scenario with fewer calls than its stride has one death, and one without
   expect(select(1)).toEqual([0]);
   expect(select(2, { DIE_EVERY: "1" })).toEqual([]);
   expect(() => select(0)).toThrow('"a pod starts" makes no call after which the agent could die');
+});
+
+test("no scenario leaves out more than four of five calls", () => {
+  const scenario = scenarioOf();
+  const register = () => testDeaths<Run>({ ...scenario, create: () => scenario.create(), stride: 6 });
+  expect(register).toThrow("tries every 6th call; make it smaller");
 });

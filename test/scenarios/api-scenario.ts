@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { type NodeOptions, testDeaths } from "./harness/death-tests.ts";
+import { expectEndWithLateExits, type NodeOptions, testDeaths } from "./harness/death-tests.ts";
 import { endStateOf } from "./harness/die-anywhere.ts";
 import { duplicateInstances } from "./harness/duplicate-instances.ts";
 import type { HarnessOptions } from "./harness/harness-options.ts";
@@ -38,10 +38,10 @@ export const podsWithContainers = async ({ runtime }: AgentHarness): Promise<rea
   [...new Set([...runtime.containers.values()].map(({ sandbox }) => sandbox.config.metadata?.name ?? ""))].toSorted();
 
 /**
- * Registers the tests of a scenario: the final state, and the same final state after a death of the agent behind each
- * call (die anywhere), with each source of the runtime's events. Scenarios that are much alike try only every `stride`-th call, and the quick check even fewer (DIE_EVERY);
- * the seed selects the first one, so that repeated runs cover all calls. DIE_AT=n tries only that call. `node`: what is
- * special about the node.
+ * Registers the tests of a scenario: the final state, and the same one on a runtime that shows each exit late, and after
+ * a death of the agent behind each call (die anywhere), with each source of the runtime's events. Scenarios that are
+ * much alike try only every `stride`-th call, and the quick check even fewer (DIE_EVERY); the seed selects the first
+ * one, so that repeated runs cover all calls. DIE_AT=n tries only that call. `node`: what is special about the node.
  */
 export function apiScenario(
   name: string,
@@ -55,8 +55,10 @@ export function apiScenario(
   };
   test(name, async () => {
     const harness = await runInCluster(run, node);
+    const end = await endStateOf(harness);
     await check(await finalStateOf(harness), harness);
     expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
+    await expectEndWithLateExits(end, { create, run: startAndRun, endOf: endStateOf });
   });
   const create = (options: NodeOptions) => createInCluster({ ...node, ...options });
   testDeaths({ name, create, run: startAndRun, endOf: endStateOf, stride, offset });

@@ -213,6 +213,7 @@ scenario(
 scenario(
   "the init containers run again in a new sandbox",
   {
+    endDependsOnLag: "the sidecar restarts in the old sandbox if its exit is shown before that of the sandbox",
     before: (harness) => void harness.runtime.programs.set("first", { exitsAfterMs: 1000, exitCode: 0 }),
     async run(harness) {
       await harness.setManifests(makePod("web", { initContainers: [container("first"), sidecar("proxy")] }));

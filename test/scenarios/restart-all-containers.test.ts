@@ -144,6 +144,7 @@ scenario(
 scenario(
   "an init container can trigger RestartAllContainers; repeated triggers are limited to one a second",
   {
+    endDependsOnLag: "the number of restarts within 2.5 seconds",
     before: (harness) => void harness.runtime.programs.set("first", { exitsAfterMs: 0, exitCode: 88 }),
     async run(harness) {
       const initContainers = [container("first", restartAllRule)];

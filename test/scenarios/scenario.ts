@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { type NodeOptions, testDeaths } from "./harness/death-tests.ts";
+import { expectEndWithLateExits, type NodeOptions, testDeaths } from "./harness/death-tests.ts";
 import { endStateOf } from "./harness/die-anywhere.ts";
 import { duplicateInstances } from "./harness/duplicate-instances.ts";
 import type { HarnessOptions } from "./harness/harness-options.ts";
@@ -14,14 +14,20 @@ export interface Scenario {
   readonly before?: (harness: AgentHarness) => Promise<void> | void;
   /** Runs from the start of the agent until the node is idle. */
   readonly run: (harness: AgentHarness) => Promise<void>;
+  /** Why the end depends on the time at which the runtime shows an exit: it is not compared with that of late exits. */
+  readonly endDependsOnLag?: string;
 }
 
 /**
- * Registers the tests of a scenario: its log compared by `expectLog`, and its final state after a death of the agent
- * behind each call (die anywhere), with each source of the runtime's events. DIE_EVERY=n tries only every n-th call,
- * DIE_AT=n only that one.
+ * Registers the tests of a scenario: its log compared by `expectLog`, and the same final state on a runtime that shows
+ * each exit late, and after a death of the agent behind each call (die anywhere), with each source of the runtime's
+ * events. DIE_EVERY=n tries only every n-th call, DIE_AT=n only that one.
  */
-export function scenario(name: string, { options, before, run }: Scenario, expectLog: (log: string) => void): void {
+export function scenario(
+  name: string,
+  { options, before, run, endDependsOnLag }: Scenario,
+  expectLog: (log: string) => void,
+): void {
   const create = (node: NodeOptions = {}) => createHarness({ ...options, ...node });
   const startAndRun = async (harness: AgentHarness) => {
     await before?.(harness);
@@ -33,6 +39,8 @@ export function scenario(name: string, { options, before, run }: Scenario, expec
     await startAndRun(harness);
     expectLog(harness.takeLog());
     expect(duplicateInstances(harness.runtime.timeline)).toEqual([]);
+    if (endDependsOnLag === undefined)
+      await expectEndWithLateExits(await endStateOf(harness), { create, run: startAndRun, endOf: endStateOf });
   });
 
   // The quick check sets DIE_EVERY; a run of this file alone tries all deaths.

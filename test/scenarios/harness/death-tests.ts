@@ -1,4 +1,4 @@
-import { test } from "bun:test";
+import { expect, test } from "bun:test";
 import type { RuntimeEventSource } from "../../../cri/runtime.ts";
 import { seededRandom } from "../../random.ts";
 import type { AgentHarness } from "../harness.ts";
@@ -6,7 +6,7 @@ import { dieAnywhere, type Environment, type RepeatedScenario, type ScenarioHarn
 import type { HarnessOptions } from "./harness-options.ts";
 
 /** What the repetitions of a scenario differ in: the death of the agent, and how the runtime reports exits. */
-export type NodeOptions = Pick<HarnessOptions, "dieAfterCall" | "eventSource" | "exitLagMs">;
+export type NodeOptions = Pick<HarnessOptions, "dieAfterCall" | "eventSource" | "exitLagMs" | "waitsForExits">;
 
 /** A scenario as it is registered: its nodes differ, and one seed selects all that is random. */
 export interface DeathTest<Harness extends ScenarioHarness = AgentHarness>
@@ -28,6 +28,7 @@ const seed = Number(process.env["BERTH_SEED"] ?? Math.floor(Math.random() * 1e9)
 
 const SOURCES = ["containerd-events", "cri-events"] as const satisfies readonly RuntimeEventSource[];
 let registered = 0;
+let repeated = 0;
 
 /**
  * Registers a test for each source of the runtime's events: the agent dies after each call of the scenario (die
@@ -71,6 +72,26 @@ export function testDeaths<Harness extends ScenarioHarness = AgentHarness>(scena
     };
     test(title, run, process.env["DIE_BOTH"] === "1" ? LONG_TIMEOUT_MS : TIMEOUT_MS);
   }
+}
+
+/** Of so many scenarios the quick check repeats one with late exits, which the seed selects. */
+const LATE_ONCE_IN = 3;
+
+/**
+ * Repeats a scenario on a runtime whose status lags behind each exit by a random time, with one of the sources of its
+ * events, and expects the same end. The seed selects both. The quick check (DIE_EVERY) repeats every third scenario.
+ */
+export async function expectEndWithLateExits(
+  end: readonly string[],
+  { create, run, endOf }: Pick<DeathTest, "create" | "run" | "endOf">,
+): Promise<void> {
+  const turn = seed + repeated++;
+  if (Number(process.env["DIE_EVERY"] ?? "1") > 1 && turn % LATE_ONCE_IN !== 0) return;
+  const eventSource = SOURCES[Math.floor(turn / LATE_ONCE_IN) % SOURCES.length]!;
+  const harness = await create({ eventSource, exitLagMs: exitLags(seededRandom(seed)), waitsForExits: true });
+  await run(harness);
+  await harness.showExits();
+  expect(await endOf(harness), `with ${eventSource} and late exits, BERTH_SEED=${seed}`).toEqual(end);
 }
 
 /** A source of the runtime's events, and how many of the calls that a scenario tries it tries: every `every`-th. */

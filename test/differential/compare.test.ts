@@ -265,8 +265,9 @@ test("a pod is stale that an entry names and no finding is about", () => {
   const pods = ["p", "q", "r"];
   const ofBoth = { ...entry, pod: ["p", "q"] };
   const found = { ...finding("x", "deliberate"), pod: "p" };
-  expect(findStalePods([ofBoth], [found], pods)).toEqual(["q: x"]);
-  expect(findStalePods([{ ...entry, pod: /^[pr]$/ }], [found], pods)).toEqual(["r: x"]);
+  expect(findStalePods([ofBoth], [found], pods)).toEqual(["x: q"]);
+  expect(findStalePods([{ ...entry, pod: /^[pr]$/ }], [found], pods)).toEqual(["x: r"]);
+  expect(findStalePods([ofBoth], [], pods)).toEqual(["x: p, q"]);
   expect(findStalePods([ofBoth], [found, { ...found, pod: "q" }], pods)).toEqual([]);
 });
 

@@ -225,8 +225,8 @@ export function findStaleEntries(
 }
 
 /**
- * The pods that an entry names although no finding in them matches it, as `POD: FIELD`, among `pods`. `findings` as for
- * {@link findStaleEntries}.
+ * The pods that an entry names although no finding in them matches it, as `FIELD: POD, POD`, among `pods`. `findings` as
+ * for {@link findStaleEntries}.
  */
 export function findStalePods(
   entries: readonly KnownDifference[],
@@ -234,11 +234,12 @@ export function findStalePods(
   pods: readonly string[],
 ): readonly string[] {
   const byPod = Map.groupBy(findings, ({ pod }) => pod);
-  return entries.flatMap((entry) =>
-    pods
-      .filter((pod) => matches(entry.pod, pod) && findStaleEntries([entry], byPod.get(pod) ?? []).length > 0)
-      .map((pod) => `${pod}: ${entry.field}`),
-  );
+  return entries.flatMap((entry) => {
+    const stale = pods
+      .filter((pod) => matches(entry.pod, pod))
+      .filter((pod) => findStaleEntries([entry], byPod.get(pod) ?? []).length > 0);
+    return stale.length === 0 ? [] : [`${entry.field}: ${stale.join(", ")}`];
+  });
 }
 
 /**

@@ -87,7 +87,7 @@ describe.skipIf(skip !== undefined)(`beside the ${isLive ? "live" : "recorded"} 
 
   test(`at most ${UNREPEATED} fields differed in one of two runs only`, () => {
     const unrepeated = unrepeatedFindings(findings);
-    console.log(`${unrepeated.length} fields differed in one of two runs only\n${formatFindings(unrepeated)}`);
+    console.log(`differences in one of two runs only: ${unrepeated.length}\n${formatFindings(unrepeated)}`);
     expect(unrepeated.length, formatFindings(unrepeated)).toBeLessThanOrEqual(UNREPEATED);
   });
 
@@ -99,7 +99,9 @@ describe.skipIf(skip !== undefined)(`beside the ${isLive ? "live" : "recorded"} 
     const pods = cases.map(({ name }) => name);
     // A pattern of pods may match some in which a field is the same.
     const [patterns, lists] = [deliberate.filter(isOfPattern), deliberate.filter((entry) => !isOfPattern(entry))];
-    console.log(`no difference in: ${findStalePods(patterns, findings, pods).join("\n")}`);
+    console.log(
+      `known differences that these pods do not show:\n${findStalePods(patterns, findings, pods).join("\n")}`,
+    );
     expect(findStalePods(lists, findings, pods)).toEqual([]);
   });
 
@@ -110,9 +112,7 @@ describe.skipIf(skip !== undefined)(`beside the ${isLive ? "live" : "recorded"} 
       seen.get(name)!.kubelets.map((berth) => ({ pod: name, kubelet: recording.get(name)!, berth })),
     );
     const fields = live.reduce((total, runs) => total + fieldsOf(runs).size, 0);
-    const unrecorded = live.flatMap((runs) =>
-      differences(compareRuns(runs, { deliberate: [], timingDependent: [] })),
-    );
+    const unrecorded = live.flatMap((runs) => differences(compareRuns(runs, { deliberate: [], timingDependent: [] })));
     console.log(`${unrecorded.length} of ${fields} fields of the live kubelets differ from all recorded runs`);
     console.log(formatFindings(unrecorded, "live kubelet"));
     const entries = [...knownDifferences.deliberate, ...knownDifferences.timingDependent];

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, statSync } from "node:fs";
-import { chmod, mkdtemp, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createChannel } from "../../cri/channel.ts";
@@ -185,6 +185,31 @@ function clientTests(version: ContainerdVersion): void {
     await stopListening();
   });
 
+  test("an exit while containerd is killed is in the status after its restart, on 1.6 with its code", async () => {
+    const shared = join(fixture.stateDir, "shared");
+    await mkdir(shared);
+    const waiting = await runContainer(fixture, "waiting", {
+      command: ["sh", "-c", "until test -e /shared/end; do sleep 0.05; done; touch /shared/ended; exit 7"],
+      mounts: [{ hostPath: shared, containerPath: "/shared" }],
+    });
+    await fixture.containerd.kill9();
+    const killedAt = Date.now();
+    await writeFile(join(shared, "end"), "");
+    await pollUntil("the end of the container", 5_000, () => existsSync(join(shared, "ended")));
+    const endedAt = Date.now();
+    await fixture.containerd.restart();
+    const { state, exitCode, reason, finishedAt } = await fixture.runtime.containerStatus(waiting);
+    expect(state).toBe(ContainerState.CONTAINER_EXITED);
+    // Newer releases remove a shim that has no process left when they start, and lose the code.
+    const lost = { exitCode: 255, reason: "Unknown" };
+    const known = { exitCode: 7, reason: "Error" };
+    expect(version === "1.6" ? [known] : [known, lost]).toContainEqual({ exitCode, reason });
+    if (exitCode === lost.exitCode) return;
+    const finishedMs = Number(finishedAt / 1_000_000n);
+    expect(finishedMs).toBeGreaterThanOrEqual(killedAt);
+    expect(finishedMs).toBeLessThan(endedAt + 1_000);
+  });
+
   test("a call to a runtime that hangs is DEADLINE_EXCEEDED; the next call after it continues succeeds", async () => {
     const { pid } = fixture.containerd;
     // kill(0) would stop our own process group.
@@ -250,26 +275,34 @@ async function startFixture(version: ContainerdVersion, runc?: string): Promise<
 }
 
 /** Runs a container that writes `tick` to its log every tenth of a second. */
-async function runTicker({ runtime, stateDir }: ContainerdFixture) {
+const runTicker = (fixture: ContainerdFixture) =>
+  runContainer(fixture, "ticker", { command: ["sh", "-c", "while true; do echo tick; sleep 0.1; done"] });
+
+/** Runs a pod with one container. Returns the container's id. */
+async function runContainer(
+  { runtime, stateDir }: ContainerdFixture,
+  name: string,
+  container: Parameters<typeof ContainerConfig.fromPartial>[0],
+): Promise<ContainerId> {
   const config = PodSandboxConfig.fromPartial({
-    metadata: { name: "ticker", uid: "t", namespace: "contract" },
-    logDirectory: join(stateDir, "logs", "ticker"),
+    metadata: { name, uid: name, namespace: "contract" },
+    logDirectory: join(stateDir, "logs", name),
     linux: {},
   });
   const sandbox = await runtime.runPodSandbox(config, "");
-  const container = await runtime.createContainer(
+  const id = await runtime.createContainer(
     sandbox,
     ContainerConfig.fromPartial({
-      metadata: { name: "ticker" },
+      metadata: { name },
       image: { image: busyboxImage },
-      command: ["sh", "-c", "while true; do echo tick; sleep 0.1; done"],
-      logPath: "ticker.log",
+      logPath: `${name}.log`,
       linux: {},
+      ...container,
     }),
     config,
   );
-  await runtime.startContainer(container);
-  return container;
+  await runtime.startContainer(id);
+  return id;
 }
 
 function collectEvents(runtime: CriRuntime) {

@@ -5,9 +5,12 @@ import { userNamespaceContract } from "./runtime-user-namespaces.ts";
 
 const image = "berth.test/busybox:1";
 
+/** The status shows an exit after its event, as that of containerd does. */
+const EXIT_LAG_MS = 20;
+
 for (const source of ["cri-events", "containerd-events"] as const)
   runtimeContract(`the fake runtime with ${source}`, async () => {
-    const runtime = new FakeRuntime({ clock: createClock(), source });
+    const runtime = new FakeRuntime({ clock: createClock(), source, exitLagMs: () => EXIT_LAG_MS });
     runtime.addImage(image);
     runtime.imageGroups.set(4242n, [50_000n]);
     for (const [name, { program }] of Object.entries(behaviours)) runtime.programs.set(name, program);

@@ -69,6 +69,22 @@ export const failureOf = (call: Promise<unknown>): Promise<unknown> =>
 type Change = Extract<RuntimeEvent, { kind: "container" }>;
 const isChange = (event: RuntimeEvent): event is Change => event.kind === "container";
 
+/** Follows the events of a runtime, and returns the changes of each id so far. */
+async function followChanges(runtime: Pick<Runtime, "events">) {
+  const received: RuntimeEvent[] = [];
+  const listener = new AbortController();
+  const following = runtime.events((event) => received.push(event), listener.signal);
+  await pollUntil("the connection", 5_000, () => received.length > 0);
+  return {
+    changesOf: (id: string) =>
+      received.filter(isChange).flatMap(({ containerId, change }) => (containerId === id ? [change] : [])),
+    async stopListening() {
+      listener.abort();
+      await following;
+    },
+  };
+}
+
 /** The contract of `Runtime`, for the fake and containerd. */
 export function runtimeContract(name: string, make: () => Promise<RuntimeSubject>): void {
   // When a test times out, Bun kills all children of the process, also the containerd that other tests still need.
@@ -83,7 +99,7 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
     });
     afterEach(async () => {
       const sandboxes = await runtime.listPodSandbox({});
-      for (const { id } of sandboxes) await runtime.removePodSandbox(id as SandboxId);
+      await Promise.all(sandboxes.map(({ id }) => runtime.removePodSandbox(id as SandboxId)));
     });
     afterAll(() => subject.end());
 
@@ -352,6 +368,18 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect(status).toMatchObject({ exitCode: 128, reason: "StartError", startedAt: 0n });
       expect(status.message).toContain("no such file or directory");
       expect(status.finishedAt).toBeGreaterThan(status.createdAt);
+    });
+
+    test("the failed start of a container without its binary causes no event", async () => {
+      const { changesOf, stopListening } = await followChanges(runtime);
+      const { container } = await runPod("has-no-binary", { start: false });
+      expect(await failureOf(runtime.startContainer(container))).toMatchObject({ code: "UNKNOWN" });
+      // The events of a later container come after those of the failed start.
+      const later = await runPod("obeys-term");
+      await runtime.stopContainer(later.container, 0);
+      await pollUntil("the end of the later container", 5_000, () => changesOf(later.container).includes("stopped"));
+      expect(changesOf(container).filter((change) => change !== "created")).toEqual([]);
+      await stopListening();
     });
 
     test("ExecSync runs a command in a running container and kills a slow one", async () => {

@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState } from "../../../proto/cri/gen/api.ts";
 import { podNameLabel } from "../../../proto/kubernetes/well-known-names.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
+import type { AuditLog } from "../../bench/cluster/audit-log.ts";
 import { script } from "../manifest.ts";
 import { barePod } from "./api-objects.ts";
 import { areContainersReady, type ClusterNode } from "./node.ts";
@@ -10,11 +11,15 @@ import { areContainersReady, type ClusterNode } from "./node.ts";
 /** Runs for some seconds in its first instance, and forever in the second. */
 const endsOnce = script("test -e /notes/again && sleep 1000000; touch /notes/again; sleep 5");
 
+/** After the API server is ready, the agent sends the first request within this time. */
+const RECONNECT_MS = 2_000;
+
 /**
  * Stops the API server for `outageMs`, at least fifteen seconds, and starts it with another certificate. Meanwhile one
- * pod ends, one restarts, and one stays. Checks that all of it is in the API within five seconds after the return.
+ * pod ends, one restarts, and one stays. Checks that the agent's first request is in the audit log of the API server
+ * within two seconds after it is ready, and all of the changes in the API within five.
  */
-export async function checkOutage(cluster: ClusterNode, outageMs: number): Promise<void> {
+export async function checkOutage(cluster: ClusterNode, audit: AuditLog, outageMs: number): Promise<void> {
   await cluster.apply([
     barePod("ends", { command: script("sleep 5; exit 7") }, { restartPolicy: "Never" }),
     barePod(
@@ -36,7 +41,7 @@ export async function checkOutage(cluster: ClusterNode, outageMs: number): Promi
   await outage;
   const returned = Date.now();
   await cluster.plane.restartApiServer({ newCertificate: true });
-  const back = performance.now();
+  const [back, ready] = [performance.now(), Date.now()];
   const [ends] = await cluster.waitForPods("its end", "ends", ([pod]) => pod?.status?.phase === "Failed", 15_000);
   const { exitCode, reason, finishedAt } = ends?.status?.containerStatuses?.[0]?.state?.terminated ?? {};
   expect({ exitCode, reason }).toEqual({ exitCode: 7, reason: "Error" });
@@ -49,6 +54,8 @@ export async function checkOutage(cluster: ClusterNode, outageMs: number): Promi
     15_000,
   );
   expect(performance.now() - back).toBeLessThan(5_000);
+  const received = (await audit.eventsOf(cluster.node.name)).map((event) => Date.parse(event.requestReceivedTimestamp));
+  expect(Math.min(...received.filter((at) => at > returned)) - ready).toBeLessThan(RECONNECT_MS);
   const { restartCount, containerID } = again?.status?.containerStatuses?.[0] ?? {};
   expect(restartCount).toBe(1);
   expect(containerID).not.toBe(restarts.status?.containerStatuses?.[0]?.containerID);

@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { ContainerState } from "../../../proto/cri/gen/api.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
+import { type AuditLog, createAuditLog } from "../../bench/cluster/audit-log.ts";
 import { seededRandom } from "../../random.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { findOverlaps, recordLifetimes } from "../container-lifetimes.ts";
@@ -18,11 +22,18 @@ const random = seededRandom(seed);
 
 describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
   let cluster: ClusterNode;
+  let auditFolder: string;
+  let audit: AuditLog;
   beforeAll(async () => {
     console.log(`BERTH_SEED=${seed} reproduces the times of the kills`);
-    cluster = await startClusterNode();
+    auditFolder = await mkdtemp(join(tmpdir(), "berth-audit-"));
+    audit = await createAuditLog(auditFolder);
+    cluster = await startClusterNode(undefined, {}, { "kube-apiserver": audit.flags });
   }, BUILD_TIMEOUT_MS);
-  afterAll(() => cluster?.tearDown());
+  afterAll(async () => {
+    await cluster?.tearDown();
+    await rm(auditFolder, { recursive: true });
+  });
 
   const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);
 
@@ -91,5 +102,5 @@ describe.skipIf(skip !== undefined)("in a cluster whose parts fail", () => {
 
   // The last test, because the controllers need time to recover after it.
   test("changes during an outage of the API server are reported right after its return, with another certificate", () =>
-    checkOutage(cluster, 15_000));
+    checkOutage(cluster, audit, 15_000));
 });

@@ -65,6 +65,7 @@ export interface NetworkPath {
 export async function startClusterNode<W extends NetworkPath>(
   openNetwork: (plane: ControlPlane, nodeName: string) => Promise<W>,
   configuration?: Readonly<Record<string, unknown>>,
+  flags?: ControlPlaneOptions["flags"],
 ): Promise<ClusterNode & { readonly network: W }>;
 export async function startClusterNode(
   openNetwork?: undefined,

@@ -1,4 +1,8 @@
 import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type AuditLog, createAuditLog } from "../../bench/cluster/audit-log.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { barePod } from "../cluster/api-objects.ts";
 import { checkOutage } from "../cluster/api-server-outage.ts";
@@ -11,10 +15,17 @@ const skip = skipWithoutPrograms("an API server that is silent for minutes");
 
 describe.skipIf(skip !== undefined)("an API server that is silent for minutes", () => {
   let cluster: ClusterNode & { readonly network: FaultyNetwork };
+  let auditFolder: string;
+  let audit: AuditLog;
   beforeAll(async () => {
-    cluster = await startClusterNode(openFaultyNetwork);
+    auditFolder = await mkdtemp(join(tmpdir(), "berth-audit-"));
+    audit = await createAuditLog(auditFolder);
+    cluster = await startClusterNode(openFaultyNetwork, {}, { "kube-apiserver": audit.flags });
   }, BUILD_TIMEOUT_MS);
-  afterAll(() => cluster?.tearDown());
+  afterAll(async () => {
+    await cluster?.tearDown();
+    await rm(auditFolder, { recursive: true });
+  });
 
   test("whose watch is silent while it answers all other requests is watched again within 75 seconds", async () => {
     const { gateway } = cluster.network;
@@ -36,5 +47,5 @@ describe.skipIf(skip !== undefined)("an API server that is silent for minutes", 
 
   // The last test, because the controllers need time to recover after it.
   test("changes during a minute without API server are reported right after its return, with another certificate", () =>
-    checkOutage(cluster, 60_000));
+    checkOutage(cluster, audit, 60_000));
 });

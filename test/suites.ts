@@ -25,7 +25,7 @@ const runsAlone = /^test\/(contract\/clock|e2e\/(bed|log-reader|runtime-freeze|r
 const heavy = /^test\/e2e\/cluster\/(differential|faults|outages|workloads)\.test\.ts$/;
 
 /** Test files that need root and a container runtime, Go, or minutes. All others are part of the quick check. */
-const needsMachine = /^test\/(e2e|vm)\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
+const needsMachine = /^test\/e2e\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
 /**
  * The docs conformance tests are many and find little that unit tests and scenarios miss, so only `npm test` runs them.
  */

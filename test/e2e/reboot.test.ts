@@ -37,6 +37,8 @@ const lost = (before: PodSummary, container: string) => {
   return { exitCode: 255, reason: "Unknown", startedAt, finishedAt: expect.any(String), containerID };
 };
 
+// The machine keeps its boot id here, and there is no cluster. `cluster/agent-restart.test.ts` has the node of a cluster whose
+// boot id is another one afterwards, and its event `Rebooted`.
 test.each(versionsUnderTest)(
   "after a reboot with containerd %s each pod starts again once, and what has ended stays ended",
   async (version) => {

@@ -1,19 +1,19 @@
-/** Planted faults that no suite has to find, by their text, and why. */
+/** Planted faults that no suite has to find, by path and text without the line (`faultOf`), and why. */
 export const judged: Readonly<Record<string, string>> = {
-  "agent/observed/probes/probe-timer.ts:31: `if (backMs <= 0) return;` → `if (backMs <= 1) return;`":
+  "agent/observed/probes/probe-timer.ts: `if (backMs <= 0) return;` → `if (backMs <= 1) return;`":
     "a clock set back by one millisecond delays a probe by one",
-  'agent/decide/pod/outcome.ts:68: `return newest?.state !== "exited" || (newest.finishedAt < at && !isUnknownExit(newest));` → `return newest?.state !== "exited" || (newest.finishedAt <= at && !isUnknownExit(newest));`':
+  'agent/decide/pod/outcome.ts: `return newest?.state !== "exited" || (newest.finishedAt < at && !isUnknownExit(newest));` → `return newest?.state !== "exited" || (newest.finishedAt <= at && !isUnknownExit(newest));`':
     "an exit in the very millisecond of the deadline may count as either",
-  "agent/decide/status/container-status.ts:274: `const isOfRemoved = removedAttempt !== undefined && removedAttempt + 1 === (newest?.attempt ?? removedAttempt + 1);` → `const isOfRemoved = removedAttempt !== undefined || removedAttempt + 1 === (newest?.attempt ?? removedAttempt + 1);`":
+  "agent/decide/status/container-status.ts: `const isOfRemoved = removedAttempt !== undefined && removedAttempt + 1 === (newest?.attempt ?? removedAttempt + 1);` → `const isOfRemoved = removedAttempt !== undefined || removedAttempt + 1 === (newest?.attempt ?? removedAttempt + 1);`":
     "an instance after the next one of a removed container has an exited predecessor, which counts before",
-  "agent/decide/container/missing-containers.ts:106: `finishedAt: 0,` → `finishedAt: 1,`":
+  "agent/decide/container/missing-containers.ts: `finishedAt: 0,` → `finishedAt: 1,`":
     "the first and the second millisecond of 1970 are one second, and both mean an unknown time",
-  "agent/decide/events/event-correlation.ts:50: `const AGGREGATE_INTERVAL_MS = 600_000;` → `const AGGREGATE_INTERVAL_MS = 600001;`":
+  "agent/decide/events/event-correlation.ts: `const AGGREGATE_INTERVAL_MS = 600_000;` → `const AGGREGATE_INTERVAL_MS = 600001;`":
     "one millisecond of ten minutes",
-  "agent/decide/volumes/trust-anchors.ts:43: `.toSorted(([one], [other]) => (one < other ? -1 : 1))` → `.toSorted(([one], [other]) => (one < other ? -2 : 1))`":
+  "agent/decide/volumes/trust-anchors.ts: `.toSorted(([one], [other]) => (one < other ? -1 : 1))` → `.toSorted(([one], [other]) => (one < other ? -2 : 1))`":
     "every negative number sorts alike",
-  "agent/observed/probes/probe-timer.ts:13: `if (dueAt !== undefined && dueAt < (prober.timer?.at ?? Number.POSITIVE_INFINITY)) setTimer(prober, dueAt);` → `if (dueAt !== undefined && dueAt <= (prober.timer?.at ?? Number.POSITIVE_INFINITY)) setTimer(prober, dueAt);`":
+  "agent/observed/probes/probe-timer.ts: `if (dueAt !== undefined && dueAt < (prober.timer?.at ?? Number.POSITIVE_INFINITY)) setTimer(prober, dueAt);` → `if (dueAt !== undefined && dueAt <= (prober.timer?.at ?? Number.POSITIVE_INFINITY)) setTimer(prober, dueAt);`":
     "a timer for the moment of the present timer replaces it",
-  "agent/observed/probes/prober.ts:72: `if (!isRelevant || prober.isStopped) return;` → `if (!isRelevant && prober.isStopped) return;`":
+  "agent/observed/probes/prober.ts: `if (!isRelevant || prober.isStopped) return;` → `if (!isRelevant && prober.isStopped) return;`":
     "a pod without probes has nothing to update, and after the stop no timer is set",
 };

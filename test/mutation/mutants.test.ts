@@ -1,6 +1,9 @@
 import { expect, test } from "bun:test";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { seededRandom } from "../random.ts";
-import { describeMutant, draw, mutantsOf } from "./mutants.ts";
+import { judged } from "./judged.ts";
+import { describeMutant, draw, faultOf, mutantsOf } from "./mutants.ts";
 import { mutationDocument, share } from "./mutation-document.ts";
 
 const source = `/** Whether a < b, and true. */
@@ -36,6 +39,20 @@ test("a file that is no TypeScript is refused", () => {
 test("a draw repeats nothing, and has as many as there are", () => {
   expect(draw([1, 2, 3], 5, seededRandom(1)).toSorted()).toEqual([1, 2, 3]);
   expect(draw([1, 2, 3], 2, seededRandom(1))).toHaveLength(2);
+});
+
+test("a fault keeps its judgement when its line moves", () => {
+  const [fault = "", why] = Object.entries(judged)[0] ?? [];
+  const [path = ""] = fault.split(": ");
+  const findings = [7, 8].map((line) => ({ text: fault.replace(path, `${path}:${line}`), foundBy: undefined }));
+  const document = mutationDocument({ findings, all: 9, seed: 3, commit: "abc", date: new Date(0) }, []);
+  for (const { text } of findings) expect(document).toContain(`- ${text}: ${why}\n`);
+});
+
+test.each(Object.keys(judged))("the judged fault can still be planted: %s", async (fault) => {
+  const [path = ""] = fault.split(": ");
+  const text = await readFile(join(import.meta.dirname, "../..", path), "utf8");
+  expect(mutantsOf(path, text).map((mutant) => faultOf(describeMutant(mutant, text)))).toContain(fault);
 });
 
 test("the document counts the faults by the suite that found them, and lists the others", () => {

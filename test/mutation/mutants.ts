@@ -75,6 +75,9 @@ export function describeMutant(mutant: Mutant, source: string): string {
   return `${mutant.path}:${mutant.line}: \`${lineOf(source)}\` → \`${lineOf(plant(mutant, source))}\``;
 }
 
+/** A fault's path and text, without its line, which changes with what is above it. Takes {@link describeMutant}'s text. */
+export const faultOf = (described: string): string => described.replace(/^(\S+?):\d+: /, "$1: ");
+
 /** Draws `count` different ones; `random` returns numbers from 0 up to 1. */
 export function draw<T>(all: readonly T[], count: number, random: () => number): readonly T[] {
   const left = [...all];

@@ -1,4 +1,5 @@
 import { judged } from "./judged.ts";
+import { faultOf } from "./mutants.ts";
 
 /** A planted fault as text, and the suite that found it; undefined if none did. */
 export interface Finding {
@@ -51,4 +52,7 @@ const textsFoundBy = (findings: readonly Finding[], suite: string): readonly str
     .map(({ text }) => text)
     .toSorted();
 
-const judgementOf = (text: string): string => (judged[text] === undefined ? "" : `: ${judged[text]}`);
+function judgementOf(text: string): string {
+  const why = judged[faultOf(text)];
+  return why === undefined ? "" : `: ${why}`;
+}

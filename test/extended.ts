@@ -7,6 +7,7 @@ import { execa } from "execa";
 import { ifAbsent } from "./bed/if-absent.ts";
 import { resetBeds } from "./bed/reset.ts";
 import { announce, announceFailures } from "./check.ts";
+import { commitsIn, commitsSince } from "./evidence-commits.ts";
 import { allExtendedSuites } from "./extended-suites.ts";
 import { createInterruption } from "./interruption.ts";
 import { applySkipPolicy } from "./skip-policy.ts";
@@ -20,6 +21,13 @@ async function currentCommit(): Promise<string> {
   const { stdout: commit } = await execa("git", ["rev-parse", "--short=12", "HEAD"]);
   const { stdout: changes } = await execa("git", ["status", "--porcelain", "--", ".", ":!docs"]);
   return changes === "" ? commit : `${commit} with uncommitted changes`;
+}
+
+async function documentWith(names: readonly string[], outcome: Outcome, previous: string): Promise<string> {
+  const commits = commitsIn(`${previous} ${commit}`);
+  const ages = new Map(await Promise.all(commits.map(async (each) => [each, await commitsSince(each)] as const)));
+  const ageOf = (each: string) => ages.get(commitsIn(each)[0] ?? "");
+  return extendedTestsDocument(names, [outcome], { commit, now: new Date(), ageOf }, previous);
 }
 
 process.chdir(join(import.meta.dirname, ".."));
@@ -39,7 +47,7 @@ for (const suite of suites) {
   outcomes.push(outcome);
   const previous = await readFile(DOCUMENT, "utf8").catch(ifAbsent(""));
   const names = all.map(({ name }) => name);
-  await writeFile(DOCUMENT, extendedTestsDocument(names, [outcome], commit, new Date(), previous));
+  await writeFile(DOCUMENT, await documentWith(names, outcome, previous));
 }
 await announceFailures(outcomes, console.log);
 console.log(closingLine(outcomes));

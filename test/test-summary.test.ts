@@ -35,26 +35,37 @@ test.each<[string, readonly string[], readonly string[]]>([
 
 test("the document of the extended tests has a row for each suite, and keeps the rows of those that did not run", () => {
   const suites = ["unit", "e2e", "vm"];
-  const first = extendedTestsDocument(suites, [good, mixed], "0123456789ab", new Date("2026-01-02T03:04:05Z"));
+  const ages = new Map<string, number>([
+    ["0123456789ab", 201],
+    ["ba9876543210", 200],
+  ]);
+  const ageOf = (commit: string) => ages.get(commit);
+  const start = { commit: "0123456789ab", now: new Date("2026-01-02T03:04:05Z"), ageOf: () => 0 };
+  const first = extendedTestsDocument(suites, [good, mixed], start);
   expect(first).toMatchInlineSnapshot(`
     "# Extended tests
 
     The last result of each suite of \`npm run test:extended\`. With arguments it runs the suites whose names begin with one of them.
+    A result is old if more than 200 commits came after its own. A commit that is not in the history was one of a branch that was rebased later:
+    it cannot be checked out, so its suite is to be run again.
 
-    | suite | result | duration | date | commit |
-    |---|---|---|---|---|
-    | unit | 7 passed | 0.0 min | 2026-01-02 | 0123456789ab |
-    | e2e | 2 passed, 1 failed, 2 skipped | 0.0 min | 2026-01-02 | 0123456789ab |
-    | vm | has not run |  |  |  |
+    | suite | result | duration | date | commit | age |
+    |---|---|---|---|---|---|
+    | unit | 7 passed | 0.0 min | 2026-01-02 | 0123456789ab |  |
+    | e2e | 2 passed, 1 failed, 2 skipped | 0.0 min | 2026-01-02 | 0123456789ab |  |
+    | vm | has not run |  |  |  |  |
     "
   `);
-  const second = extendedTestsDocument(suites, [{ ...mixed, failed: [] }], "ba9876543210", new Date(0), first);
+  const later = { commit: "ba9876543210", now: new Date(0), ageOf };
+  const second = extendedTestsDocument(suites, [{ ...mixed, failed: [] }], later, first);
   expect(second.split("\n").filter((line) => line.startsWith("| "))).toMatchInlineSnapshot(`
     [
-      "| suite | result | duration | date | commit |",
-      "| unit | 7 passed | 0.0 min | 2026-01-02 | 0123456789ab |",
-      "| e2e | 2 passed, 2 skipped | 0.0 min | 1970-01-01 | ba9876543210 |",
-      "| vm | has not run |  |  |  |",
+      "| suite | result | duration | date | commit | age |",
+      "| unit | 7 passed | 0.0 min | 2026-01-02 | 0123456789ab | old: 201 commits since |",
+      "| e2e | 2 passed, 2 skipped | 0.0 min | 1970-01-01 | ba9876543210 |  |",
+      "| vm | has not run |  |  |  |  |",
     ]
   `);
+  const elsewhere = extendedTestsDocument(suites, [], { ...later, ageOf: () => undefined }, second);
+  expect(elsewhere).toContain("| unit | 7 passed | 0.0 min | 2026-01-02 | 0123456789ab | not in the history |");
 });

@@ -37,40 +37,69 @@ export function closingLine(outcomes: readonly Outcome[]): string {
   return [`${passed} passed, ${failed.length} failed`, ...count(skipped, "skipped")].join(", ");
 }
 
-/** The row of a suite in the document: its name is the key. */
-const extendedRow = ({ name, durationMs, passed, failed, skipped }: Outcome, commit: string, now: Date): string => {
-  const result = [`${passed} passed`, ...count(failed, "failed"), ...count(skipped, "skipped")].join(", ");
-  return `| ${name} | ${result} | ${(durationMs / 60_000).toFixed(1)} min | ${now.toISOString().slice(0, 10)} | ${commit} |`;
-};
+/** A result counts as old after so many more commits. */
+const OLD_COMMITS = 200;
 
-const nameOfRow = (row: string) => row.split(" | ")[0]?.slice(2);
+/** A row of the document; the name of the suite is its key. */
+interface ExtendedRow {
+  readonly suite: string;
+  readonly result: string;
+  readonly duration?: string;
+  readonly date?: string;
+  /** Twelve digits, perhaps with words after them. */
+  readonly commit?: string;
+}
+
+function rowOf({ name, durationMs, passed, failed, skipped }: Outcome, commit: string, now: Date): ExtendedRow {
+  const result = [`${passed} passed`, ...count(failed, "failed"), ...count(skipped, "skipped")].join(", ");
+  const duration = `${(durationMs / 60_000).toFixed(1)} min`;
+  return { suite: name, result, duration, date: now.toISOString().slice(0, 10), commit };
+}
+
+function readRow(line: string): ExtendedRow {
+  const [, suite = "", result = "", duration = "", date = "", commit = ""] = line.split("|").map((cell) => cell.trim());
+  return { suite, result, duration, date, commit };
+}
+
+type AgeOf = (commit: string) => number | undefined;
+
+function formatRow({ suite, result, duration = "", date = "", commit = "" }: ExtendedRow, ageOf: AgeOf): string {
+  return `| ${[suite, result, duration, date, commit, commit === "" ? "" : describeAge(ageOf(commit))].join(" | ")} |`;
+}
+
+function describeAge(age: number | undefined): string {
+  if (age === undefined) return "not in the history";
+  return age > OLD_COMMITS ? `old: ${age} commits since` : "";
+}
 
 /**
  * The document with the last result of each of the extended tests. `suites` are the names of all of them, in order. A
  * suite that is not among `outcomes` keeps its row of `previous`, the document so far, or gets one that says that it has
- * never run.
+ * never run. `ageOf` gives the number of commits since one; undefined: it is not in the history.
  */
 export function extendedTestsDocument(
   suites: readonly string[],
   outcomes: readonly Outcome[],
-  commit: string,
-  now: Date,
+  { commit, now, ageOf }: { readonly commit: string; readonly now: Date; readonly ageOf: AgeOf },
   previous = "",
 ): string {
-  const known = previous.split("\n").filter((line) => line.startsWith("| "));
-  const rows = suites.map((suite) => {
+  const lines = previous.split("\n").filter((line) => line.startsWith("| "));
+  const known = lines.map(readRow);
+  const rows = suites.map((suite): ExtendedRow => {
     const outcome = outcomes.find(({ name }) => name === suite);
-    if (outcome !== undefined) return extendedRow(outcome, commit, now);
-    return known.find((row) => nameOfRow(row) === suite) ?? `| ${suite} | has not run |  |  |  |`;
+    if (outcome !== undefined) return rowOf(outcome, commit, now);
+    return known.find((row) => row.suite === suite) ?? { suite, result: "has not run" };
   });
   return [
     "# Extended tests",
     "",
     "The last result of each suite of `npm run test:extended`. With arguments it runs the suites whose names begin with one of them.",
+    `A result is old if more than ${OLD_COMMITS} commits came after its own. A commit that is not in the history was one of a branch that was rebased later:`,
+    "it cannot be checked out, so its suite is to be run again.",
     "",
-    "| suite | result | duration | date | commit |",
-    "|---|---|---|---|---|",
-    ...rows,
+    "| suite | result | duration | date | commit | age |",
+    "|---|---|---|---|---|---|",
+    ...rows.map((row) => formatRow(row, ageOf)),
     "",
   ].join("\n");
 }

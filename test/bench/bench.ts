@@ -22,15 +22,15 @@ import { type BenchPart, textTable } from "./table.ts";
 
 const usage = `npm run bench -- [--effort quick|published|thorough] [--only floor|kubelet|own-share|probes|starts|volumes] [--containerd 1.6|2.1] [--write] [--binary PATH]
 
-  --effort published   default: as many pairs as decide something; about fifty-five minutes
+  --effort published   default: as many pairs as decide something; about an hour
   --effort quick       shows that everything runs and decides nothing; about fifteen minutes
   --effort thorough    two hundred single pods, so that their 90th percentile is shown, too; about two hours
   --only floor         only the comparison with raw CRI calls: eight minutes
-  --only kubelet       only the comparison with the reference kubelet: fifteen minutes
+  --only kubelet       only the comparison with the reference kubelet: twenty minutes
   --only own-share     only the agents' own share of a start, and the time line of one start: three minutes
-  --only probes        only probes, readiness and statuses, compared with the reference kubelet: eight minutes
+  --only probes        only probes, readiness and statuses, compared with the reference kubelet: ten minutes
   --only starts        only servers that need time, Jobs and init containers, compared with the reference kubelet: ten minutes
-  --only volumes       only volumes and the objects they come from, compared with the reference kubelet: eight minutes
+  --only volumes       only volumes and the objects they come from, compared with the reference kubelet: nine minutes
   --containerd         the release of the runtime (default 1.6)
   --write              write the tables into docs/benchmarks.md, the samples below docs/benchmarks/, and the README's six
                        figures; needs a quiet machine and a tree that is committed

@@ -1,5 +1,14 @@
 import type { Figure } from "./figures.ts";
-import { judge, type MedianInterval, medianInterval, pairsOf, type Verdict } from "./statistics.ts";
+import {
+  FEWEST_PAIRS,
+  FEWEST_SINGLES,
+  judge,
+  type MedianInterval,
+  medianInterval,
+  mediansOfTurns,
+  pairsOf,
+  type Verdict,
+} from "./statistics.ts";
 
 /**
  * What a release is to reach. `ratio` and `overFloor` are judged by the medians of the pairs' ratios and differences,
@@ -14,31 +23,41 @@ export type Goal =
 export interface Assessment {
   readonly verdict: Verdict;
   readonly interval: MedianInterval | undefined;
+  /** With so many digits after the point the numbers that were judged show why. */
+  readonly digits: number;
 }
 
+const RATIO_DIGITS = 2;
 const digits = { ms: 0, s: 2, MB: 1, "%": 2, B: 0, "": 0 } as const;
 
 /** Formats a number without its unit. */
-export const formatValue = (value: number, unit: Figure["unit"]): string => value.toFixed(digits[unit]);
+export const formatValue = (value: number, unit: Figure["unit"], after: number = digits[unit]): string =>
+  value.toFixed(after);
 
 export const withUnit = (value: number, unit: Figure["unit"]): string =>
   `${formatValue(value, unit)} ${unit}`.trimEnd();
 
-export const formatRatio = (ratio: number): string => ratio.toFixed(2);
+export const formatRatio = (ratio: number, after: number = RATIO_DIGITS): string => ratio.toFixed(after);
 
-/** Judges a figure by its goal, with all numbers rounded as the table shows them; undefined without a goal. */
+/** Judges a figure by its goal, with all numbers as they were measured; undefined without a goal. */
 export function assess(figure: Figure): Assessment | undefined {
   const { goal, berth, unit } = figure;
   if (goal === undefined || berth === undefined) return undefined;
-  const round = goal.kind === "ratio" ? formatRatio : (value: number) => formatValue(value, unit);
-  const rounded = (value: number) => Number(round(value));
-  if (goal.kind === "total") {
-    const isReached = rounded(berth.value) <= goal.atMost;
-    return { verdict: isReached ? "reached" : "missed", interval: undefined };
-  }
-  const interval = medianInterval(judgedSamples(figure, goal, berth.samples));
-  const shown = { ...interval, low: rounded(interval.low), high: rounded(interval.high) };
-  return { verdict: judge(shown, rounded(goal.atMost)), interval };
+  const interval = goal.kind === "total" ? undefined : medianInterval(judgedSamples(figure, goal, berth.samples));
+  const fewest = figure.isSingle === true ? FEWEST_SINGLES : FEWEST_PAIRS;
+  const verdictOf = (round: (value: number) => number): Verdict => {
+    if (interval === undefined) return round(berth.value) <= goal.atMost ? "reached" : "missed";
+    return judge({ ...interval, low: round(interval.low), high: round(interval.high) }, goal.atMost, fewest);
+  };
+  const usual = goal.kind === "ratio" ? RATIO_DIGITS : digits[unit];
+  return { verdict: verdictOf((value) => value), interval, digits: digitsOfVerdict(verdictOf, usual) };
+}
+
+/** The fewest digits after the point, `usual` ones or up to three more, with which rounded numbers have the verdict of the exact ones. */
+function digitsOfVerdict(verdictOf: (round: (value: number) => number) => Verdict, usual: number): number {
+  const verdict = verdictOf((value) => value);
+  const agrees = (after: number) => verdictOf((value) => Number(value.toFixed(after))) === verdict;
+  return [usual, usual + 1, usual + 2].find(agrees) ?? usual + 3;
 }
 
 function judgedSamples({ what, peer, floor }: Figure, goal: Goal, berth: readonly number[]): readonly number[] {
@@ -50,11 +69,14 @@ function judgedSamples({ what, peer, floor }: Figure, goal: Goal, berth: readonl
 }
 
 /**
- * The ratio of each pair. There is none to 0, or to a cost that measured less than nothing: it counts as the worst, so
- * that such pairs decide nothing.
+ * The ratio of each pair. Where the other side has fewer samples, a sample for each turn, the median of our samples of that turn
+ * is its partner. There is no ratio to 0, or to a cost that measured less than
+ * nothing: it counts as the worst, so that such pairs decide nothing.
  */
 export const ratiosOf = (own: readonly number[], other: readonly number[]): readonly number[] =>
-  pairsOf(own, other, (one, against) => (against > 0 ? one / against : Number.POSITIVE_INFINITY));
+  pairsOf(mediansOfTurns(own, other.length), other, (one, against) =>
+    against > 0 ? one / against : Number.POSITIVE_INFINITY,
+  );
 
 /** The goal in words, after `≤`. */
 export function wordsOf({ kind, atMost, ...goal }: Goal & { readonly to?: "kubelet" | "floor" }, unit: Figure["unit"]) {

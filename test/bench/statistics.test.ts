@@ -1,5 +1,14 @@
 import { describe, expect, test } from "bun:test";
-import { judge, median, medianInterval, medianOf, pairsOf, percentile, percentileOf } from "./statistics.ts";
+import {
+  judge,
+  median,
+  medianInterval,
+  medianOf,
+  mediansOfTurns,
+  pairsOf,
+  percentile,
+  percentileOf,
+} from "./statistics.ts";
 
 describe("percentile", () => {
   test.each([
@@ -50,6 +59,12 @@ test.each([
 ] as const)("the goal 0.9 is $verdict with the interval $interval of $count pairs", ({ interval, count, verdict }) => {
   const [low, high] = interval;
   expect(judge({ median: (low + high) / 2, low, high, count }, 0.9)).toBe(verdict);
+});
+
+test("the samples of each turn have one median, and equally many belong to each turn", () => {
+  expect(mediansOfTurns([1, 2, 9, 4, 4, 5], 2)).toEqual([2, 4]);
+  expect(mediansOfTurns([3, 1], 2)).toEqual([3, 1]);
+  expect(() => mediansOfTurns([1, 2, 3], 2)).toThrow("3 samples are not those of 2 turns");
 });
 
 test("each sample needs its partner", () => {

@@ -64,18 +64,34 @@ export function pairsOf<T>(
   return own.map((value, at) => combine(value, other[at] ?? Number.NaN));
 }
 
+/**
+ * The median of the samples of each turn, of which each has equally many, one after the other. Throws unless the number of
+ * samples is a multiple of `turns`.
+ */
+export function mediansOfTurns(samples: readonly number[], turns: number): readonly number[] {
+  const perTurn = samples.length / turns;
+  if (!Number.isInteger(perTurn)) throw new Error(`${samples.length} samples are not those of ${turns} turns`);
+  if (perTurn === 1) return samples;
+  return Array.from({ length: turns }, (_, turn) => median(samples.slice(turn * perTurn, (turn + 1) * perTurn)));
+}
+
 /** A smaller number of pairs decides nothing. */
 export const FEWEST_PAIRS = 5;
+/** Of what happens once in a sample, such as the start of one pod, a smaller number does not show that a goal is reached. */
+export const FEWEST_SINGLES = 60;
 /** A tail, such as the 90th percentile, needs that many samples. */
 export const FEWEST_SAMPLES_OF_TAIL = 200;
 
 export type Verdict = "reached" | "missed" | "not decided";
 
-/** Judges a median by its whole interval: one that contains the goal decides nothing, and neither do few pairs. */
-export function judge({ low, high, count }: MedianInterval, atMost: number): Verdict {
+/**
+ * Judges a median by its whole interval: one that contains the goal decides nothing, and neither do fewer than five samples. A
+ * goal is reached with `fewest` samples or more.
+ */
+export function judge({ low, high, count }: MedianInterval, atMost: number, fewest: number = FEWEST_PAIRS): Verdict {
   if (count < FEWEST_PAIRS) return "not decided";
-  if (high <= atMost) return "reached";
-  return low > atMost ? "missed" : "not decided";
+  if (low > atMost) return "missed";
+  return high <= atMost && count >= fewest ? "reached" : "not decided";
 }
 
 /** A percentile of all samples. */

@@ -28,9 +28,9 @@ test("an interval that contains the goal decides nothing, and one above it misse
   );
 });
 
-test("four pairs decide nothing", () => {
+test("four pairs have no ratio and decide nothing", () => {
   const few = { ...ratio([100, 100, 100, 100]), floor: undefined, peer: medianOf([200, 200, 200, 200]) };
-  expect(row({ ...few, floor })).toEndWith("| 0.50 (0.50–0.50) × | 4 | ≤ 0.80 × the kubelet's | not decided |");
+  expect(row({ ...few, floor })).toEndWith("| 200 ms | 100 ms |  | 4 | ≤ 0.80 × the kubelet's | not decided |");
 });
 
 test("a goal over the floor, a limit and a goal of the floor's table name the interval beside the verdict", () => {
@@ -59,9 +59,56 @@ test("a pair without a positive number to compare with has no ratio, and does no
   );
 });
 
+test("of single pods sixty reach a goal, and fewer do not; five may miss it", () => {
+  const of = (count: number): Figure => ({
+    ...{ what: "a pod", unit: "ms", berth: medianOf(Array.from({ length: count }, () => 10)) },
+    ...{ isSingle: true, goal: { kind: "limit", atMost: 20 } },
+  });
+  expect(row(of(59), "floor")).toEndWith("| 59 | ≤ 20 ms | not decided: 10 (10–10) ms |");
+  expect(row(of(60), "floor")).toEndWith("| 60 | ≤ 20 ms | reached: 10 (10–10) ms |");
+  expect(row({ ...of(5), goal: { kind: "limit", atMost: 9 } }, "floor")).toEndWith(
+    "| ≤ 9 ms | missed: 10 (10–10) ms |",
+  );
+});
+
+test("a figure is judged as it was measured, and shown with the digits that show why", () => {
+  const one: Figure = { what: "a pod", unit: "ms", berth: medianOf([9, 9.5, 10, 10.4, 10.4]) };
+  expect(row({ ...one, goal: { kind: "limit", atMost: 10 } })).toEndWith("| not decided: 10.0 (9.0–10.4) ms |");
+  expect(row(ratio([152, 152, 159.2, 152, 152]))).toEndWith(
+    "| 0.76 (0.74–0.80) × | 5 | ≤ 0.80 × the kubelet's | reached |",
+  );
+  expect(row(ratio([152, 152, 168.5, 152, 152]))).toEndWith(
+    "| 0.779 (0.741–0.802) × | 5 | ≤ 0.80 × the kubelet's | not decided |",
+  );
+  const bytes: Figure = { what: "to disk", unit: "B", berth: medianOf([0.4]), goal: { kind: "total", atMost: 0 } };
+  expect(row(bytes)).toEndWith("| 0 B |  |  | ≤ 0 B | missed: 0.4 B |");
+});
+
+test("a cost below zero could not be measured, so only the upper end of its ratio is shown", () => {
+  const cost: Figure = {
+    what: "cost",
+    unit: "%",
+    peer: medianOf([1, 1, 1, 1, 1]),
+    berth: medianOf([-0.1, -0.1, 0.2, -0.2, -0.1]),
+  };
+  expect(row({ ...cost, goal: { kind: "ratio", to: "kubelet", atMost: 0.5 } })).toBe(
+    "| cost |  | 1.00 % | below what can be measured | at most 0.20 × | 5 | ≤ 0.50 × the kubelet's | reached |",
+  );
+});
+
+test("several samples of a turn are compared with the other side's one by their median", () => {
+  const turns = [100, 110, 100, 110, 120, 100].flatMap((ms) => [ms - 50, ms, ms + 1]);
+  const peers = [200, 200, 200, 200, 200, 200];
+  expect(row({ what: "a pod", unit: "ms", peer: medianOf(peers), berth: medianOf(turns) })).toEndWith(
+    "| 0.53 (0.50–0.55) × | 18 |  |  |",
+  );
+});
+
 test("a tail is compared by its values", () => {
-  const tail = { isTail: true, peer: percentileOf([1, 2, 3], 0.9), berth: percentileOf([1, 2], 0.9) };
+  const tail = { isTail: true, peer: percentileOf([1, 2, 3, 3, 3], 0.9), berth: percentileOf([1, 2], 0.9) };
   expect(row({ what: "p90", unit: "ms", ...tail })).toBe("| p90 |  | 3 ms | 2 ms | 0.67 × | 2 |  |  |");
+  const few = { ...tail, peer: percentileOf([1, 2, 3], 0.9) };
+  expect(row({ what: "p90", unit: "ms", ...few })).toBe("| p90 |  | 3 ms | 2 ms |  | 2 |  |  |");
 });
 
 test("the terminal table shows the lowest and the highest of several samples after the value", () => {

@@ -1,6 +1,6 @@
 import type { Figure } from "./figures.ts";
 import { assess, formatRatio, formatValue, ratiosOf, withUnit, wordsOf } from "./goals.ts";
-import { type Measured, type MedianInterval, medianInterval } from "./statistics.ts";
+import { FEWEST_PAIRS, type Measured, type MedianInterval, medianInterval } from "./statistics.ts";
 
 /** One of the tables: compared with the floor, compared with the kubelet, and four with one matter each of the latter. */
 export type BenchPart = "floor" | "kubelet" | "own-share" | "probes" | "starts" | "volumes";
@@ -53,21 +53,37 @@ function cellsOf(figure: Figure, part: BenchPart, show: FormatMeasured): readonl
   ];
 }
 
-const plain: FormatMeasured = (measured, unit) => (measured === undefined ? "" : withUnit(measured.value, unit));
+const plain: FormatMeasured = (measured, unit) => {
+  if (measured === undefined) return "";
+  // The cost of probes is the difference of two measurements.
+  return measured.value < 0 && unit === "%" ? "below what can be measured" : withUnit(measured.value, unit);
+};
 
 const withRange: FormatMeasured = (measured, unit) => {
   if (measured === undefined || measured.samples.length < 2) return plain(measured, unit);
   return `${plain(measured, unit)} (${formatValue(measured.low, unit)}–${formatValue(measured.high, unit)})`;
 };
 
-/** The median of the pairs' ratios with its interval; of tails and of what was counted, the ratio of the two values. */
-function comparisonOf({ floor, peer, berth, isTail, goal }: Figure, part: BenchPart): string {
+/**
+ * The median of the pairs' ratios with its interval; of tails and of what was counted, the ratio of the two values. Fewer than
+ * five samples have no ratio, unless they are numbers that were counted over the whole time.
+ */
+function comparisonOf(figure: Figure, part: BenchPart): string {
+  const { floor, peer, berth, isTail, goal } = figure;
   const other = part === "floor" ? floor : peer;
   if (berth === undefined || other === undefined) return "";
-  if (isTail !== true && goal?.kind !== "total" && berth.samples.length > 1 && other.samples.every((one) => one > 0))
-    return `${withInterval(medianInterval(ratiosOf(berth.samples, other.samples)), formatRatio)} ×`;
-  return other.value <= 0 ? "" : `${formatRatio(berth.value / other.value)} ×`;
+  const isCounted = berth.samples.length === 1 && other.samples.length === 1;
+  if (!isCounted && other.samples.length < FEWEST_PAIRS) return "";
+  if (isCounted || isTail === true || goal?.kind === "total" || other.samples.some((one) => one <= 0))
+    return other.value <= 0 || berth.value < 0 ? "" : `${formatRatio(berth.value / other.value)} ×`;
+  const interval = medianInterval(ratiosOf(berth.samples, other.samples));
+  const after = isJudgedInComparison(figure) ? assess(figure)?.digits : undefined;
+  if (interval.median < 0) return `at most ${formatRatio(interval.high, after)} ×`;
+  return `${withInterval(interval, (ratio) => formatRatio(ratio, after))} ×`;
 }
+
+/** Whether the verdict is that on the interval of the column before. */
+const isJudgedInComparison = ({ goal }: Figure): boolean => goal?.kind === "ratio" && goal.to === "kubelet";
 
 const withInterval = ({ median, low, high }: MedianInterval, format: (value: number) => string): string =>
   `${format(median)} (${format(low)}–${format(high)})`;
@@ -76,11 +92,14 @@ const withInterval = ({ median, low, high }: MedianInterval, format: (value: num
 function verdictOf(figure: Figure): string {
   const assessment = assess(figure);
   if (assessment === undefined) return "";
-  const { verdict, interval } = assessment;
-  const isShown = figure.goal?.kind === "ratio" && figure.goal.to === "kubelet";
-  if (interval === undefined || isShown || interval.count < 2) return verdict;
-  const format = (value: number) =>
-    figure.goal?.kind === "ratio" ? formatRatio(value) : formatValue(value, figure.unit);
-  const unit = figure.goal?.kind === "ratio" ? "×" : figure.unit;
-  return `${verdict}: ${withInterval(interval, format)} ${unit}`.trimEnd();
+  const { verdict, interval, digits } = assessment;
+  const { goal, unit, berth } = figure;
+  const isRatio = goal?.kind === "ratio";
+  const format = (value: number) => (isRatio ? formatRatio(value, digits) : formatValue(value, unit, digits));
+  if (interval === undefined) {
+    const exact = format(berth?.value ?? Number.NaN);
+    return exact === formatValue(berth?.value ?? Number.NaN, unit) ? verdict : `${verdict}: ${exact} ${unit}`.trimEnd();
+  }
+  if (isJudgedInComparison(figure) || interval.count < 2) return verdict;
+  return `${verdict}: ${withInterval(interval, format)} ${isRatio ? "×" : unit}`.trimEnd();
 }

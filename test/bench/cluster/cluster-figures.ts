@@ -39,7 +39,10 @@ const seconds = (ms: number) => ms / 1000;
 function podFigures({ singles, batches, floor }: ClusterResult): readonly Figure[] {
   type Single = (typeof singles)["berth"][number];
   const one = (what: string, read: (pod: Single) => number, ofFloor: readonly number[], most: number) => [
-    { ...pair(`one pod, ${what}`, "ms", singles, (all) => medianOf(all.map(read)), most), floor: medianOf(ofFloor) },
+    {
+      ...pair(`one pod, ${what}`, "ms", singles, (all) => medianOf(all.map(read)), most),
+      ...{ floor: medianOf(ofFloor), isSingle: true },
+    },
     ...tailRows(`one pod, ${what}, p90`, "ms", {
       floor: ofFloor,
       peer: singles.kubelet.map(read),
@@ -59,7 +62,10 @@ function podFigures({ singles, batches, floor }: ClusterResult): readonly Figure
       floor.batches.map(({ start }) => start),
     ),
     ...one("deleted → gone", ({ goneMs }) => goneMs, removals, 0.2),
-    { ...pair("one pod, deleted → gone, over the floor beside it", "ms", singles, overFloor), goal: limit(60) },
+    {
+      ...pair("one pod, deleted → gone, over the floor beside it", "ms", singles, overFloor),
+      ...{ isSingle: true, goal: limit(60) },
+    },
     ...withFloor(
       gone,
       floor.batches.map(({ removal }) => removal),
@@ -96,8 +102,10 @@ function withFloor(rows: readonly Figure[], rounds: readonly Round[]): readonly 
 /** None for samples of runs before usual pods were measured. */
 function usualFigures({ usualSingles }: ClusterResult): readonly Figure[] {
   if (usualSingles === undefined) return [];
-  const row = (what: string, read: (pod: SinglePod) => number, most?: number) =>
-    pair(`one usual pod, ${what}`, "ms", usualSingles, (all) => medianOf(all.map(read)), most);
+  const row = (what: string, read: (pod: SinglePod) => number, most?: number): Figure => ({
+    ...pair(`one usual pod, ${what}`, "ms", usualSingles, (all) => medianOf(all.map(read)), most),
+    isSingle: true,
+  });
   return [row("created → Ready", ({ readyMs }) => readyMs, 0.6), row("deleted → gone", ({ goneMs }) => goneMs)];
 }
 
@@ -148,7 +156,7 @@ function exitFigures({ exits }: ClusterResult): readonly Figure[] {
     const what = `a container's exit → its status, containerd ${version}`;
     const { kubelet: peer, berth } = exits[version];
     return [
-      { ...pair(what, "ms", exits[version], medianOf), goal: limit(20) },
+      { ...pair(what, "ms", exits[version], medianOf), isSingle: true, goal: limit(20) },
       ...tailRows(`${what}, p90`, "ms", { peer, berth }),
     ];
   });

@@ -40,7 +40,7 @@ export const publishedClusterEffort: ClusterEffort = {
   idleEmptyMs: 40_000,
   idleFullMs: 30_000,
   starts: 5,
-  exits: 15,
+  exits: 60,
 };
 
 /** Shows that everything runs; decides nothing. */

@@ -38,7 +38,7 @@ export const thoroughProbeEffort: ProbeBenchEffort = {
 export const publishedProbeEffort: ProbeBenchEffort = {
   unprobedMs: 25_000,
   probedMs: 25_000,
-  changes: 20,
+  changes: 60,
   floodMs: 20_000,
   probedBatches: 5,
   restMs: 30_000,

@@ -17,8 +17,7 @@ export function probeFigures({ probing, readiness, probedPods, floods }: ProbeRe
     ...readinessFigures(readiness),
     ...probedPodFigures(probedPods),
     ...floodFigures("50 requests a second, as by default", floods.limited),
-    // No goal here: without a limit the figure depends on the API server's speed, not on the agent's queue.
-    ...floodFigures("no limit of requests", floods.unlimited).map(({ goal: _, ...figure }) => figure),
+    ...floodFigures("no limit of requests", floods.unlimited),
   ];
 }
 
@@ -47,7 +46,7 @@ function costFigures(kind: ProbeKind, name: string, probing: PerAgent<ProbingCos
 function readinessFigures({ agents, floor }: ProbeResult["readiness"]): readonly Figure[] {
   const what = "a probe's answer → readiness in the API";
   return [
-    { ...pair(what, "ms", agents, medianOf), floor: medianOf(floor), goal: limit(20) },
+    { ...pair(what, "ms", agents, medianOf), floor: medianOf(floor), isSingle: true, goal: limit(20) },
     ...tailRows(`${what}, p90`, "ms", { floor, peer: agents.kubelet, berth: agents.berth }),
   ];
 }
@@ -99,19 +98,21 @@ function probedPodFigures(probedPods: ProbeResult["probedPods"]): readonly Figur
   ];
 }
 
-/** The queue may fill up during the first 20 %; from then on it must not grow. */
+/**
+ * The queue may fill up during the first 20 %; from then on it must not grow. There is no verdict: the ages of one run depend on
+ * each other, so they have no interval.
+ */
 function floodFigures(rate: string, { ages, shown, lastedMs }: Flood): readonly Figure[] {
   const part = (from: number, until: number) => ages.slice(from * ages.length, until * ages.length);
-  const [before, after] = [part(0.2, 0.6), part(0.6, 1)];
-  const usual = median(before);
   const what = `${FLOOD.perSecond} status changes a second on ${FLOOD.pods} pods, ${rate}`;
+  const age = (when: string, all: readonly number[]): Figure => ({
+    what: `${what}: age of the oldest unreported one, p50 ${when}`,
+    unit: "ms",
+    berth: medianOf([median(all)]),
+  });
   return [
-    {
-      what: `${what}: age of the oldest unreported one, p50 of the last 40 %`,
-      unit: "ms",
-      berth: medianOf(after),
-      goal: limit(Math.round(1.25 * usual)),
-    },
+    age("from 20 % to 60 % of the time", part(0.2, 0.6)),
+    age("from 60 % on", part(0.6, 1)),
     { what: `${what}: reported per second`, unit: "", berth: medianOf([(shown * 1000) / lastedMs]) },
   ];
 }

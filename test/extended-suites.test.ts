@@ -8,6 +8,15 @@ test("every extended suite that runs tests has a report, so that its skips are s
   expect(unreported).toEqual(["vm", "planted faults"]);
 });
 
+test("what npm test does with forty pods, the extended run does with a hundred", async () => {
+  const suites = allExtendedSuites(await findTests("."));
+  for (const name of ["outages", "workloads"])
+    expect(suites.find((suite) => suite.name === `${name} with 100 pods`)).toMatchObject({
+      argv: expect.arrayContaining([`./test/e2e/cluster/${name}.test.ts`]),
+      env: { BERTH_MANY_PODS: "100" },
+    });
+});
+
 test("the deaths with both sources have more time than a suite of npm test", async () => {
   const deaths = allExtendedSuites(await findTests(".")).find(({ name }) => name === "deaths with both sources");
   expect(deaths).toMatchObject({ env: { DIE_BOTH: "1" }, timeoutMs: 3 * 60 * 60_000 });

@@ -23,12 +23,18 @@ const onCluster = (name: string, suite: string, env: Readonly<Record<string, str
 export function allExtendedSuites(files: readonly TestFile[]): readonly Suite[] {
   const scenarios = files.filter(({ path }) => path.startsWith("test/scenarios/"));
   const memory = files.filter(({ path }) => path === "test/e2e/memory.test.ts");
+  const withMany = (name: string) => {
+    const all = files.filter(({ path }) => path === `test/e2e/cluster/${name}.test.ts`);
+    return { ...testSuite(`${name} with 100 pods`, all, { BERTH_MANY_PODS: "100" }), timeoutMs: LONG_MS };
+  };
   return [
     ...extendedSuites(files),
     ...fuzzSuites(files, 100_000).map((suite) => ({ ...suite, timeoutMs: hourMs })),
     { ...testSuite("deaths with both sources", scenarios, { DIE_BOTH: "1" }, 30_000), timeoutMs: LONG_MS },
     onCluster("live differential", "differential"),
     onCluster("chaos 200", "chaos", { BERTH_CHAOS: "200" }),
+    withMany("outages"),
+    withMany("workloads"),
     { ...testSuite("memory after 2000 pods", memory, { BERTH_MEMORY_PODS: "2000" }), timeoutMs: LONG_MS },
     program("vm", "test/vm/run.ts"),
     program("planted faults", "test/mutation/run.ts", "100", "--write"),

@@ -7,6 +7,7 @@ import type { KubectlVersion } from "../../upstream/control-plane.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { ignoringSigterm, script } from "../manifest.ts";
 import { barePod, daemonSet, deployment, job, podSpec } from "./api-objects.ts";
+import { MANY_PODS } from "./many-pods.ts";
 import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode, uidsOf } from "./node.ts";
 
 setDefaultTimeout(60_000);
@@ -226,15 +227,15 @@ describe.skipIf(skip !== undefined)("on a node of a cluster", () => {
     await cluster.waitUntilEmpty();
   });
 
-  test("a hundred pods start at once and are all removed", async () => {
-    await cluster.apply([deployment("crowd", 100)], "1.32");
+  test(`${MANY_PODS} pods start at once and are all removed`, async () => {
+    await cluster.apply([deployment("crowd", MANY_PODS)], "1.32");
     await older("rollout", "status", "deployment/crowd", "--timeout=100s");
     const pods = await cluster.waitForPods(
-      "a hundred are up",
+      "all are up",
       "crowd",
-      (all) => all.filter(areContainersReady).length === 100,
+      (all) => all.filter(areContainersReady).length === MANY_PODS,
     );
-    expect(new Set(pods.map(({ status }) => status?.podIP)).size).toBe(100);
+    expect(new Set(pods.map(({ status }) => status?.podIP)).size).toBe(MANY_PODS);
     expect(await cluster.runningUids()).toEqual({ containers: uidsOf(pods), sandboxes: uidsOf(pods) });
     const containers = await cluster.node.containers();
     expect(containers.map(({ labels }) => labels[podUidLabel] ?? "").toSorted()).toEqual(uidsOf(pods));

@@ -45,6 +45,24 @@ describe.skipIf(skip !== undefined)("an API server that is silent for minutes", 
     await cluster.waitUntilEmpty();
   });
 
+  test("behind a dead open connection is reached again within half a minute", async () => {
+    const { gateway, relay } = cluster.network;
+    expect(relay.blackhole()).toBe(1);
+    const began = performance.now();
+    await cluster.apply([barePod("fresh", {}, { nodeName: "node-a" })]);
+    await cluster.waitForPods(
+      "it runs",
+      "fresh",
+      (pods) => pods.length === 1 && pods.every(areContainersReady),
+      45_000,
+    );
+    const first = gateway.received.find(({ at }) => at >= began);
+    expect(first!.at - began).toBeLessThan(30_000);
+    await cluster.kubectl("wait", "--for=condition=Ready", "node/node-a", "--timeout=5s");
+    await cluster.kubectl("delete", "pod", "fresh", "--timeout=20s");
+    await cluster.waitUntilEmpty();
+  });
+
   // The last test, because the controllers need time to recover after it.
   test("changes during a minute without API server are reported right after its return, with another certificate", () =>
     checkOutage(cluster, audit, 60_000));

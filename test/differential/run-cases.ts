@@ -4,8 +4,11 @@ import type { DifferentialBed, Side } from "./differential-bed.ts";
 import { watchPods } from "./pod-watch.ts";
 import { runCase } from "./run-case.ts";
 
-/** The number of cases that run on a node at once: enough for the slow ones to wait in parallel. */
-const AT_ONCE = 16;
+/**
+ * The number of cases that run on a node at once, so that the slow ones wait in parallel: as many as the machine bears. A node
+ * beside others has sixteen, one that is alone has thirty-two.
+ */
+const atOnceBeside = (sides: number): number => (sides === 1 ? 32 : 16);
 
 /**
  * Runs the cases on each side of the bed at the same time. Removes the events of an earlier run first. Returns the rows
@@ -23,7 +26,7 @@ export async function runOnAllSides(
   return pending.map((side) => new Map([...side].map(([name, rows]) => [name, rows()])));
 }
 
-/** Runs the cases on one side, `AT_ONCE` at a time. */
+/** Runs the cases on one side, several at a time. */
 async function runAll(
   bed: DifferentialBed,
   side: Side,
@@ -37,7 +40,7 @@ async function runAll(
     for (let podCase = waiting.shift(); podCase !== undefined; podCase = waiting.shift())
       rows.set(podCase.name, await runCase(run, podCase));
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, queue));
+  await Promise.all(Array.from({ length: atOnceBeside(bed.sides.length) }, queue));
   stopping.abort();
   return rows;
 }

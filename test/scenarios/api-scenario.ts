@@ -39,9 +39,10 @@ export const podsWithContainers = async ({ runtime }: AgentHarness): Promise<rea
 
 /**
  * Registers the tests of a scenario: the final state, and the same one on a runtime that shows each exit late, and after
- * a death of the agent behind each call (die anywhere), with each source of the runtime's events. Scenarios that are
- * much alike try only every `stride`-th call, and the quick check even fewer (DIE_EVERY); the seed selects the first
- * one, so that repeated runs cover all calls. DIE_AT=n tries only that call. `node`: what is special about the node.
+ * a death of the agent behind each call (die anywhere), with one source of the runtime's events. Scenarios that are much
+ * alike try only every `stride`-th call, and the quick check even fewer (DIE_EVERY); the seed selects the first one and
+ * the source, so that repeated runs cover all calls. DIE_AT=n tries only that call, with both sources; DIE_BOTH=1 all.
+ * `node`: what is special about the node.
  */
 export function apiScenario(
   name: string,

@@ -20,8 +20,8 @@ export interface Scenario {
 
 /**
  * Registers the tests of a scenario: its log compared by `expectLog`, and the same final state on a runtime that shows
- * each exit late, and after a death of the agent behind each call (die anywhere), with each source of the runtime's
- * events. DIE_EVERY=n tries only every n-th call, DIE_AT=n only that one.
+ * each exit late, and after a death of the agent behind each call (die anywhere), with one source of the runtime's
+ * events. DIE_EVERY=n tries only every n-th call, DIE_AT=n only that one with both sources, DIE_BOTH=1 all with both.
  */
 export function scenario(
   name: string,

@@ -31,11 +31,10 @@ let registered = 0;
 let repeated = 0;
 
 /**
- * Registers a test for each source of the runtime's events: the agent dies after each call of the scenario (die
- * anywhere), and the runtime's status lags behind each exit by a random time. One source tries every `stride`-th call,
- * and the other one every third of these; DIE_BOTH=1 tries every call with both, and the quick check (DIE_EVERY) takes
- * one source alone. The seed selects the lags, the source that tries more (another one for the next scenario), and the
- * first call; BERTH_SEED repeats them. Throws if the stride is larger than five.
+ * Registers a test with one source of the runtime's events, with DIE_BOTH=1 one with each: the agent dies after every
+ * `stride`-th call of the scenario (die anywhere), with DIE_BOTH=1 after every call, and the runtime's status lags behind
+ * each exit by a random time. The seed selects the lags, the source (the other one for the next scenario), and the first
+ * call; BERTH_SEED repeats them. Throws if the stride is larger than five.
  */
 export function testDeaths<Harness extends ScenarioHarness = AgentHarness>(scenario: DeathTest<Harness>): void {
   const { create, expectEnd, offset = 0, stride = 1, ...repeated } = scenario;
@@ -43,7 +42,7 @@ export function testDeaths<Harness extends ScenarioHarness = AgentHarness>(scena
     throw new Error(
       `"${scenario.name}" tries every ${stride}th call; make it smaller, at least every ${MAX_STRIDE}th is tried`,
     );
-  for (const { eventSource, every } of selectSources(process.env, seed + registered++)) {
+  for (const eventSource of selectSources(process.env, seed + registered++)) {
     const title = `${scenario.name}, whatever call the agent dies after, with ${eventSource} (BERTH_SEED=${seed})`;
     const createNode = (dieAfterCall?: number) =>
       create({
@@ -60,7 +59,7 @@ export function testDeaths<Harness extends ScenarioHarness = AgentHarness>(scena
       const end = await dieAnywhere(
         {
           ...repeated,
-          stride: stride * every,
+          stride,
           run: runToEnd,
           create: createNode,
           eventSource,
@@ -94,20 +93,11 @@ export async function expectEndWithLateExits(
   expect(await endOf(harness), `with ${eventSource} and late exits, BERTH_SEED=${seed}`).toEqual(end);
 }
 
-/** A source of the runtime's events, and how many of the calls that a scenario tries it tries: every `every`-th. */
-interface SourceOfDeaths {
-  readonly eventSource: RuntimeEventSource;
-  readonly every: number;
-}
-
-/** Both sources, the one whose turn it is with every call; or that one alone if only some calls are tried. */
-export function selectSources({ DIE_EVERY, DIE_AT, DIE_BOTH }: Environment, turn: number): readonly SourceOfDeaths[] {
+/** The source whose turn it is; both where all deaths are tried, or one is repeated. */
+export function selectSources({ DIE_AT, DIE_BOTH }: Environment, turn: number): readonly RuntimeEventSource[] {
   const first = turn % SOURCES.length;
   const inTurn = [...SOURCES.slice(first), ...SOURCES.slice(0, first)];
-  const triesAll = DIE_AT !== undefined || Number(DIE_EVERY ?? "1") === 1;
-  if (!triesAll) return inTurn.slice(0, 1).map((eventSource) => ({ eventSource, every: 1 }));
-  const everyOfSecond = DIE_AT !== undefined || DIE_BOTH === "1" ? 1 : 3;
-  return inTurn.map((eventSource, index) => ({ eventSource, every: index === 0 ? 1 : everyOfSecond }));
+  return DIE_AT !== undefined || DIE_BOTH === "1" ? inTurn : inTurn.slice(0, 1);
 }
 
 /** Most statuses lag by less than 100 ms, as those of containerd; on a busy machine it may be more. */

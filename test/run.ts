@@ -12,7 +12,8 @@ import {
   findTests,
   fuzzSuites,
   machineSuites,
-  runInTwoQueues,
+  runInQueues,
+  scenarioSuites,
   withLowPriority,
 } from "./suites.ts";
 import { closingLine, seconds } from "./test-summary.ts";
@@ -38,8 +39,10 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   const reports = await mkdtemp(join(tmpdir(), "berth-test-"));
   print(`reports in ${reports}`);
   const files = await findTests(".");
-  const plain = files.filter(({ isFuzz }) => !isFuzz);
+  const plain = files.filter(({ isFuzz, isScenario }) => !isFuzz && !isScenario);
   const outcomes: Outcome[] = [];
+  const began = performance.now();
+  const printTime = (what: string) => print(`${what} ended after ${seconds(performance.now() - began)}`);
   const run = async (suite: Suite, needsUpstream = false) => {
     const result = await runSuite(suite, reports, interruption);
     const outcome = await announce(applySkipPolicy(result, needsUpstream, process.env), print);
@@ -51,6 +54,7 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   const upstream = run(upstreamBuild, true);
   const checked = await check(plain, reports, print, interruption);
   outcomes.push(...checked.map((outcome) => applySkipPolicy(outcome, false, process.env)));
+  printTime("the check");
   await run({ name: "build", argv: [process.execPath, "cli/build.ts"], hasReport: false, timeoutMs: 5 * minuteMs });
   // Without this, each suite would try to build the programs itself.
   const built = upstream.then(({ failed }) =>
@@ -58,18 +62,18 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   );
   const fuzz = fuzzSuites(files, requiresAll(process.env) ? 10_000 : 2000);
   const suites = machineSuites(files);
-  const needsUpstream = new Set([...suites.upstream, ...suites.heavy]);
-  // Random inputs need nothing but the processor, so they get what the others leave.
-  const background = [...fuzz, docsConformanceSuite(files)].map(withLowPriority);
+  const needsUpstream = new Set([...suites.upstream, ...suites.heavy, ...suites.idleUpstream]);
+  // What needs nothing but the processor gets what the others leave.
+  const background = [...scenarioSuites(files), ...fuzz, docsConformanceSuite(files)].map(withLowPriority);
   const runInBackground = async () => {
-    for (const suite of background) await run(suite);
+    for (let suite = background.shift(); suite !== undefined; suite = background.shift()) await run(suite);
   };
-  await Promise.all([
-    runInBackground(),
-    runInTwoQueues(suites, built, async (suite) =>
-      needsUpstream.has(suite) ? await run({ ...suite, unavailable: await built }, true) : await run(suite),
-    ),
-  ]);
+  const queues = runInQueues(suites, built, async (suite) =>
+    needsUpstream.has(suite) ? await run({ ...suite, unavailable: await built }, true) : await run(suite),
+  ).then(() => printTime("the queues"));
+  // What is left has both processors.
+  await Promise.all([runInBackground(), queues.then(runInBackground)]);
+  printTime("what has the lowest priority");
   for (const suite of suites.alone) await run(suite);
   return outcomes;
 }

@@ -1,15 +1,23 @@
 import { expect, test } from "bun:test";
 import type { Suite } from "./suite.ts";
-import { extendedSuites, findTests, machineSuites, runInTwoQueues, type TestFile } from "./suites.ts";
+import { extendedSuites, findTests, LONGEST_FIRST, machineSuites, runInQueues, type TestFile } from "./suites.ts";
 
 const suite = (name: string): Suite => ({ name, argv: [], hasReport: true, timeoutMs: 1000 });
 
 /** Runs suites that end when the caller says so. */
-function startSuites(plain: readonly string[], upstream: readonly string[], heavy: readonly string[] = []) {
+function startSuites(
+  plain: readonly string[],
+  upstream: readonly string[],
+  heavy: readonly string[] = [],
+  idle: { readonly plain: readonly string[]; readonly upstream: readonly string[] } = { plain: [], upstream: [] },
+) {
   const running = new Map<string, () => void>();
   const build = Promise.withResolvers<void>();
-  const groups = { plain: plain.map(suite), upstream: upstream.map(suite), heavy: heavy.map(suite) };
-  const done = runInTwoQueues(groups, build.promise, (started) => {
+  const groups = {
+    ...{ plain: plain.map(suite), upstream: upstream.map(suite), heavy: heavy.map(suite) },
+    ...{ idle: idle.plain.map(suite), idleUpstream: idle.upstream.map(suite) },
+  };
+  const done = runInQueues(groups, build.promise, (started) => {
     const { promise, resolve } = Promise.withResolvers<void>();
     running.set(started.name, resolve);
     return promise;
@@ -53,6 +61,20 @@ test("suites that need the upstream programs begin after the build, one heavy on
   await queues.done;
 });
 
+test("a third queue takes the suites that wait, and the others help when they have ended", async () => {
+  const queues = startSuites(["a", "b"], ["x"], [], { plain: ["i", "j", "k"], upstream: ["y"] });
+  expect(await queues.running()).toEqual(["a", "b", "i"]);
+  await queues.end("i");
+  expect(await queues.running()).toEqual(["a", "b", "j"]);
+  await queues.finishBuild();
+  await queues.end("j");
+  expect(await queues.running()).toEqual(["a", "b", "y"]);
+  await queues.end("a", "b");
+  expect(await queues.running()).toEqual(["y", "x", "k"]);
+  await queues.end("y", "x", "k");
+  await queues.done;
+});
+
 test("queues without a suite wait for the build", async () => {
   const queues = startSuites(["a"], ["x", "y"]);
   await queues.end("a");
@@ -65,11 +87,20 @@ test("queues without a suite wait for the build", async () => {
 
 test("every test file is in exactly one suite, or is quick, random or extended", async () => {
   const files = await findTests(".");
-  const { plain, upstream, heavy, alone } = machineSuites(files);
-  const suites = [...plain, ...upstream, ...heavy, ...alone];
+  const suites = Object.values<readonly Suite[]>({ ...machineSuites(files) }).flat();
   const inSuites = suites.flatMap(({ argv }) => argv.filter((arg) => arg.endsWith(".test.ts")));
   const elsewhere = files.filter(isElsewhere).map(({ path }) => `./${path}`);
   expect([...inSuites, ...elsewhere].toSorted()).toEqual(files.map(({ path }) => `./${path}`).toSorted());
+});
+
+test("each of the longest suites exists, and begins before the others of its group", async () => {
+  const all = Object.values<readonly Suite[]>({ ...machineSuites(await findTests(".")) });
+  const groups = all.map((group) => group.map(({ name }) => name));
+  expect(LONGEST_FIRST.filter((name) => !groups.flat().includes(name))).toEqual([]);
+  for (const group of groups) {
+    const longest = LONGEST_FIRST.filter((name) => group.includes(name));
+    expect(group.slice(0, longest.length)).toEqual(longest);
+  }
 });
 
 test("the tests of several releases of containerd run on the releases in between in the extended run", async () => {

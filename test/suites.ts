@@ -20,9 +20,29 @@ const versionsMarker = "versionsUnderTest";
  * End-to-end tests that run while no other suite does: they measure fractions of seconds, or use what all beds of the
  * machine share.
  */
-const runsAlone = /^test\/(contract\/clock|e2e\/(bed|log-reader|runtime-freeze|runtime-kill|up))\.test\.ts$/;
+const runsAlone = /^test\/(contract\/clock|e2e\/(bed|log-reader|runtime-freeze|runtime-kill))\.test\.ts$/;
+/**
+ * The longest suites: they begin first, in this order, so that the queues end at about the same time. Those of the memory and
+ * of the outages run beside each other; the differential one keeps both processors busy, so it runs beside short ones.
+ * @internal
+ */
+export const LONGEST_FIRST: readonly string[] = [
+  "e2e memory",
+  "e2e agent-kill",
+  "e2e cluster outages",
+  "e2e cluster differential",
+  "e2e cluster faults",
+  "e2e cluster workloads",
+  "e2e cluster random-pods",
+  "e2e cluster agent-restart",
+  "e2e cluster kubelet-takeover",
+];
 /** Tests with a hundred pods or more, which keep a processor busy: one of them runs at a time. */
 const heavy = /^test\/e2e\/cluster\/(differential|faults|outages|workloads)\.test\.ts$/;
+
+/** Tests that mostly wait, for back-offs, grace periods and timeouts: they use between a tenth and a third of a processor. */
+const idle =
+  /^test\/e2e\/(agent-restart|restart-policy|thirty-pods|unrunnable-pod|upgrade|cluster\/rotation)\.test\.ts$/;
 
 /** Test files that need root and a container runtime, Go, or minutes. All others are part of the quick check. */
 const needsMachine = /^test\/e2e\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
@@ -30,22 +50,28 @@ const needsMachine = /^test\/e2e\/|^test\/contract\/(?!.*-fake\.test\.ts$)/;
  * The docs conformance tests are many and find little that unit tests and scenarios miss, so only `npm test` runs them.
  */
 const docsConformance = /^test\/docs-conformance\//;
-/** Their timeout. Each test takes some hundredths of a second on an idle machine. */
-const DOCS_TIMEOUT_MS = 30_000;
+/** The whole agent on fakes, each scenario repeated for every death. */
+const scenarios = /^test\/scenarios\//;
+/**
+ * The timeout of a test on fakes with the lowest priority. It takes some hundredths of a second on an idle machine; other
+ * suites may keep all processors busy for minutes.
+ */
+const BACKGROUND_TIMEOUT_MS = 5 * minuteMs;
 const folders = "{proto,host,probe-net,cri,kube,cni,cgroups,csi,devices,agent,cli,test}";
 
 /** A test file that contains this call needs the upstream programs. */
 const upstreamMarker = "skipWithoutPrograms(";
 
 /**
- * A test file. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random inputs. `isExtended`: only
- * `npm run test:extended` runs it. `hasVersions`: it runs on the releases of containerd in BERTH_CONTAINERD.
- * `needsUpstream`: the upstream programs must be built first.
+ * A test file. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random inputs. `isScenario`: it repeats
+ * the whole agent for every death, unless DIE_EVERY says otherwise. `isExtended`: only `npm run test:extended` runs it.
+ * `hasVersions`: it runs on the releases of containerd in BERTH_CONTAINERD. `needsUpstream`: the upstream programs must be built first.
  */
 export interface TestFile {
   readonly path: string;
   readonly isQuick: boolean;
   readonly isFuzz: boolean;
+  readonly isScenario: boolean;
   readonly isExtended: boolean;
   readonly hasVersions: boolean;
   readonly needsUpstream: boolean;
@@ -61,7 +87,8 @@ export async function findTests(root: string): Promise<readonly TestFile[]> {
       const needsUpstream = !isQuick && text.includes(upstreamMarker);
       const isFuzz = text.includes('env["FUZZ_RUNS"]');
       const hasVersions = !isQuick && text.includes(versionsMarker);
-      return { path, isQuick, isFuzz, isExtended: extendedFolder.test(path), hasVersions, needsUpstream };
+      const [isScenario, isExtended] = [scenarios.test(path), extendedFolder.test(path)];
+      return { path, isQuick, isFuzz, isScenario, isExtended, hasVersions, needsUpstream };
     }),
   );
 }
@@ -69,7 +96,14 @@ export async function findTests(root: string): Promise<readonly TestFile[]> {
 /** The docs conformance tests: they check the statements of Kubernetes' documentation. */
 export function docsConformanceSuite(files: readonly TestFile[]): Suite {
   const docsTests = files.filter(({ path }) => docsConformance.test(path));
-  return testSuite("docs conformance", docsTests, {}, DOCS_TIMEOUT_MS);
+  return testSuite("docs conformance", docsTests, {}, BACKGROUND_TIMEOUT_MS);
+}
+
+/** The scenarios with every death, in three suites. */
+export function scenarioSuites(files: readonly TestFile[]): readonly Suite[] {
+  const all = files.filter(({ isScenario, isFuzz }) => isScenario && !isFuzz);
+  const parts = [0, 1, 2].map((part) => all.filter((_, index) => index % 3 === part));
+  return parts.map((part, index) => testSuite(`scenarios with deaths ${index + 1}/3`, part, {}, BACKGROUND_TIMEOUT_MS));
 }
 
 /** A `bun test` over `files`, one file after the other. `env` is added to its environment. */
@@ -105,13 +139,22 @@ const titleOf = (path: string) =>
     .replace(/^test\//, "")
     .replaceAll("/", " ");
 
-/** The contract tests on real parts and the end-to-end tests. */
+/** The place among the longest; all others come after them. */
+function rankOf({ path }: TestFile): number {
+  const rank = LONGEST_FIRST.indexOf(titleOf(path));
+  return rank === -1 ? LONGEST_FIRST.length : rank;
+}
+
+/** The contract tests on real parts and the end-to-end tests. In each group the longest come first. */
 export interface MachineSuites {
   /** Those without upstream programs. */
   readonly plain: readonly Suite[];
   /** Those with upstream programs: one heavy one runs at a time. */
   readonly upstream: readonly Suite[];
   readonly heavy: readonly Suite[];
+  /** Those that mostly wait, without and with upstream programs. */
+  readonly idle: readonly Suite[];
+  readonly idleUpstream: readonly Suite[];
   /** Those that run while no other suite does. */
   readonly alone: readonly Suite[];
 }
@@ -125,11 +168,18 @@ export function machineSuites(files: readonly TestFile[]): MachineSuites {
   const groupOf = ({ path, needsUpstream }: TestFile) => {
     if (runsAlone.test(path)) return "alone";
     if (heavy.test(path)) return "heavy";
+    if (idle.test(path)) return needsUpstream ? "idleUpstream" : "idle";
     return needsUpstream ? "upstream" : "plain";
   };
   const suites = (group: keyof MachineSuites) =>
-    all.filter((file) => groupOf(file) === group).map((file) => testSuite(titleOf(file.path), [file]));
-  return { plain: suites("plain"), upstream: suites("upstream"), heavy: suites("heavy"), alone: suites("alone") };
+    all
+      .filter((file) => groupOf(file) === group)
+      .toSorted((a, b) => rankOf(a) - rankOf(b))
+      .map((file) => testSuite(titleOf(file.path), [file]));
+  return {
+    ...{ plain: suites("plain"), upstream: suites("upstream"), heavy: suites("heavy"), alone: suites("alone") },
+    ...{ idle: suites("idle"), idleUpstream: suites("idleUpstream") },
+  };
 }
 
 /**
@@ -150,28 +200,33 @@ export function extendedSuites(files: readonly TestFile[]): readonly Suite[] {
 export const withLowPriority = (suite: Suite): Suite => ({ ...suite, argv: ["nice", "-n", "19", ...suite.argv] });
 
 /**
- * Runs the suites in two queues, those with upstream programs after `built`. The first queue alone takes the heavy ones, and
- * then those of a control plane; the second one begins with the others, which mostly wait. A third queue keeps two cores
- * so busy that tests with time limits fail by chance.
+ * Runs the suites in three queues, those with upstream programs after `built`. The first queue alone takes the heavy ones, and
+ * then those of a control plane; the second one begins with the others. The third one takes those alone that hardly need a
+ * processor: a third one of the others keeps two cores so busy that tests with time limits fail by chance.
  */
-export async function runInTwoQueues(
+export async function runInQueues(
   suites: Omit<MachineSuites, "alone">,
   built: Promise<unknown>,
   run: (suite: Suite) => Promise<unknown>,
 ): Promise<void> {
   const [plain, upstream, heavySuites] = [[...suites.plain], [...suites.upstream], [...suites.heavy]];
+  const [idle, idleUpstream] = [[...suites.idle], [...suites.idleUpstream]];
   let isBuilt = false;
   const whenBuilt = built.then(() => {
     isBuilt = true;
   });
   const queue = async (...groups: readonly Suite[][]) => {
-    const isReady = (group: Suite[]) => group.length > 0 && (isBuilt || group === plain);
+    const isReady = (group: Suite[]) => group.length > 0 && (isBuilt || group === plain || group === idle);
     while (groups.some((group) => group.length > 0)) {
       const suite = groups.find(isReady)?.shift();
       await (suite === undefined ? whenBuilt : run(suite));
     }
   };
-  await Promise.all([queue(heavySuites, upstream, plain), queue(plain, upstream)]);
+  await Promise.all([
+    queue(heavySuites, upstream, plain, idleUpstream, idle),
+    queue(plain, upstream, idleUpstream, idle),
+    queue(idleUpstream, idle),
+  ]);
 }
 
 /**

@@ -22,7 +22,12 @@ describe.skipIf(skip !== undefined)("a running agent uses", () => {
     JSON.parse(await kubectl("get", "lease", nodeName, "--namespace=kube-node-lease", "--output=json")) as Lease;
   const waitForRenewal = async () => {
     const before = (await lease()).spec?.renewTime ?? "";
-    await pollUntil("a lease that is renewed", 30_000, async () => ((await lease()).spec?.renewTime ?? "") > before);
+    await pollUntil(
+      "a lease that is renewed",
+      30_000,
+      async () => ((await lease()).spec?.renewTime ?? "") > before,
+      100,
+    );
   };
   const containerOf = () =>
     kubectl("get", "pod", "kept", "--output=jsonpath={.status.containerStatuses[0].containerID}");

@@ -10,8 +10,8 @@ export interface PodWatch {
   isThere(name: string): boolean;
   /** The latest version of each event of the pod. */
   events(name: string): readonly Event[];
-  /** Resolves to true once the condition holds, or to false after the timeout. */
-  until(holds: () => boolean, timeoutMs: number): Promise<boolean>;
+  /** Resolves to true once the condition holds, or to false after the timeout. The condition is about this pod and its events alone. */
+  until(name: string, holds: () => boolean, timeoutMs: number): Promise<boolean>;
 }
 
 /**
@@ -28,25 +28,26 @@ function withFirstDeadline(pod: Pod, before: Pod | undefined): Pod {
 export async function watchPods(kube: KubeClient, { namespace }: Side, signal: AbortSignal): Promise<PodWatch> {
   const latest = new Map<string, Pod>();
   const present = new Set<string>();
-  const latestEvents = new Map<string, Event>();
-  const waiting = new Set<() => void>();
-  const changed = () => {
-    for (const check of waiting) check();
+  /** By the name of the pod, and the event's own. A namespace has thousands. */
+  const latestEvents = new Map<string, Map<string, Event>>();
+  /** By the name of the pod. */
+  const waiting = new Map<string, Set<() => void>>();
+  const changed = (podName: string) => {
+    for (const check of waiting.get(podName) ?? []) check();
   };
   const watchResource = async <T extends KubeObject>(
     resource: Resource<T>,
-    onObject: (object: T, isGone: boolean) => void,
+    /** Returns the name of the pod that the object is about. */
+    onObject: (object: T, isGone: boolean) => string,
   ) => {
     const listed = Promise.withResolvers<void>();
     const listener = {
       onReplaced(all: readonly T[]) {
-        for (const each of all) onObject(each, false);
-        changed();
+        for (const name of new Set(all.map((each) => onObject(each, false)))) changed(name);
         listed.resolve();
       },
       onChanged(kind: "added" | "modified" | "deleted", object: T) {
-        onObject(object, kind === "deleted");
-        changed();
+        changed(onObject(object, kind === "deleted"));
       },
       onOutage: () => undefined,
       onRecovered: () => undefined,
@@ -59,21 +60,28 @@ export async function watchPods(kube: KubeClient, { namespace }: Side, signal: A
     latest.set(name, withFirstDeadline(pod, latest.get(name)));
     if (isGone) present.delete(name);
     else present.add(name);
+    return name;
   });
-  await watchResource(events(namespace), (event) => void latestEvents.set(event.metadata.name ?? "", event));
+  await watchResource(events(namespace), (event) => {
+    const { name = "" } = event.involvedObject;
+    const ofPod = latestEvents.get(name) ?? new Map<string, Event>();
+    latestEvents.set(name, ofPod.set(event.metadata.name ?? "", event));
+    return name;
+  });
   return {
     pod: (name) => latest.get(name),
     isThere: (name) => present.has(name),
-    events: (name) => [...latestEvents.values()].filter(({ involvedObject }) => involvedObject.name === name),
-    async until(holds, timeoutMs) {
+    events: (name) => [...(latestEvents.get(name)?.values() ?? [])],
+    async until(name, holds, timeoutMs) {
       const done = Promise.withResolvers<boolean>();
       const check = () => (holds() ? done.resolve(true) : undefined);
       const timer = setTimeout(() => done.resolve(false), timeoutMs);
-      waiting.add(check);
+      const checks = waiting.get(name) ?? new Set();
+      waiting.set(name, checks.add(check));
       check();
       const result = await done.promise;
       clearTimeout(timer);
-      waiting.delete(check);
+      checks.delete(check);
       return result;
     },
   };

@@ -46,7 +46,7 @@ export async function runCase(run: CaseRun, podCase: PodCase): Promise<() => Row
   const missed: string[] = [];
   const waitAndRecord = async (what: string, holds: () => boolean) => {
     const timeoutMs = what === "later" && isUpdate(podCase) ? UPDATE_TIMEOUT_MS : SETTLE_TIMEOUT_MS;
-    if (!(await watched.until(holds, timeoutMs))) missed.push(what);
+    if (!(await watched.until(name, holds, timeoutMs))) missed.push(what);
     takeSnapshot(what);
   };
   await useObjects(run, "apply", podCase.objects);

@@ -223,20 +223,34 @@ function planResources(plan: PlanBuilder, pod: Pod, missing: readonly PodResourc
   }
 }
 
-/** Whether the sandbox need not wait for what is missing: see `canBeMadeBesideSandbox`. */
-function canAllBeMadeBesideSandbox(
+/** What the sandbox waits for, of all that is missing: see `canBeMadeBesideSandbox`. */
+function resourcesBeforeSandbox(
   missing: readonly PodResource[],
   pod: Pod,
   memory: PodMemory,
   settings: PodSettings,
-): boolean {
+): BeforeSandbox {
   const volumes = volumesByName(pod);
-  return missing.every((resource) => {
+  const volumeOf = (resource: PodResource) => (resource.of === "volume" ? volumes.get(resource.name) : undefined);
+  const isBeside = (resource: PodResource) => {
     if (memory.failures.has({ of: "resource", resource })) return false;
     if (resource.of === "subPaths") return true;
-    const volume = resource.of === "volume" ? volumes.get(resource.name) : undefined;
+    const volume = volumeOf(resource);
     return volume !== undefined && canBeMadeBesideSandbox(pod, volume, settings);
+  };
+  const before = missing.filter((resource) => !isBeside(resource));
+  const isContentAwaited = before.some((resource) => {
+    const volume = volumeOf(resource);
+    return volume !== undefined && isWaitingForContent(pod, volume, settings);
   });
+  return { before, isContentAwaited };
+}
+
+interface BeforeSandbox {
+  /** What the sandbox waits for. */
+  readonly before: readonly PodResource[];
+  /** A part of it waits for an object, a token, a certificate or a claim that is being read. */
+  readonly isContentAwaited: boolean;
 }
 
 /**
@@ -335,10 +349,13 @@ function planSandbox(
   // Keep the newest until its successor exists: the successor continues its attempt and crash count.
   removeEmptySandboxes(plan, observed, observed.sandboxes[0]?.id);
   const missing = missingOf(pod, observed, memory, settings);
-  if (canAllBeMadeBesideSandbox(missing, pod, memory, settings)) {
+  const { before, isContentAwaited } = resourcesBeforeSandbox(missing, pod, memory, settings);
+  if (before.length === 0) {
     if (dueAt > now) plan.waitUntil(dueAt);
     // First, since it takes longest: the resources are made while the runtime works.
     else if (mayRunSandbox) plan.propose({ kind: "runSandbox", attempt, crashes, why });
   }
-  planResources(plan, pod, missing, settings);
+  // What can be made beside the sandbox waits with it for what is being read: the sync that runs the sandbox begins only
+  // when the previous one has made everything.
+  planResources(plan, pod, isContentAwaited ? before : missing, settings);
 }

@@ -167,7 +167,7 @@ test("a pod's volumes are set up before its sandbox or beside it, and updated wh
   });
   expect(lines).toMatchInlineSnapshot(`
     [
-      "the ConfigMap is being read: set up volume cache",
+      "the ConfigMap is being read: nothing",
       "the ConfigMap was read: run sandbox (attempt 0): the pod has none; set up volume settings; set up volume cache",
       "the ConfigMap does not exist: set up volume settings; set up volume cache",
       "the set-up has just failed: nothing; again in 1s",
@@ -187,6 +187,19 @@ test("a pod's volumes are set up before its sandbox or beside it, and updated wh
       "a container has crashed, and the update has just failed: create container a (attempt 1): it exited with code 1; again in 0.5s",
     ]
   `);
+});
+
+test("while an object is being read, only the volumes that the sandbox would wait for are made", () => {
+  const settings = { maxContainerRestartPeriodMs: 300_000, runtimeName: "containerd", hostIPs: [] };
+  const nas = { name: "nas", nfs: { server: "nas", path: "/" } };
+  const names = ["settings", "cache", "nas"];
+  const container = { name: "a", image, volumeMounts: names.map((name) => ({ name, mountPath: `/${name}` })) };
+  const withServer: Pod = { ...pod, spec: { containers: [container], volumes: [...(pod.spec.volumes ?? []), nas] } };
+  const desired = { uid, pod: withServer, source: { kind: "api" }, acceptedAt: now - 60_000, revision: 0 } as const;
+  const decide = (version: string | undefined) =>
+    decidePod(desired, fresh, startedDirs, { ...settings, cluster: clusterAt(version) }, now).actions.map(describe);
+  expect(decide(undefined)).toEqual(["set up volume nas"]);
+  expect(decide("1")).toEqual(["set up volume settings", "set up volume cache", "set up volume nas"]);
 });
 
 test("the failure of a volume is why the pod does not start", () => {

@@ -26,8 +26,9 @@ export function createKeyMap<K extends Key, V>(entries: readonly (readonly [K, V
 function toKeyMap<K extends Key, V>(entries: Entries<K, V>): KeyMap<K, V> {
   const map: KeyMap<K, V> = {
     size: entries.size,
-    get: (key) => entries.get(textOf(key))?.value,
-    has: (key) => entries.has(textOf(key)),
+    // Most maps are empty, and a start asks for hundreds of keys: their texts are not made for nothing.
+    get: (key) => (entries.size === 0 ? undefined : entries.get(textOf(key))?.value),
+    has: (key) => entries.size > 0 && entries.has(textOf(key)),
     set: (key, value) => toKeyMap(new Map(entries).set(textOf(key), { key, value })),
     delete(key) {
       if (!map.has(key)) return map;

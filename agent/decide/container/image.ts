@@ -13,6 +13,8 @@ export interface ImageUse extends Pick<Container, "name" | "image" | "imagePullP
 
 /** The images that a container needs, in the order in which the kubelet pulls them: those of its volumes, then its own. */
 export function imageUses(pod: Pick<Pod, "spec">, container: Container): readonly ImageUse[] {
+  // Hardly a pod has one, and a pod may have hundreds of other volumes.
+  if (pod.spec.volumes?.some(({ image }) => image !== undefined) !== true) return [container];
   const volumes = new Set((container.volumeMounts ?? []).map((mount) => volumeNamed(pod, mount.name)));
   const ofVolumes = [...volumes].flatMap((volume) => {
     if (volume?.image === undefined) return [];

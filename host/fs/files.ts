@@ -11,7 +11,7 @@ import {
   statfs,
   symlink,
 } from "node:fs/promises";
-import { basename, dirname, isAbsolute, join, normalize, relative } from "node:path/posix";
+import { basename, dirname, isAbsolute, join, relative } from "node:path/posix";
 import { messageOf } from "../error-message.ts";
 import { changeGroup, type GroupChange } from "./change-group.ts";
 import { type DiskUsage, diskUsage } from "./disk-usage.ts";
@@ -143,41 +143,40 @@ export function createFiles(root: string): Files {
   return {
     root,
     path: absolute,
-    read: (path, maxBytes) => withFilesError(absolute(path), () => readBounded(absolute(path), maxBytes)),
+    read: (path, maxBytes) => withFilesError(absolute(path), (at) => readBounded(at, maxBytes)),
     readEnd: (path, maxBytes, options) =>
-      withFilesError(absolute(path), () =>
-        options?.withoutLinks === true ? readEndBeneath(root, path, maxBytes) : readEnd(absolute(path), maxBytes),
+      withFilesError(absolute(path), (at) =>
+        options?.withoutLinks === true ? readEndBeneath(root, path, maxBytes) : readEnd(at, maxBytes),
       ),
     readBeneath: (folder, path, maxBytes) =>
       withFilesError(`${absolute(folder)}/${path}`, () => readBeneath(absolute(folder), path, maxBytes)),
     makeFile: (path, mode, content = "", owner = {}) =>
-      withFilesError(absolute(path), () => makeFile(absolute(path), mode, content, owner)),
-    makeEmptyFile: (path, mode) => withFilesError(absolute(path), () => makeEmptyFile(absolute(path), mode)),
-    write: (path, content, mode) =>
-      withFilesError(absolute(path), () => replaceFile(absolute(path), content, mode, syncFolder)),
-    stat: (path) => undefinedIfAbsent(absolute(path), async () => toStat(await stat(absolute(path)))),
-    list: (path) => undefinedIfAbsent(absolute(path), () => listFolder(absolute(path))),
-    makeFolder: (path, mode, group) => withFilesError(absolute(path), () => makeFolder(absolute(path), mode, group)),
-    rename: (from, to) => withFilesError(absolute(from), () => rename(absolute(from), absolute(to))),
-    link: (path, target) => withFilesError(absolute(path), () => replaceSymlink(absolute(path), target)),
-    readLink: (path) => undefinedIfAbsent(absolute(path), () => readlink(absolute(path)), "EINVAL"),
-    realPath: (path) => undefinedIfAbsent(absolute(path), () => realpath(absolute(path))),
+      withFilesError(absolute(path), (at) => makeFile(at, mode, content, owner)),
+    makeEmptyFile: (path, mode) => withFilesError(absolute(path), (at) => makeEmptyFile(at, mode)),
+    write: (path, content, mode) => withFilesError(absolute(path), (at) => replaceFile(at, content, mode, syncFolder)),
+    stat: (path) => undefinedIfAbsent(absolute(path), async (at) => toStat(await stat(at))),
+    list: (path) => undefinedIfAbsent(absolute(path), listFolder),
+    makeFolder: (path, mode, group) => withFilesError(absolute(path), (at) => makeFolder(at, mode, group)),
+    rename: (from, to) => withFilesError(absolute(from), (at) => rename(at, absolute(to))),
+    link: (path, target) => withFilesError(absolute(path), (at) => replaceSymlink(at, target)),
+    readLink: (path) => undefinedIfAbsent(absolute(path), (at) => readlink(at), "EINVAL"),
+    realPath: (path) => undefinedIfAbsent(absolute(path), (at) => realpath(at)),
     changeGroup: (path, change) =>
       withFilesError(
         absolute(path),
-        async () => {
-          const { count, failure } = await changeGroup(absolute(path), change);
+        async (at) => {
+          const { count, failure } = await changeGroup(at, change);
           return { count, failure: failure && toFilesError(failure.path, failure.error) };
         },
         change.signal,
       ),
-    remove: (path) => withFilesError(absolute(path), () => removeTree(absolute(path))),
+    remove: (path) => withFilesError(absolute(path), removeTree),
     space: (path) =>
-      withFilesError(absolute(path), async () => {
-        const { blocks, bavail, bsize, files, ffree } = await statfs(absolute(path));
+      withFilesError(absolute(path), async (at) => {
+        const { blocks, bavail, bsize, files, ffree } = await statfs(at);
         return { totalBytes: blocks * bsize, freeBytes: bavail * bsize, totalInodes: files, freeInodes: ffree };
       }),
-    usage: (path, signal) => withFilesError(absolute(path), () => diskUsage(absolute(path), signal), signal),
+    usage: (path, signal) => withFilesError(absolute(path), (at) => diskUsage(at, signal), signal),
     watch: (path, onChanged, onGone, signal) => watchFolder(absolute(path), onChanged, onGone, signal),
   };
 }
@@ -188,7 +187,9 @@ export function createFiles(root: string): Files {
  * @internal
  */
 export function joinInRoot(root: string, ...parts: string[]): string {
-  const path = normalize(join(root, ...parts));
+  const path = join(root, ...parts);
+  // The usual case, without the search for a relative path: `join` has removed each `..`.
+  if (path.startsWith(`${root}/`) && !path.includes("\0")) return path;
   const relativePath = relative(root, path);
   if (relativePath === ".." || relativePath.startsWith("../") || isAbsolute(relativePath) || path.includes("\0"))
     throw new FilesError("EOUTSIDE", path, `${JSON.stringify(join(...parts))} leads out of ${root}`);
@@ -339,9 +340,9 @@ function watchFolder(path: string, onChanged: OnFileChanged, onGone: () => void,
   }
 }
 
-async function withFilesError<T>(path: string, work: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+async function withFilesError<T>(path: string, work: (path: string) => Promise<T>, signal?: AbortSignal): Promise<T> {
   try {
-    return await work();
+    return await work(path);
   } catch (error) {
     throw signal?.aborted ? signal.reason : toFilesError(path, error);
   }
@@ -350,9 +351,13 @@ async function withFilesError<T>(path: string, work: () => Promise<T>, signal?: 
 /** The kernel's codes for a path at which nothing exists: no file can have a name of more than 255 bytes. */
 const ABSENT_CODES: readonly string[] = ["ENOENT", "ENOTDIR", "ENAMETOOLONG"];
 
-async function undefinedIfAbsent<T>(path: string, work: () => Promise<T>, absent = "ENOENT"): Promise<T | undefined> {
+async function undefinedIfAbsent<T>(
+  path: string,
+  work: (path: string) => Promise<T>,
+  absent = "ENOENT",
+): Promise<T | undefined> {
   try {
-    return await work();
+    return await work(path);
   } catch (error) {
     const failure = toFilesError(path, error);
     if ([...ABSENT_CODES, absent].includes(failure.code)) return undefined;

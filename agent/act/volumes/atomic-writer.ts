@@ -39,16 +39,18 @@ export async function writeContent(
   folderGroup?: number,
 ): Promise<"written" | "unchanged"> {
   const tree = toTree(content, folderGroup);
-  const previous = await currentFolder(files, folder);
+  const entries = (await files.list(folder)) ?? [];
+  const previous = await currentFolder(files, folder, entries);
   if (previous !== undefined && (await hasTree(files, `${folder}/${previous}`, tree))) {
-    await finish(files, folder, previous, tree);
+    await finish(files, folder, { entries, current: previous, tree });
     return "unchanged";
   }
   // First, because a full disk needs the space.
-  await removeLeftovers(files, folder, previous, await entriesOf(files, folder));
+  const isLeftover = leftoversBeside(previous);
+  for (const { name } of entries.filter(isLeftover)) await files.remove(`${folder}/${name}`);
   const current = newFolderName(previous, now);
   await publish(files, folder, current, tree);
-  await finish(files, folder, current, tree);
+  await finish(files, folder, { entries: entries.filter((entry) => !isLeftover(entry)), current, tree });
   return "written";
 }
 
@@ -102,7 +104,8 @@ function cleanPath(path: string): string {
 const pathError = (why: string) => new TranslateError("FailedMount", `invalid path: ${why}`);
 
 /** The name of the folder with the current files; undefined if there is none, or the link leads elsewhere. */
-async function currentFolder(files: Files, folder: string): Promise<string | undefined> {
+async function currentFolder(files: Files, folder: string, entries: readonly FileEntry[]): Promise<string | undefined> {
+  if (!entries.some(({ name }) => name === DATA_LINK)) return undefined;
   const target = await files.readLink(`${folder}/${DATA_LINK}`);
   return target !== undefined && timestampedFolder.test(target) ? target : undefined;
 }
@@ -168,9 +171,17 @@ function withoutFolderName(cause: FilesError, current: string): FilesError {
   return new FilesError(code, remove(path), remove(message), { cause });
 }
 
-/** Makes the links of the current files, and removes those of earlier ones with all folders but the current one. */
-async function finish(files: Files, folder: string, current: string, { links }: Tree): Promise<void> {
-  const entries = await entriesOf(files, folder);
+/**
+ * Makes the links of the current files, and removes those of earlier ones with all folders but the current one. `entries`: what else
+ * is in the folder.
+ */
+async function finish(
+  files: Files,
+  folder: string,
+  written: { readonly entries: readonly FileEntry[]; readonly current: string; readonly tree: Tree },
+): Promise<void> {
+  const { entries, current, tree } = written;
+  const { links } = tree;
   for (const name of links) {
     const target = `${DATA_LINK}/${name}`;
     const isThere = entries.some((entry) => entry.name === name && entry.kind === "symlink");
@@ -182,19 +193,11 @@ async function finish(files: Files, folder: string, current: string, { links }: 
     if (isOurs && (await files.readLink(`${folder}/${name}`)) === `${DATA_LINK}/${name}`)
       await files.remove(`${folder}/${name}`);
   }
-  await removeLeftovers(files, folder, current, entries);
+  for (const { name } of entries.filter(leftoversBeside(current))) await files.remove(`${folder}/${name}`);
 }
 
-/** Removes what an interrupted write has left, and the files of earlier contents. */
-async function removeLeftovers(
-  files: Files,
-  folder: string,
-  current: string | undefined,
-  entries: readonly FileEntry[],
-): Promise<void> {
-  for (const { name } of entries)
-    if (name === NEW_DATA_LINK || (timestampedFolder.test(name) && name !== current))
-      await files.remove(`${folder}/${name}`);
-}
-
-const entriesOf = async (files: Files, folder: string) => (await files.list(folder)) ?? [];
+/** Finds what an interrupted write has left, and the files of earlier contents. */
+const leftoversBeside =
+  (current: string | undefined) =>
+  ({ name }: FileEntry): boolean =>
+    name === NEW_DATA_LINK || (timestampedFolder.test(name) && name !== current);

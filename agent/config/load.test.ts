@@ -331,6 +331,7 @@ describe("the node configuration", () => {
       {
         "cgroupsPerQOS": true,
         "declaredFeatures": [
+          "InPlacePodLevelResourcesVerticalScaling",
           "InPlacePodVerticalScalingInitContainers",
           "RestartAllContainersOnContainerExits",
         ],
@@ -386,12 +387,16 @@ describe("the node configuration", () => {
 
   test("omits declared features whose gate is off", async () => {
     const declared = async (text: string) => (await load([], { "/config": text })).config.node.declaredFeatures;
-    const [initResize, restartAll] = [
+    const [podResize, initResize, restartAll] = [
+      "InPlacePodLevelResourcesVerticalScaling",
       "InPlacePodVerticalScalingInitContainers",
       "RestartAllContainersOnContainerExits",
     ];
     const off = `featureGates: {${restartAll}: false}\n`;
-    expect([await declared(""), await declared(off)]).toEqual([[initResize, restartAll], [initResize]]);
+    expect([await declared(""), await declared(off)]).toEqual([
+      [podResize, initResize, restartAll],
+      [podResize, initResize],
+    ]);
     expect(await declared("featureGates: {AllBeta: false}\n")).toEqual([]);
   });
 });

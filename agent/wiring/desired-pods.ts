@@ -47,17 +47,18 @@ function toAdmissionDeps(
   { admissionNode, clusterAccess, settings, facts, runtimeStatus }: AgentOptions,
   { isOnNode }: PodCache,
 ): AdmissionDeps {
+  const node = () => admissionNode(clusterAccess?.nodeObject.latest());
   return {
-    node: () => admissionNode(clusterAccess?.nodeObject.latest()),
+    node,
     refreshNode: async () => (await clusterAccess?.nodeObject.refresh()) ?? true,
     isOnNode,
     supportsSupplementalGroupsPolicy: () => runtimeStatus.features()?.supplementalGroupsPolicy,
     allowedUnsafeSysctls: settings().allowedUnsafeSysctls,
     resize: () => {
       const { swapBehavior, limitsSwap } = facts();
-      // Pods with resources of their own are rejected, and there are no static managers.
-      const hasLimitedSwap = swapBehavior === "LimitedSwap" && limitsSwap;
-      return { resizesPodLevel: false, hasLimitedSwap, staticManagers: [] };
+      const resizesPodLevel = node().declaredFeatures.includes("InPlacePodLevelResourcesVerticalScaling");
+      // There are no static managers yet.
+      return { resizesPodLevel, hasLimitedSwap: swapBehavior === "LimitedSwap" && limitsSwap, staticManagers: [] };
     },
   };
 }

@@ -75,7 +75,7 @@ export const nodeSettings: NodeSettings = {
   evictionSoftGracePeriodMs: {},
   evictionMinimumReclaim: {},
   evictionPressureTransitionPeriodMs: 300_000,
-  declaredFeatures: ["RestartAllContainersOnContainerExits"],
+  declaredFeatures: ["InPlacePodLevelResourcesVerticalScaling", "RestartAllContainersOnContainerExits"],
   nodeStatusMaxImages: 50,
   kubeletPort: 10250,
   kubeletVersion: "v1.36.3",

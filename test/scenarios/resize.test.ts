@@ -378,6 +378,44 @@ resizeScenario(
 );
 
 resizeScenario(
+  "the resources of a whole pod grow: its cgroup, and the limit of a container that has none of its own",
+  async (harness) => {
+    const podWith = (cpu: string, memory: string): Partial<PodSpec> => ({
+      resources: { requests: { cpu: "100m" }, limits: { cpu, memory } },
+    });
+    await harness.apply("web", podWith("200m", "64Mi"));
+    await harness.advance("5s");
+    const body = { spec: podWith("300m", "128Mi") };
+    await harness.kube.user.patch(pods("default"), "web", { type: "merge", body });
+    await harness.advance("5s");
+  },
+  ({ end, log }) => {
+    expect(log).toMatchInlineSnapshot(`
+      "0s default/web: create the pod's cgroup
+      5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{}}],"generation":2}
+      5s default/web: update pod sandbox resources: memory.max 134217728, cpu.weight 4, cpu.max 20000 100000
+      5s default/web: write memory.max 134217728 to the pod's cgroup: the pod is resized
+      5s default/web: update container a: memory - to 134217728, cpu - to 200m
+      5s default/web: update pod sandbox resources: memory.max 134217728, cpu.weight 4, cpu.max 30000 100000
+      5s default/web: write cpu.max 30000 100000 to the pod's cgroup: the pod is resized
+      5s default/web: update container a: memory - to 134217728, cpu - to 300m
+      5s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{}}],"generation":2}"
+    `);
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "web Running, ready: a running",
+        "web/a: allocated ; requests ; limits ; restarts 0",
+        "runtime web/a #0: shares 307, quota 30000, memory 128Mi",
+        "cgroup kubepods memory.min 0, memory.low 0, memory.high max, memory.max max, memory.swap.max max, memory.oom.group 0, cpu.weight 100, cpu.max max 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max max, hugetlb.1GB.max max",
+        "cgroup kubepods/burstable memory.min 0, memory.low 0, memory.high max, memory.max max, memory.swap.max max, memory.oom.group 0, cpu.weight 100, cpu.max max 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max max, hugetlb.1GB.max max",
+        "cgroup kubepods/burstable/podUID memory.min 0, memory.low 0, memory.high max, memory.max 134217728, memory.swap.max max, memory.oom.group 0, cpu.weight 4, cpu.max 30000 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max 0, hugetlb.1GB.max 0",
+      ]
+    `);
+  },
+  { hasCgroups: true },
+);
+
+resizeScenario(
   "a resize that the runtime refuses is retried, and says why",
   async (harness) => {
     await harness.apply("web", { containers: app("100m", "64Mi") });

@@ -272,6 +272,7 @@ export const implementedGates: ReadonlySet<string> = new Set<FeatureGateName>([
   "ClusterTrustBundleProjection",
   "ContainerStopSignals",
   "CustomCPUCFSQuotaPeriod",
+  "InPlacePodLevelResourcesVerticalScaling",
   "InPlacePodVerticalScalingInitContainers",
   "KubeletCrashLoopBackOffMax",
   "KubeletEnsureSecretPulledImages",
@@ -283,6 +284,7 @@ export const implementedGates: ReadonlySet<string> = new Set<FeatureGateName>([
 
 /** Gates of the node's declared features. A gate is added with the change that implements its feature. */
 export const declaredGates = [
+  "InPlacePodLevelResourcesVerticalScaling",
   "InPlacePodVerticalScalingInitContainers",
   "RestartAllContainersOnContainerExits",
 ] as const satisfies readonly FeatureGateName[];

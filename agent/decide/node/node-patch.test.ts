@@ -81,7 +81,7 @@ test("a patch has exactly the differences", () => {
     lists are replaced whole:
       {"status":{"declaredFeatures":["A"],"features":{"supplementalGroupsPolicy":true},"images":[],"runtimeHandlers":[{"name":"runc"}]}}
     lists of an earlier agent are removed:
-      {"status":{"declaredFeatures":["RestartAllContainersOnContainerExits"],"features":null,"runtimeHandlers":[]}}
+      {"status":{"declaredFeatures":["InPlacePodLevelResourcesVerticalScaling","RestartAllContainersOnContainerExits"],"features":null,"runtimeHandlers":[]}}
     a label of ours is wrong, another's stands:
       {"metadata":{"labels":{"kubernetes.io/os":"linux"}},"status":{}}
     an annotation of ours goes:

@@ -74,6 +74,7 @@ test("a status has everything that is known of the node", () => {
         },
       },
       "declaredFeatures": [
+        "InPlacePodLevelResourcesVerticalScaling",
         "RestartAllContainersOnContainerExits",
       ],
       "images": [
@@ -272,6 +273,7 @@ test("fields of other writers are kept, obsolete fields are removed", () => {
         "error": "x",
       },
       "declaredFeatures": [
+        "InPlacePodLevelResourcesVerticalScaling",
         "RestartAllContainersOnContainerExits",
       ],
       "volumesAttached": [

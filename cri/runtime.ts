@@ -124,7 +124,7 @@ export interface Runtime {
   /** Sends the stop signal, then SIGKILL after the timeout; resolves when the container has exited. */
   stopContainer(id: ContainerId, timeoutSeconds: number, options?: CriCallOptions): Promise<void>;
   removeContainer(id: ContainerId, options?: CriCallOptions): Promise<void>;
-  /** Changes the cgroup of a container that is created or runs. */
+  /** Changes the cgroup of a container. Of one that has exited, it changes what the status shows. */
   updateContainerResources(
     id: ContainerId,
     resources: LinuxContainerResources,

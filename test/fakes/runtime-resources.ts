@@ -1,10 +1,10 @@
 // What containers of the fake runtime use and are limited to, and how that is changed while they run.
 import type { CriCallOptions, SandboxResources } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
-import { ContainerState, ContainerStats, type LinuxContainerResources } from "../../proto/cri/gen/api.ts";
+import { ContainerStats, type LinuxContainerResources } from "../../proto/cri/gen/api.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
 import { FakeRuntimeCalls } from "./runtime-calls.ts";
-import { isRunning, unknownError, updatedResources } from "./runtime-objects.ts";
+import { updatedResources } from "./runtime-objects.ts";
 import type { FakeProcesses } from "./runtime-processes.ts";
 
 export class FakeRuntimeResources extends FakeRuntimeCalls {
@@ -24,8 +24,6 @@ export class FakeRuntimeResources extends FakeRuntimeCalls {
   ): Promise<void> {
     return this.call("updateContainerResources", this.#processes.subjectOf(id), options, () => {
       const container = this.#processes.container("updateContainerResources", id);
-      if (!isRunning(container) && container.state !== ContainerState.CONTAINER_CREATED)
-        throw unknownError("updateContainerResources", `container "${id}" is in another state than created or running`);
       container.resources = updatedResources(container.resources, resources);
     });
   }

@@ -34,8 +34,8 @@ export interface ObservedPod {
   readonly endedPreStopHooks: ReadonlySet<string>;
   /** What an agent has recorded of the probes, for the next agent. Of a running container it may be out of date. */
   readonly probeMarks: readonly ProbeMark[];
-  /** Bytes of memory that its cgroup uses, while a resize is in progress. */
-  readonly cgroupMemoryBytes?: number;
+  /** Bytes of memory that its cgroup uses, read while a resize is in progress; undefined where the kernel has no figure. */
+  readonly cgroupMemoryBytes?: number | undefined;
   /** Bytes of memory in use, of the containers whose limit a resize lowers; undefined where the runtime has no figure. */
   readonly memoryUsage?: ReadonlyMap<ContainerId, number | undefined>;
   /** The probe results of running containers; a container without probes is missing. */

@@ -62,7 +62,8 @@ export function planPodResize(plan: PlanBuilder, input: PodResizeInput, now: num
   const running = runningInstances(pod, observed, sandbox.id);
   // Nearly always.
   if (allocation.started === undefined && areActuated(pod, running)) return { kind: "complete" };
-  if (!isMeasured(pod, observed)) {
+  const podCgroup = podCgroupOf(input);
+  if (!isMeasured(pod, observed, podCgroup)) {
     // The next observation reads it.
     plan.waitUntil(now);
     return { kind: "inProgress" };
@@ -71,7 +72,7 @@ export function planPodResize(plan: PlanBuilder, input: PodResizeInput, now: num
     pod,
     allocation,
     running,
-    podCgroup: podCgroupOf(input),
+    podCgroup,
     memoryUsage: { ...podUsageOf(observed), containers: usageByName(observed) },
   });
   if ("problem" in resize) {
@@ -129,9 +130,19 @@ export function containersToMeasure(pod: Pod, observed: ObservedPod): readonly C
   return sandbox === undefined ? [] : loweredLimits(pod, runningInstances(pod, observed, sandbox.id));
 }
 
-/** Whether this observation has read the memory usage that the resize depends on. */
-function isMeasured(pod: Pod, observed: ObservedPod): boolean {
-  return containersToMeasure(pod, observed).every((id) => observed.memoryUsage?.has(id) === true);
+/**
+ * Whether this observation has read the memory usage that the resize depends on. A resize that was accepted during the
+ * observation is read by the next one.
+ */
+function isMeasured(pod: Pod, observed: ObservedPod, podCgroup: ResizeStepsInput["podCgroup"]): boolean {
+  const isPodMeasured = "cgroupMemoryBytes" in observed || !lowersMemory(podCgroup);
+  return isPodMeasured && containersToMeasure(pod, observed).every((id) => observed.memoryUsage?.has(id) === true);
+}
+
+function lowersMemory(podCgroup: ResizeStepsInput["podCgroup"]): boolean {
+  if (podCgroup === undefined) return false;
+  const [before, after] = [podCgroup.current.memoryMax, podCgroup.target.memoryMax];
+  return after !== "max" && (before === "max" || after < before);
 }
 
 /** The containers that a resize may change now. One that runs in an earlier sandbox is about to be stopped. */

@@ -13,9 +13,9 @@ export interface MemoryUsageReaders {
 }
 
 /**
- * The pod with the memory usage of its cgroup, and of those of its containers whose limit a resize is about to lower; nothing is read for
- * others. The runtime may have no figure of a container, or not find it: then that is undefined. Rejects with `CriError`
- * if the runtime is away, and with `CgroupError` if the cgroup cannot be read.
+ * The pod with the memory usage of its cgroup, and of those of its containers whose limit a resize is about to lower;
+ * nothing is read for others. The runtime may have no figure of a container, or not find it: then that is undefined.
+ * Rejects with `CriError` if the runtime is away, and with `CgroupError` if the cgroup cannot be read.
  */
 export async function withMemoryUsage(
   { runtime, podCgroups }: MemoryUsageReaders,
@@ -24,8 +24,10 @@ export async function withMemoryUsage(
 ): Promise<ObservedPod> {
   const { allocation } = desired ?? {};
   if (desired === undefined || allocation?.started === undefined) return observed;
-  const bytes = observed.cgroup && (await podCgroups?.memoryBytes(observed.uid));
-  const measured = bytes === undefined ? observed : { ...observed, cgroupMemoryBytes: bytes };
+  const measured =
+    observed.cgroup === undefined || podCgroups === undefined
+      ? observed
+      : { ...observed, cgroupMemoryBytes: await podCgroups.memoryBytes(observed.uid) };
   const ids = containersToMeasure(desired.pod, withActuated(observed, allocation));
   if (ids.length === 0) return measured;
   const usages = await Promise.all(ids.map(async (id) => [id, await usageOf(runtime, id)] as const));

@@ -31,15 +31,6 @@ export const timingDependent: readonly KnownDifference[] = [
     reason: showsBackOff,
   },
   {
-    // Of the pods whose hook fails this one alone differs in the kubelet's runs: no request can wait for the trap.
-    pod: "post-start-by-http-fails",
-    field: /^(settled|gone) containerStatuses\[main\]\.state\.terminated\.exitCode$/,
-    // runc's own init process, which precedes the command, exits with 2 on SIGTERM.
-    kubelet: ["143", "137", "2"],
-    berth: ["143", "137", "2"],
-    reason: "a hook that fails at once stops its container, perhaps before it has started or handles SIGTERM",
-  },
-  {
     // On all sides it depends on timing whether the network is already removed.
     pod: /^static(-crash-loop)?$/,
     field: "gone conditions[PodReadyToStartContainers].status",

@@ -6,6 +6,7 @@ import { interactionCases } from "./interaction.ts";
 import { lifecycleCases } from "./lifecycle.ts";
 import { mountedVolumeCases } from "./mounted-volumes.ts";
 import type { PodCase } from "./pod-case.ts";
+import { rejectedCases } from "./rejections.ts";
 import { resourceCases } from "./resources.ts";
 import { startupCases } from "./startup.ts";
 import { subPathCases } from "./sub-paths.ts";
@@ -20,6 +21,7 @@ export const allCases: readonly PodCase[] = [
   ...claimCases,
   ...mountedVolumeCases,
   ...startupCases,
+  ...rejectedCases,
   ...interactionCases,
   ...identityCases,
   ...containerEnvironmentCases,

@@ -7,7 +7,6 @@ import {
   hasRepeatedEvent,
   inCrashLoop,
   isReady,
-  NODE_NAME,
   type PodCase,
   runsBeside,
 } from "./pod-case.ts";
@@ -337,6 +336,12 @@ const probeCases: readonly PodCase[] = [
   ),
 ];
 
+/**
+ * Closes each connection without a response, which fails a hook, but only once another container handles SIGTERM: a hook
+ * that fails sooner may stop it before that. A response of any status would be a success.
+ */
+const closingServer = ["nc", "-ll", "-p", "8080", "-e", "sh", "-c", "until test -e /notes/up; do sleep 0.1; done"];
+
 const hookCases: readonly PodCase[] = [
   hookCase("post-start", { postStart: exec(appendNote("hook")) }, hasEnded, {
     command: script(`until test -s /notes/all; do sleep 0.1; done; ${reportNotes}`),
@@ -346,7 +351,21 @@ const hookCases: readonly PodCase[] = [
     command: onSigterm(`${appendNote("signal")}; ${reportNotes}`),
   }),
   hookCase("pre-stop-fails", { preStop: exec("echo no; exit 7") }, isReady, {}),
-  hookCase("post-start-by-http-fails", { postStart: { httpGet: { port: 9 } } }, hasEnded, { command: untilStopped }),
+  notesCase(
+    "post-start-by-http-fails",
+    hasEnded,
+    {
+      command: script("touch /notes/up; exec sleep 1000000"),
+      lifecycle: { postStart: { httpGet: { port: 8080 } } },
+    },
+    {
+      restartPolicy: "Never",
+      initContainers: [
+        sidecar("server", ["catatonit", "--", ...closingServer]),
+        initContainer("listens", "until grep -q ':1F90 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done"),
+      ],
+    },
+  ),
   hookCase("post-start-sleeps", { postStart: { sleep: { seconds: 2 } } }, isReady, {}),
   hookCase("post-start-without-command", { postStart: { exec: { command: ["/no/such"] } } }, hasEnded, {
     command: untilStopped,
@@ -360,40 +379,11 @@ const hookCases: readonly PodCase[] = [
   hookCase("pre-stop-sleeps", { preStop: { sleep: { seconds: 2 } } }, isReady, {}),
 ];
 
-/** Pods that are bound to their node without the scheduler and rejected there. */
-const rejectedCases: readonly PodCase[] = [
-  {
-    name: "out-of-memory-of-the-node",
-    container: { resources: { requests: { memory: "1000Ti" } } },
-    spec: { nodeName: NODE_NAME },
-    until: hasEnded,
-  },
-  { name: "other-operating-system", spec: { nodeName: NODE_NAME, os: { name: "windows" } }, until: hasEnded },
-  {
-    name: "unsafe-sysctl",
-    spec: { securityContext: { sysctls: [{ name: "kernel.msgmax", value: "65536" }] } },
-    until: hasEnded,
-  },
-  {
-    name: "apparmor-unsupported",
-    container: { securityContext: { appArmorProfile: { type: "RuntimeDefault" } } },
-    until: hasEnded,
-  },
-  {
-    name: "out-of-cpu",
-    container: { resources: { requests: { cpu: "1000" } } },
-    spec: { nodeName: NODE_NAME },
-    until: hasEnded,
-  },
-  { name: "no-such-disk", spec: { nodeName: NODE_NAME, nodeSelector: { disk: "none" } }, until: hasEnded },
-];
-
-/** Init containers, sidecars, restart policies, probes, hooks and rejections. */
+/** Init containers, sidecars, restart policies, probes and hooks. */
 export const startupCases: readonly PodCase[] = [
   ...initContainerCases,
   ...restartPolicyCases,
   ...sidecarCases,
   ...probeCases,
   ...hookCases,
-  ...rejectedCases,
 ];

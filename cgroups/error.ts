@@ -4,6 +4,8 @@ export type OwnCgroupCode =
   | "ENAME"
   /** The cgroup exists without the controller of the file. */
   | "ECONTROLLER"
+  /** A memory limit is below what the cgroup uses. */
+  | "EINUSE"
   /** A file of the kernel has a content that cannot be read. */
   | "EPARSE"
   /** systemd cannot be reached, or the connection has ended. */

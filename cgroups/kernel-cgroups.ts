@@ -50,8 +50,13 @@ export function createCgroups({ root, cgroupRoot, systemd, sizes, files, clock }
     const changed = differingLimits(files, folder, wanted, sizes);
     if (Object.keys(changed).length === 0) return;
     await steps.write(name, changed);
+    let refused: unknown;
     for (const { file, value } of differingFiles(files, folder, changed, sizes))
-      await files.write(`${folder}/${file}`, value);
+      await files.write(`${folder}/${file}`, value).catch((error: unknown) => {
+        // The other limits hold all the same; the first error is the caller's.
+        refused ??= error;
+      });
+    if (refused !== undefined) throw refused;
   };
 
   return {

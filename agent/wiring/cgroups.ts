@@ -13,6 +13,7 @@ import { type Clock, sleepUnlessAborted } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
 import { CgroupDriver as CriCgroupDriver } from "../../proto/cri/gen/api.ts";
 import type { CgroupDriver } from "../../proto/kubelet/config.ts";
+import { makeWithinUse } from "../act/performers/cgroup-limits.ts";
 import type { Config } from "../config/config.ts";
 import { ifPresent } from "../observed/read-cgroup.ts";
 import type { NodeCgroupAccess } from "./local-node.ts";
@@ -82,7 +83,7 @@ export function createNodeAndPodCgroups(options: CgroupsOptions, signal: AbortSi
       },
       write: (cgroup, limits) =>
         inOrder(async () => {
-          if (cgroup.of === "own") return await pods.make(cgroup.name, limits);
+          if (cgroup.of === "own") return await makeWithinUse(pods, cgroup.name, limits);
           const { all, nameOf } = await reserved;
           await all.write(nameOf(cgroup.path), limits);
         }),

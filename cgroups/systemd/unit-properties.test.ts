@@ -6,7 +6,7 @@ const rows: readonly (readonly [limits: CgroupLimits, text: string])[] = [
   [{}, ""],
   [{ cpuWeight: 39 }, "CPUWeight=39"],
   [{ cpuMax: { quotaUs: 50_000, periodUs: 100_000 } }, "CPUQuotaPeriodUSec=100000 CPUQuotaPerSecUSec=500000"],
-  [{ cpuMax: { quotaUs: "max", periodUs: 100_000 } }, "CPUQuotaPeriodUSec=100000 CPUQuotaPerSecUSec=infinity"],
+  [{ cpuMax: { quotaUs: "max", periodUs: 100_000 } }, "CPUQuotaPeriodUSec=infinity CPUQuotaPerSecUSec=infinity"],
   [{ cpuMax: { quotaUs: 1_500, periodUs: 100_000 } }, "CPUQuotaPeriodUSec=100000 CPUQuotaPerSecUSec=20000"],
   [{ cpuMax: { quotaUs: 5_000, periodUs: 10_000 } }, "CPUQuotaPeriodUSec=10000 CPUQuotaPerSecUSec=500000"],
   [{ memoryMax: 2 ** 62, memoryMin: 0 }, "MemoryMin=0 MemoryMax=4611686018427387904"],

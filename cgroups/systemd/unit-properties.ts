@@ -65,7 +65,8 @@ const numberOf = (limit: Limit) => (limit === "max" ? INFINITY : BigInt(Math.flo
 function quotaProperties({ quotaUs, periodUs }: NonNullable<CgroupLimits["cpuMax"]>): readonly UnitProperty[] {
   const value = quotaUs === "max" ? INFINITY : BigInt(quotaPerSecondUs(quotaUs, periodUs));
   return [
-    { name: "CPUQuotaPeriodUSec", signature: "t", value: BigInt(periodUs) },
+    // Without a quota systemd chooses the period, as it does for the kubelet's slices.
+    { name: "CPUQuotaPeriodUSec", signature: "t", value: quotaUs === "max" ? INFINITY : BigInt(periodUs) },
     { name: "CPUQuotaPerSecUSec", signature: "t", value },
   ];
 }

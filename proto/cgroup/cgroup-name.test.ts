@@ -8,12 +8,11 @@ test("a Guaranteed pod is directly below kubepods, the others below their class"
   expect(names).toEqual(["kubepods/pod12-34", "kubepods/burstable/pod12-34", "kubepods/besteffort/pod12-34"]);
 });
 
-test("the name of a pod's cgroup contains its uid; other cgroups of the node contain none", () => {
-  const uids = ["pod12-34", "podpod", "pod", "burstable", "besteffort", "cri-containerd-12.scope", ""];
-  expect(uids.map(uidOfPodCgroup)).toEqual(["12-34", "pod", undefined, undefined, undefined, undefined, undefined]);
-  expect(Object.values(qosParents).map((name) => uidOfPodCgroup(name.at(-1) ?? ""))).toEqual([
-    undefined,
-    undefined,
-    undefined,
-  ]);
+test("the name of a pod's cgroup contains a uid as servers generate them; other cgroups contain none", () => {
+  const api = "0a1b2c3d-0000-4000-8000-00000000abcd";
+  const manifest = "0a1b2c3d000040008000" + "00000000abcd";
+  expect([api, manifest].map((uid) => uidOfPodCgroup(`pod${uid}`))).toEqual([api, manifest]);
+  const others = ["pod", "pods", "podman-1", "pod12-34", "podmy-uid", "burstable", "cri-containerd-12.scope", ""];
+  expect(others.map(uidOfPodCgroup).filter((uid) => uid !== undefined)).toEqual([]);
+  expect(Object.values(qosParents).flatMap((name) => uidOfPodCgroup(name.at(-1) ?? "") ?? [])).toEqual([]);
 });

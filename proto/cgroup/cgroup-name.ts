@@ -27,8 +27,14 @@ export function possiblePodCgroups(uid: string): readonly CgroupName[] {
   return Object.values(qosParents).map((parent) => [...parent, `${POD_PREFIX}${uid}`]);
 }
 
-/** The uid of the pod whose cgroup's name ends with this element; undefined for other cgroups. */
+/** As the API server and manifests without a uid of their own have them. */
+const GENERATED_UID = /^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{32})$/;
+
+/**
+ * The uid of the pod whose cgroup's name ends with this element; undefined for other cgroups, such as `podman-1`. A uid
+ * that a manifest sets itself is none of these: with systemd its name may be ambiguous, and its pod has directories.
+ */
 export function uidOfPodCgroup(lastElement: string): string | undefined {
   const uid = lastElement.startsWith(POD_PREFIX) ? lastElement.slice(POD_PREFIX.length) : "";
-  return uid === "" ? undefined : uid;
+  return GENERATED_UID.test(uid) ? uid : undefined;
 }

@@ -86,8 +86,8 @@ scenario(
       "0s write memory.max 8589934592, cpu.weight 157, cpuset.cpus 0-3 to cgroup kubepods: it does not exist
       0s write cpu.weight 1 to cgroup kubepods/burstable: it does not exist
       0s write cpu.weight 1 to cgroup kubepods/besteffort: it does not exist
-      10s web: write memory.max 134217728, cpu.weight 39 to the pod's cgroup: another program has changed it
-      60s write memory.max 8589934592 to cgroup kubepods: it has memory.max 1048576"
+      60s write memory.max 8589934592 to cgroup kubepods: it has memory.max 1048576
+      310s web: write memory.max 134217728, cpu.weight 39 to the pod's cgroup: it has other limits"
     `);
   },
 );
@@ -131,7 +131,7 @@ scenario(
     options,
     before(harness) {
       harness.cgroups.add(podCgroupName("11111111-2222-3333-4444-555555555555", "Burstable"));
-      harness.cgroups.add(["kubepods", "special"]);
+      for (const other of ["special", "podman-machine", "pods"]) harness.cgroups.add(["kubepods", other]);
       harness.cgroups.add(["system"]);
     },
     async run(harness) {
@@ -142,6 +142,8 @@ scenario(
         "kubepods/besteffort",
         "kubepods/besteffort/podUID",
         "kubepods/burstable",
+        "kubepods/podman-machine",
+        "kubepods/pods",
         "kubepods/special",
         "system",
       ]);
@@ -177,6 +179,79 @@ scenario(
       5s report job Succeeded, terminating: a terminated Completed 0
       5s job: remove the pod's cgroup: all its containers are done
       5s report job Succeeded, terminated: a terminated Completed 0"
+    `);
+  },
+);
+
+scenario(
+  "a limit that another program has raised is not written below what the pod uses, and the other limits are",
+  {
+    options,
+    async run(harness) {
+      const pod = podWith("web", guaranteed);
+      await harness.setManifests(pod);
+      await harness.advance("5s");
+      const name = cgroupOf(pod, "Guaranteed");
+      await setUsage(harness, name, 200 * 2 ** 20);
+      harness.cgroups.change(name, { memoryMax: "max", cpuWeight: 1 });
+      await harness.advance("310s");
+      expect(harness.cgroups.limitsOf(name)).toMatchObject({ memoryMax: "max", cpuWeight: 39 });
+      await setUsage(harness, name, 100 * 2 ** 20);
+      await harness.advance("400s");
+      expect(harness.cgroups.limitsOf(name)).toMatchObject({ memoryMax: 128 * 2 ** 20 });
+    },
+  },
+  (log) => {
+    expect(filterLines(log, /write .* pod's cgroup/).split("\n")[0]).toMatchInlineSnapshot(
+      `"310s web: failed to write memory.max 134217728, cpu.weight 39 to the pod's cgroup: it has other limits: unable to ensure pod container exists: cgroup kubepods/podc0e346a1bc3731f280d1bd72a6023848 uses 209715200 bytes of memory, and its limit is 134217728: the limit is written when it uses less"`,
+    );
+  },
+);
+
+async function setUsage({ cgroups }: AgentHarness, name: readonly string[], currentBytes: number): Promise<void> {
+  const { memory, ...stats } = await cgroups.stats(name);
+  if (memory !== undefined) cgroups.setStats(name, { ...stats, memory: { ...memory, currentBytes } });
+}
+
+scenario(
+  "a pod whose sandbox an earlier agent ran without a cgroup keeps it, and gets a cgroup with its next sandbox",
+  {
+    options,
+    async run(harness) {
+      await harness.setManifests(podWith("web", guaranteed));
+      await harness.advance("5s");
+      harness.kill();
+      harness.cgroups.reboot();
+      await harness.start();
+      await harness.advance("5s");
+      harness.appendLog(harness.cgroups.names.filter((name) => name.includes("/pod")));
+      await harness.exit("a", 1);
+      await harness.advance("60s");
+      expect(harness.cgroups.names.filter((name) => name.includes("/pod"))).toEqual([]);
+      const [sandbox] = harness.runtime.sandboxes.values();
+      if (sandbox !== undefined) void harness.runtime.stopPodSandbox(sandbox.id);
+      await harness.advance("60s");
+      expect(parentsOf(harness)).toContain("/kubepods/podUID");
+    },
+  },
+  (log) => {
+    expect(filterLines(log, /cgroup|attempt/)).toMatchInlineSnapshot(`
+      "0s write memory.max 8589934592, cpu.weight 157, cpuset.cpus 0-3 to cgroup kubepods: it does not exist
+      0s write cpu.weight 1 to cgroup kubepods/burstable: it does not exist
+      0s write cpu.weight 1 to cgroup kubepods/besteffort: it does not exist
+      0s web: create the pod's cgroup
+      0s web: run sandbox (attempt 0): the pod has none
+      0s web: create container a (attempt 0): it has not run yet
+      0s web: start container a (attempt 0)
+      5s write memory.max 8589934592, cpu.weight 157, cpuset.cpus 0-3 to cgroup kubepods: it does not exist
+      5s write cpu.weight 1 to cgroup kubepods/burstable: it does not exist
+      5s write cpu.weight 1 to cgroup kubepods/besteffort: it does not exist
+      10s web: create container a (attempt 1): it exited with code 1
+      10s web: start container a (attempt 1)
+      70s web: create the pod's cgroup
+      70s web: run sandbox (attempt 1): the last one is not ready
+      80s web: create container a (attempt 2): it exited with code 137
+      80s web: start container a (attempt 2)"
     `);
   },
 );

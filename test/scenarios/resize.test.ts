@@ -605,3 +605,35 @@ resizeScenario(
   },
   { hasCgroups: true },
 );
+
+resizeScenario(
+  "the pod's cgroup grows before a container that restarts for its resize is stopped",
+  async (harness) => {
+    await harness.apply("web", { containers: app("100m", "64Mi", restartFor("memory")) });
+    await harness.advance("5s");
+    await resize(harness, "web", app("100m", "128Mi", restartFor("memory")));
+    await harness.advance("60s");
+  },
+  ({ end, log }) => {
+    expect(log).toMatchInlineSnapshot(`
+      "0s default/web: create the pod's cgroup
+      5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"128Mi"}}}],"generation":2}
+      5s default/web: update pod sandbox resources: memory.max 134217728, cpu.weight 4, cpu.max 10000 100000
+      5s default/web: write memory.max 134217728 to the pod's cgroup: the pod is resized
+      5s default/web: stop container a within 30s: Container a resize requires restart
+      5s default/web: create container a (attempt 1): it exited with code 143
+      5s default/web: start container a (attempt 1)
+      5s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"128Mi"}}}],"generation":2}"
+    `);
+    expect(end).toMatchInlineSnapshot(`
+      [
+        "web Running, ready: a running (restarts: 1)",
+        "web/a: allocated cpu 100m, memory 128Mi; requests cpu 100m, memory 128Mi; limits cpu 100m, memory 128Mi; restarts 1",
+        "runtime web/a #1: shares 102, quota 10000, memory 128Mi",
+        "cgroup kubepods memory.min 0, memory.low 0, memory.high max, memory.max max, memory.swap.max max, memory.oom.group 0, cpu.weight 100, cpu.max max 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max max, hugetlb.1GB.max max",
+        "cgroup kubepods/podUID memory.min 0, memory.low 0, memory.high max, memory.max 134217728, memory.swap.max max, memory.oom.group 0, cpu.weight 4, cpu.max 10000 100000, cpuset.cpus , pids.max max, hugetlb.2MB.max 0, hugetlb.1GB.max 0",
+      ]
+    `);
+  },
+  { hasCgroups: true },
+);

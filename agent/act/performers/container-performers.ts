@@ -104,7 +104,9 @@ async function createContainer(
     const subPaths = subPathsOf(pod, container, environment, node);
     await mountSubPaths({ disk, mounts, networkFiles }, container.name, subPaths, signal);
   }
-  const placement = { ids, cgroupParent: cgroupParentOf(cgroups, pod) };
+  // A sandbox that an earlier agent ran without a cgroup of its pod keeps its containers where they are.
+  const hasCgroup = input.observed.cgroup !== undefined;
+  const placement = { ids, cgroupParent: hasCgroup ? cgroupParentOf(cgroups, pod) : undefined };
   const podSandboxConfig = sandboxConfig(pod, sandbox ?? FIRST_SANDBOX, node, placement);
   return await runtime.createContainer(sandboxId, config, podSandboxConfig, { signal });
 }

@@ -10,6 +10,7 @@ import { allocateIds } from "../user-namespaces.ts";
 import { makePodDirs, removePodDirs } from "../volumes/pod-dirs.ts";
 import { makeSubPathsDir, removeSubPaths } from "../volumes/sub-paths.ts";
 import { isVolumeOnNode, removeVolume, setUpVolume } from "../volumes/volume-plugins.ts";
+import { makeWithinUse } from "./cgroup-limits.ts";
 import { type ActDeps, type ActInput, type Performers, podOf } from "./performer.ts";
 
 /** How one kind of a pod's resources is made and removed, each with one outside call. Both are idempotent. */
@@ -110,7 +111,7 @@ export const resourceActionPerformers: Performers<ResourceAction> = {
   writePodCgroup: {
     async perform(deps, input, { limits }) {
       const { cgroups, name } = podCgroupOf(deps, input);
-      await cgroups.write(name, limits);
+      await makeWithinUse(cgroups, name, limits);
       return {};
     },
     effect: () => ({ kind: "cgroup" }),

@@ -28,7 +28,11 @@ test("what a cgroup lacks of the limits that it should have", () => {
       { cpuMax: { quotaUs: 50_500, periodUs: 100_000 } },
     ],
     ["one huge page size", { ...full, hugetlbMax: { "2MB": 4_194_304, "1GB": 0 } }, full],
-    ["the kernel has no controller for processes and huge pages", { cpuWeight: 59, memoryMax: 128 * 2 ** 20 }, full],
+    [
+      "another program has turned the controller of processes off; the kernel has none of huge pages",
+      { cpuWeight: 59, cpuMax: full.cpuMax!, memoryMax: 128 * 2 ** 20 },
+      full,
+    ],
     ["the kernel has rounded the memory down to its pages", { memoryMax: 998_244_352 }, { memoryMax: 998_244_999 }],
     ["a page more than it should", { memoryMax: 8192 }, { memoryMax: 4096 }],
     ["a limit instead of none", { memoryMax: 2 ** 40 }, { memoryMax: "max" }],
@@ -49,7 +53,7 @@ test("what a cgroup lacks of the limits that it should have", () => {
     systemd has rounded 50.5 % up: -
     a percent more: cpu.max 50500 100000
     one huge page size: hugetlb.2MB.max 0
-    the kernel has no controller for processes and huge pages: -
+    another program has turned the controller of processes off; the kernel has none of huge pages: pids.max max
     the kernel has rounded the memory down to its pages: -
     a page more than it should: memory.max 4096
     a limit instead of none: memory.max max

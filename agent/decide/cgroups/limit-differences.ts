@@ -3,17 +3,21 @@ import type { CgroupLimits, Limit } from "../../../proto/cgroup/limits.ts";
 /** The kernel rounds limits of memory down to its pages: 64 KiB is the largest of any architecture that it runs on. */
 const LARGEST_PAGE_BYTES = 65_536;
 
+const REQUIRED: readonly (keyof CgroupLimits)[] = ["cpuWeight", "cpuMax", "memoryMax", "pidsMax"];
+
 /**
- * The limits of `wanted` that a cgroup with the limits `current` does not have; undefined if it has all. A limit that the
- * cgroup has no file for, because its kernel lacks the controller, is left out: it cannot be written. Amounts of memory
- * that a kernel may have rounded count as equal.
+ * The limits of `wanted` that a cgroup with the limits `current` does not have; undefined if it has all. Of CPU, memory and
+ * processes a missing file is a difference, since the agent does not start without these controllers: another program has
+ * turned one off. Others the kernel may lack, and then they are left out. Amounts of memory that a kernel may have rounded
+ * count as equal.
  */
 export function missingLimits(current: CgroupLimits, wanted: CgroupLimits): CgroupLimits | undefined {
   const hugetlbMax = Object.fromEntries(
     Object.entries(wanted.hugetlbMax ?? {}).filter(([size, limit]) => isChanged(current.hugetlbMax?.[size], limit)),
   );
   const differing = (Object.keys(wanted) as (keyof CgroupLimits)[]).filter(
-    (name) => name !== "hugetlbMax" && current[name] !== undefined && differs(name, current, wanted),
+    (name) =>
+      name !== "hugetlbMax" && (current[name] === undefined ? REQUIRED.includes(name) : differs(name, current, wanted)),
   );
   if (differing.length + Object.keys(hugetlbMax).length === 0) return undefined;
   return {

@@ -4,6 +4,7 @@ import { countsOnNode } from "../admission/node-usage.ts";
 import { describeLimits, missingLimits } from "../cgroups/limit-differences.ts";
 import { kubepodsLimits, type NodeCgroupInput, reservedCgroups } from "../cgroups/node-cgroups.ts";
 import { qosCgroupLimits, qosRequestsOf } from "../cgroups/qos-cgroups.ts";
+import { withAllocated } from "../resize/allocation.ts";
 import type { NodeRule, NodeRuleInput } from "./node.ts";
 import type { NodeAction } from "./node-action.ts";
 import { machineCapacity } from "./node-resources.ts";
@@ -82,7 +83,9 @@ function writeOf({ cgroup, limits }: CgroupTarget, current: CgroupLimits | undef
 function cgroupTargets({ pods, observed: { machine }, settings }: NodeRuleInput): readonly CgroupTarget[] {
   const input = nodeCgroupInput(machine, settings);
   const qos = qosCgroupLimits(
-    pods.filter(countsOnNode).map(({ pod }) => qosRequestsOf(pod)),
+    pods
+      .filter(countsOnNode)
+      .map(({ pod, allocation }) => qosRequestsOf(allocation ? withAllocated(pod, allocation.allocated) : pod)),
     { hugePageSizes: input.hugePageSizes, memoryReservationPolicy: settings.memoryReservationPolicy },
   );
   const own = [{ ...kubepodsLimits(input, settings), ...qos.kubepods }, qos.burstable, qos.besteffort];

@@ -169,22 +169,27 @@ function planSync(
   if (deadline !== undefined) plan.waitUntil(deadline);
   const need = sandboxNeed(pod, observed, now);
   if (need.kind === "create") {
+    const isUnlimited = planCgroupRepair(plan, pod, observed, settings, false);
     const mayRunSandbox =
-      (waitingForNetwork(desired, settings) ?? waitingForRuntimeClass(desired, settings)) === undefined;
+      !isUnlimited && (waitingForNetwork(desired, settings) ?? waitingForRuntimeClass(desired, settings)) === undefined;
     planSandbox(plan, { desired, observed, memory, settings, now, mayRunSandbox }, need);
     planImagePulls(plan, { pod, observed, memory, settings });
     return undefined;
   }
-  const missing = hasContainersToStart(desired, observed) ? missingOf(pod, observed, memory, settings) : [];
+  // A sandbox without a cgroup of its pod was run by an earlier agent: the pod gets one with its next sandbox.
+  const missing = hasContainersToStart(desired, observed)
+    ? missingOf(pod, observed, memory, settings).filter(({ of }) => of !== "cgroup")
+    : [];
   planResources(plan, pod, missing, settings);
   if (missing.length > 0) return undefined;
   planVolumeUpdates(plan, pod, observed, memory, settings);
-  // A resize writes the cgroup in an order of its own.
-  if (allocation?.started === undefined) planCgroupRepair(plan, pod, observed, settings);
   const mayCreate = waitingForServices(desired, settings) === undefined;
   const input = { pod, previousStatus, sandbox: need.sandbox, observed, memory, settings, now, mayCreate };
   planContainers(plan, input);
-  return allocation && planPodResize(plan, { ...input, allocation }, now);
+  const actuation = allocation && planPodResize(plan, { ...input, allocation }, now);
+  const isResized = actuation !== undefined && actuation.kind !== "complete";
+  planCgroupRepair(plan, pod, observed, settings, isResized);
+  return actuation;
 }
 
 const withAllocation = (desired: DesiredPodView, allocation: PodAllocation | undefined): DesiredPodView =>
@@ -286,13 +291,23 @@ function planVolumeUpdates(
 }
 
 /**
- * Plans to write the limits of the pod's cgroup that another program has changed. A pod whose sandbox has none, because an
- * earlier agent ran it, gets one before its next container.
+ * Plans to write the limits that the pod's cgroup lacks: another program has changed them, or an agent has died before it
+ * wrote them. Those that a resize changes are left to it, which writes them in an order of its own. Returns whether
+ * anything is missing.
  */
-function planCgroupRepair(plan: PlanBuilder, pod: Pod, { cgroup }: ObservedPod, { podCgroups }: PodSettings): void {
-  if (cgroup === undefined || podCgroups === undefined) return;
-  const limits = missingLimits(cgroup, podCgroupLimits(pod, qosClassOf(pod), podCgroups));
-  if (limits !== undefined) plan.propose({ kind: "writePodCgroup", limits, why: "another program has changed it" });
+function planCgroupRepair(
+  plan: PlanBuilder,
+  pod: Pod,
+  { cgroup }: ObservedPod,
+  { podCgroups }: PodSettings,
+  isResized: boolean,
+): boolean {
+  if (cgroup === undefined || podCgroups === undefined) return false;
+  const { cpuWeight, cpuMax, memoryMax, ...others } = podCgroupLimits(pod, qosClassOf(pod), podCgroups);
+  const limits = missingLimits(cgroup, isResized ? others : { ...others, cpuWeight, cpuMax, memoryMax });
+  if (limits === undefined) return false;
+  plan.propose({ kind: "writePodCgroup", limits, why: "it has other limits" });
+  return true;
 }
 
 /** Whether a container has yet to be started, so that the pod may need its volumes. */

@@ -75,6 +75,8 @@ const resourceRecords = {
       messagePrefix: "unable to ensure pod container exists: ",
     },
     failureEvent: "FailedCreatePodContainer",
+    // What its files lack is written by an action of its own, in the order that a resize needs.
+    isReadyWhenPresent: true,
     after: [],
   },
   podDirs: {

@@ -79,8 +79,8 @@ export function planPodResize(plan: PlanBuilder, input: PodResizeInput, now: num
     plan.waitUntil(now + RETRY_MS);
     return { kind: "error", message: resize.problem };
   }
-  const stops = resize.steps.filter((step) => step.kind === "stopContainer");
-  if (stops.length > 0) {
+  if (resize.steps[0]?.kind === "stopContainer") {
+    const stops = resize.steps.filter((step) => step.kind === "stopContainer");
     for (const stop of stops) planStopForResize(plan, input, stop);
     return { kind: "inProgress" };
   }

@@ -260,9 +260,9 @@ test("the course of a resize, step by step", () => {
       write the pod's cgroup: cpu.max max 100000
       update container a: memory 1073741824 to -, cpu 1000m to -
     a container restarts for memory:
-      stop container a: Container a resize requires restart
       update pod sandbox resources: memory.max 3221225472, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: memory.max 3221225472
+      stop container a: Container a resize requires restart
     a container that restarts for memory gets CPU without:
       update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max 300000 100000
       write the pod's cgroup: cpu.max 300000 100000

@@ -66,7 +66,7 @@ interface ContainerChange {
 /**
  * Plans a resize. Before a memory limit is lowered, its cgroup must use less: the kernel would kill a process to reach the
  * limit. This is checked before the first step, so that a resize is not left half done, but after the stops of containers
- * that restart, which free their memory. A pod whose resources are all
+ * that restart, which free their memory. Before these stops the pod's cgroup grows; the rest follows after them. A pod whose resources are all
  * carried out has no steps, even if another program has changed its cgroup: that is repaired elsewhere.
  */
 export function planResize(input: ResizeStepsInput): ResizePlan {
@@ -76,13 +76,16 @@ export function planResize(input: ResizeStepsInput): ResizePlan {
   const problem = restarts.length > 0 ? undefined : memoryProblem(input, updates);
   if (problem !== undefined) return { problem };
   const pod = podCgroup && createPodSteps(podCgroup.current, podCgroup.target, allocation.started?.sandboxLimits);
+  // The next instance of a container that restarts starts in the pod's cgroup.
+  if (restarts.length > 0)
+    return { steps: [...(pod?.raise("memory") ?? []), ...(pod?.raise("cpu") ?? []), ...restarts] };
   const containers = new Map(updates.map((each) => [each.name, each.current]));
   const steps = (["memory", "cpu"] as const).flatMap((resource) => [
     ...(pod?.raise(resource) ?? []),
     ...containerSteps(resource, updates, containers),
     ...(pod?.lower(resource) ?? []),
   ]);
-  return { steps: [...restarts, ...steps] };
+  return { steps };
 }
 
 /** The record after a step has succeeded. */

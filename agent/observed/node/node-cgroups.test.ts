@@ -56,6 +56,6 @@ test("a cgroup that cannot be read keeps what was read before, and the log says 
   found.error = new CgroupError("EIO", "/sys/fs/cgroup/kubepods/cpu.weight", undefined, "cannot read: EIO");
   await clock.advance(60_000);
   expect(cgroups.now()?.get("kubepods")).toEqual({ cpuWeight: 10 });
-  expect(log.takeLines()).toEqual(["warn: cannot read the cgroups of the node; what was read before still counts"]);
+  expect(log.takeLines()).toEqual(["warn: cannot read the cgroup kubepods; what was read before still counts"]);
   expect(changes).toEqual(["0 ms {}", '60000 ms {"kubepods":{"cpuWeight":10}}']);
 });

@@ -1,3 +1,4 @@
+import { aborted } from "../../../host/async/abort.ts";
 import { createAutoResetEvent } from "../../../host/async/auto-reset-event.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log/log.ts";
@@ -32,8 +33,19 @@ export function createNodeCgroups({ cgroups, read, clock, log, onChange }: NodeC
   let known: ReadonlyMap<string, CgroupLimits> | undefined;
 
   async function readAll(): Promise<ReadonlyMap<string, CgroupLimits>> {
-    const all = await Promise.all(cgroups.map(async (each) => [nodeCgroupKey(each), await read(each)] as const));
+    const all = await Promise.all(cgroups.map(async (each) => [nodeCgroupKey(each), await readOne(each)] as const));
     return new Map(all.flatMap(([key, limits]) => (limits === undefined ? [] : [[key, limits] as const])));
+  }
+
+  /** Of a cgroup that cannot be read, what was read before counts: the others are kept up all the same. */
+  async function readOne(cgroup: NodeCgroup): Promise<CgroupLimits | undefined> {
+    try {
+      return await read(cgroup);
+    } catch (error) {
+      const key = nodeCgroupKey(cgroup);
+      log.warn({ err: error }, `cannot read the cgroup ${key}; what was read before still counts`);
+      return known?.get(key);
+    }
   }
 
   return {
@@ -41,13 +53,12 @@ export function createNodeCgroups({ cgroups, read, clock, log, onChange }: NodeC
     invalidate: wakeUp.set,
     async run(signal) {
       while (!signal.aborted) {
-        try {
-          const before = known;
-          known = await readAll();
-          if (before === undefined || JSON.stringify([...known]) !== JSON.stringify([...before])) onChange();
-        } catch (error) {
-          log.warn({ err: error }, "cannot read the cgroups of the node; what was read before still counts");
-        }
+        const before = known;
+        // The cgroups are unknown until the container runtime has answered, which may be never.
+        const found = await Promise.race([readAll(), aborted(signal)]);
+        if (found === undefined) return;
+        known = found;
+        if (before === undefined || JSON.stringify([...known]) !== JSON.stringify([...before])) onChange();
         await wakeUp.wait(clock.now() + READ_EVERY_MS, signal);
       }
     },

@@ -129,7 +129,11 @@ export function applyEvents(entry: PodCacheEntry): void {
     const id = event.containerId as CriId;
     const known = knownOf(entry, id);
     if (!isNewChange(event, known) && !hasEventExit(entry, id)) continue;
-    if (event.change === "stopped") entry.unconfirmedStops.add(id);
+    if (event.change === "stopped") {
+      entry.unconfirmedStops.add(id);
+      // With the last process of a pod, others can remove its cgroup.
+      entry.isCgroupStale = true;
+    }
     if (isExitTrusted(event) && known !== undefined && !("ready" in known)) entry.eventExits.set(known.id, event.exit);
     // The event of one of our own calls: what the call changed is to be read anyway.
     if (entry.staleIds.has(id)) continue;

@@ -90,6 +90,8 @@ interface PodCacheState extends PodCacheOptions {
   readonly unmanagedIds: Set<string>;
   /** True once everything was listed: from then on, what is not cached does not exist. */
   hasListed: boolean;
+  /** When the limits of all cgroups were compared last. */
+  limitsReadAt: number;
   /** Why nothing was listed yet. */
   notListedReason: string;
 }
@@ -102,6 +104,7 @@ export function createPodCache(options: PodCacheOptions): PodCache {
     podsWithoutName: new Set(),
     unmanagedIds: new Set(),
     hasListed: false,
+    limitsReadAt: Number.NEGATIVE_INFINITY,
     notListedReason: "the container runtime has not been listed yet",
   };
   const { entries, owners } = cache;
@@ -335,13 +338,28 @@ async function relist(cache: PodCacheState): Promise<void> {
     const wasChangedByUs = (before.get(entry) ?? 0) !== entry.mutations;
     if (wasChangedByUs) entry.isStale = true;
     const hasChanged = !wasChangedByUs && applyLists(entry, sandboxesOf.get(uid) ?? [], containersOf.get(uid) ?? []);
-    const hasNewLimits = entry.cgroup !== undefined && !wasChangedByUs && (await hasChangedLimits(cache, entry));
-    if (hasChanged || wasChangedByUs || hasNewLimits || isFirst) wake(uid);
+    if (hasChanged || wasChangedByUs || isFirst) wake(uid);
   }
   for (const { uid } of onDiskOnly) wake(uid);
+  await readChangedLimits(cache, before);
 }
 
-/** Whether another program has changed the pod's cgroup, which no event reports. Then the pod has to be observed. */
+/** No relist reads the limits sooner after the last: without events of the runtime there is one every second. */
+const MIN_LIMITS_INTERVAL_MS = 60_000;
+
+/** Wakes the pods whose cgroups another program has changed, which no event reports; not those that our own calls change. */
+async function readChangedLimits(
+  cache: PodCacheState,
+  mutationsBefore: ReadonlyMap<PodCacheEntry, number>,
+): Promise<void> {
+  const { entries, podCgroups, clock, wake } = cache;
+  if (podCgroups === undefined || clock.now() < cache.limitsReadAt + MIN_LIMITS_INTERVAL_MS) return;
+  cache.limitsReadAt = clock.now();
+  for (const [uid, entry] of entries)
+    if (mutationsBefore.get(entry) === entry.mutations && (await hasChangedLimits(cache, entry))) wake(uid);
+}
+
+/** Whether another program has changed the pod's cgroup. Then the pod has to be observed. */
 async function hasChangedLimits(cache: PodCacheState, entry: PodCacheEntry): Promise<boolean> {
   try {
     return await readCgroup(cache, entry);

@@ -1,3 +1,4 @@
+import { makeWithinUse } from "../../../agent/act/performers/cgroup-limits.ts";
 import { ifPresent } from "../../../agent/observed/read-cgroup.ts";
 import type { NodeCgroupAccess } from "../../../agent/wiring/local-node.ts";
 import type { AwaitedCgroups } from "../../../cgroups/awaited-cgroups.ts";
@@ -35,7 +36,10 @@ export function cgroupSeam(
     pods,
     node: {
       read: (cgroup) => ifPresent(() => pods.read(nameOf(cgroup))),
-      write: (cgroup, limits) => inOrder(() => pods.make(nameOf(cgroup), limits)),
+      write: (cgroup, limits) =>
+        inOrder(() =>
+          cgroup.of === "own" ? makeWithinUse(pods, cgroup.name, limits) : pods.write(nameOf(cgroup), limits),
+        ),
     },
   };
 }

@@ -125,8 +125,8 @@ resizeScenario(
   ({ end, log, events }) => {
     expect(log).toMatchInlineSnapshot(`
       "5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":2}
-      5s default/web: update container a: memory 134217728 to 134217728, cpu 100m to 100m
-      5s default/web: update container a: memory 134217728 to 134217728, cpu 200m to 200m
+      5s default/web: update container a: memory request 134217728, limit 134217728; cpu request 100m, limit 100m
+      5s default/web: update container a: memory request 134217728, limit 134217728; cpu request 200m, limit 200m
       5s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":2}"
     `);
     expect(end).toMatchInlineSnapshot(`
@@ -162,8 +162,8 @@ resizeScenario(
       "5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2}
       5s default/web: Pod resize error: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2,"error":"cannot decrease memory limits: attempting to set container \\"a\\" memory limit (67108864) below current usage (104857600)"}
       10s web: PodResizeInProgress Error (generation 2): cannot decrease memory limits: attempting to set container "a" memory limit (67108864) below current usage (104857600)
-      15s default/web: update container a: memory 67108864 to 67108864, cpu 200m to 200m
-      15s default/web: update container a: memory 67108864 to 67108864, cpu 100m to 100m
+      15s default/web: update container a: memory request 67108864, limit 67108864; cpu request 200m, limit 200m
+      15s default/web: update container a: memory request 67108864, limit 67108864; cpu request 100m, limit 100m
       15s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2}"
     `);
     expect(end).toMatchInlineSnapshot(`
@@ -201,7 +201,7 @@ resizeScenario(
       10s web: PodResizePending Deferred (generation 2): Node didn't have enough resource: cpu, requested: 2000, used: 3000, capacity: 4000
       10s default/other: stop container a within 2s: it was deleted
       10s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"2","memory":"64Mi"},"requests":{"cpu":"2","memory":"64Mi"}}}],"generation":2}
-      10s default/web: update container a: memory 67108864 to 67108864, cpu 2000m to 2000m
+      10s default/web: update container a: memory request 67108864, limit 67108864; cpu request 2000m, limit 2000m
       10s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"2","memory":"64Mi"},"requests":{"cpu":"2","memory":"64Mi"}}}],"generation":2}"
     `);
     expect(end).toMatchInlineSnapshot(`
@@ -312,7 +312,7 @@ resizeScenario(
       5s default/web: start container a (attempt 1)
       5s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"128Mi"},"requests":{"cpu":"100m","memory":"128Mi"}}}],"generation":2}
       15s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":3}
-      15s default/web: update container a: memory 134217728 to 134217728, cpu 200m to 200m
+      15s default/web: update container a: memory request 134217728, limit 134217728; cpu request 200m, limit 200m
       15s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":3}
       25s default/web: create container a (attempt 2): it exited with code 1
       25s default/web: start container a (attempt 2)
@@ -353,10 +353,10 @@ resizeScenario(
   ({ end, log, events }) => {
     expect(log).toMatchInlineSnapshot(`
       "5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"300m","memory":"128Mi"},"requests":{"cpu":"300m","memory":"128Mi"}}},{"name":"b","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2}
-      5s default/web: update container b: memory 67108864 to 67108864, cpu 400m to 400m
-      5s default/web: update container a: memory 134217728 to 134217728, cpu 100m to 100m
-      5s default/web: update container b: memory 67108864 to 67108864, cpu 200m to 200m
-      5s default/web: update container a: memory 134217728 to 134217728, cpu 300m to 300m
+      5s default/web: update container b: memory request 67108864, limit 67108864; cpu request 400m, limit 400m
+      5s default/web: update container a: memory request 134217728, limit 134217728; cpu request 100m, limit 100m
+      5s default/web: update container b: memory request 67108864, limit 67108864; cpu request 200m, limit 200m
+      5s default/web: update container a: memory request 134217728, limit 134217728; cpu request 300m, limit 300m
       5s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"300m","memory":"128Mi"},"requests":{"cpu":"300m","memory":"128Mi"}}},{"name":"b","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2}"
     `);
     expect(end).toMatchInlineSnapshot(`
@@ -395,10 +395,10 @@ resizeScenario(
       5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{}}],"generation":2}
       5s default/web: update pod sandbox resources: memory.max 134217728, cpu.weight 4, cpu.max 20000 100000
       5s default/web: write memory.max 134217728 to the pod's cgroup: the pod is resized
-      5s default/web: update container a: memory - to 134217728, cpu - to 200m
+      5s default/web: update container a: memory request -, limit 134217728; cpu request -, limit 200m
       5s default/web: update pod sandbox resources: memory.max 134217728, cpu.weight 4, cpu.max 30000 100000
       5s default/web: write cpu.max 30000 100000 to the pod's cgroup: the pod is resized
-      5s default/web: update container a: memory - to 134217728, cpu - to 300m
+      5s default/web: update container a: memory request -, limit 134217728; cpu request -, limit 300m
       5s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{}}],"generation":2}"
     `);
     expect(end).toMatchInlineSnapshot(`
@@ -432,12 +432,12 @@ resizeScenario(
   ({ end, log, events }) => {
     expect(log).toMatchInlineSnapshot(`
       "5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2}
-      5s default/web: failed to update container a: memory 67108864 to 67108864, cpu 200m to 200m: rpc error: code = Unknown desc = failed to write cpu.max
+      5s default/web: failed to update container a: memory request 67108864, limit 67108864; cpu request 200m, limit 200m: rpc error: code = Unknown desc = failed to write cpu.max
       5s default/web: Pod resize error: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2,"error":"rpc error: code = Unknown desc = failed to write cpu.max"}
-      6s default/web: failed to update container a: memory 67108864 to 67108864, cpu 200m to 200m: rpc error: code = Unknown desc = failed to write cpu.max
-      8s default/web: failed to update container a: memory 67108864 to 67108864, cpu 200m to 200m: rpc error: code = Unknown desc = failed to write cpu.max
+      6s default/web: failed to update container a: memory request 67108864, limit 67108864; cpu request 200m, limit 200m: rpc error: code = Unknown desc = failed to write cpu.max
+      8s default/web: failed to update container a: memory request 67108864, limit 67108864; cpu request 200m, limit 200m: rpc error: code = Unknown desc = failed to write cpu.max
       10s web: PodResizeInProgress Error (generation 2): rpc error: code = Unknown desc = failed to write cpu.max
-      12s default/web: update container a: memory 67108864 to 67108864, cpu 200m to 200m
+      12s default/web: update container a: memory request 67108864, limit 67108864; cpu request 200m, limit 200m
       12s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"64Mi"},"requests":{"cpu":"200m","memory":"64Mi"}}}],"generation":2}"
     `);
     expect(end).toMatchInlineSnapshot(`
@@ -544,12 +544,12 @@ resizeScenario(
       5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":2}
       5s default/web: update pod sandbox resources: memory.max 134217728, cpu.weight 4, cpu.max 10000 100000
       5s default/web: write memory.max 134217728 to the pod's cgroup: the pod is resized
-      5s default/web: update container a: memory 134217728 to 134217728, cpu 100m to 100m
+      5s default/web: update container a: memory request 134217728, limit 134217728; cpu request 100m, limit 100m
       5s default/web: update pod sandbox resources: memory.max 134217728, cpu.weight 4, cpu.max 20000 100000
       5s default/web: write cpu.max 20000 100000 to the pod's cgroup: the pod is resized
       5s default/web: update pod sandbox resources: memory.max 134217728, cpu.weight 8, cpu.max 20000 100000
       5s default/web: write cpu.weight 8 to the pod's cgroup: the pod is resized
-      5s default/web: update container a: memory 134217728 to 134217728, cpu 200m to 200m
+      5s default/web: update container a: memory request 134217728, limit 134217728; cpu request 200m, limit 200m
       5s default/web: Pod resize completed: {"containers":[{"name":"a","resources":{"limits":{"cpu":"200m","memory":"128Mi"},"requests":{"cpu":"200m","memory":"128Mi"}}}],"generation":2}"
     `);
     expect(end).toMatchInlineSnapshot(`
@@ -583,10 +583,10 @@ resizeScenario(
       5s default/web: Pod resize started: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2}
       5s default/web: Pod resize error: {"containers":[{"name":"a","resources":{"limits":{"cpu":"100m","memory":"64Mi"},"requests":{"cpu":"100m","memory":"64Mi"}}}],"generation":2,"error":"cannot decrease memory limits: attempting to set pod memory limit (67108864) below current usage (104857600)"}
       10s web: PodResizeInProgress Error (generation 2): cannot decrease memory limits: attempting to set pod memory limit (67108864) below current usage (104857600)
-      15s default/web: update container a: memory 67108864 to 67108864, cpu 200m to 200m
+      15s default/web: update container a: memory request 67108864, limit 67108864; cpu request 200m, limit 200m
       15s default/web: update pod sandbox resources: memory.max 67108864, cpu.weight 8, cpu.max 20000 100000
       15s default/web: write memory.max 67108864 to the pod's cgroup: the pod is resized
-      15s default/web: update container a: memory 67108864 to 67108864, cpu 100m to 100m
+      15s default/web: update container a: memory request 67108864, limit 67108864; cpu request 100m, limit 100m
       15s default/web: update pod sandbox resources: memory.max 67108864, cpu.weight 4, cpu.max 20000 100000
       15s default/web: write cpu.weight 4 to the pod's cgroup: the pod is resized
       15s default/web: update pod sandbox resources: memory.max 67108864, cpu.weight 4, cpu.max 10000 100000

@@ -45,7 +45,7 @@ test("each kind has a class, a reason, a sentence, a failure key, its events and
       "stop KillContainerError: run the preStop hook of container a within 1s: why / {"of":"endOfContainer","id":"c"} / Killing | LifecycleHTTPFallback | FailedKillPod / -",
       "stop KillContainerError: stop container a within 1s: why / {"of":"endOfContainer","id":"c"} / Killing | LifecycleHTTPFallback | FailedKillPod / -",
       "end RemoveContainerError: remove container a: why / {"of":"endOfContainer","id":"c"} /  |  |  / -",
-      "update ResizePodInPlaceError: update container a: memory - to -, cpu 100m to - / {"of":"containerResources","id":"c"} /  |  |  / -",
+      "update ResizePodInPlaceError: update container a: memory request -, limit -; cpu request 100m, limit - / {"of":"containerResources","id":"c"} /  |  |  / -",
       "update ResizePodInPlaceError: update pod sandbox resources: memory.max max, cpu.weight 1, cpu.max max 100000 / {"of":"sandboxResources","id":"s"} /  |  |  / -",
       "end KillPodSandboxError: stop sandbox: why / {"of":"endOfSandbox","id":"s"} /  |  | FailedKillPod / -",
       "end KillPodSandboxError: remove sandbox: why / {"of":"endOfSandbox","id":"s"} /  |  |  / -",

@@ -39,7 +39,7 @@ export interface PodMemory {
   readonly stoppedSandboxes: ReadonlySet<string>;
   /** Since when the containers of an unusable sandbox are being stopped: they share one grace period. */
   readonly sandboxReplacedSince: number | undefined;
-  /** The steps of a resize that have succeeded since the last decision, which adds them to the pod's record. */
+  /** The steps of a resize that have succeeded. The next decision adds them to the pod's record. */
   readonly resizeSteps: readonly ResizeStep[];
   /** Set when the pod completed (all containers done, or its deadline passed): it never starts anything again. */
   readonly outcome: PodOutcome | undefined;

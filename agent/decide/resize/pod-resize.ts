@@ -37,7 +37,7 @@ export interface PodResizeInput {
   readonly settings: Pick<PodSettings, "podCgroups">;
 }
 
-/** How soon a resize is tried again that cannot be carried out. Rule: the kubelet's backOffPeriod. */
+/** How soon a resize that cannot be carried out is tried again. Rule: the kubelet's backOffPeriod. */
 const RETRY_MS = 10_000;
 
 /**
@@ -97,8 +97,8 @@ export function planPodResize(plan: PlanBuilder, input: PodResizeInput, now: num
 }
 
 /**
- * What the pod's cgroup has, and what it shall have; undefined for a pod without one of its own. A limit that the kernel or
- * systemd has rounded counts as reached.
+ * The limits of the pod's cgroup and those that it is to have; undefined for a pod without a cgroup. A limit that the
+ * kernel or systemd has rounded counts as reached.
  */
 function podCgroupOf({
   pod,

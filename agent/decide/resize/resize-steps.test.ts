@@ -197,17 +197,17 @@ test("the course of a resize, step by step", () => {
     both resources grow:
       update pod sandbox resources: memory.max 3221225472, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: memory.max 3221225472
-      update container a: memory 2147483648 to 3221225472, cpu 1000m to 2000m
+      update container a: memory request 2147483648, limit 3221225472; cpu request 1000m, limit 2000m
       update pod sandbox resources: memory.max 3221225472, cpu.weight 39, cpu.max 300000 100000
       write the pod's cgroup: cpu.max 300000 100000
       update pod sandbox resources: memory.max 3221225472, cpu.weight 79, cpu.max 300000 100000
       write the pod's cgroup: cpu.weight 79
-      update container a: memory 2147483648 to 3221225472, cpu 2000m to 3000m
+      update container a: memory request 2147483648, limit 3221225472; cpu request 2000m, limit 3000m
     both resources shrink:
-      update container a: memory 1073741824 to 2147483648, cpu 2000m to 3000m
+      update container a: memory request 1073741824, limit 2147483648; cpu request 2000m, limit 3000m
       update pod sandbox resources: memory.max 2147483648, cpu.weight 79, cpu.max 300000 100000
       write the pod's cgroup: memory.max 2147483648
-      update container a: memory 1073741824 to 2147483648, cpu 1000m to 2000m
+      update container a: memory request 1073741824, limit 2147483648; cpu request 1000m, limit 2000m
       update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max 300000 100000
       write the pod's cgroup: cpu.weight 39
       update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max 200000 100000
@@ -215,15 +215,15 @@ test("the course of a resize, step by step", () => {
     memory grows, CPU shrinks:
       update pod sandbox resources: memory.max 2147483648, cpu.weight 79, cpu.max 200000 100000
       write the pod's cgroup: memory.max 2147483648
-      update container a: memory 2147483648 to 2147483648, cpu 2000m to 2000m
-      update container a: memory 2147483648 to 2147483648, cpu 1000m to 1000m
+      update container a: memory request 2147483648, limit 2147483648; cpu request 2000m, limit 2000m
+      update container a: memory request 2147483648, limit 2147483648; cpu request 1000m, limit 1000m
       update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: cpu.weight 39
       update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max 100000 100000
       write the pod's cgroup: cpu.max 100000 100000
     a request alone:
-      update container a: memory 536870912 to 2147483648, cpu 1000m to 2000m
-      update container a: memory 536870912 to 2147483648, cpu 500m to 2000m
+      update container a: memory request 536870912, limit 2147483648; cpu request 1000m, limit 2000m
+      update container a: memory request 536870912, limit 2147483648; cpu request 500m, limit 2000m
       update pod sandbox resources: memory.max 2147483648, cpu.weight 20, cpu.max 200000 100000
       write the pod's cgroup: cpu.weight 20
     two containers shrink and one grows, by more:
@@ -231,34 +231,34 @@ test("the course of a resize, step by step", () => {
       write the pod's cgroup: cpu.max 370000 100000
       update pod sandbox resources: memory.max 3221225472, cpu.weight 145, cpu.max 370000 100000
       write the pod's cgroup: cpu.weight 145
-      update container b: memory 1073741824 to 1073741824, cpu 800m to 800m
-      update container a: memory 1073741824 to 1073741824, cpu 900m to 900m
-      update container c: memory 1073741824 to 1073741824, cpu 2000m to 2000m
+      update container b: memory request 1073741824, limit 1073741824; cpu request 800m, limit 800m
+      update container a: memory request 1073741824, limit 1073741824; cpu request 900m, limit 900m
+      update container c: memory request 1073741824, limit 1073741824; cpu request 2000m, limit 2000m
     two containers grow and one shrinks, by more:
-      update container b: memory 1073741824 to 1073741824, cpu 500m to 500m
-      update container a: memory 1073741824 to 1073741824, cpu 1100m to 1100m
-      update container c: memory 1073741824 to 1073741824, cpu 1200m to 1200m
+      update container b: memory request 1073741824, limit 1073741824; cpu request 500m, limit 500m
+      update container a: memory request 1073741824, limit 1073741824; cpu request 1100m, limit 1100m
+      update container c: memory request 1073741824, limit 1073741824; cpu request 1200m, limit 1200m
       update pod sandbox resources: memory.max 3221225472, cpu.weight 110, cpu.max 400000 100000
       write the pod's cgroup: cpu.weight 110
       update pod sandbox resources: memory.max 3221225472, cpu.weight 110, cpu.max 280000 100000
       write the pod's cgroup: cpu.max 280000 100000
     the pod without a cgroup of its own:
-      update container a: memory 2147483648 to 3221225472, cpu 1000m to 2000m
-      update container a: memory 2147483648 to 3221225472, cpu 2000m to 3000m
+      update container a: memory request 2147483648, limit 3221225472; cpu request 1000m, limit 2000m
+      update container a: memory request 2147483648, limit 3221225472; cpu request 2000m, limit 3000m
     a limit is added:
-      update container a: memory 1073741824 to 2147483648, cpu 1000m to -
+      update container a: memory request 1073741824, limit 2147483648; cpu request 1000m, limit -
       update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max max 100000
       write the pod's cgroup: memory.max 2147483648
-      update container a: memory 1073741824 to 2147483648, cpu 1000m to 2000m
+      update container a: memory request 1073741824, limit 2147483648; cpu request 1000m, limit 2000m
       update pod sandbox resources: memory.max 2147483648, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: cpu.max 200000 100000
     a limit is removed:
       update pod sandbox resources: memory.max max, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: memory.max max
-      update container a: memory 1073741824 to -, cpu 1000m to 2000m
+      update container a: memory request 1073741824, limit -; cpu request 1000m, limit 2000m
       update pod sandbox resources: memory.max max, cpu.weight 39, cpu.max max 100000
       write the pod's cgroup: cpu.max max 100000
-      update container a: memory 1073741824 to -, cpu 1000m to -
+      update container a: memory request 1073741824, limit -; cpu request 1000m, limit -
     a container restarts for memory:
       update pod sandbox resources: memory.max 3221225472, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: memory.max 3221225472
@@ -268,25 +268,25 @@ test("the course of a resize, step by step", () => {
       write the pod's cgroup: cpu.max 300000 100000
       update pod sandbox resources: memory.max 2147483648, cpu.weight 79, cpu.max 300000 100000
       write the pod's cgroup: cpu.weight 79
-      update container a: memory 1073741824 to 2147483648, cpu 2000m to 3000m
+      update container a: memory request 1073741824, limit 2147483648; cpu request 2000m, limit 3000m
     a container that does not run is left alone:
       update pod sandbox resources: memory.max 3221225472, cpu.weight 118, cpu.max 500000 100000
       write the pod's cgroup: cpu.max 500000 100000
       update pod sandbox resources: memory.max 3221225472, cpu.weight 196, cpu.max 500000 100000
       write the pod's cgroup: cpu.weight 196
-      update container a: memory 1073741824 to 1073741824, cpu 2000m to 2000m
+      update container a: memory request 1073741824, limit 1073741824; cpu request 2000m, limit 2000m
     a sidecar is resized, an init container is not:
       update pod sandbox resources: memory.max 2147483648, cpu.weight 79, cpu.max 300000 100000
       write the pod's cgroup: cpu.max 300000 100000
       update pod sandbox resources: memory.max 2147483648, cpu.weight 118, cpu.max 300000 100000
       write the pod's cgroup: cpu.weight 118
-      update container proxy: memory 1073741824 to 1073741824, cpu 2000m to 2000m
+      update container proxy: memory request 1073741824, limit 1073741824; cpu request 2000m, limit 2000m
     the pod's own limit is the limit of a container without one:
       update pod sandbox resources: memory.max 1073741824, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: cpu.max 200000 100000
       update pod sandbox resources: memory.max 1073741824, cpu.weight 79, cpu.max 200000 100000
       write the pod's cgroup: cpu.weight 79
-      update container a: memory - to 1073741824, cpu - to 2000m
+      update container a: memory request -, limit 1073741824; cpu request -, limit 2000m
     memory in use above the new limits:
       problem: cannot decrease memory limits: [attempting to set pod memory limit (1073741824) below current usage (1258291200), attempting to set container "a" memory limit (1073741824) below current usage (1153433600)]
     memory in use exactly at the limit:
@@ -299,7 +299,7 @@ test("the course of a resize, step by step", () => {
     memory in use does not matter where nothing is lowered:
       update pod sandbox resources: memory.max 3221225472, cpu.weight 39, cpu.max 200000 100000
       write the pod's cgroup: memory.max 3221225472
-      update container a: memory 1073741824 to 3221225472, cpu 1000m to 2000m
+      update container a: memory request 1073741824, limit 3221225472; cpu request 1000m, limit 2000m
     "
   `);
 });

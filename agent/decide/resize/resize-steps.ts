@@ -3,7 +3,7 @@ import type { ContainerId } from "../../../proto/ids.ts";
 import { type ContainerAmounts, containerAmounts } from "../../../proto/kubernetes/container-amounts.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { describeLimits } from "../cgroups/limit-differences.ts";
-import { type PodAllocation, type PodCgroupValues, resizableContainers, withAllocated } from "./allocation.ts";
+import { type PodAllocation, type PodCgroupValues, resizableContainers } from "./allocation.ts";
 import { restartsFor } from "./resize-verdict.ts";
 
 /*
@@ -34,7 +34,7 @@ export type ResizeStep =
 type Resource = "memory" | "cpu";
 
 export interface ResizeStepsInput {
-  /** As the API has it; the allocation says what it gets. */
+  /** With the resources that are allocated to it. */
   readonly pod: Pod;
   readonly allocation: PodAllocation;
   /** The running instances of its containers. Others get what is allocated when they are created. */
@@ -118,17 +118,19 @@ export function describeStep(step: ResizeStep): string {
   }
 }
 
-/** Requests and limits: `memory 64Mi to 128Mi` as bytes, `cpu 100m to 200m`; `-` for none. */
+/** Request and limit of each resource; `-` for none. */
 function describeAmounts({ cpuRequest, cpuLimit, memoryRequest, memoryLimit }: ContainerAmounts): string {
-  const shown = (amount: number, unit: string) => (amount === 0 ? "-" : `${amount}${unit}`);
-  return `memory ${shown(memoryRequest, "")} to ${shown(memoryLimit, "")}, cpu ${shown(cpuRequest, "m")} to ${shown(cpuLimit, "m")}`;
+  const shown = (request: number, limit: number, unit = "") => {
+    const [requested, limited] = [request, limit].map((amount) => (amount === 0 ? "-" : `${amount}${unit}`));
+    return `request ${requested}, limit ${limited}`;
+  };
+  return `memory ${shown(memoryRequest, memoryLimit)}; cpu ${shown(cpuRequest, cpuLimit, "m")}`;
 }
 
-function changesOf({ pod, allocation, running }: ResizeStepsInput): {
+function changesOf({ pod: { spec }, running }: ResizeStepsInput): {
   readonly restarts: readonly ResizeStep[];
   readonly updates: readonly ContainerChange[];
 } {
-  const { spec } = withAllocated(pod, allocation.allocated);
   const restarts: ResizeStep[] = [];
   const updates: ContainerChange[] = [];
   for (const container of resizableContainers(spec)) {

@@ -39,10 +39,10 @@ export interface ResizeInput {
 }
 
 /**
- * Decides on the resources that a pod's spec requests. A pod that the node could admit with them gets them. Whatever
- * stands against it, with the kubelet's texts, may pass, except what the node cannot resize at all, and more CPU or memory
- * than pods may use of the whole node: the kubelet (1.36) defers that for ever, so that the scheduler keeps the room for
- * it. Rule: canAdmitPod with podResizesAdmitHandler; for the node's capacity, canResizePod of kubelets before 1.36.
+ * Decides on the resources that a pod's spec requests. A resize is accepted if the node could admit the pod with it. It
+ * is Infeasible if the node cannot resize such a pod at all, or if it requests more CPU or memory than the whole node
+ * has. Otherwise it is Deferred, with the kubelet's text. The kubelet (1.36) defers the one beyond the node for ever.
+ * Rule: canAdmitPod with podResizesAdmitHandler; for the node's capacity, canResizePod of kubelets before 1.36.
  */
 export function decideResize(desired: DesiredPod, { allocation, admission, settings }: ResizeInput): ResizeVerdict {
   const { pod } = desired;

@@ -46,7 +46,7 @@ import { type LocalServer, serveLocal } from "./serve/local/local-server.ts";
 import { summarizePod } from "./serve/local/pod-list.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 import { type Agent, type AgentOptions, createAgent, type PodSource } from "./wiring/agent.ts";
-import { CGROUP_ROOT, createCgroupsIfConfigured } from "./wiring/cgroups.ts";
+import { CGROUP_MOUNT_POINT, createCgroupsIfConfigured } from "./wiring/cgroups.ts";
 import { checkReservations } from "./wiring/check-reservations.ts";
 import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster/cluster-node.ts";
 import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plugins.ts";
@@ -73,7 +73,7 @@ export async function runAgent(
   const root = await lockRootDir(config, hostFiles);
   const thisMachine = readMachine(hostFiles.root);
   checkCgroups(config, thisMachine, log);
-  if (config.cgroupsPerQOS) checkControllers(readControllers(CGROUP_ROOT));
+  if (config.cgroupsPerQOS) checkControllers(readControllers(CGROUP_MOUNT_POINT));
   checkSwap(config, thisMachine);
   await checkKernelTunables(config, createSysctls());
   await checkCredentialProviders(config, hostFiles);
@@ -105,7 +105,8 @@ async function runWithLocks(
   const clock = createClock();
   const proc = createProc();
   const capacity = await readCapacity(proc, root, thisMachine);
-  const machine = observeMachine(config, thisMachine, capacity, proc);
+  const machine = observeMachine(thisMachine, capacity, proc);
+  checkReservations(machine, machine.maxTasks, config.node);
   const exec = createExec();
   const idPool = await readIdPool(config, { machine: hostFiles, exec, path: process.env["PATH"] ?? "" });
   const runtime = createCriRuntime(config, clock, log);
@@ -163,17 +164,14 @@ async function runWithLocks(
   log.info({}, "berth has stopped; its pods keep running");
 }
 
-/** The machine as decisions see it. Throws `StartError` if it has less than is reserved on it. */
+/** The machine as decisions see it. */
 function observeMachine(
-  config: Config,
   machine: Machine,
   { storageCapacityBytes: storageBytes }: { readonly storageCapacityBytes: number },
   proc: Proc,
 ): ObservedMachine {
   const maxTasks = proc.taskAvailability()?.capacity;
-  const observed = { ...machine, maxTasks, storageBytes };
-  checkReservations(observed, maxTasks, config.node);
-  return observed;
+  return { ...machine, maxTasks, storageBytes };
 }
 
 interface RunningParts {

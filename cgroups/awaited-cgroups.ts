@@ -1,6 +1,6 @@
 import type { Cgroups } from "./cgroups.ts";
 
-/** Cgroups whose driver need not be known yet: of no method does the caller learn it. */
+/** `Cgroups` without `driver`, which is unknown until the runtime has answered. */
 export type AwaitedCgroups = Omit<Cgroups, "driver">;
 
 /**

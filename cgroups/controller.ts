@@ -61,7 +61,7 @@ export function unreadable(file: string, text: string, expected: string) {
   return ownCgroupError("EPARSE", file, text, `${file} of a cgroup holds ${shown}, which is not ${expected}`);
 }
 
-/** The number of a file, as a function that reads fields of `CgroupLimits` and `CgroupStats`: undefined if there is no such file. */
+/** The number that a file holds; undefined if there is no such file. Throws `EPARSE` for any other text. */
 export function readCount(read: ReadFile, file: string): number | undefined {
   const text = read(file);
   return text === undefined ? undefined : parseCount(file, text);

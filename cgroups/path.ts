@@ -22,7 +22,10 @@ export interface CgroupLayout {
 export interface CgroupLayoutOptions {
   /** Where cgroup v2 is mounted: `/sys/fs/cgroup`. */
   readonly root: string;
-  /** The kubelet's `cgroupRoot`: the path of a cgroup that all of the agent's are below, with either driver as cgroupfs names it; empty or `/` for none. */
+  /**
+   * The kubelet's `cgroupRoot`: the cgroup above all of the agent's, as a cgroupfs path with either driver; empty or `/`
+   * for the root.
+   */
   readonly cgroupRoot: string;
   readonly driver: CgroupDriver;
 }

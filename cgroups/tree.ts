@@ -29,8 +29,8 @@ export interface CgroupTreeDeps {
 
 /** The controllers of limits and stats. A cgroup without `io` serves pods, too. */
 const USED = ["cpu", "cpuset", "memory", "hugetlb", "pids", "io"] as const;
-/** Rule: the kubelet's getSupportedUnifiedControllers. */
-const NEEDED: readonly string[] = USED.filter((name) => name !== "io");
+/** Those without which a cgroup does not serve pods. Rule: the kubelet's getSupportedUnifiedControllers. */
+const POD_CONTROLLERS: readonly string[] = USED.filter((name) => name !== "io");
 
 /** How often a removal begins again because a process or a cgroup has appeared meanwhile. */
 const MAX_REMOVALS = 3;
@@ -67,7 +67,7 @@ export function createCgroupTree(deps: CgroupTreeDeps): CgroupTree {
     exists: (folder) => files.read(`${folder}/cgroup.controllers`) !== undefined,
     hasControllers(folder) {
       const found = words(`${folder}/cgroup.controllers`);
-      return found !== undefined && offered().every((name) => !NEEDED.includes(name) || found.includes(name));
+      return found !== undefined && offered().every((name) => !POD_CONTROLLERS.includes(name) || found.includes(name));
     },
     offered,
     killProcesses: (folder) => killProcesses(deps, folder),

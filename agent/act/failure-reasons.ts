@@ -14,7 +14,7 @@ export function toFailure(action: Action, error: unknown): Omit<Extract<ActionRe
   const isOutage = error instanceof CriError && (error.code === "UNAVAILABLE" || error.code === "CANCELLED");
   const reason = specificReason(traits, error) ?? traits.reason;
   const message = messageOf(traits, error);
-  const cure = traits.cures?.find((each) => each.of.test(message))?.cure;
+  const cure = traits.cures?.find((each) => each.pattern.test(message))?.text;
   const text = `${prefixOf(traits, error)}${message}${cure === undefined ? "" : `; ${cure}`}`;
   const failure = { reason, message: text, isOutage };
   return error instanceof HookError ? { ...failure, statusMessage: error.statusMessage } : failure;

@@ -1,9 +1,10 @@
+import type { ResizableLimits } from "../../proto/cgroup/limits.ts";
 import type { ContainerId } from "../../proto/ids.ts";
 import { isObject } from "../../proto/is-object.ts";
 import { isContainerAmounts } from "../../proto/kubernetes/container-amounts.ts";
 import type { ResourceRequirements } from "../../proto/kubernetes/gen/types.ts";
 import { parseQuantity, QuantityError } from "../../proto/kubernetes/values/quantity.ts";
-import type { PodAllocation, PodCgroupValues } from "../decide/resize/allocation.ts";
+import type { PodAllocation } from "../decide/resize/allocation.ts";
 
 /**
  * What is allocated to a pod, as it lies in the pod's checkpoint. The field names are the format; see
@@ -86,7 +87,7 @@ function startedRecord({ generation, error, since, sandboxLimits }: NonNullable<
   };
 }
 
-function limitsRecord({ cpuWeight, cpuMax: { quotaUs, periodUs }, memoryMax }: PodCgroupValues): PodCgroupValues {
+function limitsRecord({ cpuWeight, cpuMax: { quotaUs, periodUs }, memoryMax }: ResizableLimits): ResizableLimits {
   return { cpuWeight, cpuMax: { quotaUs, periodUs }, memoryMax };
 }
 

@@ -5,29 +5,29 @@ import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { StartError, toStartError } from "./start-error.ts";
 
 /** Those without which the limits of pods mean nothing. The kernel may lack the others. */
-const NEEDED = ["cpu", "memory", "pids"] as const;
+const REQUIRED_CONTROLLERS = ["cpu", "memory", "pids"] as const;
 
-type NeededController = (typeof NEEDED)[number];
+type RequiredController = (typeof REQUIRED_CONTROLLERS)[number];
 
 /** The controllers of the kernel, as `cgroup.controllers` of the root lists them. Throws `StartError`. */
-export function readControllers(cgroupRoot: string): readonly string[] {
-  const file = join(cgroupRoot, "cgroup.controllers");
+export function readControllers(mountPoint: string): readonly string[] {
+  const file = join(mountPoint, "cgroup.controllers");
   try {
     return readFileSync(file, "utf8").trim().split(/\s+/);
   } catch (error) {
     return toStartError(
       "cannot read the cgroup controllers of the kernel",
-      `mount cgroup v2 on ${cgroupRoot}`,
+      `mount cgroup v2 on ${mountPoint}`,
     )(toFilesError(file, error));
   }
 }
 
 /** The controllers that the agent needs and the kernel does not offer. */
-export function missingControllers(available: readonly string[]): readonly NeededController[] {
-  return NEEDED.filter((controller) => !available.includes(controller));
+export function missingControllers(available: readonly string[]): readonly RequiredController[] {
+  return REQUIRED_CONTROLLERS.filter((controller) => !available.includes(controller));
 }
 
-const KERNEL_OPTIONS: Readonly<Record<NeededController, string>> = {
+const KERNEL_OPTIONS: Readonly<Record<RequiredController, string>> = {
   cpu: "CONFIG_CGROUP_SCHED",
   memory: "CONFIG_MEMCG",
   pids: "CONFIG_CGROUP_PIDS",
@@ -37,7 +37,7 @@ const KERNEL_OPTIONS: Readonly<Record<NeededController, string>> = {
  * How to get controllers that are missing. Raspberry Pi OS boots without the memory controller, and some kernels have
  * `cgroup_disable=memory` from the firmware and ignore the setting (raspberrypi/linux#6980).
  */
-export function controllerCure(missing: readonly NeededController[]): string {
+export function controllerCure(missing: readonly RequiredController[]): string {
   if (missing.includes("memory"))
     return "add cgroup_enable=memory to the kernel's command line (on Raspberry Pi OS to the one line of /boot/firmware/cmdline.txt) and reboot; if it stays off, update the firmware and the kernel";
   const options = joinWithAnd(missing.map((name) => KERNEL_OPTIONS[name]));

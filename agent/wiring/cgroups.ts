@@ -21,7 +21,7 @@ import type { NodeCgroupAccess } from "./local-node.ts";
 /** How long systemd may take for a slice, and how long the connection to it stays open after the last call. */
 const SYSTEMD_LIMITS = { timeoutMs: 30_000, idleMs: 5_000 };
 /** Where every distribution mounts cgroup v2. */
-export const CGROUP_ROOT = "/sys/fs/cgroup";
+export const CGROUP_MOUNT_POINT = "/sys/fs/cgroup";
 
 export interface NodeAndPodCgroups {
   readonly pods: AwaitedCgroups;
@@ -48,7 +48,7 @@ export function createCgroupsIfConfigured(
   const addresses = systemdAddresses;
   const systemd = createSystemd({ addresses, uid: process.getuid?.() ?? 0, clock, ...SYSTEMD_LIMITS });
   const shared = {
-    root: CGROUP_ROOT,
+    root: CGROUP_MOUNT_POINT,
     files: createCgroupFiles(),
     sizes: { pageBytes, hugePageSizes },
     clock,

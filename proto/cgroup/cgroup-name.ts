@@ -6,15 +6,15 @@ import type { PodQOSClass } from "../kubernetes/gen/types.ts";
  */
 export type CgroupName = readonly string[];
 
-/** The cgroup of all pods. */
-const KUBEPODS = "kubepods";
+/** The cgroup of all pods, and the parent of those of Guaranteed pods. */
+export const kubepods: CgroupName = ["kubepods"];
 const POD_PREFIX = "pod";
 
 /** The cgroup above the pods of each QoS class. Rule: the kubelet's QOSContainersInfo. */
 export const qosParents: Readonly<Record<PodQOSClass, CgroupName>> = {
-  Guaranteed: [KUBEPODS],
-  Burstable: [KUBEPODS, "burstable"],
-  BestEffort: [KUBEPODS, "besteffort"],
+  Guaranteed: kubepods,
+  Burstable: [...kubepods, "burstable"],
+  BestEffort: [...kubepods, "besteffort"],
 };
 
 /** The cgroup of a pod. Rule: the kubelet's GetPodContainerName. */
@@ -24,7 +24,7 @@ export function podCgroupName(uid: string, qosClass: PodQOSClass): CgroupName {
 
 /** The cgroups that a pod of unknown QoS class may have: one of each class. */
 export function possiblePodCgroups(uid: string): readonly CgroupName[] {
-  return Object.values(qosParents).map((parent) => [...parent, `${POD_PREFIX}${uid}`]);
+  return (["Guaranteed", "Burstable", "BestEffort"] as const).map((qosClass) => podCgroupName(uid, qosClass));
 }
 
 /** As the API server and manifests without a uid of their own have them. */

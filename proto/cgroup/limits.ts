@@ -27,3 +27,6 @@ export interface CgroupLimits {
   /** `hugetlb.SIZE.max` in bytes, by the kernel's name of the size (`2MB`). */
   readonly hugetlbMax?: Readonly<Record<string, Limit>>;
 }
+
+/** The limits of a pod's cgroup that a resize changes. */
+export type ResizableLimits = Required<Pick<CgroupLimits, "cpuWeight" | "cpuMax" | "memoryMax">>;

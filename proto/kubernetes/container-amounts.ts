@@ -1,7 +1,7 @@
 import { isObject } from "../is-object.ts";
 import type { ResourceRequirements } from "./gen/types.ts";
 import { parseResourceList } from "./resource-list.ts";
-import { type ParsedQuantity, toMilli, toNumber } from "./values/quantity.ts";
+import { type ParsedQuantity, toMilli, toNumber, ZERO } from "./values/quantity.ts";
 
 /** What the runtime limits a container to: CPU in milli-CPUs and memory in bytes; 0 for none. */
 export interface ContainerAmounts {
@@ -10,8 +10,6 @@ export interface ContainerAmounts {
   readonly memoryRequest: number;
   readonly memoryLimit: number;
 }
-
-const NONE: ParsedQuantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
 
 /**
  * The amounts of a container's resources. Where it has no limit, the pod's own is its limit. Rule: the kubelet's
@@ -23,11 +21,11 @@ export function containerAmounts(
 ): ContainerAmounts {
   const [own, limit, ofPod] = [requests, limits, podLevel?.limits].map(parseResourceList);
   const limitOf = (name: string, inUnit: (amount: ParsedQuantity) => number) =>
-    inUnit(limit?.get(name) ?? NONE) || inUnit(ofPod?.get(name) ?? NONE);
+    inUnit(limit?.get(name) ?? ZERO) || inUnit(ofPod?.get(name) ?? ZERO);
   return {
-    cpuRequest: toMilli(own?.get("cpu") ?? NONE),
+    cpuRequest: toMilli(own?.get("cpu") ?? ZERO),
     cpuLimit: limitOf("cpu", toMilli),
-    memoryRequest: toNumber(own?.get("memory") ?? NONE),
+    memoryRequest: toNumber(own?.get("memory") ?? ZERO),
     memoryLimit: limitOf("memory", toNumber),
   };
 }

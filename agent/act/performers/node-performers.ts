@@ -1,5 +1,5 @@
 import type { Runtime } from "../../../cri/runtime.ts";
-import { qosParents } from "../../../proto/cgroup/cgroup-name.ts";
+import { kubepods } from "../../../proto/cgroup/cgroup-name.ts";
 import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
 import { normal, type PodEvent, warning } from "../../decide/events/pod-event.ts";
 import { type NodeCgroup, nodeCgroupKey } from "../../decide/node/cgroup-rule.ts";
@@ -53,7 +53,7 @@ const performers: { readonly [K in NodeAction["kind"]]: NodePerformer<Extract<No
         // A call that fails may have written some of the files.
         onCgroupsChanged();
       }
-      if (nodeCgroupKey(cgroup) === nodeCgroupKey({ of: "own", name: qosParents.Guaranteed })) recordEvent(enforced);
+      if (nodeCgroupKey(cgroup) === nodeCgroupKey({ of: "own", name: kubepods })) recordEvent(enforced);
     },
   },
 };

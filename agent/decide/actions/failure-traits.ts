@@ -12,11 +12,11 @@ export interface FailureTraits {
    */
   readonly runtimeText: "rpc error" | "details" | "details if UNKNOWN";
   readonly messagePrefix?: string;
-  /** What helps against failures whose message matches: it is appended. */
-  readonly cures?: readonly { readonly of: RegExp; readonly cure: string }[];
+  /** Advice that is appended to a failure message that matches its pattern. */
+  readonly cures?: readonly { readonly pattern: RegExp; readonly text: string }[];
   /** A `TranslateError` keeps its message without the prefix. */
   readonly omitsPrefixForTranslateErrors?: true;
-  /** Image pulls and updates of volumes have back-offs of their own. */
+  /** Image pulls have a back-off of their own; updates of volumes and writes of the pod's cgroup share another. */
   readonly backoff?: "pull" | "volume";
   /** Only another action of the same key clears the failures. */
   readonly isKeptBySuccess?: true;

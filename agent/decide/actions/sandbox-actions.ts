@@ -27,8 +27,8 @@ interface RemoveSandbox {
 
 /** runc's words for a `cgroup_parent` in the form of the other cgroup driver. */
 const DRIVER_MISMATCH = {
-  of: /expected cgroupsPath to be of format|cgroupsPath .*\.slice:/,
-  cure: "the container runtime and this agent use different cgroup drivers: set cgroupDriver to the runtime's (systemd if its configuration has SystemdCgroup = true, else cgroupfs), or change the runtime's and restart it; berth doctor shows both",
+  pattern: /expected cgroupsPath to be of format|cgroupsPath .*\.slice:/,
+  text: "the container runtime and this agent use different cgroup drivers: set cgroupDriver to the runtime's (systemd if its configuration has SystemdCgroup = true, else cgroupfs), or change the runtime's and restart it; berth doctor shows both",
 };
 
 const runSandbox: ActionRecord<RunSandbox> = {

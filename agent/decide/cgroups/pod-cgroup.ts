@@ -6,15 +6,15 @@ import {
   MIN_CPU_WEIGHT,
 } from "../../../proto/cgroup/cpu-units.ts";
 import { hugePageBytes, hugePageName } from "../../../proto/cgroup/huge-pages.ts";
-import type { CgroupLimits, Limit } from "../../../proto/cgroup/limits.ts";
+import type { CgroupLimits, Limit, ResizableLimits } from "../../../proto/cgroup/limits.ts";
 import { pidsMax } from "../../../proto/cgroup/pids-limit.ts";
 import type { Pod, PodQOSClass } from "../../../proto/kubernetes/gen/types.ts";
 import { podLimits, podRequests } from "../../../proto/kubernetes/pod-resources.ts";
-import { type ParsedQuantity, toMilli, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
+import { type ParsedQuantity, toMilli, toNumber, ZERO } from "../../../proto/kubernetes/values/quantity.ts";
 import type { PodCgroupSettings } from "../settings.ts";
 
-/** The limits of a pod's cgroup. A resize changes those that are always there. */
-export type PodCgroupLimits = CgroupLimits & Required<Pick<CgroupLimits, "cpuWeight" | "cpuMax" | "memoryMax">>;
+/** The limits of a pod's cgroup. Those that a resize changes are always there. */
+export type PodCgroupLimits = CgroupLimits & ResizableLimits;
 
 /**
  * What the cgroup of a pod is limited to: its containers, sidecars, init containers and overhead together, or the pod's
@@ -33,7 +33,7 @@ export function podCgroupLimits(
   const limits = podLimits(spec, { requiresAllContainers: true });
   const hugePages = hugePageBytes(requests);
   return {
-    cpuWeight: qosClass === "BestEffort" ? MIN_CPU_WEIGHT : cpuWeight(toMilli(requests.get("cpu") ?? NONE)),
+    cpuWeight: qosClass === "BestEffort" ? MIN_CPU_WEIGHT : cpuWeight(toMilli(requests.get("cpu") ?? ZERO)),
     cpuMax: cpuMaxOf(limits.get("cpu"), settings),
     memoryMax: memoryMaxOf(limits.get("memory")),
     ...(settings.memoryQoS && protectionOf(settings.memoryQoS, requests.get("memory"), qosClass)),
@@ -43,8 +43,6 @@ export function podCgroupLimits(
     ),
   };
 }
-
-const NONE: ParsedQuantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
 
 /** Without a limit the period is the kernel's. The quota has no effect while `cpuCFSQuota` is off. */
 function cpuMaxOf(
@@ -72,6 +70,6 @@ function protectionOf(
   request: ParsedQuantity | undefined,
   qosClass: PodQOSClass,
 ): Pick<CgroupLimits, "memoryMin" | "memoryLow"> {
-  const bytes = reservationPolicy === "TieredReservation" ? memoryMaxOf(request ?? NONE) : 0;
+  const bytes = reservationPolicy === "TieredReservation" ? memoryMaxOf(request ?? ZERO) : 0;
   return qosClass === "Guaranteed" ? { memoryMin: bytes, memoryLow: 0 } : { memoryMin: 0, memoryLow: bytes };
 }

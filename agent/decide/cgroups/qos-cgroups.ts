@@ -29,7 +29,10 @@ interface QosCgroupSettings {
   readonly memoryReservationPolicy: MemoryReservationPolicy | undefined;
 }
 
-/** What a pod requests, with the resources that are allocated to it. An unreadable quantity counts as zero. */
+/**
+ * What a pod's spec requests, accepted or not, as the kubelet's GetActivePods has it. An unreadable quantity counts as
+ * zero.
+ */
 export function qosRequestsOf(pod: Pod): QosRequests {
   const requests = toAmounts(podRequests(pod.spec));
   return {

@@ -1,4 +1,4 @@
-import { type CgroupName, qosParents } from "../../../proto/cgroup/cgroup-name.ts";
+import { type CgroupName, kubepods, qosParents } from "../../../proto/cgroup/cgroup-name.ts";
 import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
 import { countsOnNode } from "../admission/node-usage.ts";
 import { describeLimits, missingLimits } from "../cgroups/limit-differences.ts";
@@ -66,11 +66,11 @@ export function nodeCgroupKey(cgroup: NodeCgroup): string {
 export function nodeCgroups({ cgroupsPerQOS, reservedCgroupPaths }: CgroupRuleSettings): readonly NodeCgroup[] {
   const paths = Object.values(reservedCgroupPaths).filter((path) => path !== "");
   if (!cgroupsPerQOS) return [];
-  return [...ownCgroups, ...paths.map((path) => ({ of: "reserved", path }) as const)];
+  return [own(kubepods), own(burstable), own(besteffort), ...paths.map((path) => ({ of: "reserved", path }) as const)];
 }
 
-const { Guaranteed: kubepods, Burstable: burstable, BestEffort: besteffort } = qosParents;
-const ownCgroups = [kubepods, burstable, besteffort].map((name) => ({ of: "own", name }) as const);
+const { Burstable: burstable, BestEffort: besteffort } = qosParents;
+const own = (name: CgroupName) => ({ of: "own", name }) as const;
 
 function writeOf({ cgroup, limits }: CgroupTarget, current: CgroupLimits | undefined): NodeAction | undefined {
   if (current === undefined) return { kind: "writeCgroup", cgroup, limits, why: "it does not exist" };
@@ -88,16 +88,17 @@ function cgroupTargets({ pods, observed: { machine }, settings }: NodeRuleInput)
       .map(({ pod, allocation }) => qosRequestsOf(allocation ? withAllocated(pod, allocation.allocated) : pod)),
     { hugePageSizes: input.hugePageSizes, memoryReservationPolicy: settings.memoryReservationPolicy },
   );
-  const own = [{ ...kubepodsLimits(input, settings), ...qos.kubepods }, qos.burstable, qos.besteffort];
   const reserved = reservedCgroups(input, settings).map(({ owner, limits }) => ({
     cgroup: { of: "reserved", path: settings.reservedCgroupPaths[owner] } as const,
     limits,
   }));
-  return [...zip(ownCgroups, own), ...reserved];
+  return [
+    { cgroup: own(kubepods), limits: { ...kubepodsLimits(input, settings), ...qos.kubepods } },
+    { cgroup: own(burstable), limits: qos.burstable },
+    { cgroup: own(besteffort), limits: qos.besteffort },
+    ...reserved,
+  ];
 }
-
-const zip = (cgroups: readonly NodeCgroup[], limits: readonly CgroupLimits[]): readonly CgroupTarget[] =>
-  cgroups.map((cgroup, index) => ({ cgroup, limits: limits[index] ?? {} }));
 
 function nodeCgroupInput(machine: ObservedMachine, settings: CgroupRuleSettings): NodeCgroupInput {
   const { hugePages, onlineCpus, maxTasks } = machine;

@@ -6,7 +6,8 @@ import type { PodSettings } from "../settings.ts";
 
 /**
  * What a pod holds on the node besides its sandboxes and containers. `act/performers/resource-performers.ts` makes and
- * removes each of them with one outside call, and `observed/pods/pod-dirs.ts` says which are present.
+ * removes each of them with one outside call, and `observed/pods/pod-dirs.ts` and `pod-cgroups.ts` find those that are
+ * present.
  */
 export type PodResource =
   /** The cgroup that limits all containers of the pod together. */

@@ -1,4 +1,4 @@
-import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
+import type { ResizableLimits } from "../../../proto/cgroup/limits.ts";
 import type { ContainerId } from "../../../proto/ids.ts";
 import { isJsonEqual } from "../../../proto/json-equal.ts";
 import type { ContainerAmounts } from "../../../proto/kubernetes/container-amounts.ts";
@@ -42,11 +42,8 @@ export interface StartedResize {
   /** Since when it is in progress, or has an error; epoch milliseconds. */
   readonly since: number;
   /** The pod's limits that the runtime accepted last (UpdatePodSandboxResources); absent before the first call. */
-  readonly sandboxLimits?: PodCgroupValues;
+  readonly sandboxLimits?: ResizableLimits;
 }
-
-/** The limits of a pod's cgroup that a resize changes. */
-export type PodCgroupValues = Required<Pick<CgroupLimits, "cpuWeight" | "cpuMax" | "memoryMax">>;
 
 /** What one instance of a container runs with, by the last update that the runtime has accepted. */
 export interface ActuatedInstance {

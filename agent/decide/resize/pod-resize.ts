@@ -1,3 +1,4 @@
+import type { ResizableLimits } from "../../../proto/cgroup/limits.ts";
 import type { ContainerId, SandboxId } from "../../../proto/ids.ts";
 import { nonEphemeralContainers } from "../../../proto/kubernetes/containers.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
@@ -13,7 +14,7 @@ import type { PodSettings } from "../settings.ts";
 import type { PreviousStatus } from "../status/previous-status.ts";
 import { qosClassOf } from "../status/qos.ts";
 import { planStop } from "../termination/stop.ts";
-import { type PodAllocation, type PodCgroupValues, resizableContainers } from "./allocation.ts";
+import { type PodAllocation, resizableContainers } from "./allocation.ts";
 import { withAdopted } from "./instances.ts";
 import type { Actuation } from "./resize-progress.ts";
 import {
@@ -109,7 +110,7 @@ function podCgroupOf({
   const { cpuWeight, cpuMax, memoryMax } = podCgroupLimits(pod, qosClassOf(pod), podCgroups);
   const target = { cpuWeight, cpuMax, memoryMax };
   const missing = missingLimits(cgroup, target) ?? {};
-  const isReached = (name: keyof PodCgroupValues) => missing[name] === undefined;
+  const isReached = (name: keyof ResizableLimits) => missing[name] === undefined;
   return {
     current: {
       cpuWeight: isReached("cpuWeight") ? cpuWeight : (cgroup.cpuWeight ?? cpuWeight),

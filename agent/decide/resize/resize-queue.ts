@@ -1,6 +1,6 @@
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { podRequests } from "../../../proto/kubernetes/pod-resources.ts";
-import { compareQuantities, type ParsedQuantity } from "../../../proto/kubernetes/values/quantity.ts";
+import { compareQuantities, ZERO } from "../../../proto/kubernetes/values/quantity.ts";
 import { qosClassOf } from "../status/qos.ts";
 import { type PodAllocation, withAllocated } from "./allocation.ts";
 
@@ -32,12 +32,10 @@ function keyOf(queued: QueuedResize): readonly number[] {
   ];
 }
 
-const NONE: ParsedQuantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
-
 function increasesRequests({ pod, allocation: { allocated } }: QueuedResize): boolean {
   const [before, after] = [podRequests(withAllocated(pod, allocated).spec), podRequests(pod.spec)];
   return ["cpu", "memory"].some(
-    (resource) => compareQuantities(after.get(resource) ?? NONE, before.get(resource) ?? NONE) > 0,
+    (resource) => compareQuantities(after.get(resource) ?? ZERO, before.get(resource) ?? ZERO) > 0,
   );
 }
 

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import type { ResizableLimits } from "../../../proto/cgroup/limits.ts";
 import type { ContainerId } from "../../../proto/ids.ts";
 import { type ContainerAmounts, containerAmounts } from "../../../proto/kubernetes/container-amounts.ts";
 import type {
@@ -10,7 +11,7 @@ import type {
 import { nodeFacts } from "../../../test/fakes/node-facts.ts";
 import { podCgroupLimits } from "../cgroups/pod-cgroup.ts";
 import { qosClassOf } from "../status/qos.ts";
-import { allocationOf, type PodAllocation, type PodCgroupValues, resizableContainers } from "./allocation.ts";
+import { allocationOf, type PodAllocation, resizableContainers } from "./allocation.ts";
 import { describeStep, planResize, type ResizeStepsInput, withStep } from "./resize-steps.ts";
 
 const MI = 2 ** 20;
@@ -34,7 +35,7 @@ const restartFor = (resourceName: "cpu" | "memory"): readonly ContainerResizePol
   { resourceName, restartPolicy: "RestartContainer" },
 ];
 
-function limitsOf(spec: PodSpec): PodCgroupValues {
+function limitsOf(spec: PodSpec): ResizableLimits {
   const pod = { metadata: {}, spec };
   const { cpuWeight, cpuMax, memoryMax } = podCgroupLimits(pod, qosClassOf(pod), nodeFacts);
   if (cpuWeight === undefined || cpuMax === undefined || memoryMax === undefined) throw new Error("limits are missing");

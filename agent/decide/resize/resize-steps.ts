@@ -1,9 +1,9 @@
-import type { CgroupLimits, Limit } from "../../../proto/cgroup/limits.ts";
+import type { CgroupLimits, Limit, ResizableLimits } from "../../../proto/cgroup/limits.ts";
 import type { ContainerId } from "../../../proto/ids.ts";
 import { type ContainerAmounts, containerAmounts } from "../../../proto/kubernetes/container-amounts.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { describeLimits } from "../cgroups/limit-differences.ts";
-import { type PodAllocation, type PodCgroupValues, resizableContainers } from "./allocation.ts";
+import { type PodAllocation, resizableContainers } from "./allocation.ts";
 import { restartsFor } from "./resize-verdict.ts";
 
 /*
@@ -21,7 +21,7 @@ export type ResizeStep =
   /** Ends a container whose `resizePolicy` wants a restart. Its next instance is created with what is allocated. */
   | { readonly kind: "stopContainer"; readonly name: string; readonly id: ContainerId; readonly why: string }
   /** Informs the runtime, which may refuse, of what the pod's cgroup is about to limit. */
-  | { readonly kind: "updatePodSandboxResources"; readonly limits: PodCgroupValues }
+  | { readonly kind: "updatePodSandboxResources"; readonly limits: ResizableLimits }
   | { readonly kind: "writePodCgroup"; readonly limits: CgroupLimits }
   | {
       readonly kind: "updateContainerResources";
@@ -40,7 +40,7 @@ export interface ResizeStepsInput {
   /** The running instances of its containers. Others get what is allocated when they are created. */
   readonly running: readonly RunningInstance[];
   /** What the pod's cgroup has and shall have; undefined if the pod has no cgroup of its own. */
-  readonly podCgroup: { readonly current: PodCgroupValues; readonly target: PodCgroupValues } | undefined;
+  readonly podCgroup: { readonly current: ResizableLimits; readonly target: ResizableLimits } | undefined;
   /** How many bytes of memory are in use; absent where it could not be read. */
   readonly memoryUsage: { readonly pod?: number; readonly containers: Readonly<Record<string, number>> };
 }
@@ -194,10 +194,10 @@ function isDecrease(resource: Resource, { current, desired }: ContainerChange): 
 }
 
 /** The steps that write the pod's cgroup, one file each. The runtime gets the new limits before each write. */
-function createPodSteps(current: PodCgroupValues, target: PodCgroupValues, sentLimits = current) {
+function createPodSteps(current: ResizableLimits, target: ResizableLimits, sentLimits = current) {
   let [reached, sent] = [current, sentLimits];
 
-  function write(limits: Partial<PodCgroupValues>): readonly ResizeStep[] {
+  function write(limits: Partial<ResizableLimits>): readonly ResizeStep[] {
     reached = { ...reached, ...limits };
     const update: readonly ResizeStep[] = areSame(sent, reached)
       ? []
@@ -225,13 +225,13 @@ function createPodSteps(current: PodCgroupValues, target: PodCgroupValues, sentL
 const amountOf = (limit: Limit) => (limit === "max" ? Number.MAX_VALUE : limit);
 
 /** By the share of a CPU. Another period with the same share counts as growth, so that it is written first. */
-function compareQuotas(after: PodCgroupValues["cpuMax"], before: PodCgroupValues["cpuMax"]): number {
-  const share = ({ quotaUs, periodUs }: PodCgroupValues["cpuMax"]) => amountOf(quotaUs) / periodUs;
+function compareQuotas(after: ResizableLimits["cpuMax"], before: ResizableLimits["cpuMax"]): number {
+  const share = ({ quotaUs, periodUs }: ResizableLimits["cpuMax"]) => amountOf(quotaUs) / periodUs;
   if (after.quotaUs === "max" && before.quotaUs === "max") return 0;
   return Math.sign(share(after) - share(before)) || (after.periodUs === before.periodUs ? 0 : 1);
 }
 
-function areSame(one: PodCgroupValues, other: PodCgroupValues): boolean {
+function areSame(one: ResizableLimits, other: ResizableLimits): boolean {
   return (
     one.cpuWeight === other.cpuWeight &&
     one.memoryMax === other.memoryMax &&

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { CgroupError } from "../../../cgroups/error.ts";
-import { qosParents } from "../../../proto/cgroup/cgroup-name.ts";
+import { kubepods } from "../../../proto/cgroup/cgroup-name.ts";
 import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
 import { FakeClock } from "../../../test/fakes/clock.ts";
 import { FakeLog } from "../../../test/fakes/log.ts";
@@ -16,7 +16,7 @@ function createFixture() {
   const changes: string[] = [];
   const stop = new AbortController();
   const cgroups = createNodeCgroups({
-    cgroups: [{ of: "own", name: qosParents.Guaranteed }],
+    cgroups: [{ of: "own", name: kubepods }],
     async read() {
       found.reads += 1;
       if (found.error !== undefined) throw found.error;

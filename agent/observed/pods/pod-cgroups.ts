@@ -1,5 +1,4 @@
 import type { Cgroups } from "../../../cgroups/cgroups.ts";
-
 import { type CgroupName, possiblePodCgroups, qosParents, uidOfPodCgroup } from "../../../proto/cgroup/cgroup-name.ts";
 import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
 import type { PodUid } from "../../../proto/ids.ts";

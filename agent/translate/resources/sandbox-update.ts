@@ -1,5 +1,5 @@
 import { cpuQuotaUs, cpuShares, sharesToMilliCpu, weightToShares } from "../../../proto/cgroup/cpu-units.ts";
-import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
+import type { ResizableLimits } from "../../../proto/cgroup/limits.ts";
 import { LinuxContainerResources } from "../../../proto/cri/gen/api.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "../node-facts.ts";
@@ -18,7 +18,7 @@ export interface SandboxUpdate {
  */
 export function sandboxUpdate(
   { spec }: Pod,
-  { cpuWeight, cpuMax, memoryMax }: Required<Pick<CgroupLimits, "cpuWeight" | "cpuMax" | "memoryMax">>,
+  { cpuWeight, cpuMax, memoryMax }: ResizableLimits,
   facts: NodeFacts,
 ): SandboxUpdate {
   const overhead = amountsOf({ requests: spec.overhead ?? {}, limits: spec.overhead ?? {} });

@@ -1,6 +1,6 @@
 import type { Pod, Volume } from "../../../proto/kubernetes/gen/types.ts";
 import { podLimits } from "../../../proto/kubernetes/pod-resources.ts";
-import { parseQuantity, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
+import { parseQuantity, toNumber, ZERO } from "../../../proto/kubernetes/values/quantity.ts";
 import type { NodeFacts } from "../node-facts.ts";
 
 /**
@@ -14,11 +14,9 @@ export function memoryVolumeBytes(
 ): number | undefined {
   const limits = [
     Number(allocatable.get("memory") ?? 0n),
-    toNumber(podLimits(spec, { requiresAllContainers: true, excludesOverhead: true }).get("memory") ?? NONE),
-    toNumber(emptyDir?.sizeLimit === undefined ? NONE : parseQuantity(emptyDir.sizeLimit)),
+    toNumber(podLimits(spec, { requiresAllContainers: true, excludesOverhead: true }).get("memory") ?? ZERO),
+    toNumber(emptyDir?.sizeLimit === undefined ? ZERO : parseQuantity(emptyDir.sizeLimit)),
   ];
   const least = Math.min(...limits.filter((bytes) => bytes > 0));
   return Number.isFinite(least) ? Math.ceil(least) : undefined;
 }
-
-const NONE = parseQuantity("0");

@@ -54,6 +54,7 @@ const MAX_WRITTEN_EXPONENT = 100;
 /** With any number of `MAX_TEXT_LENGTH` digits before it, the result is below one nano. */
 const MIN_WRITTEN_EXPONENT = -2 * MAX_TEXT_LENGTH;
 
+export const ZERO: ParsedQuantity = { mantissa: 0n, exponent: 0, format: "DecimalSI" };
 const one: ParsedQuantity = { mantissa: 1n, exponent: 0, format: "DecimalSI" };
 const kibi: ParsedQuantity = { mantissa: 1024n, exponent: 0, format: "DecimalSI" };
 

@@ -94,7 +94,7 @@ test("writes to the cgroups of the node happen in the order of the calls, and a 
   ]);
   const [own, all] = made;
   expect(own?.limitsOf(["kubepods"])).toMatchObject({ cpuWeight: 20 });
-  const system = { of: "reserved", path: "/system.slice" } as const;
+  const system = { of: "reserved", owner: "system", path: "/system.slice" } as const;
   await expect(node.write(system, { cpuWeight: 30 })).rejects.toMatchObject({ name: "CgroupError", code: "ENOENT" });
   await settlePromises();
   all?.add(["system"]);

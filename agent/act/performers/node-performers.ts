@@ -47,25 +47,39 @@ const performers: { readonly [K in NodeAction["kind"]]: NodePerformer<Extract<No
       try {
         await cgroups.write(cgroup, limits);
       } catch (error) {
-        recordEvent(enforcementFailure(cgroup, error as Error));
+        for (const event of failureEvents(cgroup, error as Error)) recordEvent(event);
         throw error;
       } finally {
         // A call that fails may have written some of the files.
         onCgroupsChanged();
       }
-      if (nodeCgroupKey(cgroup) === nodeCgroupKey({ of: "own", name: kubepods })) recordEvent(enforced);
+      for (const event of successEvents(cgroup)) recordEvent(event);
     },
   },
 };
 
-const enforced = normal("NodeAllocatableEnforced", "Updated Node Allocatable limit across pods");
+/*
+ * Events of kubepods and of the reserved cgroups, with the texts of the kubelet (1.36). It has none of the QoS classes.
+ * Rule: its enforceNodeAllocatableCgroups.
+ */
 
-/** Rule: the kubelet's enforceNodeAllocatableCgroups, which says so of every cgroup above those of pods. */
-function enforcementFailure(cgroup: NodeCgroup, { message }: Error): PodEvent {
-  return warning(
-    "FailedNodeAllocatableEnforcement",
-    `Failed to enforce the limits of the cgroup ${nodeCgroupKey(cgroup)}: ${message}`,
-  );
+function successEvents(cgroup: NodeCgroup): readonly PodEvent[] {
+  const enforced = (message: string) => [normal("NodeAllocatableEnforced", message)];
+  if (cgroup.of === "reserved") return enforced(`Updated limits on ${cgroup.owner} reserved cgroup ${cgroup.path}`);
+  return isKubepods(cgroup) ? enforced("Updated Node Allocatable limit across pods") : [];
+}
+
+function failureEvents(cgroup: NodeCgroup, { message }: Error): readonly PodEvent[] {
+  const failed = (what: string) => [warning("FailedNodeAllocatableEnforcement", `Failed to ${what}: ${message}`)];
+  if (cgroup.of === "reserved") {
+    const owner = cgroup.owner === "system" ? "System" : "Kube";
+    return failed(`enforce ${owner} Reserved Cgroup Limits on ${JSON.stringify(cgroup.path)}`);
+  }
+  return isKubepods(cgroup) ? failed(`update Node Allocatable Limits ${JSON.stringify(cgroup.name)}`) : [];
+}
+
+function isKubepods(cgroup: NodeCgroup): boolean {
+  return nodeCgroupKey(cgroup) === nodeCgroupKey({ of: "own", name: kubepods });
 }
 
 /** Performs an action of the node. Rejects with `CriError`, also if the signal aborts it. */

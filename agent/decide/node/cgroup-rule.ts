@@ -2,7 +2,7 @@ import { type CgroupName, kubepods, qosParents } from "../../../proto/cgroup/cgr
 import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
 import { countsOnNode } from "../admission/node-usage.ts";
 import { describeLimits, missingLimits } from "../cgroups/limit-differences.ts";
-import { kubepodsLimits, type NodeCgroupInput, reservedCgroups } from "../cgroups/node-cgroups.ts";
+import { kubepodsLimits, type NodeCgroupInput, type ReservedCgroup, reservedCgroups } from "../cgroups/node-cgroups.ts";
 import { qosCgroupLimits, qosRequestsOf } from "../cgroups/qos-cgroups.ts";
 import { withAllocated } from "../resize/allocation.ts";
 import type { NodeRule, NodeRuleInput } from "./node.ts";
@@ -16,7 +16,7 @@ export type NodeCgroup =
   /** The agent makes it; its name is below `cgroupRoot`. */
   | { readonly of: "own"; readonly name: CgroupName }
   /** It belongs to the operating system or to Kubernetes' daemons; its path is the configured one. */
-  | { readonly of: "reserved"; readonly path: string };
+  | { readonly of: "reserved"; readonly owner: ReservedCgroup["owner"]; readonly path: string };
 
 interface CgroupTarget {
   readonly cgroup: NodeCgroup;
@@ -64,13 +64,14 @@ export function nodeCgroupKey(cgroup: NodeCgroup): string {
 
 /** The cgroups above those of pods whose limits are observed. */
 export function nodeCgroups({ cgroupsPerQOS, reservedCgroupPaths }: CgroupRuleSettings): readonly NodeCgroup[] {
-  const paths = Object.values(reservedCgroupPaths).filter((path) => path !== "");
   if (!cgroupsPerQOS) return [];
-  return [own(kubepods), own(burstable), own(besteffort), ...paths.map((path) => ({ of: "reserved", path }) as const)];
+  const reserved = (["system", "kube"] as const).map((owner) => reservedCgroup(owner, reservedCgroupPaths[owner]));
+  return [own(kubepods), own(burstable), own(besteffort), ...reserved.filter(({ path }) => path !== "")];
 }
 
 const { Burstable: burstable, BestEffort: besteffort } = qosParents;
 const own = (name: CgroupName) => ({ of: "own", name }) as const;
+const reservedCgroup = (owner: ReservedCgroup["owner"], path: string) => ({ of: "reserved", owner, path }) as const;
 
 function writeOf({ cgroup, limits }: CgroupTarget, current: CgroupLimits | undefined): NodeAction | undefined {
   if (current === undefined) return { kind: "writeCgroup", cgroup, limits, why: "it does not exist" };
@@ -88,15 +89,14 @@ function cgroupTargets({ pods, observed: { machine }, settings }: NodeRuleInput)
       .map(({ pod, allocation }) => qosRequestsOf(allocation ? withAllocated(pod, allocation.allocated) : pod)),
     { hugePageSizes: input.hugePageSizes, memoryReservationPolicy: settings.memoryReservationPolicy },
   );
-  const reserved = reservedCgroups(input, settings).map(({ owner, limits }) => ({
-    cgroup: { of: "reserved", path: settings.reservedCgroupPaths[owner] } as const,
-    limits,
-  }));
   return [
     { cgroup: own(kubepods), limits: { ...kubepodsLimits(input, settings), ...qos.kubepods } },
     { cgroup: own(burstable), limits: qos.burstable },
     { cgroup: own(besteffort), limits: qos.besteffort },
-    ...reserved,
+    ...reservedCgroups(input, settings).map(({ owner, limits }) => ({
+      cgroup: reservedCgroup(owner, settings.reservedCgroupPaths[owner]),
+      limits,
+    })),
   ];
 }
 

@@ -9,6 +9,7 @@ import {
   AuthConfig,
   ContainerConfig,
   ImageSpec,
+  LinuxContainerResources,
   ListContainersRequest,
   ListContainersResponse,
   PodSandboxConfig,
@@ -284,6 +285,21 @@ test("an unknown status code is UNKNOWN", async () => {
     [runtimePath("Status")]: (_, answer) => answer({ code: 77 as grpcStatus, details: "?" }),
   });
   expect(await failureOf(status())).toMatchObject({ code: "UNKNOWN" });
+});
+
+test("containerd's UNKNOWN for a method that it lacks is UNIMPLEMENTED; any other UNKNOWN stays", async () => {
+  for (const [details, code] of [
+    ["method UpdatePodSandboxResources not implemented", "UNIMPLEMENTED"],
+    ["failed to find sandbox", "UNKNOWN"],
+  ] as const) {
+    const { updatePodSandboxResources } = await startServer({
+      [runtimePath("UpdatePodSandboxResources")]: (_, answer) => answer({ code: grpcStatus.UNKNOWN, details }),
+    });
+    const resources = LinuxContainerResources.fromPartial({});
+    const failure = await failureOf(updatePodSandboxResources("s" as SandboxId, { resources, overhead: undefined }));
+    expect(failure).toMatchObject({ code, verb: "UpdatePodSandboxResources", details });
+    for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp();
+  }
 });
 
 test("the longest grace period is limited to what a runtime can count", async () => {

@@ -14,6 +14,7 @@ import type {
   StatusResponse,
   VersionResponse,
 } from "../proto/cri/gen/api.ts";
+import type { SandboxResources } from "../proto/cri/sandbox-resources.ts";
 import type { ContainerId, ImageRef, PodUid, SandboxId } from "../proto/ids.ts";
 import type { CriError } from "./error.ts";
 
@@ -27,13 +28,6 @@ export interface CriCallOptions {
 export interface PullOptions extends CriCallOptions {
   /** The pod's annotations: some runtimes choose by them how to fetch and unpack. */
   readonly annotations?: Readonly<Record<string, string>>;
-}
-
-/** What UpdatePodSandboxResources tells a runtime of a pod. */
-export interface SandboxResources {
-  readonly resources: LinuxContainerResources;
-  /** Undefined for a pod without one. */
-  readonly overhead: LinuxContainerResources | undefined;
 }
 
 /** Conditions are ANDed; an empty filter matches everything. */
@@ -107,7 +101,7 @@ export interface Runtime {
   removePodSandbox(id: SandboxId, options?: CriCallOptions): Promise<void>;
   /**
    * Informs the runtime of the resources of a pod's sandbox: the sum of its containers' and the overhead. UNIMPLEMENTED
-   * in containerd before 2.0, and UNKNOWN with the text "not implemented" up to 2.2.
+   * with containerd up to 2.2.
    */
   updatePodSandboxResources(id: SandboxId, update: SandboxResources, options?: CriCallOptions): Promise<void>;
   podSandboxStatus(id: SandboxId, options?: CriCallOptions): Promise<PodSandboxStatus>;
@@ -124,7 +118,7 @@ export interface Runtime {
   /** Sends the stop signal, then SIGKILL after the timeout; resolves when the container has exited. */
   stopContainer(id: ContainerId, timeoutSeconds: number, options?: CriCallOptions): Promise<void>;
   removeContainer(id: ContainerId, options?: CriCallOptions): Promise<void>;
-  /** Changes the cgroup of a container. Of one that has exited, it changes what the status shows. */
+  /** Changes the limits of a running container. For an exited one it succeeds and changes only the status. */
   updateContainerResources(
     id: ContainerId,
     resources: LinuxContainerResources,

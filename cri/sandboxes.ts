@@ -69,7 +69,8 @@ export function createSandboxes({ call }: Channel, requestTimeoutMs: number): Sa
     },
     async updatePodSandboxResources(podSandboxId, { resources, overhead }, options) {
       const request = { podSandboxId, resources, overhead };
-      await call(methods.updateResources, request, { deadlineMs: requestTimeoutMs, ...options });
+      const limits = { deadlineMs: requestTimeoutMs, ...options };
+      await call(methods.updateResources, request, limits).catch(rethrowAsUnimplemented);
     },
     async podSandboxStatus(podSandboxId, options) {
       const request = { podSandboxId, verbose: false };
@@ -83,4 +84,11 @@ export function createSandboxes({ call }: Channel, requestTimeoutMs: number): Sa
       return (await call(methods.list, request, { deadlineMs: requestTimeoutMs, ...options })).items;
     },
   };
+}
+
+/** containerd 2.0 to 2.2 answers UNKNOWN with the text "not implemented". */
+function rethrowAsUnimplemented(error: unknown): never {
+  if (!(error instanceof CriError && error.code === "UNKNOWN" && error.details.includes("not implemented")))
+    throw error;
+  throw new CriError("UNIMPLEMENTED", error.verb, error.details, { cause: error });
 }

@@ -436,9 +436,9 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       const resources = LinuxContainerResources.fromPartial({ cpuShares: 512n });
       const answer = await runtime.updatePodSandboxResources(sandbox, { resources, overhead: undefined }).then(
         () => "accepted",
-        ({ code, details }) => `${code}: ${details}`,
+        ({ code }) => code,
       );
-      expect(answer).toMatch(/^(accepted$|UNIMPLEMENTED: |UNKNOWN: .*not implemented)/);
+      expect(["accepted", "UNIMPLEMENTED"]).toContain(answer);
     });
 
     test("a running container can be removed", async () => {

@@ -1,7 +1,8 @@
 // What containers of the fake runtime use and are limited to, and how that is changed while they run.
-import type { CriCallOptions, SandboxResources } from "../../cri/runtime.ts";
+import type { CriCallOptions } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import { ContainerStats, type LinuxContainerResources } from "../../proto/cri/gen/api.ts";
+import type { SandboxResources } from "../../proto/cri/sandbox-resources.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
 import { FakeRuntimeCalls } from "./runtime-calls.ts";
 import { updatedResources } from "./runtime-objects.ts";

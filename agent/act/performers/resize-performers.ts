@@ -46,8 +46,8 @@ async function updateContainerResources(
 }
 
 /**
- * Informs the runtime. A runtime that cannot be informed does not refuse, so that the resize goes on; containerd 2.2 says
- * so with another code. Rule: the kubelet's updatePodSandboxResources.
+ * Informs the runtime. A runtime that cannot be informed does not refuse, so that the resize goes on. Rule: the kubelet's
+ * updatePodSandboxResources.
  */
 async function updatePodSandboxResources(
   { runtime, facts }: ActDeps,
@@ -57,10 +57,6 @@ async function updatePodSandboxResources(
 ): Promise<void> {
   const update = sandboxUpdate(podOf(input), limits, facts());
   await runtime.updatePodSandboxResources(sandboxId, update, { signal }).catch((error: unknown) => {
-    if (!(error instanceof CriError) || !isUnimplemented(error)) throw error;
+    if (!(error instanceof CriError && error.code === "UNIMPLEMENTED")) throw error;
   });
-}
-
-function isUnimplemented({ code, details }: CriError): boolean {
-  return code === "UNIMPLEMENTED" || (code === "UNKNOWN" && details.includes("not implemented"));
 }

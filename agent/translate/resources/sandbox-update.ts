@@ -1,16 +1,10 @@
 import { cpuQuotaUs, cpuShares, sharesToMilliCpu, weightToShares } from "../../../proto/cgroup/cpu-units.ts";
 import type { ResizableLimits } from "../../../proto/cgroup/limits.ts";
 import { LinuxContainerResources } from "../../../proto/cri/gen/api.ts";
+import type { SandboxResources } from "../../../proto/cri/sandbox-resources.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { NodeFacts } from "../node-facts.ts";
 import { amountsOf, int64, linuxResources } from "./linux-resources.ts";
-
-/** What UpdatePodSandboxResources tells the runtime: the limits of a pod without its overhead, and the overhead. */
-export interface SandboxUpdate {
-  readonly resources: LinuxContainerResources;
-  /** Undefined for a pod without one. */
-  readonly overhead: LinuxContainerResources | undefined;
-}
 
 /**
  * The message about the limits that the pod's cgroup is going to have, from the limits of its files. Rule: the kubelet's
@@ -20,7 +14,7 @@ export function sandboxUpdate(
   { spec }: Pod,
   { cpuWeight, cpuMax, memoryMax }: ResizableLimits,
   facts: NodeFacts,
-): SandboxUpdate {
+): SandboxResources {
   const overhead = amountsOf({ requests: spec.overhead ?? {}, limits: spec.overhead ?? {} });
   const { cpuLimit: overheadCpu = 0, memoryLimit: overheadMemory = 0 } = overhead;
   const { quotaUs, periodUs } = cpuMax;

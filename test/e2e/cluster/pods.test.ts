@@ -2,7 +2,12 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { pods } from "../../../kube/resource.ts";
-import { PodSandboxStatusRequest, PodSandboxStatusResponse } from "../../../proto/cri/gen/api.ts";
+import {
+  ExecSyncRequest,
+  ExecSyncResponse,
+  PodSandboxStatusRequest,
+  PodSandboxStatusResponse,
+} from "../../../proto/cri/gen/api.ts";
 import type { Pod, Probe } from "../../../proto/kubernetes/gen/types.ts";
 import { callCri } from "../../bed/containerd/cri-call.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
@@ -37,6 +42,20 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
       readonly config?: { readonly linux?: { readonly overhead?: object } };
     };
     return details.config?.linux?.overhead;
+  };
+  /** What the cgroup of a running container limits: bytes of memory, and microseconds of CPU per period. */
+  const cgroupFilesOf = async (containerID: string) => {
+    // The files of cgroup v1, and those of v2.
+    const read = "cat memory/memory.limit_in_bytes cpu/cpu.cfs_quota_us 2>/dev/null || cat memory.max cpu.max";
+    const cmd = ["sh", "-c", `cd /sys/fs/cgroup; ${read}`];
+    const request = [ExecSyncRequest, { containerId: containerID.replace(/^.*:\/\//, ""), cmd, timeout: 10n }] as const;
+    const { endpoint } = cluster.node.containerd;
+    const { stdout } = await callCri(endpoint, "RuntimeService/ExecSync", request, ExecSyncResponse);
+    return new TextDecoder()
+      .decode(stdout)
+      .trim()
+      .split("\n")
+      .map((line) => Number.parseInt(line, 10));
   };
   const deletePods = async (...names: readonly string[]) => {
     await kubectl("delete", "pod", ...names, "--timeout=20s");
@@ -147,30 +166,59 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     expect(seen.length - (last - first + 1)).toBeLessThanOrEqual(8 + Math.floor(endSeconds));
   });
 
-  test("keeps its allocated resources after a resize and has the condition PodResizePending", async () => {
-    const resources = { requests: { cpu: "20m", memory: "16Mi" }, limits: { memory: "64Mi" } };
+  test("is resized while it runs, and says so until the node has carried it out", async () => {
+    const resources = { requests: { cpu: "20m", memory: "16Mi" }, limits: { cpu: "100m", memory: "64Mi" } };
     await cluster.apply([barePod("sized", { resources })]);
     await kubectl("wait", "--for=condition=Ready", "pod/sized", "--timeout=30s");
-    const resize = async (cpu: string) => {
-      const body = JSON.stringify({ spec: { containers: [{ name: "main", resources: { requests: { cpu } } }] } });
+    const resize = async (to: typeof resources) => {
+      const body = JSON.stringify({ spec: { containers: [{ name: "main", resources: to }] } });
       await kubectl("patch", "pod", "sized", "--subresource=resize", `--patch=${body}`);
     };
-    await resize("40m");
-    await kubectl("wait", "--for=condition=PodResizePending", "pod/sized", "--timeout=10s");
-    const { spec, status } = await cluster.pod("sized");
-    expect(spec.containers[0]?.resources?.requests?.["cpu"]).toBe("40m");
-    expect(status?.containerStatuses?.[0]).toMatchObject({ allocatedResources: resources.requests, resources });
-    expect(await conditionOf("sized", "PodResizePending")).toBe(
-      "True Infeasible This node does not resize containers in place: [main] keep their resources until they are re-created",
+    const containerOf = async () => (await cluster.pod("sized")).status?.containerStatuses?.[0];
+    const before = await containerOf();
+    const cgroupFiles = async () => await cgroupFilesOf(before?.containerID ?? "");
+    expect(await cgroupFiles()).toEqual([64 * 2 ** 20, 10_000]);
+    const larger = { requests: { cpu: "40m", memory: "32Mi" }, limits: { cpu: "200m", memory: "128Mi" } };
+    await resize(larger);
+    const runsWith = async (wanted: typeof resources) => Bun.deepEquals((await containerOf())?.resources, wanted);
+    await pollUntil("the new resources", 10_000, () => runsWith(larger));
+    expect(await containerOf()).toMatchObject({ allocatedResources: larger.requests, restartCount: 0 });
+    expect((await containerOf())?.containerID).toBe(before?.containerID ?? "");
+    expect(await cgroupFiles()).toEqual([128 * 2 ** 20, 20_000]);
+    await pollUntil(
+      "no PodResizeInProgress",
+      10_000,
+      async () => (await conditionOf("sized", "PodResizeInProgress")) === "",
     );
-    const events = await pollUntil("the event", 10_000, async () => {
+    // While another pod has what it asks for, it keeps what it has.
+    await cluster.apply([barePod("filler", { resources: { requests: { cpu: "300m" } } })]);
+    await kubectl("wait", "--for=condition=Ready", "pod/filler", "--timeout=30s");
+    const most = { requests: { cpu: "1900m", memory: "32Mi" }, limits: { cpu: "2", memory: "128Mi" } };
+    await resize(most);
+    await kubectl("wait", "--for=condition=PodResizePending", "pod/sized", "--timeout=10s");
+    expect(await conditionOf("sized", "PodResizePending")).toMatch(
+      /^True Deferred Node didn't have enough resource: cpu, requested: 1900, used: \d+, capacity: \d+$/,
+    );
+    expect(await containerOf()).toMatchObject({ allocatedResources: larger.requests, resources: larger });
+    await kubectl("delete", "pod", "filler", "--timeout=20s");
+    await pollUntil("the deferred resources", 20_000, () => runsWith(most));
+    await resize(resources);
+    await pollUntil("the old resources", 20_000, () => runsWith(resources));
+    expect(await cgroupFiles()).toEqual([64 * 2 ** 20, 10_000]);
+    await pollUntil("no condition", 10_000, async () =>
+      (
+        await Promise.all([conditionOf("sized", "PodResizePending"), conditionOf("sized", "PodResizeInProgress")])
+      ).every((condition) => condition === ""),
+    );
+    const events = await pollUntil("the events", 10_000, async () => {
       const all = parseDescribedEvents(await kubectl("describe", "pod", "sized"));
-      const resizeEvents = all.filter(({ reason }) => reason === "ResizeInfeasible");
-      return resizeEvents.length > 0 && resizeEvents;
+      const reasons = all.map(({ reason }) => reason).filter((reason) => reason.startsWith("Resize"));
+      return reasons.filter((reason) => reason === "ResizeCompleted").length > 2 && reasons;
     });
-    expect(events).toHaveLength(1);
-    await resize("20m");
-    await pollUntil("no PodResizePending", 10_000, async () => (await conditionOf("sized", "PodResizePending")) === "");
+    expect(events.toSorted()).toEqual([
+      ...["ResizeCompleted", "ResizeCompleted", "ResizeCompleted", "ResizeDeferred"],
+      ...["ResizeStarted", "ResizeStarted", "ResizeStarted"],
+    ]);
     await deletePods("sized");
   });
 

@@ -17,7 +17,8 @@ const dependsOnNode =
 const internal = "It is an internal mechanism of the kubelet; all pods show its effect.";
 const needsRestart =
   "It needs a restart of the agent, by which both kubelets would lose their back-off; the e2e tests show it.";
-const noResize = "This release does not resize the resources of running pods.";
+const noResize =
+  "A kubelet without cgroups of pods, as on this machine, panics in doPodResizeAction; the scenarios and e2e tests show it.";
 
 const node: readonly ReferenceRow[] = [[20, "directories", ["propagation-in-empty-dir", "propagation-in-claim"]]];
 

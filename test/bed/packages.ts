@@ -18,7 +18,8 @@ export type PackageSet =
   | "trixie"
   | "forky"
   | "vm-guest"
-  | "vm-host";
+  | "vm-host"
+  | "vm-node";
 
 const packageNames: Readonly<Record<PackageSet, readonly string[]>> = {
   bookworm: ["containerd", "runc", "containernetworking-plugins", "busybox-static", "catatonit", "docker-registry"],
@@ -52,6 +53,26 @@ const packageNames: Readonly<Record<PackageSet, readonly string[]>> = {
     "runc",
   ],
   "vm-host": ["e2fsprogs", "qemu-system-x86", "xz-utils"],
+  "vm-node": [
+    "base-files",
+    "base-passwd",
+    "busybox-static",
+    "containerd",
+    "containernetworking-plugins",
+    "coreutils",
+    "dash",
+    "dbus",
+    "iproute2",
+    "iptables",
+    "kmod",
+    "libc6",
+    "linux-image-cloud-amd64",
+    "mount",
+    "procps",
+    "runc",
+    "systemd-sysv",
+    "util-linux",
+  ],
 };
 
 /**
@@ -61,6 +82,7 @@ const packageNames: Readonly<Record<PackageSet, readonly string[]>> = {
 const releasesWithDependencies: Readonly<Partial<Record<PackageSet, readonly string[]>>> = {
   "vm-guest": ["trixie"],
   "vm-host": ["bookworm", "bookworm-backports"],
+  "vm-node": ["trixie"],
 };
 
 /** Sets of another architecture than this machine's. */

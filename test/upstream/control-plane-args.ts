@@ -29,9 +29,13 @@ export function controlPlaneFiles(folder: string, certs: string, etcdData: strin
 
 /** Directly below the pod addresses of test beds, which start at 10.192.0.0. */
 const serviceRange = "10.191.0.0/24";
-/** Hosts of the server certificate. The Service `kubernetes` has the first address of the service range. */
+/**
+ * Hosts of the server certificate. The Service `kubernetes` has the first address of the service range. A guest of QEMU
+ * reaches this machine as 10.0.2.2.
+ */
 export const serverHosts = [
   "127.0.0.1",
+  "10.0.2.2",
   "localhost",
   "10.191.0.1",
   "kubernetes",

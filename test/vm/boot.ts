@@ -3,9 +3,11 @@ import { createWriteStream } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
+import { execa } from "execa";
 import { ownProcessGroup } from "../bed/cleanup/processes.ts";
 import { ifAbsent } from "../bed/if-absent.ts";
-import type { Image, PackagePrograms } from "./image.ts";
+import type { PackagePrograms } from "./host-programs.ts";
+import type { Image } from "./image.ts";
 
 /** A running or finished virtual machine. */
 export interface Guest {
@@ -20,14 +22,36 @@ export interface Guest {
   kill(why: string): Promise<void>;
 }
 
+export type Accelerator = "kvm" | "tcg";
+
+/** What a guest has besides its disks. */
+export interface GuestMachine {
+  readonly memoryMiB: number;
+  /** Default: `tcg`, an emulated processor. */
+  readonly accelerator?: Accelerator;
+  /** Arguments of its kernel, in addition to those of every guest. */
+  readonly kernelArgs?: readonly string[];
+  /** A port of the host's 127.0.0.1 that leads to a port of the guest, which then has a network card. */
+  readonly forward?: { readonly hostPort: number; readonly guestPort: number };
+}
+
+export interface BootOptions {
+  readonly machine: GuestMachine;
+  readonly programs: PackagePrograms;
+  /** The folder for its console and its test output. */
+  readonly folder: string;
+  /** The time after which it is killed. */
+  readonly limitMs: number;
+}
+
 /**
- * Boots a guest in QEMU with an emulated processor: KVM is not available everywhere, and nested KVM may hang. Writes
- * its console and its test output to files in `folder`. Kills it after `limitMs`, and when this process exits for any
- * reason.
+ * Boots a guest in QEMU with an emulated processor: KVM is not available everywhere, and nested KVM may hang. Kills it
+ * after the time limit, and when this process exits for any reason.
  */
-export function boot(image: Image, programs: PackagePrograms, folder: string, limitMs: number): Guest {
+export function boot(image: Image, { machine, programs, folder, limitMs }: BootOptions): Guest {
   const consoleFile = join(folder, "console.log");
-  const [program, ...args] = programs.argv("usr/bin/qemu-system-x86_64", qemuArgs(image, programs.root, consoleFile));
+  const argv = qemuArgs(image, machine, programs.root, consoleFile);
+  const [program, ...args] = programs.argv("usr/bin/qemu-system-x86_64", argv);
   const killedWithParent = ["--pdeathsig", "KILL", "--", program, ...args];
   const child = spawn("setpriv", killedWithParent, { ...ownProcessGroup, stdio: ["ignore", "pipe", "pipe"] });
   child.stdout.pipe(createWriteStream(join(folder, "result.log")));
@@ -52,16 +76,53 @@ export function boot(image: Image, programs: PackagePrograms, folder: string, li
   return { pid: child.pid ?? 0, lines: createInterface({ input: child.stdout }), ended, console: consoleFile, kill };
 }
 
-function qemuArgs({ kernel, initrd, disks }: Image, root: string, consoleFile: string): readonly string[] {
+function qemuArgs(
+  { kernel, initrd, disks }: Image,
+  { memoryMiB, accelerator = "tcg", kernelArgs = [], forward }: GuestMachine,
+  root: string,
+  consoleFile: string,
+): readonly string[] {
   return [
-    ...["-L", join(root, "usr/share/qemu"), "-L", join(root, "usr/share/seabios")],
-    ...["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-smp", "2", "-m", "1024"],
+    ...firmwareArgs(root),
+    ...acceleratorArgs[accelerator],
+    ...["-smp", "2", "-m", `${memoryMiB}`],
     ...["-nodefaults", "-display", "none", "-no-reboot"],
     ...["-serial", `file:${consoleFile}`, "-chardev", "stdio,id=tests,signal=off", "-serial", "chardev:tests"],
     ...["-kernel", kernel, "-initrd", initrd],
-    ...["-append", "console=ttyS0 panic=-1 psi=1 mitigations=off"],
+    ...["-append", ["console=ttyS0 panic=-1 psi=1 mitigations=off", ...kernelArgs].join(" ")],
+    ...(forward === undefined ? [] : networkArgs(forward)),
     ...disks.flatMap((disk) => ["-drive", `file=${disk},format=raw,if=virtio,cache=unsafe`]),
   ];
+}
+
+const firmwareArgs = (root: string) => ["-L", join(root, "usr/share/qemu"), "-L", join(root, "usr/share/seabios")];
+
+const acceleratorArgs = {
+  kvm: ["-accel", "kvm", "-cpu", "host"],
+  tcg: ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max"],
+} as const;
+
+/** A kernel without a root file system restarts after a second, which ends QEMU, unless KVM does not work here. */
+const KVM_TRIAL_MS = 15_000;
+
+/**
+ * KVM where it runs a guest, else an emulated processor: /dev/kvm may exist on a machine that is virtual itself, and a
+ * guest then hangs.
+ */
+export async function chooseAccelerator(programs: PackagePrograms, kernel: string): Promise<Accelerator> {
+  const machine = ["-m", "256", "-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio"];
+  const trial = ["-kernel", kernel, "-append", "console=ttyS0 panic=-1"];
+  const args = [...firmwareArgs(programs.root), ...acceleratorArgs.kvm, ...machine, ...trial];
+  const [program, ...argv] = programs.argv("usr/bin/qemu-system-x86_64", args);
+  const options = { ...ownProcessGroup, reject: false, timeout: KVM_TRIAL_MS, killSignal: "SIGKILL" } as const;
+  const { stdout, failed } = await execa(program, argv, options);
+  return !failed && stdout.includes("Unable to mount root fs") ? "kvm" : "tcg";
+}
+
+/** QEMU's own network: the guest reaches the host's 127.0.0.1 as 10.0.2.2. Nothing boots from the card, so it needs no ROM. */
+function networkArgs({ hostPort, guestPort }: NonNullable<GuestMachine["forward"]>): readonly string[] {
+  const network = `user,id=net,hostfwd=tcp:127.0.0.1:${hostPort}-:${guestPort}`;
+  return ["-netdev", network, "-device", "virtio-net-pci,netdev=net,romfile="];
 }
 
 /** The last lines of the guest's kernel console. */

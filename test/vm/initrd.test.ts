@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { dependenciesOf } from "./image.ts";
+import { dependenciesOf } from "./initrd.ts";
 
 const module = (metadata: string) => new TextEncoder().encode(`ELF\0license=GPL\0${metadata}\0retpoline=Y\0`);
 

@@ -1,0 +1,193 @@
+// What Berth does with the cgroups of a node with systemd, as checks in order: each goes on where the one before ended.
+import { allContainerStatuses } from "../../../proto/kubernetes/containers.ts";
+import type { ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { pollUntil } from "../../bed/poll-until.ts";
+import { cgroupPods } from "../../differential/cgroups/cgroup-cases.ts";
+import { readCgroupRecording } from "../../differential/cgroups/cgroup-recording.ts";
+import type { CgroupTree } from "../../differential/cgroups/cgroup-tree.ts";
+import { compareCgroups, compareTrees, recordedCgroups } from "../../differential/cgroups/compare-cgroups.ts";
+import { besteffortPod, cpuHog, forkBomb, memoryHog } from "./check-pods.ts";
+import { isReady, type NodeBed } from "./node-bed.ts";
+import { readNodeFacts } from "./node-facts.ts";
+import type { CgroupDriver } from "./system-files.ts";
+
+const STEP_TIMEOUT_MS = 10 * 60_000;
+const POLL_MS = 1000;
+/** `podPidsLimit` of the check with the fork bomb. */
+const PIDS_LIMIT = 60;
+
+/** A check and its detail for the line of its result. It throws if Berth does something else. */
+export type NodeCheck = readonly [name: string, run: () => Promise<string>];
+
+function assert(condition: boolean, otherwise: string): asserts condition {
+  if (!condition) throw new Error(otherwise);
+}
+
+/** The cgroups, once `findDifferences` finds none. The error names the last ones. */
+async function awaitCgroups(
+  bed: NodeBed,
+  what: string,
+  findDifferences: (cgroups: CgroupTree) => readonly string[],
+): Promise<CgroupTree> {
+  let differences: readonly string[] = [];
+  return await pollUntil(
+    what,
+    STEP_TIMEOUT_MS,
+    async () => {
+      const cgroups = await bed.readCgroups();
+      differences = findDifferences(cgroups);
+      return differences.length === 0 && cgroups;
+    },
+    POLL_MS,
+  ).catch((cause: Error) => {
+    throw new Error(`${cause.message}:\n${differences.join("\n")}`, { cause });
+  });
+}
+
+/** Pods of the short run: one of each class, and one with resources of its own. */
+const corePods = ["guaranteed-two", "burstable-limits", "burstable-pod-level", "besteffort"];
+
+export interface NodeCheckOptions {
+  readonly driver: CgroupDriver;
+  /** Only the pods of the short run, and only their own cgroups. */
+  readonly isShort: boolean;
+}
+
+/** The checks of a bed whose guest has Berth, which does not run yet. */
+export function nodeChecks(bed: NodeBed, { driver, isShort }: NodeCheckOptions): readonly NodeCheck[] {
+  const created = cgroupPods.filter(({ metadata }) => !isShort || corePods.includes(metadata.name ?? ""));
+  let withoutPods: CgroupTree = new Map();
+  let node: Awaited<ReturnType<typeof readNodeFacts>>;
+  return [
+    [
+      "a stock node is Ready",
+      async () => {
+        node = await readNodeFacts(bed.guest, await bed.startAgent("berth"));
+        withoutPods = await awaitCgroups(bed, "the cgroups above the pods", (cgroups) =>
+          levels.filter((level) => !cgroups.has(level)).map((level) => `${level} is missing`),
+        );
+        return `with ${driver}: ${[...withoutPods.keys()].join(", ")}`;
+      },
+    ],
+    [
+      "all files are the kubelet's",
+      async () => {
+        const kubelet = recordedCgroups(await readCgroupRecording(driver));
+        await bed.createPods(created, isReady);
+        const cgroups = await awaitCgroups(bed, "the kubelet's files", (seen) => {
+          const sides = [kubelet, { node, cgroups: seen }].map((side) => (isShort ? onlyPods(side, corePods) : side));
+          const [theirs, ours] = sides as [typeof kubelet, typeof kubelet];
+          return compareCgroups(theirs, ours);
+        });
+        const files = [...cgroups.values()].flatMap((each) => Object.keys(each));
+        return `${files.length} files of ${cgroups.size} cgroups, ${created.length} pods`;
+      },
+    ],
+    ["a CPU hog is held to its limit", () => holdCpuHog(bed)],
+    ["a memory hog is killed alone", () => killMemoryHog(bed)],
+    ["a restarted agent adopts the tree", () => adoptTree(bed)],
+    ["a fork bomb is held", () => holdForkBomb(bed)],
+    [
+      "deleted pods leave no cgroup",
+      async () => {
+        await bed.deletePods();
+        await awaitCgroups(bed, "the cgroups before the first pod", (cgroups) =>
+          compareTrees(["the node before its first pod", withoutPods], ["the node after its last", cgroups]),
+        );
+        return "the tree is as before the first pod";
+      },
+    ],
+  ];
+}
+
+const levels = ["kubepods", "kubepods/burstable", "kubepods/besteffort"];
+
+/** The part of a node's cgroups that belongs to these pods. */
+function onlyPods<T extends { readonly cgroups: CgroupTree }>(side: T, names: readonly string[]): T {
+  const isOf = (cgroup: string) => cgroup.split("/").some((part) => names.includes(part));
+  return { ...side, cgroups: new Map([...side.cgroups].filter(([cgroup]) => isOf(cgroup))) };
+}
+
+/** A shell script that stores the path of a pod's cgroup in `$cgroup`. */
+const findCgroup = (pod: Pod) =>
+  `cgroup=$(busybox find /sys/fs/cgroup/kubepods* -type d '(' -name '*pod${pod.metadata.uid}' -o -name '*pod${pod.metadata.uid?.replaceAll("-", "_")}.slice' ')')
+`;
+
+async function holdCpuHog(bed: NodeBed): Promise<string> {
+  const [pod] = await bed.createPods([cpuHog], isReady);
+  const stat = `sed -n 's/^usage_usec //p; s/^nr_throttled //p' $cgroup/cpu.stat; cut -d ' ' -f 1 /proc/uptime`;
+  const output = await bed.guest.run(`${findCgroup(pod!)}${stat}\nsleep 10\n${stat}`);
+  const [usageBefore, , before, usageAfter, throttled, after] = output.split("\n").map(Number) as number[];
+  const share = (usageAfter! - usageBefore!) / 1e6 / (after! - before!);
+  assert(
+    share <= 0.33 && throttled! > 0,
+    `it uses ${share} CPUs and was throttled ${throttled} times; its limit is 0.3`,
+  );
+  return `${share.toFixed(2)} of two CPUs with a limit of 0.3, throttled ${throttled} times`;
+}
+
+async function killMemoryHog(bed: NodeBed): Promise<string> {
+  const statusOf = (pod: Pod, name: string) => allContainerStatuses(pod.status).find((each) => each.name === name);
+  const hasEnded = (pod: Pod) => statusOf(pod, "hog")?.state?.terminated !== undefined;
+  const [pod] = await bed.createPods([memoryHog], hasEnded);
+  const [hog, bystander] = ["hog", "bystander"].map((name) => statusOf(pod!, name));
+  const { reason, exitCode } = hog?.state?.terminated ?? {};
+  assert(reason === "OOMKilled" && exitCode === 137, `it ended with reason ${reason} and code ${exitCode}`);
+  assert(bystander?.state?.running !== undefined, `the container beside it is ${JSON.stringify(bystander?.state)}`);
+  const [, killed] = /^oom_kill (\d+)/m.exec(await bed.guest.run(`${findCgroup(pod!)}cat $cgroup/memory.events`)) ?? [];
+  return `OOMKilled with code 137, ${killed} processes; the container beside it runs`;
+}
+
+/** Containers with their ids and restarts: what a restart of the agent must not change. */
+function containersOf(pods: Iterable<Pod>): readonly string[] {
+  const line =
+    (pod: Pod) =>
+    ({ name, containerID, restartCount }: ContainerStatus) =>
+      `${pod.metadata.name}/${name} ${containerID} ${restartCount}`;
+  return [...pods].flatMap((pod) => allContainerStatuses(pod.status).map(line(pod))).toSorted();
+}
+
+async function adoptTree(bed: NodeBed): Promise<string> {
+  const before = { cgroups: await bed.readCgroups(), pods: await bed.listPods() };
+  await bed.stopAgent("berth", "SIGKILL");
+  await bed.startAgent("berth");
+  // The Node stays Ready while its agent is away, so a new pod shows that the new agent works.
+  const proof = besteffortPod("after-the-restart");
+  await bed.createPods([proof], isReady);
+  const isOther = (cgroup: string) => !cgroup.startsWith("kubepods/besteffort/after-the-restart");
+  await awaitCgroups(bed, "the cgroups as before the restart", (cgroups) =>
+    compareTrees(
+      ["the node before the restart", before.cgroups],
+      ["the node after it", new Map([...cgroups].filter(([cgroup]) => isOther(cgroup)))],
+    ),
+  );
+  const after = await bed.listPods();
+  const [was, is] = [before.pods, after].map((pods) =>
+    containersOf([...pods.values()].filter(({ metadata }) => metadata.name !== proof.metadata.name)),
+  ) as [readonly string[], readonly string[]];
+  const changed = is.filter((line) => !was.includes(line));
+  assert(changed.length === 0 && is.length === was.length, `these containers are others: ${changed.join(", ")}`);
+  return `${was.length} containers and ${before.cgroups.size} cgroups are the same`;
+}
+
+async function holdForkBomb(bed: NodeBed): Promise<string> {
+  await bed.stopAgent("berth");
+  await bed.startAgent("berth", { podPidsLimit: PIDS_LIMIT });
+  const [pod] = await bed.createPods([forkBomb], isReady);
+  const rejected = await pollUntil(
+    "a rejected fork",
+    STEP_TIMEOUT_MS,
+    async () => {
+      const [, count] = /^max (\d+)/m.exec(await bed.guest.run(`${findCgroup(pod!)}cat $cgroup/pids.events`)) ?? [];
+      return Number(count) > 0 && count;
+    },
+    POLL_MS,
+  );
+  await bed.createPods([besteffortPod("beside-the-bomb")], isReady);
+  const [limit, current] = (await bed.guest.run(`${findCgroup(pod!)}cat $cgroup/pids.max $cgroup/pids.current`)).split(
+    "\n",
+  );
+  assert(limit === String(PIDS_LIMIT), `pids.max is ${limit}, and podPidsLimit is ${PIDS_LIMIT}`);
+  assert(Number(current) <= PIDS_LIMIT, `it has ${current} processes`);
+  return `${current} processes, ${rejected} forks rejected; another pod became ready beside it`;
+}

@@ -1,0 +1,74 @@
+// Boots a node with systemd and Berth, joins it to a control plane on this machine, and runs the checks of its cgroups:
+// npm run vm -- node [--containerd 2.1] [--driver cgroupfs] [--short]
+import { parseArgs } from "node:util";
+import { buildIfStale } from "../../bed/build.ts";
+import type { Outcome } from "../../suite.ts";
+import { closingLine, outcomeLine, seconds } from "../../test-summary.ts";
+import { type NodeBed, startNodeBed } from "./node-bed.ts";
+import { nodeChecks } from "./node-checks.ts";
+import type { CgroupDriver, NodeContainerd } from "./system-files.ts";
+
+interface NodeRun {
+  readonly containerd: NodeContainerd;
+  readonly driver: CgroupDriver;
+  readonly isShort: boolean;
+}
+
+/** Runs the checks on one node up to the first that fails, prints each, and returns their outcomes. */
+async function runNodeChecks(run: NodeRun, print: (line: string) => void): Promise<readonly Outcome[]> {
+  const outcomes: Outcome[] = [];
+  const record = async (name: string, check: () => Promise<string>): Promise<boolean> => {
+    const started = performance.now();
+    const [isPassed, detail] = await check().then(
+      (text) => [true, text] as const,
+      (error: unknown) => [false, error instanceof Error ? error.message : String(error)] as const,
+    );
+    const failed = isPassed ? [] : [`${name}: ${detail}`];
+    const durationMs = performance.now() - started;
+    const outcome = { name, durationMs, passed: 1 - failed.length, failed, skipped: [], log: "" };
+    outcomes.push(outcome);
+    print(`${outcomeLine(outcome)}   ${detail}`);
+    return isPassed;
+  };
+  let bed: NodeBed | undefined;
+  try {
+    print(await buildIfStale());
+    const isBooted = await record("boot", async () => {
+      bed = await startNodeBed({ ...run, agents: ["berth"], print });
+      return await bed.guest.run("uname -r; containerd --version | cut -d ' ' -f 3 | tr '\\n' ' '");
+    });
+    if (!isBooted || bed === undefined) return outcomes;
+    for (const [name, check] of nodeChecks(bed, run))
+      if (!(await record(name, check))) {
+        print(`the end of the agent's log:\n${await bed.agentLog("berth")}`);
+        break;
+      }
+    return outcomes;
+  } finally {
+    await bed?.end();
+  }
+}
+
+const usage = "npm run vm -- node [--containerd 1.7 | 2.1] [--driver systemd | cgroupfs] [--short]";
+
+/** Runs the checks that the arguments select. Returns the exit code. */
+export async function main(args: readonly string[]): Promise<number> {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      containerd: { type: "string", default: "1.7" },
+      driver: { type: "string", default: "systemd" },
+      short: { type: "boolean", default: false },
+    },
+  });
+  const { containerd, driver, short: isShort } = values;
+  if ((containerd !== "1.7" && containerd !== "2.1") || (driver !== "systemd" && driver !== "cgroupfs")) {
+    console.error(usage);
+    return 2;
+  }
+  const started = performance.now();
+  const outcomes = await runNodeChecks({ containerd, driver, isShort }, console.log);
+  console.log(`total time: ${seconds(performance.now() - started)}`);
+  console.log(closingLine(outcomes));
+  return outcomes.some(({ failed }) => failed.length > 0) ? 1 : 0;
+}

@@ -3,7 +3,6 @@ import { createWriteStream } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { execa } from "execa";
 import { ownProcessGroup } from "../bed/cleanup/processes.ts";
 import { ifAbsent } from "../bed/if-absent.ts";
 import type { PackagePrograms } from "./host-programs.ts";
@@ -22,13 +21,9 @@ export interface Guest {
   kill(why: string): Promise<void>;
 }
 
-export type Accelerator = "kvm" | "tcg";
-
 /** What a guest has besides its disks. */
 export interface GuestMachine {
   readonly memoryMiB: number;
-  /** Default: `tcg`, an emulated processor. */
-  readonly accelerator?: Accelerator;
   /** Arguments of its kernel, in addition to those of every guest. */
   readonly kernelArgs?: readonly string[];
   /** A port of the host's 127.0.0.1 that leads to a port of the guest, which then has a network card. */
@@ -78,14 +73,13 @@ export function boot(image: Image, { machine, programs, folder, limitMs }: BootO
 
 function qemuArgs(
   { kernel, initrd, disks }: Image,
-  { memoryMiB, accelerator = "tcg", kernelArgs = [], forward }: GuestMachine,
+  { memoryMiB, kernelArgs = [], forward }: GuestMachine,
   root: string,
   consoleFile: string,
 ): readonly string[] {
   return [
-    ...firmwareArgs(root),
-    ...acceleratorArgs[accelerator],
-    ...["-smp", "2", "-m", `${memoryMiB}`],
+    ...["-L", join(root, "usr/share/qemu"), "-L", join(root, "usr/share/seabios")],
+    ...["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max", "-smp", "2", "-m", `${memoryMiB}`],
     ...["-nodefaults", "-display", "none", "-no-reboot"],
     ...["-serial", `file:${consoleFile}`, "-chardev", "stdio,id=tests,signal=off", "-serial", "chardev:tests"],
     ...["-kernel", kernel, "-initrd", initrd],
@@ -93,30 +87,6 @@ function qemuArgs(
     ...(forward === undefined ? [] : networkArgs(forward)),
     ...disks.flatMap((disk) => ["-drive", `file=${disk},format=raw,if=virtio,cache=unsafe`]),
   ];
-}
-
-const firmwareArgs = (root: string) => ["-L", join(root, "usr/share/qemu"), "-L", join(root, "usr/share/seabios")];
-
-const acceleratorArgs = {
-  kvm: ["-accel", "kvm", "-cpu", "host"],
-  tcg: ["-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max"],
-} as const;
-
-/** A kernel without a root file system restarts after a second, which ends QEMU, unless KVM does not work here. */
-const KVM_TRIAL_MS = 15_000;
-
-/**
- * KVM where it runs a guest, else an emulated processor: /dev/kvm may exist on a machine that is virtual itself, and a
- * guest then hangs.
- */
-export async function chooseAccelerator(programs: PackagePrograms, kernel: string): Promise<Accelerator> {
-  const machine = ["-m", "256", "-nodefaults", "-display", "none", "-no-reboot", "-serial", "stdio"];
-  const trial = ["-kernel", kernel, "-append", "console=ttyS0 panic=-1"];
-  const args = [...firmwareArgs(programs.root), ...acceleratorArgs.kvm, ...machine, ...trial];
-  const [program, ...argv] = programs.argv("usr/bin/qemu-system-x86_64", args);
-  const options = { ...ownProcessGroup, reject: false, timeout: KVM_TRIAL_MS, killSignal: "SIGKILL" } as const;
-  const { stdout, failed } = await execa(program, argv, options);
-  return !failed && stdout.includes("Unable to mount root fs") ? "kvm" : "tcg";
 }
 
 /** QEMU's own network: the guest reaches the host's 127.0.0.1 as 10.0.2.2. Nothing boots from the card, so it needs no ROM. */

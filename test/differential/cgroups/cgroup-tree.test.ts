@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { nameCgroups, parseCgroups } from "./cgroup-tree.ts";
+import { nameCgroups, parseCgroups, podOfCgroup } from "./cgroup-tree.ts";
 
 const id = (digit: string) => digit.repeat(64);
 const pod: Pod = {
@@ -49,4 +49,15 @@ test("the cgroups of both drivers have the same names", () => {
     ["guaranteed", ["kubepods", "kubepods/web"]],
     ["foreign", ["kubepods/burstable/pod9", "kubepods/other"]],
   ]);
+});
+
+test("a cgroup names its pod, also one that is called as a level", () => {
+  const names = [
+    "kubepods",
+    "kubepods/burstable",
+    "kubepods/web",
+    "kubepods/web/main",
+    "kubepods/besteffort/besteffort/main",
+  ];
+  expect(names.map(podOfCgroup)).toEqual([undefined, undefined, "web", "web", "besteffort"]);
 });

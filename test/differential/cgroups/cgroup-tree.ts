@@ -73,8 +73,11 @@ export function parseCgroups(text: string): CgroupTree {
     const known = tree.get(path.slice(1));
     if (known !== undefined) Object.assign(known, properties);
   }
-  return tree;
+  return new Map([...tree].map(([path, known]) => [path, sorted(known)]));
 }
+
+const sorted = (files: CgroupFiles): CgroupFiles =>
+  Object.fromEntries(Object.entries(files).toSorted(([a], [b]) => (a < b ? -1 : 1)));
 
 /**
  * The same cgroups by names that are alike with both drivers and on every node: `kubepods`, `kubepods/burstable`,
@@ -95,6 +98,12 @@ export function nameCgroups(tree: CgroupTree, pods: readonly Pod[]): CgroupTree 
   return new Map(
     [...tree].map(([path, files]) => [nameOf(path), files] as const).toSorted(([a], [b]) => (a < b ? -1 : 1)),
   );
+}
+
+/** The pod that a cgroup belongs to, by the names of `nameCgroups`; undefined for the levels above the pods. */
+export function podOfCgroup(cgroup: string): string | undefined {
+  const [, second, third] = cgroup.split("/");
+  return second === "burstable" || second === "besteffort" ? third : second;
 }
 
 /** Undefined for a part that belongs to no known pod. */

@@ -1,6 +1,6 @@
 import { parseQuantity, toNumber } from "../../../proto/kubernetes/values/quantity.ts";
 import type { CgroupRecording, RecordedNode } from "./cgroup-recording.ts";
-import type { CgroupFiles, CgroupTree } from "./cgroup-tree.ts";
+import { type CgroupFiles, type CgroupTree, podOfCgroup } from "./cgroup-tree.ts";
 
 /** The cgroups of one node, and what they depend on. */
 export interface NodeCgroups {
@@ -34,25 +34,39 @@ export function compareTrees(
   });
 }
 
-/** The recorded cgroups with all pods. */
+/** The recorded cgroups. */
 export const recordedCgroups = ({ node, cgroups }: CgroupRecording): NodeCgroups => ({
   node,
   cgroups: new Map(Object.entries(cgroups)),
 });
 
+/** The cgroups that belong to these pods and, with `levels`, those above the pods. */
+export function onlyOfPods(cgroups: CgroupTree, pods: readonly string[], levels: boolean): CgroupTree {
+  const isWanted = (cgroup: string) => {
+    const pod = podOfCgroup(cgroup);
+    return pod === undefined ? levels : pods.includes(pod);
+  };
+  return new Map([...cgroups].filter(([cgroup]) => isWanted(cgroup)));
+}
+
 const withoutSizes = ({ cgroups, node }: NodeCgroups): CgroupTree =>
   new Map([...cgroups].map(([name, files]) => [name, withoutSize(files, node)]));
 
 function withoutSize(files: CgroupFiles, { capacity, pids }: NodeCgroups["node"]): CgroupFiles {
-  const sizes = new Map([
-    ["memory.max", toNumber(parseQuantity(capacity["memory"] ?? "0"))],
-    ["pids.max", pids],
-  ]);
+  const memoryBytes = String(toNumber(parseQuantity(capacity["memory"] ?? "0")));
+  const sizes: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+    memory: { [memoryBytes]: "all of the node's" },
+    // A scope that says nothing itself gets systemd's DefaultTasksMax, 15 % of what the node has.
+    pids: { [pids]: "all of the node's", [Math.floor(pids * 0.15)]: "systemd's default" },
+  };
+  const kinds: Readonly<Record<string, string>> = {
+    "memory.max": "memory",
+    MemoryMax: "memory",
+    "pids.max": "pids",
+    TasksMax: "pids",
+  };
   return Object.fromEntries(
-    Object.entries(files).map(([file, value]) => [
-      file,
-      value === String(sizes.get(file)) ? "all of the node's" : value,
-    ]),
+    Object.entries(files).map(([file, value]) => [file, sizes[kinds[file] ?? ""]?.[value] ?? value]),
   );
 }
 

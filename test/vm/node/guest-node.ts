@@ -1,7 +1,7 @@
 import { request } from "node:http";
 import { pollUntil } from "../../bed/poll-until.ts";
 import { pickPorts } from "../../bed/ports.ts";
-import { boot, chooseAccelerator, endOfConsole, type Guest } from "../boot.ts";
+import { boot, endOfConsole, type Guest } from "../boot.ts";
 import { berthFolder } from "../guest-paths.ts";
 import { unpackPrograms } from "../host-programs.ts";
 import { makeNodeImage, type NodeOptions } from "./node-image.ts";
@@ -35,9 +35,7 @@ export async function bootNode(options: NodeOptions, print: (line: string) => vo
     const programs = await unpackPrograms(print);
     const image = await makeNodeImage(folder.path, programs, options, print);
     const [hostPort = 0] = await pickPorts(1);
-    const accelerator = await chooseAccelerator(programs, image.kernel);
-    print(accelerator === "kvm" ? "KVM runs the guest" : "the processor of the guest is emulated");
-    const machine = { memoryMiB: 3072, accelerator, kernelArgs, forward: { hostPort, guestPort: shellPort } };
+    const machine = { memoryMiB: 3072, kernelArgs, forward: { hostPort, guestPort: shellPort } };
     const guest = boot(image, { machine, programs, folder: folder.path, limitMs: RUN_TIMEOUT_MS });
     const run: GuestNode["run"] = (script, limitMs = SCRIPT_TIMEOUT_MS) => runScript(hostPort, script, limitMs);
     const end = async () => {

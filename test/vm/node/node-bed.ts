@@ -44,8 +44,11 @@ export interface NodeBed {
   startAgent(agent: NodeAgentName, configuration?: Readonly<Record<string, unknown>>): Promise<Node>;
   /** Ends an agent with a signal and returns once it has ended. Its pods keep running. */
   stopAgent(agent: NodeAgentName, signal?: "SIGTERM" | "SIGKILL"): Promise<void>;
-  /** Creates pods on the node and returns them as the API server has them once all are as `until` says. */
-  createPods(created: readonly Pod[], until: (pod: Pod) => boolean): Promise<readonly Pod[]>;
+  /**
+   * Creates pods on the node and returns them as the API server has them once all are as `until` says. After `limitMs`
+   * it throws with the status of those that are not.
+   */
+  createPods(created: readonly Pod[], until: (pod: Pod) => boolean, limitMs?: number): Promise<readonly Pod[]>;
   /** The pods of the API server, by name. */
   listPods(): Promise<ReadonlyMap<string, Pod>>;
   /** Deletes all pods and returns once the API server has none. */
@@ -140,14 +143,14 @@ function createBed({ guest, kube, driver, print, endPlane }: BedParts): NodeBed 
       await guest.run(`systemctl kill --signal=${signal} ${agent}
 until test "$(systemctl show --property=MainPID --value ${agent})" = 0; do sleep 0.2; done`);
     },
-    async createPods(created, until) {
+    async createPods(created, until, limitMs = STEP_TIMEOUT_MS) {
       for (const pod of created) await kube.create(pods(namespace), { ...pod, spec: { ...pod.spec, nodeName } });
       const names = created.map(({ metadata }) => metadata.name ?? "");
       let missing: readonly string[] = names;
       const reportProgress = createProgress(print);
       return await pollUntil(
         "the pods to run",
-        STEP_TIMEOUT_MS,
+        limitMs,
         async () => {
           const found = await listPods();
           const isMissing = (name: string) => {

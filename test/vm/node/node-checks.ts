@@ -5,7 +5,12 @@ import { pollUntil } from "../../bed/poll-until.ts";
 import { cgroupPods } from "../../differential/cgroups/cgroup-cases.ts";
 import { readCgroupRecording } from "../../differential/cgroups/cgroup-recording.ts";
 import type { CgroupTree } from "../../differential/cgroups/cgroup-tree.ts";
-import { compareCgroups, compareTrees, recordedCgroups } from "../../differential/cgroups/compare-cgroups.ts";
+import {
+  compareCgroups,
+  compareTrees,
+  onlyOfPods,
+  recordedCgroups,
+} from "../../differential/cgroups/compare-cgroups.ts";
 import { besteffortPod, cpuHog, forkBomb, memoryHog } from "./check-pods.ts";
 import { isReady, type NodeBed } from "./node-bed.ts";
 import { readNodeFacts } from "./node-facts.ts";
@@ -45,7 +50,7 @@ async function awaitCgroups(
 }
 
 /** Pods of the short run: one of each class, and one with resources of its own. */
-const corePods = ["guaranteed-two", "burstable-limits", "burstable-pod-level", "besteffort"];
+const corePods = ["guaranteed-pod-level", "burstable-overhead", "burstable-memory", "besteffort"];
 
 export interface NodeCheckOptions {
   readonly driver: CgroupDriver;
@@ -72,13 +77,16 @@ export function nodeChecks(bed: NodeBed, { driver, isShort }: NodeCheckOptions):
     [
       "all files are the kubelet's",
       async () => {
-        const kubelet = recordedCgroups(await readCgroupRecording(driver));
+        const recording = await readCgroupRecording(driver);
+        const kubelet = recordedCgroups(recording);
+        const compared = isShort ? corePods : Object.keys(recording.pods);
         await bed.createPods(created, isReady);
-        const cgroups = await awaitCgroups(bed, "the kubelet's files", (seen) => {
-          const sides = [kubelet, { node, cgroups: seen }].map((side) => (isShort ? onlyPods(side, corePods) : side));
-          const [theirs, ours] = sides as [typeof kubelet, typeof kubelet];
-          return compareCgroups(theirs, ours);
-        });
+        const cgroups = await awaitCgroups(bed, "the kubelet's files", (seen) =>
+          compareCgroups(
+            { ...kubelet, cgroups: onlyOfPods(kubelet.cgroups, compared, !isShort) },
+            { node, cgroups: onlyOfPods(seen, compared, !isShort) },
+          ),
+        );
         const files = [...cgroups.values()].flatMap((each) => Object.keys(each));
         return `${files.length} files of ${cgroups.size} cgroups, ${created.length} pods`;
       },
@@ -101,12 +109,6 @@ export function nodeChecks(bed: NodeBed, { driver, isShort }: NodeCheckOptions):
 }
 
 const levels = ["kubepods", "kubepods/burstable", "kubepods/besteffort"];
-
-/** The part of a node's cgroups that belongs to these pods. */
-function onlyPods<T extends { readonly cgroups: CgroupTree }>(side: T, names: readonly string[]): T {
-  const isOf = (cgroup: string) => cgroup.split("/").some((part) => names.includes(part));
-  return { ...side, cgroups: new Map([...side.cgroups].filter(([cgroup]) => isOf(cgroup))) };
-}
 
 /** A shell script that stores the path of a pod's cgroup in `$cgroup`. */
 const findCgroup = (pod: Pod) =>

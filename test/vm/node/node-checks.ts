@@ -17,6 +17,8 @@ import { readNodeFacts } from "./node-facts.ts";
 import type { CgroupDriver } from "./system-files.ts";
 
 const STEP_TIMEOUT_MS = 10 * 60_000;
+/** The kubelet writes the limits above the pods again each minute. */
+const CGROUPS_TIMEOUT_MS = 90_000;
 const POLL_MS = 1000;
 /** `podPidsLimit` of the check with the fork bomb. */
 const PIDS_LIMIT = 60;
@@ -37,7 +39,7 @@ async function awaitCgroups(
   let differences: readonly string[] = [];
   return await pollUntil(
     what,
-    STEP_TIMEOUT_MS,
+    CGROUPS_TIMEOUT_MS,
     async () => {
       const cgroups = await bed.readCgroups();
       differences = findDifferences(cgroups);

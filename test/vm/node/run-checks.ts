@@ -35,7 +35,7 @@ async function runNodeChecks(run: NodeRun, print: (line: string) => void): Promi
     print(await buildIfStale());
     const isBooted = await record("boot", async () => {
       bed = await startNodeBed({ ...run, agents: ["berth"], print });
-      return await bed.guest.run("uname -r; containerd --version | cut -d ' ' -f 3 | tr '\\n' ' '");
+      return await bed.guest.run('echo "Linux $(uname -r), containerd $(containerd --version | cut -d " " -f 3)"');
     });
     if (!isBooted || bed === undefined) return outcomes;
     for (const [name, check] of nodeChecks(bed, run))

@@ -32,10 +32,10 @@ const notRoot = { securityContext: { runAsNonRoot: true } };
 const rows: readonly Unrunnable[] = [
   {
     title: "a pod that asks for a feature that this node does not have",
-    pod: podOf("unsupported", {}, { resourceClaims: [{ name: "gpu", resourceClaimName: "gpu" }] }),
+    pod: podOf("unsupported", {}, { runtimeClassName: "sandboxed" }),
     phase: "Failed",
     reasons: ["PodFeatureUnsupported"],
-    expectedMessage: "resourceClaims",
+    expectedMessage: "runtimeClassName",
   },
   {
     title: "RestartAllContainers with its feature gate off",

@@ -62,19 +62,19 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   );
   const fuzz = fuzzSuites(files, requiresAll(process.env) ? 10_000 : 2000);
   const suites = machineSuites(files);
-  const needsUpstream = new Set([...suites.upstream, ...suites.heavy, ...suites.idleUpstream]);
+  const needsUpstream = new Set([...suites.upstream, ...suites.heavy, ...suites.idleUpstream, ...suites.aloneUpstream]);
+  const runMachineSuite = async (suite: Suite) =>
+    needsUpstream.has(suite) ? await run({ ...suite, unavailable: await built }, true) : await run(suite);
   // What needs nothing but the processor gets what the others leave.
   const background = [...scenarioSuites(files), ...fuzz, docsConformanceSuite(files)].map(withLowPriority);
   const runInBackground = async () => {
     for (let suite = background.shift(); suite !== undefined; suite = background.shift()) await run(suite);
   };
-  const queues = runInQueues(suites, built, async (suite) =>
-    needsUpstream.has(suite) ? await run({ ...suite, unavailable: await built }, true) : await run(suite),
-  ).then(() => printTime("the queues"));
+  const queues = runInQueues(suites, built, runMachineSuite).then(() => printTime("the queues"));
   // What is left has both processors.
   await Promise.all([runInBackground(), queues.then(runInBackground)]);
   printTime("what has the lowest priority");
-  for (const suite of suites.alone) await run(suite);
+  for (const suite of [...suites.alone, ...suites.aloneUpstream]) await runMachineSuite(suite);
   return outcomes;
 }
 

@@ -20,7 +20,8 @@ const versionsMarker = "versionsUnderTest";
  * End-to-end tests that run while no other suite does: they measure fractions of seconds, or use what all beds of the
  * machine share.
  */
-const runsAlone = /^test\/(contract\/clock|e2e\/(bed|log-reader|runtime-freeze|runtime-kill))\.test\.ts$/;
+const runsAlone =
+  /^test\/(contract\/clock|e2e\/(bed|log-reader|runtime-freeze|runtime-kill|cluster\/(pods|random-pods)))\.test\.ts$/;
 /**
  * The longest suites: they begin first, in this order, so that the queues end at about the same time. Those of the memory and
  * of the outages run beside each other; the differential one keeps both processors busy, so it runs beside short ones.
@@ -155,8 +156,9 @@ export interface MachineSuites {
   /** Those that mostly wait, without and with upstream programs. */
   readonly idle: readonly Suite[];
   readonly idleUpstream: readonly Suite[];
-  /** Those that run while no other suite does. */
+  /** Those that run while no other suite does, without and with upstream programs. */
   readonly alone: readonly Suite[];
+  readonly aloneUpstream: readonly Suite[];
 }
 
 /** The suites that need root and a container runtime: the contracts on real parts, and the end-to-end tests. */
@@ -166,7 +168,7 @@ export function machineSuites(files: readonly TestFile[]): MachineSuites {
       !isQuick && !isFuzz && !isExtended && /^test\/(contract|e2e)\//.test(path),
   );
   const groupOf = ({ path, needsUpstream }: TestFile) => {
-    if (runsAlone.test(path)) return "alone";
+    if (runsAlone.test(path)) return needsUpstream ? "aloneUpstream" : "alone";
     if (heavy.test(path)) return "heavy";
     if (idle.test(path)) return needsUpstream ? "idleUpstream" : "idle";
     return needsUpstream ? "upstream" : "plain";
@@ -178,7 +180,7 @@ export function machineSuites(files: readonly TestFile[]): MachineSuites {
       .map((file) => testSuite(titleOf(file.path), [file]));
   return {
     ...{ plain: suites("plain"), upstream: suites("upstream"), heavy: suites("heavy"), alone: suites("alone") },
-    ...{ idle: suites("idle"), idleUpstream: suites("idleUpstream") },
+    ...{ idle: suites("idle"), idleUpstream: suites("idleUpstream"), aloneUpstream: suites("aloneUpstream") },
   };
 }
 
@@ -205,7 +207,7 @@ export const withLowPriority = (suite: Suite): Suite => ({ ...suite, argv: ["nic
  * processor: a third one of the others keeps two cores so busy that tests with time limits fail by chance.
  */
 export async function runInQueues(
-  suites: Omit<MachineSuites, "alone">,
+  suites: Omit<MachineSuites, "alone" | "aloneUpstream">,
   built: Promise<unknown>,
   run: (suite: Suite) => Promise<unknown>,
 ): Promise<void> {

@@ -77,6 +77,15 @@ for (const field of ends)
     expect(withoutUnrepeated([finding(field, "difference")], [])).toEqual([finding(field, "difference")]);
   });
 
+test("only a reason OOMKilled that the runtime has lost may come once", () => {
+  const lost = {
+    ...finding("gone containerStatuses[main].state.terminated.reason", "difference"),
+    kubelet: ["OOMKilled"],
+  };
+  const kindOf = (berth: string) => withoutUnrepeated([{ ...lost, berth }], []).map(({ kind }) => kind);
+  expect(["Error", "Completed", "ContainerCannotRun"].map(kindOf)).toEqual([["noise"], ["difference"], ["difference"]]);
+});
+
 test("reports noise when the kubelet's runs disagree and Berth equals one of them", () => {
   expect(kinds({ x: "1" }, { x: "2" }, { x: "1" })).toEqual(["noise x"]);
   expect(kinds({ x: "1" }, {}, {})).toEqual(["noise x"]);

@@ -120,6 +120,14 @@ export const neverNoise =
   /\b(exitCode|restartCount|phase|containerID|signal|terminated\.reason)$|\bconditions\[.*\]\.status$/;
 
 /**
+ * The runtime has lost the reason: containerd 1.6 reads the event that a container ran out of memory beside its exit, and on
+ * a busy machine may save the exit first.
+ */
+function isLostOutOfMemory({ field, kubelet, berth }: Finding): boolean {
+  return /\bterminated\.reason$/.test(field) && kubelet.every((reason) => reason === "OOMKilled") && berth === "Error";
+}
+
+/**
  * Reclassifies the differences that a second comparison of the same pod does not show: on a busy machine one run can
  * miss a state that lasts for an instant. `again` is undefined if the pod ran once.
  */
@@ -130,7 +138,7 @@ export function withoutUnrepeated(
   if (again === undefined) return found;
   const repeated = new Set(again.filter(({ kind }) => kind === "difference").map(({ field }) => field));
   return found.map((each) =>
-    each.kind !== "difference" || repeated.has(each.field) || neverNoise.test(each.field)
+    each.kind !== "difference" || repeated.has(each.field) || (neverNoise.test(each.field) && !isLostOutOfMemory(each))
       ? each
       : { ...each, kind: "noise", reason: unrepeated },
   );

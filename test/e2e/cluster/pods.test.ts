@@ -160,10 +160,10 @@ describe.skipIf(skip !== undefined)("a pod of a cluster", () => {
     expect(runningIn(seen[first]!.pod)).toBe(1);
     const startSeconds = (seen[last]!.at - seen[first]!.at) / 1000;
     expect(last - first).toBeLessThanOrEqual(Math.ceil(startSeconds));
-    // Beside these: created, bound, waiting, deleted, its deletion confirmed, failed, grace period 0, gone; and one a second
-    // while the containers end, which takes a busy machine several.
+    // Beside these: created, bound, waiting, its sandbox ready, deleted, its deletion confirmed, failed, grace period 0, gone;
+    // and one in each started second while the containers end, which takes a busy machine several.
     const endSeconds = (seen.at(-1)!.at - seen[last]!.at) / 1000;
-    expect(seen.length - (last - first + 1)).toBeLessThanOrEqual(8 + Math.floor(endSeconds));
+    expect(seen.length - (last - first + 1)).toBeLessThanOrEqual(9 + Math.ceil(endSeconds));
   });
 
   test("is resized while it runs, and says so until the node has carried it out", async () => {

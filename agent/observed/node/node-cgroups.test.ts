@@ -59,3 +59,18 @@ test("a cgroup that cannot be read keeps what was read before, and the log says 
   expect(log.takeLines()).toEqual(["warn: cannot read the cgroup kubepods; what was read before still counts"]);
   expect(changes).toEqual(["0 ms {}", '60000 ms {"kubepods":{"cpuWeight":10}}']);
 });
+
+test("a container runtime that never answers does not hold up the stop of the agent", async () => {
+  const stop = new AbortController();
+  const cgroups = createNodeCgroups({
+    cgroups: [{ of: "own", name: kubepods }],
+    read: () => new Promise(() => {}),
+    clock: new FakeClock(),
+    log: new FakeLog(),
+    onChange: () => {},
+  });
+  const ended = cgroups.run(stop.signal);
+  stop.abort();
+  await ended;
+  expect(cgroups.now()).toBeUndefined();
+});

@@ -17,7 +17,8 @@ async function prepareAgent(folder: string): Promise<string> {
   await buildArm64IfStale();
   if (process.arch === "arm64") return arm64Binary;
   const [emulator, libraries] = [await unpackPackages("bookworm-emulator"), await unpackPackages("bookworm-arm64")];
-  const settings = "UV_THREADPOOL_SIZE=8 BUN_CONFIG_MAX_HTTP_REQUESTS=4096 MIMALLOC_PURGE_HOLES_MIN_INTERVAL=2000";
+  const settings =
+    "UV_THREADPOOL_SIZE=8 BUN_CONFIG_MAX_HTTP_REQUESTS=4096 MIMALLOC_PURGE_HOLES_MIN_INTERVAL=2000 BUN_GC_TIMER_DISABLE=1";
   const qemu = join(emulator.root, "usr/bin/qemu-aarch64-static");
   const path = join(folder, "berth-emulated");
   const command = `${settings} exec ${qemu} -L ${libraries.root} ${arm64Binary} "$@"`;

@@ -186,6 +186,12 @@ export class FakeProcesses {
     this.#events.record(container, "deleted");
   }
 
+  undoStart(container: FakeContainer): void {
+    container.cancelTimer();
+    container.state = ContainerState.CONTAINER_CREATED;
+    container.startedAt = 0n;
+  }
+
   removeSandbox(sandbox: FakeSandbox): void {
     for (const container of this.containersOf(sandbox)) this.remove(container);
     this.sandboxes.delete(sandbox.id);

@@ -335,6 +335,14 @@ export class FakeRuntime extends FakeRuntimeResources implements Runtime {
     this.#processes.lose(this.#processes.container("loseContainer", id));
   }
 
+  /**
+   * Kills a running container and shows it as created, without an event: as the next containerd does to a task whose
+   * start the last one, which was killed, has not confirmed.
+   */
+  undoStart(id: ContainerId): void {
+    this.#processes.undoStart(this.#processes.container("undoStart", id));
+  }
+
   /** Sets the state of a container to unknown. */
   setUnknown(id: ContainerId): void {
     this.#processes.container("setUnknown", id).state = ContainerState.CONTAINER_UNKNOWN;

@@ -78,3 +78,21 @@ test("a container restarts after the exit codes 0, 1 and 42 by the pod's policy 
     "
   `);
 });
+
+test.each<[message: string, isInterrupted: boolean]>([
+  ["failed to create containerd task: task 08eed870: already exists", true],
+  ["failed to create containerd task: failed to create shim task: context canceled: unknown", true],
+  ['failed to start containerd task "08eed870": context canceled: unknown', false],
+  ["failed to create containerd task: failed to create shim task: OCI runtime create failed: no such file", false],
+  ["", false],
+])("a container that may run once is started again after the StartError %p: %p", (message, isInterrupted) => {
+  const container = { name: "a" };
+  const exit = { exitCode: 128, reason: "StartError", message };
+  const spec: Pod["spec"] = { restartPolicy: "Never", containers: [container] };
+  expect(shouldRestart({ metadata: {}, spec }, container, exit)).toBe(isInterrupted);
+  const asInit = { ...spec, containers: [], initContainers: [container] };
+  expect(shouldRestart({ metadata: {}, spec: asInit }, container, exit)).toBe(isInterrupted);
+  const asEphemeral = { ...spec, containers: [], ephemeralContainers: [container] };
+  expect(shouldRestart({ metadata: {}, spec: asEphemeral }, container, exit)).toBe(false);
+  expect(shouldRestart({ metadata: {}, spec }, container, { ...exit, reason: "Error" })).toBe(false);
+});

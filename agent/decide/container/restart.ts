@@ -1,7 +1,8 @@
 import { isEphemeral, isRunToCompletion } from "../../../proto/kubernetes/containers.ts";
 import type { Container, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { backoffDelayMs, dueAfter } from "../pod/backoff.ts";
-import type { ContainerExit, ExitedContainer } from "../pod/observed.ts";
+import type { ExitedContainer } from "../pod/observed.ts";
+import { type EndOfStart, wasStartInterrupted } from "./interrupted-start.ts";
 
 const INITIAL_DELAY_MS = 10_000;
 const RESET_AFTER_MS = 600_000;
@@ -9,17 +10,19 @@ const RESET_AFTER_MS = 600_000;
 /**
  * Whether an exited container should run again: by the first of its own rules that matches, else by its own policy,
  * else by the pod's. An init container (not a sidecar) that has succeeded is done, whatever the policies and rules say;
- * only `RestartAllContainers` runs it again. An ephemeral container runs once.
+ * only `RestartAllContainers` runs it again. An ephemeral container runs once. A container whose start was interrupted
+ * before it could run counts as not started yet.
  * https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-restart-rules
  */
 export function shouldRestart(
   pod: Pod,
   container: Pick<Container, "name" | "restartPolicy" | "restartPolicyRules">,
-  { exitCode }: Pick<ContainerExit, "exitCode">,
+  exit: EndOfStart,
 ): boolean {
   const { restartPolicy } = container;
+  const { exitCode } = exit;
   if (isEphemeral(pod, container.name)) return false;
-  if (restartsAllContainers(container, exitCode)) return true;
+  if (restartsAllContainers(container, exitCode) || wasStartInterrupted(exit)) return true;
   if (exitCode === 0 && isRunToCompletion(pod, container)) return false;
   if (matchingRuleAction(container, exitCode) !== undefined) return true;
   switch (restartPolicy ?? pod.spec.restartPolicy) {

@@ -16,12 +16,24 @@ test.each<[string, readonly Verdict[], readonly string[]]>([
     [...verdicts("once", 4, 4), ...verdicts("stays", 2, 0)],
     ["4 of 10 pods are excused: once: cut\nonce: cut\nonce: cut\nonce: cut"],
   ],
-  ["three of five that end", [...verdicts("once", 2, 3), ...verdicts("stays", 5, 0)], []],
+  ["two of four that end", [...verdicts("once", 2, 2), ...verdicts("stays", 5, 0)], []],
+  [
+    "three of five that end",
+    [...verdicts("once", 2, 3), ...verdicts("stays", 5, 0)],
+    ["only 2 of 5 pods that end have noted their end"],
+  ],
   [
     "two of three that end",
     [...verdicts("once", 1, 2), ...verdicts("stays", 7, 0)],
     ["only 1 of 3 pods that end have noted their end"],
   ],
+  ["one of two of a kind", [...verdicts("poststart", 1, 1), ...verdicts("once", 9, 0)], []],
+  [
+    "both of a kind",
+    [...verdicts("poststart", 0, 2), ...verdicts("once", 9, 0)],
+    ["only 0 of 2 pods of the kind poststart have reached their outcome"],
+  ],
+  ["the only one of a kind", [...verdicts("poststart", 0, 1), ...verdicts("once", 9, 0)], []],
   [
     "all of a kind",
     [...verdicts("poststart", 0, 3), ...verdicts("once", 9, 0)],
@@ -33,9 +45,9 @@ test.each<[string, readonly Verdict[], readonly string[]]>([
 
 test("the outcomes are counted by kind", () => {
   expect(outcomeTable([...verdicts("stays", 1, 0), ...verdicts("once", 2, 1)]).split("\n")).toEqual([
-    "kind          reached  never began  interrupted  exit code lost  deviates",
-    "once                2                         1                          ",
-    "stays               1                                                    ",
-    "all                 3                         1                          ",
+    "kind          reached  never began  interrupted  exit code lost  ran twice  deviates",
+    "once                2                         1                                     ",
+    "stays               1                                                               ",
+    "all                 3                         1                                     ",
   ]);
 });

@@ -3,8 +3,8 @@ import { notesItsEnd, type Verdict } from "./expected-outcomes.ts";
 /** Of all pods, this share may be excused. */
 const MOST_EXCUSED = 0.3;
 /** Of the pods that end, at least this share must have noted their own end. */
-const LEAST_NOTED = 0.4;
-/** Of each so many pods of a kind, at least one must have reached its outcome. */
+const LEAST_NOTED = 0.5;
+/** Of each so many pods of a kind, at least one must have reached its outcome; of two it is one, too. */
 const REACHED_ONCE_IN = 3;
 
 /** Returns one sentence for each quota that the excuses exceed: an agent that starts nothing would excuse all pods. */
@@ -19,7 +19,8 @@ export function exceededQuotas(verdicts: readonly Verdict[]): readonly string[] 
     exceeded.push(`only ${noted.length} of ${ending.length} pods that end have noted their end`);
   for (const [kind, own] of Map.groupBy(verdicts, (verdict) => verdict.kind)) {
     const reached = own.filter(({ outcome }) => outcome === "reached");
-    if (reached.length < Math.floor(own.length / REACHED_ONCE_IN))
+    const required = own.length < 2 ? 0 : Math.max(1, Math.floor(own.length / REACHED_ONCE_IN));
+    if (reached.length < required)
       exceeded.push(`only ${reached.length} of ${own.length} pods of the kind ${kind} have reached their outcome`);
   }
   return exceeded;
@@ -28,7 +29,7 @@ export function exceededQuotas(verdicts: readonly Verdict[]): readonly string[] 
 const describe = (excused: readonly Verdict[]) =>
   excused.map((verdict) => (verdict.outcome === "excused" ? verdict.sentence : verdict.name)).join("\n");
 
-const COLUMNS = ["reached", "never began", "interrupted", "exit code lost", "deviates"] as const;
+const COLUMNS = ["reached", "never began", "interrupted", "exit code lost", "ran twice", "deviates"] as const;
 
 /** A table of the outcomes by kind of pod. */
 export function outcomeTable(verdicts: readonly Verdict[]): string {

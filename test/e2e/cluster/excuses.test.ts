@@ -41,6 +41,13 @@ const noCalls = { interrupted: [], failed: [] };
 const manyKills = Array.from({ length: 20 }, (_, at) => [kill("agent", at), kill("runtime", at)]).flat();
 const noted = ["main began"];
 const ended = ["main began", "main ended 0"];
+const beganTwice = ["main began", ...ended];
+/** A StartContainer for an instance of the container. */
+const startOf = (containerId: string, from: number, until: number) => call(from, until, { containerId });
+const succeeded: Pod = {
+  ...failedPod(),
+  status: { phase: "Succeeded", containerStatuses: [containerStatus(0, "Completed")] },
+};
 const notStarted = failedPod(128, "StartError");
 const killed = failedPod(137);
 const runtimeKill = kill("runtime", 19, 21);
@@ -192,6 +199,42 @@ test.each<[life: string, outcome: string, evidence: Row]>([
     "was stopped at its deadline after a kill of the agent",
     "p: no kill explains that it was interrupted",
     { pod: failedPod(137, "Error", "DeadlineExceeded"), notes: noted, kills: [kill("agent", 9)] },
+  ],
+  [
+    "began twice, with a kill of the runtime in its start",
+    "ran twice",
+    { pod: succeeded, notes: beganTwice, kills: [kill("runtime", 2)], interrupted: [startOf("1", 1.5, 2.5)] },
+  ],
+  [
+    "began three times, with one kill of the runtime in its start",
+    "p: no kill explains that it ran twice",
+    {
+      ...{ pod: succeeded, notes: ["main began", ...beganTwice], kills: [kill("runtime", 2)] },
+      interrupted: [startOf("1", 1.5, 2.5)],
+    },
+  ],
+  [
+    "began twice, with a kill of the runtime in the start of another instance",
+    "p: no kill explains that it ran twice",
+    { pod: succeeded, notes: beganTwice, kills: [kill("runtime", 2)], interrupted: [startOf("2", 1.5, 2.5)] },
+  ],
+  [
+    "began twice, with a kill of the runtime in its creation",
+    "p: no kill explains that it ran twice",
+    { pod: succeeded, notes: beganTwice, kills: [kill("runtime", 2)], interrupted: [call(1.5, 2.5)] },
+  ],
+  [
+    "began twice, with a kill of the agent in its start",
+    "p: no kill explains that it ran twice",
+    { pod: succeeded, notes: beganTwice, kills: [kill("agent", 2)], failed: [startOf("1", 1.5, 2.5)] },
+  ],
+  [
+    "began twice and was interrupted, with a kill in its first start",
+    "p: no kill explains that it was interrupted",
+    {
+      ...{ pod: failedPod(137, "Error", undefined, "2026-01-01T00:00:05Z"), notes: [...noted, ...noted] },
+      ...{ kills: [kill("runtime", 2)], interrupted: [startOf("1", 1.5, 2.5)] },
+    },
   ],
 ])("a random pod that %s: %s", (_, outcome, { kills, hookFailures = [], notes, pod, ...calls }) => {
   const randomPod = { name: "p", kind: "once", pod: barePod("p"), isStatic: false, change: undefined } as const;

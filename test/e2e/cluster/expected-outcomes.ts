@@ -1,6 +1,6 @@
 import type { ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
-import { type Excuse, type ExcuseRule, findUnexplained, type Interruptions } from "./excuses.ts";
-import { type HookFailure, isCausedByKill } from "./hook-failures.ts";
+import { type Excuse, type ExcuseRule, explain, type Interruptions } from "./excuses.ts";
+import { findCause, type HookFailure } from "./hook-failures.ts";
 import type { Kill } from "./kills.ts";
 import type { Kind, Notes, RandomPod } from "./random-workload.ts";
 
@@ -21,30 +21,67 @@ export interface Evidence {
   readonly interruptions: Interruptions;
 }
 
-type Finding = string | Excuse | undefined;
+/** A deviation that nothing excuses, or what needs excuses; none if the outcome is reached. */
+type Finding = string | readonly [Excuse, ...Excuse[]] | undefined;
 
 /**
  * Compares a random pod with its expected outcome. The notes of the containers are the truth. A container without a note
  * of its end was interrupted by a kill: its pod must be Failed, and a kill must explain it. The same holds for a
- * container whose exit code the runtime has lost and reports as `Unknown`.
+ * container whose exit code the runtime has lost and reports as `Unknown`. A run of which the runtime does not know needs
+ * a kill of the runtime during its start.
  */
 export function judge({ name, kind }: RandomPod, evidence: Evidence): Verdict {
   const { pod, notes, runningInstances, interruptions } = evidence;
   const alive = [...runningInstances].filter(([of]) => of.startsWith(`${name} `)).map(([of, n]) => `${n} × ${of}`);
   const found = compare(kind, pod, notes, alive.length);
   if (found === undefined) return { name, kind, outcome: "reached" };
-  const deviation = typeof found === "string" ? found : findUnexplained(found, pod, interruptions);
   const seen = `notes ${JSON.stringify(notes)}, running instances [${alive}], status ${summaryOf(pod)}`;
-  if (typeof found === "object" && deviation === undefined)
-    return { name, kind, outcome: "excused", rule: found.rule, sentence: `${name}: ${found.rule}; ${seen}` };
-  return { name, kind, outcome: "deviates", sentence: `${name}: ${deviation}; ${seen}` };
+  const deviates = (deviation: string) =>
+    ({ name, kind, outcome: "deviates", sentence: `${name}: ${deviation}; ${seen}` }) as const;
+  if (typeof found === "string") return deviates(found);
+  const sentences: string[] = [];
+  let { kills } = interruptions;
+  for (const excuse of found) {
+    const explanation = explain(excuse, pod, { ...interruptions, kills });
+    if ("unexplained" in explanation) return deviates(explanation.unexplained);
+    // Each excuse needs a kill of its own.
+    kills = kills.filter((kill) => !explanation.kills.includes(kill));
+    sentences.push(`${excuse.rule} (${explanation.kills.map(describeKill).join(", ")})`);
+  }
+  const sentence = `${name}: ${sentences.join(", ")}; ${seen}`;
+  return { name, kind, outcome: "excused", rule: found[0].rule, sentence };
 }
+
+const describeKill = ({ what, fromMs }: Kill) => `${what} killed at ${new Date(fromMs).toISOString().slice(11, -1)}`;
 
 function compare(kind: Kind, pod: Pod | undefined, notes: Notes, alive: number): Finding {
   if (GONE.has(kind)) return pod !== undefined || alive > 0 ? "it is still there" : undefined;
   if (pod === undefined) return "it is gone";
-  if (kind === "restartall") return compareRestartAll(pod, notes, alive);
-  return KEEP_RUNNING.has(kind) ? compareRunning(kind, pod, notes, alive) : compareCompleted(kind, pod, notes, alive);
+  const main = pod.status?.containerStatuses?.[0];
+  if (KEEP_RUNNING.has(kind)) {
+    // A failed start also counts as a restart and leaves no note. A changed manifest resets the restart count.
+    const surplusRuns = kind === "changed" ? 0 : countStarts(notes) - 1 - (main?.restartCount ?? 0);
+    return withSecondRuns(main, surplusRuns, compareRunning(kind, pod, notes, alive));
+  }
+  if (kind === "retries") return compareCompleted(kind, pod, notes, alive);
+  const runs = withoutUnfinishedRuns(notes, "main");
+  const finding =
+    kind === "restartall" ? compareRestartAll(pod, runs, alive) : compareCompleted(kind, pod, runs, alive);
+  return withSecondRuns(main, notes.length - runs.length, finding);
+}
+
+/** Adds the excuse of a container that has run more often than the runtime and the status say. */
+function withSecondRuns(container: ContainerStatus | undefined, surplusRuns: number, finding: Finding): Finding {
+  if (surplusRuns <= 0 || typeof finding === "string") return finding;
+  return [{ rule: "ran twice", container, surplusRuns }, ...(finding ?? [])];
+}
+
+/** The notes without the beginnings of runs that noted nothing else before the container began again. */
+function withoutUnfinishedRuns(notes: Notes, name: string): Notes {
+  return notes.filter((line, at) => {
+    const next = notes.slice(at + 1).find((each) => each.startsWith(`${name} `));
+    return line !== `${name} began` || next !== line;
+  });
 }
 
 const GONE: ReadonlySet<Kind> = new Set(["deleted", "forced", "removed"]);
@@ -87,8 +124,6 @@ const isTrue = (pod: Pod, type: string) =>
 function compareRunning(kind: Kind, pod: Pod, notes: Notes, alive: number): Finding {
   const main = pod.status?.containerStatuses?.[0];
   const restarts = main?.restartCount ?? 0;
-  // A failed start also counts as a restart and leaves no note. A changed manifest resets the restart count.
-  if (kind !== "changed" && restarts < countStarts(notes) - 1) return `it started ${countStarts(notes)} times`;
   if (kind === "crashes") {
     if (pod.status?.phase !== "Running" || alive > 1 || countStarts(notes) < 2) return "it is not in a crash loop";
     const isInLoop = main?.state?.running !== undefined || main?.state?.waiting?.reason === "CrashLoopBackOff";
@@ -104,9 +139,11 @@ function compareRunning(kind: Kind, pod: Pod, notes: Notes, alive: number): Find
 /** Checks that the ephemeral container ran once and has ended. */
 function compareEphemeral(pod: Pod, notes: Notes): Finding {
   const ephemeral = pod.status?.ephemeralContainerStatuses?.[0];
-  if (countStarts(notes, "debug") > 1) return "its ephemeral container ran twice";
   if (ephemeral?.state?.terminated === undefined) return "its ephemeral container has not ended";
-  return compareExitCode(ephemeral, notedExitCode(notes, "debug"), countStarts(notes, "debug") > 0);
+  const runs = withoutUnfinishedRuns(notes, "debug");
+  if (countStarts(runs, "debug") > 1) return "its ephemeral container ran twice";
+  const finding = compareExitCode(ephemeral, notedExitCode(runs, "debug"), countStarts(runs, "debug") > 0);
+  return withSecondRuns(ephemeral, notes.length - runs.length, finding);
 }
 
 /** Checks that RestartAllContainers restarted all containers once, in their order, and that the pod then succeeded. */
@@ -149,11 +186,11 @@ function compareExitCode(
   noted: string | undefined,
   hasStarted: boolean,
 ): Finding {
-  if (noted !== undefined && isLost(container)) return { rule: "exit code lost", container };
+  if (noted !== undefined && isLost(container)) return [{ rule: "exit code lost", container }];
   const reported = container?.state?.terminated?.exitCode;
   if (noted !== undefined) return String(reported) === noted ? undefined : `its exit code should be ${noted}`;
   if (reported === 0) return "it is reported with exit code 0 without a note";
-  return { rule: hasStarted ? "interrupted" : "never began", container };
+  return [{ rule: hasStarted ? "interrupted" : "never began", container }];
 }
 
 /** The main container if it has ended, else the init container that has failed. */
@@ -193,7 +230,7 @@ export function podsWithoutPreStop(
   hookFailures: readonly HookFailure[],
   kills: readonly Kill[],
 ): readonly string[] {
-  const failed = hookFailures.filter((each) => each.what === "preStop" && isCausedByKill(each, kills));
+  const failed = hookFailures.filter((each) => each.what === "preStop" && findCause(each, kills) !== undefined);
   return pods
     .filter(({ spec }) => spec.containers[0]?.lifecycle?.preStop)
     .filter(hasReachedDeadline)

@@ -24,8 +24,8 @@ export const readHookFailures = (log: string): readonly HookFailure[] =>
 const NOTICE_MS = 1_000;
 const DAY_MS = 86_400_000;
 
-/** True if the hook failed while the runtime was away. A kill of the agent fails no hook: the next agent repeats it. */
-export const isCausedByKill = ({ timeOfDayMs }: HookFailure, kills: readonly Kill[]): boolean =>
+/** Finds the kill of the runtime during which the hook failed. A kill of the agent fails no hook: the next agent repeats it. */
+export const findCause = ({ timeOfDayMs }: HookFailure, kills: readonly Kill[]): Kill | undefined =>
   kills
     .filter(({ what }) => what === "runtime")
-    .some(({ fromMs, untilMs }) => (timeOfDayMs - (fromMs % DAY_MS) + DAY_MS) % DAY_MS <= untilMs - fromMs + NOTICE_MS);
+    .find(({ fromMs, untilMs }) => (timeOfDayMs - (fromMs % DAY_MS) + DAY_MS) % DAY_MS <= untilMs - fromMs + NOTICE_MS);

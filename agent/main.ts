@@ -1,3 +1,4 @@
+import { readCgroupDriver } from "../cri/cgroup-driver.ts";
 import { type CriRuntime, createRuntime } from "../cri/client.ts";
 import { aborted } from "../host/async/abort.ts";
 import { createEventSource } from "../host/async/event-source.ts";
@@ -119,7 +120,9 @@ async function runWithLocks(
   const clusterIPOptions = config.clusterConfigSource && { onChange: addressChanges.emit, resolve: resolveName };
   const machineIPs = watchHostIPs({ ...ipOptions, ...clusterIPOptions }, signal);
   const nodeDeps = { addresses: machineIPs, clock, log };
-  const node = createNode(config, cgroups?.node, { ...nodeDeps, runtime, proc, files: hostFiles, machine });
+  const readDriver: LocalNodeOptions["readCgroupDriver"] = (options) => readCgroupDriver(runtime, options);
+  const runtimeDeps = { runtime, readCgroupDriver: readDriver };
+  const node = createNode(config, cgroups?.node, { ...nodeDeps, ...runtimeDeps, proc, files: hostFiles, machine });
   const clusterNode = await createClusterNodeIfConfigured(config, {
     ...nodeDeps,
     hostFiles,

@@ -5,13 +5,13 @@ import { createCgroupFiles } from "../../cgroups/files.ts";
 import { createCgroups } from "../../cgroups/kernel-cgroups.ts";
 import { parseCgroupPath } from "../../cgroups/path.ts";
 import { createSystemd, systemdAddresses } from "../../cgroups/systemd/systemd.ts";
+import { reportedCgroupDriver } from "../../cri/cgroup-driver.ts";
 import { CriError } from "../../cri/error.ts";
 import type { RuntimeControl } from "../../cri/runtime-control.ts";
 import { backoffMs } from "../../host/async/backoff.ts";
 import { createSerialQueue } from "../../host/async/serial-queue.ts";
 import { type Clock, sleepUnlessAborted } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
-import { CgroupDriver as CriCgroupDriver } from "../../proto/cri/gen/api.ts";
 import type { CgroupDriver } from "../../proto/kubelet/config.ts";
 import { makeWithinUse } from "../act/performers/cgroup-limits.ts";
 import type { Config } from "../config/config.ts";
@@ -76,6 +76,7 @@ export function createNodeAndPodCgroups(options: CgroupsOptions, signal: AbortSi
   return {
     pods,
     node: {
+      driver: known,
       async read(cgroup) {
         if (cgroup.of === "own") return await ifPresent(() => pods.read(cgroup.name));
         const { all, nameOf } = await reserved;
@@ -106,8 +107,7 @@ async function readDriver(
   let refusals = 0;
   for (let tries = 1; !signal.aborted; tries++) {
     try {
-      const { linux } = await runtime.runtimeConfig({ signal });
-      const reported = linux && driverNames.get(linux.cgroupDriver);
+      const reported = reportedCgroupDriver(await runtime.runtimeConfig({ signal }));
       if (reported !== undefined && reported !== configured)
         log.info(
           { cgroupDriver: reported },
@@ -126,8 +126,3 @@ async function readDriver(
   }
   return await new Promise<never>(() => {});
 }
-
-const driverNames: ReadonlyMap<CriCgroupDriver, CgroupDriver> = new Map([
-  [CriCgroupDriver.SYSTEMD, "systemd"],
-  [CriCgroupDriver.CGROUPFS, "cgroupfs"],
-]);

@@ -1,5 +1,8 @@
 import { createEventSource, type EventSource } from "../../host/async/event-source.ts";
+import type { Log } from "../../host/log/log.ts";
+import type { CgroupDriver } from "../../proto/kubelet/config.ts";
 import { type NodeActDeps, type NodeCgroupWriter, performNodeAction } from "../act/performers/node-performers.ts";
+import { driverMismatch } from "../decide/node/cgroup-drivers.ts";
 import { nodeCgroups as nodeCgroupsOf } from "../decide/node/cgroup-rule.ts";
 import type { NodeDecisionSettings, NodeRule } from "../decide/node/node.ts";
 import type { NodeSettings } from "../decide/node/node-settings.ts";
@@ -26,7 +29,10 @@ export interface LocalNodeOptions
 }
 
 /** Reads and writes the cgroups above those of pods. Every method rejects with `CgroupError`. */
-export type NodeCgroupAccess = NodeCgroupWriter & Pick<NodeCgroupsOptions, "read">;
+export interface NodeCgroupAccess extends NodeCgroupWriter, Pick<NodeCgroupsOptions, "read"> {
+  /** Resolves when the driver is known. */
+  readonly driver: Promise<CgroupDriver>;
+}
 
 /** What the node needs of the agent. */
 export interface LocalNodeDeps {
@@ -81,18 +87,24 @@ export function createLocalNode(options: LocalNodeOptions): LocalNode {
       read: cgroups.read,
       ...{ clock, log, onChange: observations.emit },
     });
-  const observed = () => ({ ...observer.now(), cgroups: nodeCgroups?.now() });
+  let ownCgroups: ObservedNode["ownCgroups"] = cgroups === undefined ? "none" : undefined;
+  const observed = () => ({ ...observer.now(), ownCgroups, cgroups: nodeCgroups?.now() });
   const loop = createNodeLoop({ clock, log, settings, rules, observed, onStatusChanged });
   observations.subscribe(loop.wake);
 
   return {
     runtimeStatus: observer.runtimeStatus,
-    observed: () => ({ ...observer.now(), pressure: loop.status().pressure }),
+    observed: () => ({ ...observer.now(), ownCgroups, pressure: loop.status().pressure }),
     firstDecision: firstDecision.promise,
     subscribe: changes.subscribe,
     invalidateImages: observer.invalidateImages,
     async run({ desired, sourcesReady, invalidateImages, nodeSummary, recordEvent }, signal) {
-      changes.subscribe(() => nodeSummary.onRuntimeObserved(observer.now().runtime));
+      changes.subscribe(() => nodeSummary.onRuntimeObserved(observed()));
+      changes.subscribe(createMismatchLog(log, observed));
+      void cgroups?.driver.then((driver) => {
+        ownCgroups = driver;
+        changes.emit();
+      });
       const { cpuCount, memoryBytes, storageBytes } = machine;
       log.debug({ cpuCount, memoryBytes, storageBytes }, "the node's capacity");
       // If the runtime responds in time, the first status already says Ready.
@@ -109,5 +121,15 @@ export function createLocalNode(options: LocalNodeOptions): LocalNode {
       firstDecision.resolve();
       await Promise.all([observer.run(signal), nodeCgroups?.run(signal), decided]);
     },
+  };
+}
+
+/** Returns a function that logs a mismatch of cgroup drivers, once each. */
+function createMismatchLog(log: Log, observed: () => Pick<ObservedNode, "runtime" | "ownCgroups">): () => void {
+  let last: string | undefined;
+  return () => {
+    const message = driverMismatch(observed())?.message;
+    if (message !== undefined && message !== last) log.warn({}, message);
+    last = message;
   };
 }

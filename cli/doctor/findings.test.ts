@@ -20,7 +20,7 @@ const containerd: RuntimeFacts = {
     { type: "RuntimeReady", status: true, reason: "", message: "" },
     { type: "NetworkReady", status: true, reason: "", message: "" },
   ],
-  cgroupDriver: "systemd",
+  cgroupDriver: { name: "systemd", isReported: true },
   cni: { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] },
   imageFolder: "/var/lib/containerd",
 };
@@ -261,12 +261,30 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   [
     "cgroup-driver",
     { flags: [] },
-    "warning: containerd uses systemd, and cgroupDriver of the configuration is cgroupfs: with cgroups per pod, containers would not start → set cgroupDriver: systemd in the configuration",
+    "ok: containerd uses systemd, and so does the agent: it replaces cgroupDriver: cgroupfs of the configuration",
   ],
   [
     "cgroup-driver",
-    { facts: ofRuntime({ cgroupDriver: "cgroupfs" }) },
-    "warning: containerd uses cgroupfs, and cgroupDriver of the configuration is systemd: with cgroups per pod, containers would not start → set SystemdCgroup = true in the runtime's configuration and restart it; where systemd does not run, set cgroupDriver: cgroupfs",
+    { flags: [], facts: ofRuntime({ cgroupDriver: { name: "systemd", isReported: false } }) },
+    "problem: containerd uses systemd, and cgroupDriver of the configuration is cgroupfs: no pod can start → set cgroupDriver: systemd in the configuration",
+  ],
+  [
+    "cgroup-driver",
+    { facts: ofRuntime({ cgroupDriver: { name: "cgroupfs", isReported: false } }) },
+    "warning: containerd uses cgroupfs, and cgroupDriver of the configuration is systemd: containers run outside the cgroups of their pods, whose limits hold for none of them → set SystemdCgroup = true in the runtime's configuration and restart it; where systemd does not run, set cgroupDriver: cgroupfs",
+  ],
+  [
+    "cgroup-driver",
+    { flags: ["--cgroups-per-qos=false", "--enforce-node-allocatable="] },
+    "warning: containerd uses systemd, which needs a slice for each pod, and cgroupsPerQOS is false: runc starts no container → set cgroupsPerQOS: true, or SystemdCgroup = false in the runtime's configuration and restart it",
+  ],
+  [
+    "cgroup-driver",
+    {
+      flags: ["--cgroups-per-qos=false", "--enforce-node-allocatable="],
+      facts: ofRuntime({ cgroupDriver: { name: "cgroupfs", isReported: true } }),
+    },
+    "ok: containerd uses cgroupfs",
   ],
   ["cgroup-driver", { facts: unreachable("UNAVAILABLE", "connect ECONNREFUSED") }],
 

@@ -56,7 +56,7 @@ test.each([
       name: "containerd",
       version: "1.7.1",
       conditions: [{ type: "RuntimeReady", status: true, reason: "", message: "" }],
-      cgroupDriver: driver as "systemd" | "cgroupfs" | undefined,
+      cgroupDriver: driver === undefined ? undefined : { name: driver as "systemd" | "cgroupfs", isReported: false },
       cni: { confDir: "/etc/cni/net.d", binDirs: ["/opt/cni/bin"] },
       imageFolder: undefined,
     },

@@ -1,9 +1,10 @@
 import type { Config } from "../../agent/config/config.ts";
+import { type RuntimeCgroupDriver, runtimeCgroupDriver } from "../../cri/cgroup-driver.ts";
 import { createRuntime } from "../../cri/client.ts";
+import { containerdConfig, type Fields, fieldsAt } from "../../cri/containerd-config.ts";
 import { CriError } from "../../cri/error.ts";
 import type { Clock } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
-import { CgroupDriver } from "../../proto/cri/gen/api.ts";
 
 /** What a container runtime says of itself. */
 export interface RuntimeFacts {
@@ -16,7 +17,7 @@ export interface RuntimeFacts {
     readonly message: string;
   }[];
   /** Undefined if the runtime does not say. */
-  readonly cgroupDriver: "systemd" | "cgroupfs" | undefined;
+  readonly cgroupDriver: RuntimeCgroupDriver | undefined;
   /** Where the runtime reads its network configuration; undefined if it does not say. */
   readonly cni: { readonly confDir: string; readonly binDirs: readonly string[] } | undefined;
   /** A folder on the file system of its images. */
@@ -50,12 +51,12 @@ export async function readRuntimeFacts(
       runtime.runtimeConfig().catch(onlyCri),
       runtime.imageFsInfo().catch(onlyCri),
     ]);
-    const own = parseObject(status.info["config"]);
+    const own = containerdConfig(status);
     const facts = {
       name,
       version,
       conditions: status.status?.conditions ?? [],
-      cgroupDriver: driverOf(config?.linux?.cgroupDriver) ?? containerdDriver(own),
+      cgroupDriver: runtimeCgroupDriver(config, status),
       cni: containerdCni(own),
       imageFolder: images?.imageFilesystems[0]?.fsId?.mountpoint,
     };
@@ -74,41 +75,10 @@ function onlyCri(error: unknown): undefined {
   return undefined;
 }
 
-function driverOf(driver: CgroupDriver | undefined): RuntimeFacts["cgroupDriver"] {
-  if (driver === CgroupDriver.SYSTEMD) return "systemd";
-  return driver === CgroupDriver.CGROUPFS ? "cgroupfs" : undefined;
-}
-
-/** containerd before 2.0 has no RuntimeConfig and shows its configuration in the verbose status. */
-function containerdDriver(config: Fields): RuntimeFacts["cgroupDriver"] {
-  const containerd = fieldsAt(config, "containerd");
-  const name = containerd["defaultRuntimeName"];
-  const runtime = fieldsAt(fieldsAt(containerd, "runtimes"), typeof name === "string" ? name : "runc");
-  if (runtime["runtimeType"] !== "io.containerd.runc.v2") return undefined;
-  // Options that are not set are not shown: without this one, runc uses cgroupfs.
-  return fieldsAt(runtime, "options")["SystemdCgroup"] === true ? "systemd" : "cgroupfs";
-}
-
 /** containerd's folders: `binDirs` since 2.1, `binDir` before. */
 function containerdCni(config: Fields): RuntimeFacts["cni"] {
   const { confDir, binDirs, binDir } = fieldsAt(config, "cni");
   const listed = [binDirs, binDir].flat().filter((folder) => typeof folder === "string" && folder !== "");
   if (typeof confDir !== "string" || listed.length === 0) return undefined;
   return { confDir, binDirs: [...new Set(listed.map(String))] };
-}
-
-type Fields = Readonly<Record<string, unknown>>;
-
-function fieldsAt(fields: Fields, name: string): Fields {
-  const value = fields[name];
-  return typeof value === "object" && value !== null ? (value as Fields) : {};
-}
-
-function parseObject(text: string | undefined): Fields {
-  try {
-    return fieldsAt({ parsed: JSON.parse(text ?? "{}") }, "parsed");
-  } catch {
-    // The runtime's own information may be anything; without it these facts are unknown.
-    return {};
-  }
 }

@@ -80,23 +80,36 @@ function wordsOf({ reason, message }: RuntimeFacts["conditions"][number]): strin
   return [reason, message].filter((word) => word !== "").join(": ");
 }
 
-/** The kubelet takes the runtime's driver; the cgroups of both must be made in one way. */
-export const judgeCgroupDriver: Judge = (facts, { kubelet: { cgroupDriver } }) => {
+/** The driver of a runtime that reports it replaces the configured one; else both must be the same. */
+export const judgeCgroupDriver: Judge = (facts, { config, kubelet: { cgroupDriver: configured } }) => {
   const answer = "value" in facts.runtime ? facts.runtime.value : undefined;
   if (answer?.isReachable !== true) return [];
   const { cgroupDriver: driver, name } = answer.facts;
-  if (driver === undefined) return [okFinding("cgroup-driver", `${name} does not say which it uses`)];
-  if (driver === cgroupDriver) return [okFinding("cgroup-driver", `${driver}, in ${name} and in the configuration`)];
-  return [
-    warningFinding(
-      "cgroup-driver",
-      `${name} uses ${driver}, and cgroupDriver of the configuration is ${cgroupDriver}: with cgroups per pod, containers would not start`,
-      driver === "systemd"
-        ? "set cgroupDriver: systemd in the configuration"
-        : "set SystemdCgroup = true in the runtime's configuration and restart it; where systemd does not run, set cgroupDriver: cgroupfs",
-    ),
-  ];
+  const ok = (what: string) => [okFinding("cgroup-driver", what)];
+  if (driver === undefined) return ok(`${name} does not say which it uses`);
+  const uses = `${name} uses ${driver.name}`;
+  if (!config.cgroupsPerQOS) return driver.name === "systemd" ? [withoutCgroups(uses)] : ok(uses);
+  if (driver.name === configured) return ok(`${configured}, in ${name} and in the configuration`);
+  if (driver.isReported)
+    return ok(`${uses}, and so does the agent: it replaces cgroupDriver: ${configured} of the configuration`);
+  const both = `${uses}, and cgroupDriver of the configuration is ${configured}`;
+  return driver.name === "systemd"
+    ? [problemFinding("cgroup-driver", `${both}: no pod can start`, "set cgroupDriver: systemd in the configuration")]
+    : [
+        warningFinding(
+          "cgroup-driver",
+          `${both}: containers run outside the cgroups of their pods, whose limits hold for none of them`,
+          "set SystemdCgroup = true in the runtime's configuration and restart it; where systemd does not run, set cgroupDriver: cgroupfs",
+        ),
+      ];
 };
+
+const withoutCgroups = (uses: string) =>
+  warningFinding(
+    "cgroup-driver",
+    `${uses}, which needs a slice for each pod, and cgroupsPerQOS is false: runc starts no container`,
+    "set cgroupsPerQOS: true, or SystemdCgroup = false in the runtime's configuration and restart it",
+  );
 
 const NETWORK = { check: "network", subject: "the network configuration" } as const;
 

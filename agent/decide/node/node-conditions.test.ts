@@ -18,6 +18,7 @@ function ready(
 const runtime = (change: Partial<ObservedRuntime>): Partial<ObservedNode> => ({
   runtime: { ...observedRuntime, ...change },
 });
+const shown = (name: "cgroupfs" | "systemd") => ({ name, isReported: false });
 const saying = (type: string, reason: string, message: string): Partial<ObservedRuntime> => ({
   conditions: (observedRuntime.conditions ?? []).map((condition) =>
     condition.type === type ? { ...condition, status: false, reason, message } : condition,
@@ -43,6 +44,7 @@ test("the Ready condition has the kubelet's messages for each problem", () => {
     ),
     "the runtime reports no conditions": ready(runtime({ conditions: [] })),
     "the machine is shutting down": ready({ isShuttingDown: true }),
+    "the runtime refuses every sandbox": ready({ ...runtime({ cgroupDriver: shown("systemd") }), ownCgroups: "none" }),
     "the capacity is unknown": ready({}, start, little),
   };
   const lines = Object.entries(rows).map(([name, text]) => `${name}:\n  ${text}`);
@@ -68,6 +70,8 @@ test("the Ready condition has the kubelet's messages for each problem", () => {
       Ready=False KubeletNotReady: [container runtime not ready: <nil>, container runtime network not ready: <nil>]
     the machine is shutting down:
       Ready=False KubeletNotReady: node is shutting down
+    the runtime refuses every sandbox:
+      Ready=False KubeletNotReady: the container runtime uses the cgroup driver systemd, which needs a slice for each pod, and cgroupsPerQOS is false, so no pod can start: set cgroupsPerQOS: true and restart this agent, or set SystemdCgroup = false in the runtime's configuration and restart the runtime
     the capacity is unknown:
       Ready=False KubeletNotReady: missing node capacity for resources: cpu, ephemeral-storage
     "
@@ -134,6 +138,7 @@ const problems: readonly (readonly [
   sentence: string,
   change: Partial<ObservedRuntime>,
   problem: string | undefined,
+  own?: Partial<ObservedNode>,
 ])[] = [
   ["a ready runtime", {}, undefined],
   ["a runtime that does not respond", { isReady: false, noResponse: "Status: no answer" }, "Status: no answer"],
@@ -144,10 +149,22 @@ const problems: readonly (readonly [
   ],
   ["a runtime without a network", saying("NetworkReady", "NetworkPluginNotReady", "no CNI"), undefined],
   ["a runtime before its first response", unknownRuntime, undefined],
+  [
+    "a runtime that puts containers elsewhere",
+    { cgroupDriver: shown("cgroupfs") },
+    undefined,
+    { ownCgroups: "systemd" },
+  ],
+  [
+    "a runtime that refuses every sandbox",
+    { cgroupDriver: shown("systemd") },
+    expect.stringContaining("no pod can start"),
+    { ownCgroups: "cgroupfs" },
+  ],
 ];
-for (const [sentence, change, problem] of problems)
+for (const [sentence, change, problem, own = {}] of problems)
   test(`the problem of ${sentence}`, () => {
-    expect(runtimeProblemOf({ ...observedRuntime, ...change })).toBe(problem);
+    expect(runtimeProblemOf({ ...observedNode, ...runtime(change), ...own })).toEqual(problem);
   });
 
 test("each pressure has the kubelet's messages, and each change the kubelet's event", () => {
@@ -179,4 +196,23 @@ test("each pressure has the kubelet's messages, and each change the kubelet's ev
     "
   `);
   expect(ownConditions.at(-1)).toBe("Ready");
+});
+
+test("a mismatch of cgroup drivers is a condition from its first time on, and keeps its state while a side is unknown", () => {
+  const print = (own: ObservedNode["ownCgroups"], driver: "cgroupfs" | "systemd" | undefined, before = conditions) => {
+    const cgroupDriver = driver && shown(driver);
+    const node = { ...observedNode, ...runtime({ cgroupDriver }), ownCgroups: own };
+    conditions = nodeConditions(node, capacity, before, nodeSettings, start);
+    const found = conditions.find(({ type }) => type === "CgroupDriverMismatch");
+    return found && `${found.status} ${found.reason}: ${found.message}`;
+  };
+  let conditions: ReturnType<typeof nodeConditions> = [];
+  expect(print("systemd", "systemd")).toBeUndefined();
+  expect(print("systemd", "cgroupfs")).toStartWith("True CgroupDriverMismatch: the container runtime uses");
+  expect(conditions.at(-1)?.type).toBe("CgroupDriverMismatch");
+  expect(print("systemd", undefined)).toStartWith("True");
+  expect(print(undefined, "systemd")).toStartWith("True");
+  expect(print("systemd", "systemd")).toBe(
+    "False CgroupDriversMatch: the container runtime uses the cgroup driver systemd, which fits this agent",
+  );
 });

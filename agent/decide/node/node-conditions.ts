@@ -1,6 +1,7 @@
 import type { NodeCondition } from "../../../proto/kubernetes/gen/types.ts";
 import type { ResourceList } from "../../../proto/kubernetes/resource-list.ts";
 import { formatTime } from "../../../proto/kubernetes/values/time.ts";
+import { driverMismatch } from "./cgroup-drivers.ts";
 import type { NodeSettings } from "./node-settings.ts";
 import type { NodePressure, ObservedNode, ObservedRuntime } from "./observed-node.ts";
 
@@ -9,7 +10,13 @@ export const RUNTIME_DOWN_AFTER_MS = 30_000;
 
 type PressureType = "MemoryPressure" | "DiskPressure" | "PIDPressure";
 /** The conditions that this agent owns, in their order on a new Node. All others belong to other writers. */
-export const ownConditions = ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"] as const;
+export const ownConditions = [
+  "MemoryPressure",
+  "DiskPressure",
+  "PIDPressure",
+  "CgroupDriverMismatch",
+  "Ready",
+] as const;
 
 interface ConditionTexts {
   readonly pressureKind: keyof NodePressure;
@@ -37,7 +44,8 @@ const conditionTexts: Readonly<Record<PressureType, ConditionTexts>> = {
 
 /**
  * The node's conditions: those of others unchanged, ours in their places or, if new, at the end, `Ready` last. The
- * transition time changes only with the status, to the time of the first observation that found it.
+ * transition time changes only with the status, to the time of the first observation that found it. The kubelet does not know
+ * `CgroupDriverMismatch`: a node gets it with its first mismatch, and keeps it.
  */
 export function nodeConditions(
   observed: ObservedNode,
@@ -48,19 +56,10 @@ export function nodeConditions(
 ): readonly NodeCondition[] {
   const missing = missingCapacities(capacity, settings);
   const ours = new Map(
-    ownConditions.map((type) => {
-      const content =
-        type === "Ready"
-          ? readyCondition([...readyProblems(observed, now), ...missing])
-          : pressureCondition(type, observed);
-      return [
-        type as string,
-        withTimes(
-          content,
-          before.find((condition) => condition.type === type),
-          now,
-        ),
-      ];
+    ownConditions.flatMap((type) => {
+      const last = before.find((condition) => condition.type === type);
+      const content = contentOf(type, observed, [...readyProblems(observed, now), ...missing], last);
+      return content === undefined ? [] : [[type as string, withTimes(content, last, now)] as const];
     }),
   );
   const merged = before.map((condition) => {
@@ -87,6 +86,27 @@ function isPressureType(type: string): type is PressureType {
 
 type ConditionContent = Pick<NodeCondition, "type" | "status" | "reason" | "message">;
 
+/** Undefined: the condition stays as it is. */
+function contentOf(
+  type: (typeof ownConditions)[number],
+  observed: ObservedNode,
+  problems: readonly string[],
+  last: NodeCondition | undefined,
+): ConditionContent | undefined {
+  if (type === "Ready") return readyCondition(problems);
+  return type === "CgroupDriverMismatch" ? mismatchCondition(observed, last) : pressureCondition(type, observed);
+}
+
+function mismatchCondition(observed: ObservedNode, last: NodeCondition | undefined): ConditionContent | undefined {
+  const type = "CgroupDriverMismatch";
+  const mismatch = driverMismatch(observed);
+  if (mismatch !== undefined) return { type, status: "True", reason: type, message: mismatch.message };
+  const { ownCgroups, runtime } = observed;
+  if (last === undefined || ownCgroups === undefined || runtime.cgroupDriver === undefined) return undefined;
+  const message = `the container runtime uses the cgroup driver ${runtime.cgroupDriver.name}, which fits this agent`;
+  return { type, status: "False", reason: "CgroupDriversMatch", message };
+}
+
 function pressureCondition(type: PressureType, { pressure }: ObservedNode): ConditionContent {
   const { pressureKind, good, bad } = conditionTexts[type];
   const [reason, message] = pressure[pressureKind] ? bad : good;
@@ -106,10 +126,13 @@ function withTimes(content: ConditionContent, before: NodeCondition | undefined,
 }
 
 /** Why the node is not ready, with the kubelet's messages, which people and programs search for. */
-function readyProblems({ runtime, isShuttingDown }: ObservedNode, now: number): readonly string[] {
+function readyProblems(observed: ObservedNode, now: number): readonly string[] {
+  const { runtime, isShuttingDown } = observed;
+  const mismatch = driverMismatch(observed);
   return [
     ...runtimeProblems(runtime, now),
     ...networkProblems(runtime),
+    ...(mismatch?.isFatal === true ? [mismatch.message] : []),
     ...(isShuttingDown ? ["node is shutting down"] : []),
   ];
 }
@@ -130,10 +153,13 @@ function networkProblems(runtime: ObservedRuntime): readonly string[] {
 }
 
 /** Why a runtime that is connected cannot start pods; undefined if it can, or has not reported yet. */
-export function runtimeProblemOf(runtime: ObservedRuntime): string | undefined {
+export function runtimeProblemOf(observed: Pick<ObservedNode, "runtime" | "ownCgroups">): string | undefined {
+  const { runtime } = observed;
   if (runtime.noResponse !== undefined) return runtime.noResponse;
-  if (runtime.conditions === undefined || isTrue(runtime, "RuntimeReady")) return undefined;
-  return formatRuntimeCondition(runtime, "RuntimeReady");
+  if (runtime.conditions === undefined) return undefined;
+  if (!isTrue(runtime, "RuntimeReady")) return formatRuntimeCondition(runtime, "RuntimeReady");
+  const mismatch = driverMismatch(observed);
+  return mismatch?.isFatal === true ? mismatch.message : undefined;
 }
 
 /** Why the runtime has no pod network, as last reported; undefined if it has one or has not reported yet. */

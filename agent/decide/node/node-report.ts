@@ -277,10 +277,16 @@ function statusEvents(
     const was = before?.conditions?.find((condition) => condition.type === type);
     const is = after.conditions?.find((condition) => condition.type === type);
     if (is === undefined || was?.status === is.status) return [];
+    if (type === "CgroupDriverMismatch") return is.status === "True" ? [mismatchEvent(settings, is.message)] : [];
     const reason = conditionEvent(type, is.status === "True", was !== undefined);
     return reason === undefined ? [] : [statusEvent(settings, reason)];
   });
   return [...(oldBoot !== "" && newBoot !== "" && oldBoot !== newBoot ? [rebooted] : []), ...changed];
+}
+
+/** Says both sides and the cure. */
+function mismatchEvent(settings: Pick<NodeSettings, "nodeName">, message = ""): NodeEvent {
+  return { object: nodeReference(settings), type: "Warning", reason: "CgroupDriverMismatch", message };
 }
 
 function schedulableEvent(settings: Pick<NodeSettings, "nodeName">, isUnschedulable: boolean): NodeEvent {

@@ -1,4 +1,5 @@
 import type { CgroupLimits } from "../../../proto/cgroup/limits.ts";
+import type { CgroupDriver } from "../../../proto/kubelet/config.ts";
 
 /** The machine's constant properties, read at the start. Unreadable values are empty or undefined. */
 export interface ObservedMachine {
@@ -42,12 +43,21 @@ export interface ObservedRuntime {
   readonly handlers: readonly RuntimeHandlerFeatures[];
   /** Undefined if the runtime does not report it. */
   readonly supplementalGroupsPolicy: boolean | undefined;
+  /** Undefined if the runtime does not show it. */
+  readonly cgroupDriver?: ObservedCgroupDriver | undefined;
   /** When it last reported that it is ready; undefined if never. */
   readonly readyAt: number | undefined;
   /** False while our last call has no response, or one other than ready. */
   readonly isReady: boolean;
   /** Why our last call has no response; undefined if it has one. */
   readonly noResponse?: string | undefined;
+}
+
+/** Which cgroup driver a runtime uses. */
+export interface ObservedCgroupDriver {
+  readonly name: CgroupDriver;
+  /** The runtime reports it, and an agent takes it when it starts. Else the runtime's configuration shows it. */
+  readonly isReported: boolean;
 }
 
 export interface ObservedRuntimeCondition {
@@ -91,6 +101,8 @@ export interface NodePressure {
 export interface ObservedNode {
   readonly machine: ObservedMachine;
   readonly runtime: ObservedRuntime;
+  /** How this agent makes cgroups; undefined until that is known. */
+  readonly ownCgroups?: CgroupDriver | "none" | undefined;
   /** The node's addresses, the primary first; empty while it has none. */
   readonly addresses: readonly string[];
   /** Undefined until they were listed for the first time. */

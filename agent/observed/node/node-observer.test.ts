@@ -23,6 +23,7 @@ function createFixture({
   const { left, ...supplies } = createSignalSource();
   const observer = createNodeObserver({
     runtime,
+    readCgroupDriver: async () => undefined,
     ...supplies,
     signals: new Set(signals),
     machine: observedMachine,

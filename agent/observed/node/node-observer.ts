@@ -11,10 +11,16 @@ import type {
   SignalObservations,
 } from "../../decide/node/observed-node.ts";
 import { createSignalReader, type SignalReaderOptions } from "./eviction-signals.ts";
-import { createRuntimeStatusReader, isHealthy, type RuntimeStatusReader } from "./runtime-status.ts";
+import {
+  createRuntimeStatusReader,
+  isHealthy,
+  type RuntimeStatusReader,
+  type RuntimeStatusReaderOptions,
+} from "./runtime-status.ts";
 
 export interface NodeObserverOptions extends Omit<SignalReaderOptions, "runtime"> {
   readonly runtime: Pick<Runtime, "version" | "status" | "listImages" | "imageFsInfo">;
+  readonly readCgroupDriver: RuntimeStatusReaderOptions["readCgroupDriver"];
   readonly machine: ObservedMachine;
   /** The node's addresses, the primary first. */
   readonly addresses: () => readonly string[];

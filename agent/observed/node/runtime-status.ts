@@ -1,15 +1,18 @@
-import type { Runtime } from "../../../cri/runtime.ts";
+import { CriError } from "../../../cri/error.ts";
+import type { CriCallOptions, Runtime } from "../../../cri/runtime.ts";
 import type { Clock } from "../../../host/clock.ts";
 import { messageOf } from "../../../host/error-message.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { StatusResponse } from "../../../proto/cri/gen/api.ts";
-import { type ObservedRuntime, unknownRuntime } from "../../decide/node/observed-node.ts";
+import { type ObservedCgroupDriver, type ObservedRuntime, unknownRuntime } from "../../decide/node/observed-node.ts";
 
 /** The features that the runtime and its handlers report. */
 type RuntimeFeatures = Pick<ObservedRuntime, "handlers" | "supplementalGroupsPolicy">;
 
 export interface RuntimeStatusReaderOptions {
   readonly runtime: Pick<Runtime, "version" | "status">;
+  /** Which cgroup driver the runtime uses. Rejects with `CriError`. */
+  readonly readCgroupDriver: (options: CriCallOptions) => Promise<ObservedCgroupDriver | undefined>;
   readonly clock: Clock;
   readonly log: Log;
   /** The status has changed, apart from the time of the last response. */
@@ -18,7 +21,7 @@ export interface RuntimeStatusReaderOptions {
   readonly onDisconnected: () => void;
 }
 
-/** The only reader of the runtime's Version and Status: for pods, for admission and for the node's conditions. */
+/** The only reader of the runtime's Version, Status and cgroup driver: for pods, for admission and for the node's conditions. */
 export interface RuntimeStatusReader {
   now(): ObservedRuntime;
   /** The runtime's name; empty until it was read on the current connection. */
@@ -50,11 +53,11 @@ export function createRuntimeStatusReader(options: RuntimeStatusReaderOptions): 
     const isIdentified = isRead() && observed.isReady && observed.name !== "";
     const requestOptions = { deadlineMs };
     try {
-      const [status, version] = await Promise.all([
+      const [status, version, cgroupDriver] = await Promise.all([
         runtime.status(requestOptions),
-        isIdentified ? undefined : runtime.version(requestOptions),
+        ...(isIdentified ? [] : ([runtime.version(requestOptions), cgroupDriverOf(options, requestOptions)] as const)),
       ]);
-      const identity = version && { name: version.runtimeName, version: version.runtimeVersion };
+      const identity = version && { name: version.runtimeName, version: version.runtimeVersion, cgroupDriver };
       if (startedOn === connection) connectionRead = connection;
       update(({ noResponse: _, ...before }) => ({
         ...before,
@@ -91,11 +94,25 @@ export function createRuntimeStatusReader(options: RuntimeStatusReaderOptions): 
   };
 }
 
+/** Undefined also if the runtime does not say: then the driver is unknown. */
+async function cgroupDriverOf(
+  { readCgroupDriver, log }: RuntimeStatusReaderOptions,
+  requestOptions: CriCallOptions,
+): Promise<ObservedCgroupDriver | undefined> {
+  try {
+    return await readCgroupDriver(requestOptions);
+  } catch (error) {
+    if (!(error instanceof CriError)) throw error;
+    log.debug({ err: error }, "cannot read the cgroup driver of the container runtime");
+    return undefined;
+  }
+}
+
 function toObservedRuntime(
   response: StatusResponse,
   readyBefore: number | undefined,
   now: number,
-): Omit<ObservedRuntime, "name" | "version"> {
+): Omit<ObservedRuntime, "name" | "version" | "cgroupDriver"> {
   const { status } = response;
   const conditions = (status?.conditions ?? []).map(({ type, status: isTrue, reason, message }) => ({
     type,

@@ -14,6 +14,7 @@ test("the runtime's features are read before the first list, and again after eac
   const pods: Partial<PodCache> = { relist: async () => void calls.push("listed"), markDisconnected: () => {} };
   const status = createRuntimeStatusReader({
     runtime,
+    readCgroupDriver: async () => undefined,
     clock,
     log: new FakeLog(),
     onChange: () => void calls.push("the status has changed"),
@@ -53,6 +54,7 @@ test("nothing is listed while the runtime does not report its status", async () 
   const none = () => {};
   const status = createRuntimeStatusReader({
     runtime,
+    readCgroupDriver: async () => undefined,
     clock,
     log: new FakeLog(),
     onChange: none,

@@ -41,17 +41,17 @@ test("the runtime is away since its connection broke, with the latest reason, un
 test("a runtime that is connected and does not respond is not ready since then", async () => {
   const { clock, report, changed } = createFixture();
   const noResponse = "Status: no answer within 10000 ms";
-  report.onRuntimeObserved({ ...observedRuntime, isReady: false, noResponse });
+  report.onRuntimeObserved({ runtime: { ...observedRuntime, isReady: false, noResponse } });
   expect(report.report().runtime.state).toBe("connecting");
   report.onRuntimeReady();
   expect(report.report().runtime).toEqual({ state: "notReady", since: start, message: noResponse });
   await clock.advance(20_000);
-  report.onRuntimeObserved({ ...observedRuntime, isReady: false, noResponse });
+  report.onRuntimeObserved({ runtime: { ...observedRuntime, isReady: false, noResponse } });
   expect(report.report().runtime).toMatchObject({ since: start });
   report.onRuntimeAway("connection refused");
   expect(report.report().runtime.state).toBe("away");
   report.onRuntimeReady();
-  report.onRuntimeObserved(observedRuntime);
+  report.onRuntimeObserved({ runtime: observedRuntime });
   expect([report.report().runtime, changed()]).toEqual([{ state: "ready" }, 4]);
 });
 

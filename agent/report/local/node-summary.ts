@@ -4,7 +4,7 @@ import { isJsonEqual } from "../../../proto/json-equal.ts";
 import { formatTime } from "../../../proto/kubernetes/values/time.ts";
 import type { LocalNodeReport, RejectedManifest, RuntimeState } from "../../decide/node/local-node-report.ts";
 import { runtimeProblemOf } from "../../decide/node/node-conditions.ts";
-import type { ObservedRuntime } from "../../decide/node/observed-node.ts";
+import type { ObservedNode } from "../../decide/node/observed-node.ts";
 
 /** The node part of `berth status`: rejected manifests and the state of the container runtime. */
 export interface NodeSummary {
@@ -15,7 +15,7 @@ export interface NodeSummary {
   /** The runtime was listed completely. */
   onRuntimeReady(): void;
   /** The runtime's status was read, or the runtime did not respond. */
-  onRuntimeObserved(runtime: ObservedRuntime): void;
+  onRuntimeObserved(observed: Pick<ObservedNode, "runtime" | "ownCgroups">): void;
   report(): LocalNodeReport;
   /** Calls `changed` after each change; returns the function that unsubscribes. */
   subscribe(changed: () => void): () => void;
@@ -50,8 +50,8 @@ export function createNodeSummary(clock: Clock): NodeSummary {
       connection = { state: "ready" };
       updateRuntime();
     },
-    onRuntimeObserved(runtime) {
-      const message = runtimeProblemOf(runtime);
+    onRuntimeObserved(observed) {
+      const message = runtimeProblemOf(observed);
       notReady = message === undefined ? undefined : { state: "notReady", since: notReady?.since ?? since(), message };
       updateRuntime();
     },

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test";
+import type { RuntimeCgroupDriver } from "../../../cri/cgroup-driver.ts";
 import { CriError } from "../../../cri/error.ts";
 import { createEventSource } from "../../../host/async/event-source.ts";
 import { leases, nodes } from "../../../kube/resource.ts";
@@ -23,6 +24,8 @@ interface StartOptions {
   readonly bootID?: string;
   readonly memoryLeft?: number;
   readonly isCloudExternal?: boolean;
+  readonly ownDriver?: "cgroupfs" | "systemd";
+  readonly runtimeDriver?: RuntimeCgroupDriver;
 }
 
 /** A node sync on fakes; it runs from the start. */
@@ -35,18 +38,24 @@ function startNode(options: StartOptions = {}) {
   const events: NodeEvent[] = [];
   const networkChanges: string[] = [];
   const hostIPChanges: string[] = [];
+  const driver: { ofRuntime: RuntimeCgroupDriver | undefined } = { ofRuntime: options.runtimeDriver };
   const stop = new AbortController();
   const addresses = { all: ["192.0.2.1"] };
   const { left, ...supplies } = createSignalSource();
   if (options.memoryLeft !== undefined) left.memory = { ...left.memory, available: options.memoryLeft };
   const node = createLocalNode({
     runtime,
+    readCgroupDriver: async () => driver.ofRuntime,
     ...supplies,
     clock,
     log,
     settings: nodeSettings,
     rules: [],
-    cgroups: undefined,
+    cgroups: options.ownDriver && {
+      driver: Promise.resolve(options.ownDriver),
+      read: async () => undefined,
+      write: async () => {},
+    },
     isInCluster: true,
     machine: { ...observedMachine, bootID: options.bootID ?? observedMachine.bootID },
     addresses: () => addresses.all,
@@ -88,6 +97,7 @@ function startNode(options: StartOptions = {}) {
     runtimeStatus: node.runtimeStatus,
     invalidateImages: node.invalidateImages,
     addresses,
+    driver,
     left,
     /** The requests since the last call, without those of the lease; `leaseRequests` returns only those. */
     requests: () => requests.take().filter((line) => !line.includes(LEASE)),
@@ -96,6 +106,7 @@ function startNode(options: StartOptions = {}) {
     network: () => networkChanges.splice(0),
     /** The changes of the addresses for pods. */
     hostIPs: () => hostIPChanges.splice(0),
+    events: () => events.splice(0),
     reasons: () => events.splice(0).map(({ reason }) => reason),
     node: () => kube.user.get(nodes, "node-a"),
     async ready() {
@@ -185,6 +196,50 @@ test("a lost runtime makes the node NotReady after half a minute, and Ready at o
   runtimeStatus.markDisconnected();
   await settlePromises();
   expect([await ready(), reasons()]).toEqual([`True since 00:31: ${READY}`, ["NodeNotReady", "NodeReady"]]);
+});
+
+test("a runtime with another cgroup driver is a condition, an event and a line of the log, until it has the same one", async () => {
+  const shown = { name: "systemd", isReported: false } as const;
+  const { clock, driver, runtimeStatus, node, ready, events, log, end } = startNode({
+    ownDriver: "cgroupfs",
+    runtimeDriver: shown,
+  });
+  await settlePromises();
+  await clock.advance(1_000);
+  const condition = async () => {
+    const { status } = await node();
+    const found = status?.conditions?.find(({ type }) => type === "CgroupDriverMismatch");
+    return (
+      found && `${found.status} ${found.reason} since ${found.lastTransitionTime?.slice(14, 19)}: ${found.message}`
+    );
+  };
+  const message =
+    "the container runtime uses the cgroup driver systemd and this agent cgroupfs, so no pod can start: set cgroupDriver: systemd and restart this agent, or set SystemdCgroup = false in the runtime's configuration and restart the runtime";
+  expect(await condition()).toBe(`True CgroupDriverMismatch since 00:00: ${message}`);
+  expect(await ready()).toBe(`False since 00:00: ${message}`);
+  expect(events().find(({ reason }) => reason === "CgroupDriverMismatch")).toMatchObject({ type: "Warning", message });
+  expect(log.takeLines().filter((line) => line.startsWith("warn"))).toEqual([`warn: ${message}`]);
+  driver.ofRuntime = { ...shown, name: "cgroupfs" };
+  runtimeStatus.markDisconnected();
+  await clock.advance(10_000);
+  expect(await condition()).toStartWith("False CgroupDriversMatch since 00:");
+  expect(await ready()).toEndWith(READY);
+  expect(events().map(({ reason }) => reason)).toEqual(["NodeReady"]);
+  expect(log.takeLines().filter((line) => line.startsWith("warn"))).toEqual([]);
+  await end();
+});
+
+test("sandboxes outside the cgroups of their pods leave the node Ready", async () => {
+  const { node, ready, end } = startNode({
+    ownDriver: "systemd",
+    runtimeDriver: { name: "cgroupfs", isReported: false },
+  });
+  await settlePromises();
+  const { status } = await node();
+  const found = status?.conditions?.find(({ type }) => type === "CgroupDriverMismatch");
+  expect(found).toMatchObject({ status: "True", message: expect.stringContaining("hold for no container") });
+  expect(await ready()).toBe(`True since 00:00: ${READY}`);
+  await end();
 });
 
 test("a lost network is noticed within ten seconds, a ready one within five, and waiting pods are woken", async () => {

@@ -35,6 +35,7 @@ export function cgroupSeam(
   return {
     pods,
     node: {
+      driver: Promise.resolve(cgroups.driver),
       read: (cgroup) => ifPresent(() => pods.read(nameOf(cgroup))),
       write: (cgroup, limits) =>
         inOrder(() =>

@@ -17,6 +17,7 @@ export function harnessNode({
   const settings = { ...nodeSettings, evictionHard: {}, cgroupsPerQOS: cgroups !== undefined };
   return createLocalNode({
     ...options,
+    readCgroupDriver: async () => undefined,
     ...createSignalSource(),
     machine: observedMachine,
     cgroups,

@@ -35,7 +35,7 @@ import { checkControllers, readControllers } from "./preflight/cgroup-controller
 import { checkCgroups } from "./preflight/cgroup-version.ts";
 import { checkCredentialProviders } from "./preflight/credential-providers.ts";
 import { lockRootDir, lockRuntime } from "./preflight/instance-locks.ts";
-import { checkKernelTunables } from "./preflight/kernel-tunables.ts";
+import { applyKernelTunables } from "./preflight/kernel-tunables.ts";
 import { applyProcessLimits } from "./preflight/process-limits.ts";
 import { shareRootDir } from "./preflight/shared-root.ts";
 import { ROOT_DIR_HINT, toStartError } from "./preflight/start-error.ts";
@@ -76,7 +76,7 @@ export async function runAgent(
   checkCgroups(config, thisMachine, log);
   if (config.cgroupsPerQOS) checkControllers(readControllers(CGROUP_MOUNT_POINT));
   checkSwap(config, thisMachine);
-  await checkKernelTunables(config, createSysctls());
+  await applyKernelTunables(config, createSysctls(), log);
   await checkCredentialProviders(config, hostFiles);
   const releaseRuntimeLock = await lockRuntime(config, hostFiles, log);
   if (hasNoSource(config)) log.warn({}, NO_SOURCE);

@@ -74,6 +74,8 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   readonly maxOpenFiles: number;
   /** Whether the agent refuses a kernel with other settings than Kubernetes expects. */
   readonly protectKernelDefaults: boolean;
+  /** `--set-kernel-tunables`: whether it sets them otherwise. */
+  readonly setsKernelTunables: boolean;
   /** Undefined when unset: then true under cgroup v1, which has no group kill, and false under v2. */
   readonly singleProcessOOMKill: boolean | undefined;
   /** How many user and group ids a pod with its own user namespace gets. */

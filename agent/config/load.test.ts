@@ -540,6 +540,11 @@ test("early probes are on by default, and off by --early-probes=false", async ()
   expect(await Promise.all(read)).toEqual([true, true, false]);
 });
 
+test("the kernel's settings are set by default, and left by --set-kernel-tunables=false", async () => {
+  const read = [[], ["--set-kernel-tunables=false"]].map(async (argv) => (await load(argv)).config.setsKernelTunables);
+  expect(await Promise.all(read)).toEqual([true, false]);
+});
+
 describe("the cluster source", () => {
   const rows: readonly (readonly [string, readonly string[], Config["clusterConfigSource"]])[] = [
     ["is undefined by default", [], undefined],

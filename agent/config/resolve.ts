@@ -26,6 +26,7 @@ export interface FlagOnlySettings {
   readonly imageCredentialProviderBinDir: string;
   readonly earlyProbes: boolean;
   readonly keepsReferencedObjects: boolean;
+  readonly setsKernelTunables: boolean;
 }
 
 /**
@@ -88,6 +89,7 @@ export function resolveConfig(
     oomScoreAdj: kubelet.oomScoreAdj,
     maxOpenFiles: kubelet.maxOpenFiles,
     protectKernelDefaults: kubelet.protectKernelDefaults,
+    setsKernelTunables: flags.setsKernelTunables,
     singleProcessOOMKill: kubelet.singleProcessOOMKill,
     swapBehavior: kubelet.memorySwap.swapBehavior,
     memoryQoS: gates.MemoryQoS ? memoryQoSOf(kubelet) : undefined,
@@ -166,6 +168,7 @@ export function resolveFlagOnlySettings({ byName }: FlagOverrides): FlagOnlySett
     imageCredentialProviderBinDir: text("image-credential-provider-bin-dir"),
     earlyProbes: text("early-probes") === "true",
     keepsReferencedObjects: text("keep-referenced-objects") === "true",
+    setsKernelTunables: text("set-kernel-tunables") === "true",
   };
 }
 

@@ -144,6 +144,7 @@ const apiServer = (status: number, clockAheadMs?: number): Partial<Facts> => ({
   apiServer: { server: "192.0.2.1:6443", isReachable: true, status, clockAheadMs },
 });
 const sysctls = (changes: Facts["sysctls"]): Partial<Facts> => ({ sysctls: { ...good.sysctls, ...changes } });
+const untuned = sysctls({ "vm.overcommit_memory": 0, "kernel.panic": 0, "kernel.keys.root_maxkeys": 2_000_000 });
 
 const withAgent = (startedAt: number, ...replaced: readonly string[]): Partial<CheckedSettings> => {
   const argv = ["--config=/etc/berth.yaml", "--manifest-url-header=token:secret"];
@@ -363,20 +364,32 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
     "warning: br_netfilter is not loaded: with a network on a bridge, pods do not reach Services on their own node → modprobe br_netfilter, and for the next boot: echo br_netfilter >> /etc/modules-load.d/berth.conf",
   ],
 
-  ["sysctls", {}, "ok: the kernel's settings are those that a kubelet sets"],
+  ["sysctls", {}, "ok: the kernel's settings are those that Kubernetes expects"],
   [
     "sysctls",
-    { facts: sysctls({ "vm.overcommit_memory": 0, "kernel.panic": 0, "kernel.keys.root_maxkeys": 2_000_000 }) },
-    "warning: a kubelet would set vm.overcommit_memory=1 (it is 0) and kernel.panic=10 (it is 0) → sysctl -w vm.overcommit_memory=1 kernel.panic=10, and for the next boot the same in /etc/sysctl.d/90-berth.conf, one per line",
+    { facts: untuned },
+    "ok: the agent sets vm.overcommit_memory=1 (it is 0) and kernel.panic=10 (it is 0) when it starts",
+  ],
+  [
+    "sysctls",
+    { flags: [...cluster, "--set-kernel-tunables=false"], facts: untuned },
+    "warning: Kubernetes expects vm.overcommit_memory=1 (it is 0) and kernel.panic=10 (it is 0), and --set-kernel-tunables is false → sysctl -w vm.overcommit_memory=1 kernel.panic=10, and for the next boot the same in /etc/sysctl.d/90-berth.conf, one per line",
+  ],
+  [
+    "sysctls",
+    { flags: [...cluster, "--protect-kernel-defaults"], facts: sysctls({ "kernel.keys.root_maxkeys": 2_000_000 }) },
+    "problem: protectKernelDefaults is true, and the kernel would need kernel.keys.root_maxkeys=1000000 (it is 2000000): the agent does not start → sysctl -w kernel.keys.root_maxkeys=1000000, and for the next boot the same in /etc/sysctl.d/90-berth.conf, one per line",
   ],
   [
     "sysctls",
     { facts: sysctls({ "net.ipv4.ip_forward": 0 }) },
+    "ok: the kernel's settings are those that Kubernetes expects",
     "warning: net.ipv4.ip_forward is 0: pods do not reach other machines unless their network sets it → sysctl -w net.ipv4.ip_forward=1, and for the next boot the same in /etc/sysctl.d/90-berth.conf, one per line",
   ],
   [
     "sysctls",
     { facts: sysctls({ "net.ipv4.conf.all.route_localnet": 1 }) },
+    "ok: the kernel's settings are those that Kubernetes expects",
     "warning: net.ipv4.conf.all.route_localnet is 1: neighbours on the network can reach services that listen on 127.0.0.1 only → sysctl -w net.ipv4.conf.all.route_localnet=0, unless something here needs it and drops such packets itself",
   ],
 

@@ -1,5 +1,6 @@
 import { controllerCure, missingControllers } from "../../agent/preflight/cgroup-controllers.ts";
 import { cgroupV1Remedies } from "../../agent/preflight/cgroup-version.ts";
+import { isTuned, kernelTunables } from "../../agent/preflight/kernel-tunables.ts";
 import { swapRemedy } from "../../agent/preflight/swap.ts";
 import { joinWithAnd } from "../../proto/join-with-and.ts";
 import { parseQuantity, QuantityError, toNumber } from "../../proto/kubernetes/values/quantity.ts";
@@ -91,53 +92,47 @@ export const judgeModules: Judge = (facts) => [
 const load = (module: string) =>
   `modprobe ${module}, and for the next boot: echo ${module} >> /etc/modules-load.d/berth.conf`;
 
-/** The kubelet sets these at its start; Berth leaves them as they are. */
-const OF_KUBELET: Readonly<Record<string, { readonly value: number; readonly isMinimum?: true }>> = {
-  // Memory is granted without a count: the limits of pods decide.
-  "vm.overcommit_memory": { value: 1 },
-  // A lack of memory ends one process and not the machine.
-  "vm.panic_on_oom": { value: 0 },
-  // The machine reboots ten seconds after a crash of its kernel, and a kernel error is a crash.
-  "kernel.panic": { value: 10 },
-  "kernel.panic_on_oops": { value: 1 },
-  // Each container takes a key.
-  "kernel.keys.root_maxkeys": { value: 1_000_000, isMinimum: true },
-  "kernel.keys.root_maxbytes": { value: 25_000_000, isMinimum: true },
-};
-
 /** What networks of pods need: the consequence where it is off. */
 const OF_NETWORK: Readonly<Record<string, string>> = {
   "net.ipv4.ip_forward": "pods do not reach other machines unless their network sets it",
   "net.bridge.bridge-nf-call-iptables": "with a network on a bridge, pods do not reach Services on their own node",
 };
 
-export const judgeSysctls: Judge = (facts) =>
+export const judgeSysctls: Judge = (facts, { config }) =>
   judged(facts, "sysctls", { check: "sysctls", subject: "/proc/sys" }, (found) => {
-    const wrong = Object.entries(OF_KUBELET).filter(([name, { value, isMinimum }]) => {
-      const current = found[name];
-      return current !== undefined && (isMinimum ? current < value : current !== value);
-    });
-    const differing = wrong.map(([name, { value }]) => `${name}=${value} (it is ${found[name]})`);
     const off = Object.entries(OF_NETWORK).filter(([name]) => found[name] === 0);
-    const findings = [
-      ...(wrong.length === 0
-        ? []
-        : [
-            warningFinding(
-              "sysctls",
-              `a kubelet would set ${joinWithAnd(differing)}`,
-              setting(wrong.map(([name, { value }]) => `${name}=${value}`)),
-            ),
-          ]),
+    return [
+      judgeTunables(found, config),
       ...off.map(([name, consequence]) =>
         warningFinding("sysctls", `${name} is 0: ${consequence}`, setting([`${name}=1`])),
       ),
       ...(found["net.ipv4.conf.all.route_localnet"] === 1 ? [EXPOSED] : []),
     ];
-    return findings.length > 0
-      ? findings
-      : [okFinding("sysctls", "the kernel's settings are those that a kubelet sets")];
   });
+
+/** The agent sets what differs when it starts, unless its configuration says otherwise. */
+function judgeTunables(
+  found: Readonly<Record<string, number | undefined>>,
+  { protectKernelDefaults, setsKernelTunables }: CheckedSettings["config"],
+): Finding {
+  const wrong = kernelTunables.filter((tunable) => {
+    const current = found[tunable.name];
+    if (current === undefined) return false;
+    return protectKernelDefaults ? current !== tunable.value : !isTuned(tunable, current);
+  });
+  if (wrong.length === 0) return okFinding("sysctls", "the kernel's settings are those that Kubernetes expects");
+  const differing = joinWithAnd(wrong.map(({ name, value }) => `${name}=${value} (it is ${found[name]})`));
+  const cure = setting(wrong.map(({ name, value }) => `${name}=${value}`));
+  if (protectKernelDefaults)
+    return problemFinding(
+      "sysctls",
+      `protectKernelDefaults is true, and the kernel would need ${differing}: the agent does not start`,
+      cure,
+    );
+  return setsKernelTunables
+    ? okFinding("sysctls", `the agent sets ${differing} when it starts`)
+    : warningFinding("sysctls", `Kubernetes expects ${differing}, and --set-kernel-tunables is false`, cure);
+}
 
 const setting = (assignments: readonly string[]) =>
   `sysctl -w ${assignments.join(" ")}, and for the next boot the same in /etc/sysctl.d/90-berth.conf, one per line`;

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
 import type { PodListing } from "../../agent/serve/local/pod-list.ts";
+import { isEarlierRelease } from "../upgrade/earlier-release.ts";
 import { bedPaths } from "./cleanup/bed-record.ts";
 import { ownProcessGroup } from "./cleanup/processes.ts";
 
@@ -28,6 +29,9 @@ export interface JoinedCluster {
   readonly kubeconfig: string;
   readonly nodeName: string;
 }
+
+/** The flag of every agent that a test starts on this machine, whose kernel settings are not its own. Earlier releases set none. */
+export const keepsKernelTunables = "--set-kernel-tunables=false";
 
 /** The name of a node without a cluster. */
 export const standaloneNodeName = "berth";
@@ -65,7 +69,8 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   await writeFile(paths.agentConfig, kubeletConfiguration({ ...paths, endpoint }, configuration));
   const log = openSync(paths.agentLog, "a");
   const pathFlags = ["--config", paths.agentConfig, "--root-dir", paths.agentRoot];
-  const argv = ["run", ...pathFlags, "--hostname-override", cluster?.nodeName ?? standaloneNodeName, ...flags];
+  const own = isEarlierRelease(binary) ? [] : [keepsKernelTunables];
+  const argv = ["run", ...pathFlags, "--hostname-override", cluster?.nodeName ?? standaloneNodeName, ...own, ...flags];
   if (cluster !== undefined) argv.push("--kubeconfig", cluster.kubeconfig);
   const startedAt = Date.now();
   const child = spawn(binary, argv, { ...ownProcessGroup, stdio: ["ignore", log, log] });

@@ -4,7 +4,7 @@ import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { execa } from "execa";
 import type { Pod } from "../../proto/kubernetes/gen/types.ts";
-import { builtBinary, kubeletConfiguration } from "../bed/agent.ts";
+import { builtBinary, keepsKernelTunables, kubeletConfiguration } from "../bed/agent.ts";
 import { busyboxImage } from "../bed/images/images.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { podOf, script } from "./manifest.ts";
@@ -34,7 +34,15 @@ async function withConfiguration(...lines: readonly string[]) {
   const file = join(folder, "kubelet.yaml");
   const header = ["apiVersion: kubelet.config.k8s.io/v1beta1", "kind: KubeletConfiguration"];
   await writeFile(file, [...header, ...lines, ""].join("\n"));
-  const result = await run(builtBinary, "run", "--config", file, "--root-dir", join(folder, "root"));
+  const result = await run(
+    builtBinary,
+    "run",
+    "--config",
+    file,
+    "--root-dir",
+    join(folder, "root"),
+    keepsKernelTunables,
+  );
   return { ...result, file, lines: result.stderr.split("\n") };
 }
 
@@ -170,7 +178,7 @@ describe("a wrong flag is refused with exit code 2 and one line that names it:",
     ["an invalid node name", ["--hostname-override", "my_node b"], ["--hostname-override", '"my_node b"', "RFC 1123"]],
   ])("%s", async (_, args, words) => {
     for (const [program, ...before] of [[builtBinary, "run"], [kubelet]]) {
-      const { stderr, exitCode } = await run(program!, ...before, ...args);
+      const { stderr, exitCode } = await run(program!, ...before, keepsKernelTunables, ...args);
       expect(exitCode).toBe(2);
       expect(stderr.split("\n")).toHaveLength(1);
       for (const word of words) expect(stderr).toContain(word);
@@ -205,7 +213,7 @@ describe("a wrong configuration is refused with exit code 2 and names file, line
 });
 
 test("a second agent on the same root directory exits with code 1 and names the first one", async () => {
-  const argv = ["run", "--config", node.paths.agentConfig, "--root-dir", node.paths.agentRoot];
+  const argv = ["run", "--config", node.paths.agentConfig, "--root-dir", node.paths.agentRoot, keepsKernelTunables];
   const { stderr, exitCode } = await run(builtBinary, ...argv);
   expect(exitCode).toBe(1);
   const refusal = stderr.split("\n").at(-1);
@@ -220,7 +228,8 @@ test("a second agent on the same root directory exits with code 1 and names the 
 
 test("a second agent on the same runtime exits with code 1, also with its own root directory, and names the first one", async () => {
   const other = join(folder, "second-root");
-  const { stderr, exitCode } = await run(builtBinary, "run", "--config", node.paths.agentConfig, "--root-dir", other);
+  const argv = ["run", "--config", node.paths.agentConfig, "--root-dir", other, keepsKernelTunables];
+  const { stderr, exitCode } = await run(builtBinary, ...argv);
   expect(exitCode).toBe(1);
   const refusal = stderr.split("\n").at(-1);
   expect(refusal).toContain(`pid ${node.agent.pid}, node berth, root directory ${node.paths.agentRoot}`);
@@ -245,6 +254,7 @@ test("under the name kubelet it takes the kubelet's flags, which override the co
     `--container-runtime-endpoint=${endpoint}`,
     "--hostname-override=Captain",
     "--v=4",
+    keepsKernelTunables,
   ];
   const agent = spawn(kubelet, argv, { stdio: ["ignore", "ignore", "pipe"] });
   let log = "";

@@ -4,7 +4,7 @@ import { closeSync, constants, openSync, readSync, writeSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { execa } from "execa";
-import { builtBinary, kubeletConfiguration } from "../bed/agent.ts";
+import { builtBinary, keepsKernelTunables, kubeletConfiguration } from "../bed/agent.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 import { podOf } from "./manifest.ts";
 import { startNodeWithoutAgent, type TestNode } from "./node.ts";
@@ -26,7 +26,15 @@ beforeAll(async () => {
   await execa("mkfifo", [join(folder, "stderr")]);
   pipe = openSync(join(folder, "stderr"), "r+");
   writeSync(pipe, new Uint8Array(PIPE_BYTES - FREE_BYTES));
-  const flags = ["--config", paths.agentConfig, "--root-dir", paths.agentRoot, "--hostname-override", node.name];
+  const flags = [
+    "--config",
+    paths.agentConfig,
+    "--root-dir",
+    paths.agentRoot,
+    "--hostname-override",
+    node.name,
+    keepsKernelTunables,
+  ];
   agent = spawn(builtBinary, ["run", ...flags, "-v", "10"], { stdio: ["ignore", "ignore", pipe] });
 }, 60_000);
 afterAll(async () => {

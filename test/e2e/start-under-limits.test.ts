@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execa } from "execa";
 import { createMounts } from "../../host/fs/mounts.ts";
-import { builtBinary, kubeletConfiguration } from "../bed/agent.ts";
+import { builtBinary, keepsKernelTunables, kubeletConfiguration } from "../bed/agent.ts";
 import { buildIfStale } from "../bed/build.ts";
 import { pollUntil } from "../bed/poll-until.ts";
 
@@ -39,7 +39,7 @@ const pathsBelow = (parent: string) => ({
   endpoint: `unix://${parent}/none.sock`,
 });
 
-const runArgv = () => [builtBinary, "run", "--config", config, "--root-dir", root] as const;
+const runArgv = () => [builtBinary, "run", "--config", config, "--root-dir", root, keepsKernelTunables] as const;
 
 /** A tmpfs of these limits at `path`. */
 async function mountTmpfs(path: string, limits: string): Promise<void> {

@@ -35,7 +35,13 @@ export async function earlierRelease(commit: string): Promise<string> {
   return binary;
 }
 
-const binaryOf = (commit: string) => join(cacheFolder(), "releases", commit, "berth");
+const releases = () => join(cacheFolder(), "releases");
+const binaryOf = (commit: string) => join(releases(), commit, "berth");
+
+/** Whether a program is that of an earlier release. */
+export function isEarlierRelease(binary: string): boolean {
+  return binary.startsWith(`${releases()}/`);
+}
 
 const isBuilt = async (commit: string) =>
   await stat(binaryOf(commit)).then(

@@ -9,6 +9,7 @@ import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 import { execa } from "execa";
 import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
+import { kernelTunables } from "../../agent/preflight/kernel-tunables.ts";
 import type { PodListing, PodSummary } from "../../agent/serve/local/pod-list.ts";
 import { ifAbsent } from "../bed/if-absent.ts";
 import { pollUntil } from "../bed/poll-until.ts";
@@ -136,6 +137,13 @@ function cgroupOf(pod: PodSummary): string {
 function checks({ pod, gone, agent }: PodWatch): Readonly<Record<CheckName, () => Promise<string>>> {
   let bombCgroup = "";
   return {
+    async "the kernel's settings are Kubernetes'"() {
+      for (const { name, value } of kernelTunables) {
+        const found = await read(join("/proc/sys", name.replaceAll(".", "/")));
+        assert(found === String(value), `${name} is ${found} and not ${value}`);
+      }
+      return `${kernelTunables.length} sysctls`;
+    },
     async "podPidsLimit is pids.max"() {
       await addPod(bomb);
       bombCgroup = cgroupOf(
@@ -205,7 +213,6 @@ function checks({ pod, gone, agent }: PodWatch): Readonly<Record<CheckName, () =
     },
     async "the agent reports a system OOM"() {
       await execa("busybox", ["swapoff", "/dev/vdc"]);
-      await writeFile("/proc/sys/vm/overcommit_memory", "1");
       const eat = "echo 1000 > /proc/self/oom_score_adj; exec busybox dd if=/dev/zero of=/dev/null bs=2000M count=1";
       const hog = spawn("busybox", ["sh", "-c", eat], { stdio: "ignore" });
       await waitFor("the OOM kill", () => hog.exitCode !== null || hog.signalCode !== null);
@@ -222,6 +229,7 @@ function checks({ pod, gone, agent }: PodWatch): Readonly<Record<CheckName, () =
 }
 
 const checkNames = [
+  "the kernel's settings are Kubernetes'",
   "podPidsLimit is pids.max",
   "pids.max limits a fork bomb",
   "a pod becomes ready beside the fork bomb",

@@ -49,8 +49,8 @@ const noCadvisor = "the agent has no cAdvisor";
 const deadContainers = "the newest dead instance of each container is kept";
 
 /**
- * Every flag of the kubelet 1.36 in the groups of the help, and Berth's own: `--in-cluster`, `--early-probes` and
- * `--keep-referenced-objects`.
+ * Every flag of the kubelet 1.36 in the groups of the help, and Berth's own: `--in-cluster`, `--early-probes`,
+ * `--keep-referenced-objects` and `--set-kernel-tunables`.
  */
 export const flagGroups: readonly FlagGroup[] = [
   {
@@ -243,6 +243,12 @@ export const flagGroups: readonly FlagGroup[] = [
       fieldFlag("enforceNodeAllocatable", "enforce-node-allocatable", "strings"),
       fieldFlag("localStorageCapacityIsolation", "local-storage-capacity-isolation", "bool"),
       fieldFlag("protectKernelDefaults", "protect-kernel-defaults", "bool"),
+      standaloneFlag(
+        "set-kernel-tunables",
+        "bool",
+        "set the kernel's settings that Kubernetes expects; false for a machine that others use, too (no kubelet flag)",
+        { default: "true" },
+      ),
       fieldFlag("failSwapOn", "fail-swap-on", "bool"),
       fieldFlag("failCgroupV1", "fail-cgroupv1", "bool", { deprecated: false }),
       fieldFlag("maxOpenFiles", "max-open-files", "int"),

@@ -242,9 +242,7 @@ export const schema = {
   mergeDefaultEvictionSettings: implemented("*bool", { default: false }),
   podsPerCore: implemented("int32", nonNegative),
   enableControllerAttachDetach: notImplemented("*bool", "no volumes are attached yet", { default: true }),
-  protectKernelDefaults: notImplemented("bool", "the kernel's settings are left as they are", {
-    implementedValues: [true],
-  }),
+  protectKernelDefaults: implemented("bool"),
   makeIPTablesUtilChains: notImplemented("*bool", noIptables, { default: true, ...implementedWhenFalse }),
   iptablesMasqueradeBit: notImplemented("*int32", noIptables, { default: 14, ...bitRange }),
   iptablesDropBit: notImplemented("*int32", noIptables, { default: 15, ...bitRange }),

@@ -5,7 +5,7 @@ import { openSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { builtBinary, kubeletConfiguration } from "../../bed/agent.ts";
+import { builtBinary, keepsKernelTunables, kubeletConfiguration } from "../../bed/agent.ts";
 import { buildIfStale } from "../../bed/build.ts";
 import { ifAbsent } from "../../bed/if-absent.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
@@ -60,7 +60,15 @@ describe.skipIf(skip !== undefined)("with --in-cluster", () => {
     const places = { manifests: join(folder, "manifests"), podLogs: join(folder, "logs") };
     // The test needs no runtime: the socket does not exist.
     await writeFile(config, kubeletConfiguration({ ...places, endpoint: `unix://${folder}/none.sock` }));
-    const own = ["run", "--config", config, "--root-dir", join(folder, "kubelet"), "--hostname-override=node-a"];
+    const own = [
+      "run",
+      "--config",
+      config,
+      "--root-dir",
+      join(folder, "kubelet"),
+      "--hostname-override=node-a",
+      keepsKernelTunables,
+    ];
     const argv = ["--mount", "--propagation=private", "sh", "-euc", containerScript, "sh", join(folder, "volume")];
     const output = openSync(join(folder, "berth.log"), "w");
     const env = { ...process.env, ...environment };

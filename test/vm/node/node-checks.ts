@@ -1,4 +1,5 @@
 // What Berth does with the cgroups of a node with systemd, as checks in order: each goes on where the one before ended.
+import { kernelTunables } from "../../../agent/preflight/kernel-tunables.ts";
 import { allContainerStatuses } from "../../../proto/kubernetes/containers.ts";
 import type { ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
@@ -73,6 +74,7 @@ export function nodeChecks(bed: NodeBed, { driver, isShort }: NodeCheckOptions):
         withoutPods = await awaitCgroups(bed, "the cgroups above the pods", (cgroups) =>
           levels.filter((level) => !cgroups.has(level)).map((level) => `${level} is missing`),
         );
+        await assertTunables(bed);
         return `with ${driver}: ${[...withoutPods.keys()].join(", ")}`;
       },
     ],
@@ -108,6 +110,13 @@ export function nodeChecks(bed: NodeBed, { driver, isShort }: NodeCheckOptions):
       },
     ],
   ];
+}
+
+async function assertTunables({ guest }: NodeBed): Promise<void> {
+  const files = kernelTunables.map(({ name }) => name.replaceAll(".", "/"));
+  const found = (await guest.run(`cd /proc/sys; cat ${files.join(" ")}`)).trim().split("\n").join(" ");
+  const wanted = kernelTunables.map(({ value }) => value).join(" ");
+  assert(found === wanted, `the kernel's settings ${files.join(" ")} are ${found} and not ${wanted}`);
 }
 
 const levels = ["kubepods", "kubepods/burstable", "kubepods/besteffort"];

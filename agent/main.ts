@@ -1,3 +1,4 @@
+import { createCgroupFiles } from "../cgroups/files.ts";
 import { readCgroupDriver } from "../cri/cgroup-driver.ts";
 import { type CriRuntime, createRuntime } from "../cri/client.ts";
 import { aborted } from "../host/async/abort.ts";
@@ -49,6 +50,7 @@ import type { NodeFacts } from "./translate/node-facts.ts";
 import { type Agent, type AgentOptions, createAgent, type PodSource } from "./wiring/agent.ts";
 import { CGROUP_MOUNT_POINT, createCgroupsIfConfigured } from "./wiring/cgroups.ts";
 import { checkReservations } from "./wiring/check-reservations.ts";
+import { checkReservedCgroups } from "./wiring/check-reserved-cgroups.ts";
 import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster/cluster-node.ts";
 import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plugins.ts";
 import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
@@ -75,6 +77,7 @@ export async function runAgent(
   const thisMachine = readMachine(hostFiles.root);
   checkCgroups(config, thisMachine, log);
   if (config.cgroupsPerQOS) checkControllers(readControllers(CGROUP_MOUNT_POINT));
+  checkReservedCgroups(config.node, CGROUP_MOUNT_POINT, createCgroupFiles());
   checkSwap(config, thisMachine);
   await applyKernelTunables(config, createSysctls(), log);
   await checkCredentialProviders(config, hostFiles);

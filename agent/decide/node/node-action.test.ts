@@ -90,3 +90,31 @@ test("an action that is no longer requested is forgotten, unless it runs", () =>
   expect([after.memory.size, after.lookAgainAt]).toEqual([1, Number.POSITIVE_INFINITY]);
   expect(dueActions([remove("a"), remove("b")], after.memory, 0).actions).toEqual([remove("b")]);
 });
+
+test("limits that are written again after others are due at once", () => {
+  const write = (cpuWeight: number): NodeAction => ({
+    kind: "writeCgroup",
+    cgroup: { of: "own", name: ["kubepods"] },
+    limits: { cpuWeight },
+    why: "it has others",
+  });
+  const [first, second] = [write(1), write(2)];
+  // The first one is still running when the second one is requested.
+  const steps: readonly ((memory: NodeActionMemory) => NodeActionMemory)[] = [
+    (memory) => recordNodeActionStarted(memory, first),
+    (memory) => recordNodeActionStarted(memory, second),
+    (memory) => recordNodeActionEnded(memory, first, "succeeded", 0),
+    (memory) => dueActions([first], memory, 0).memory,
+    (memory) => recordNodeActionEnded(memory, second, "succeeded", SECOND),
+  ];
+  const memory = steps.reduce<NodeActionMemory>((before, step) => step(before), new Map());
+  expect(dueActions([first], memory, SECOND).actions).toEqual([first]);
+  // Another cgroup whose name begins alike has nothing to do with it.
+  const other: NodeAction = {
+    ...first,
+    kind: "writeCgroup",
+    cgroup: { of: "own", name: ["kubepods", "burstable"] },
+  } as NodeAction;
+  const kept = recordNodeActionEnded(recordNodeActionEnded(new Map(), other, "succeeded", 0), second, "succeeded", 0);
+  expect(dueActions([other], kept, SECOND).actions).toEqual([]);
+});

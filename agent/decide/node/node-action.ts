@@ -26,19 +26,22 @@ export interface WriteCgroup {
 interface NodeActionRecord<A extends NodeAction> {
   /** One English sentence, the log line. */
   describe(action: A): string;
-  /** What the action is about: two actions with one key are never performed at the same time. */
-  key(action: A): string;
+  /** What the action changes. */
+  subject(action: A): string;
+  /** Two actions with one subject and one content are never performed at the same time. */
+  content?(action: A): string;
 }
 
 const records: { readonly [K in NodeAction["kind"]]: NodeActionRecord<Extract<NodeAction, { readonly kind: K }>> } = {
   removeImage: {
     describe: ({ image, why }) => `remove image ${image}: ${why}`,
-    key: ({ image }) => image,
+    subject: ({ image }) => image,
   },
   writeCgroup: {
     describe: ({ cgroup, limits, why }) => `write ${describeLimits(limits)} to cgroup ${nodeCgroupKey(cgroup)}: ${why}`,
+    subject: ({ cgroup }) => nodeCgroupKey(cgroup),
     // Other limits are another action, which need not wait until this one may be repeated.
-    key: ({ cgroup, limits }) => JSON.stringify([cgroup, limits]),
+    content: ({ limits }) => JSON.stringify(limits),
   },
 };
 
@@ -51,9 +54,14 @@ export function describeNodeAction(action: NodeAction): string {
   return recordOf(action).describe(action);
 }
 
+/** What names the actions on one subject in the memory. */
+function subjectKeyOf(action: NodeAction): string {
+  return `${action.kind} ${recordOf(action).subject(action)} `;
+}
+
 /** Names the action in the memory. */
 function keyOf(action: NodeAction): string {
-  return JSON.stringify([action.kind, recordOf(action).key(action)]);
+  return `${subjectKeyOf(action)}${recordOf(action).content?.(action) ?? ""}`;
 }
 
 /** What is remembered of an action while a rule requests it. */
@@ -112,5 +120,10 @@ export function recordNodeActionEnded(
 ): NodeActionMemory {
   const key = keyOf(action);
   const failures = state === "failed" ? (memory.get(key)?.failures ?? 0) + 1 : 0;
-  return new Map(memory).set(key, { state, failures, at });
+  const subjectKey = subjectKeyOf(action);
+  // What it has changed on its subject undoes the success of another action, which is due again if it is requested.
+  const others = [...memory].filter(
+    ([other, { state: otherState }]) => otherState !== "succeeded" || !other.startsWith(subjectKey),
+  );
+  return new Map(others).set(key, { state, failures, at });
 }

@@ -255,3 +255,42 @@ scenario(
     `);
   },
 );
+
+scenario(
+  "the cgroup of a pod is removed after its volumes, and has the least share of the CPU while one is busy",
+  {
+    options,
+    async run(harness) {
+      const volumes = [{ name: "memory", emptyDir: { medium: "Memory" as const } }];
+      const volumeMounts = [{ name: "memory", mountPath: "/memory" }];
+      await harness.setManifests(
+        makePod("web", {
+          containers: [{ name: "a", image: "busybox:1", resources: burstable, volumeMounts }],
+          volumes,
+        }),
+      );
+      await harness.advance("5s");
+      const [mountPoint = ""] = harness.mounts.mountPoints.filter((path) => path.endsWith("/memory"));
+      harness.mounts.openFiles.add(`${mountPoint}/file`);
+      await harness.setManifests();
+      await harness.advance("20s");
+      harness.mounts.openFiles.clear();
+      await harness.advance("60s");
+      expect(harness.cgroups.names.filter((name) => name.includes("/pod"))).toEqual([]);
+    },
+  },
+  (log) => {
+    expect(filterLines(log, /pod's cgroup|volume memory/)).toMatchInlineSnapshot(`
+      "0s web: create the pod's cgroup
+      0s web: set up volume memory
+      5s web: failed to remove volume memory: its manifest is gone: /root/pods/d0aa42dac4518bbc34aea427d091eb88/volumes/kubernetes.io~empty-dir/memory cannot be unmounted: a process uses a file of it, or something is mounted below
+      5s web: write cpu.weight 1 to the pod's cgroup: it is removed after the pod's volumes
+      6s web: failed to remove volume memory: its manifest is gone: /root/pods/d0aa42dac4518bbc34aea427d091eb88/volumes/kubernetes.io~empty-dir/memory cannot be unmounted: a process uses a file of it, or something is mounted below
+      8s web: failed to remove volume memory: its manifest is gone: /root/pods/d0aa42dac4518bbc34aea427d091eb88/volumes/kubernetes.io~empty-dir/memory cannot be unmounted: a process uses a file of it, or something is mounted below
+      12s web: failed to remove volume memory: its manifest is gone: /root/pods/d0aa42dac4518bbc34aea427d091eb88/volumes/kubernetes.io~empty-dir/memory cannot be unmounted: a process uses a file of it, or something is mounted below
+      20s web: failed to remove volume memory: its manifest is gone: /root/pods/d0aa42dac4518bbc34aea427d091eb88/volumes/kubernetes.io~empty-dir/memory cannot be unmounted: a process uses a file of it, or something is mounted below
+      35s web: remove volume memory: its manifest is gone
+      35s web: remove the pod's cgroup: its manifest is gone"
+    `);
+  },
+);

@@ -25,6 +25,6 @@ export async function makeWithinUse(
   );
 }
 
-async function usedMemory({ exists, stats }: Pick<Cgroups, "exists" | "stats">, name: CgroupName): Promise<number> {
-  return (await exists(name)) ? ((await stats(name)).memory?.currentBytes ?? 0) : 0;
+async function usedMemory(cgroups: Pick<Cgroups, "exists" | "stats">, name: CgroupName): Promise<number> {
+  return (await cgroups.exists(name)) ? ((await cgroups.stats(name)).memory?.currentBytes ?? 0) : 0;
 }

@@ -73,7 +73,7 @@ export interface ActDeps extends VolumeDeps {
   readonly records: ImageRecords | undefined;
   readonly userNamespaces: UserNamespaces;
   /** Undefined where pods have no cgroups of their own (`cgroupsPerQOS: false`). */
-  readonly cgroups: Pick<Cgroups, "make" | "exists" | "stats" | "remove" | "criParent"> | undefined;
+  readonly cgroups: Pick<Cgroups, "make" | "exists" | "children" | "stats" | "remove" | "criParent"> | undefined;
   readonly stops: PodStops;
 }
 

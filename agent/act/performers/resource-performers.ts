@@ -1,4 +1,6 @@
-import { podCgroupName, possiblePodCgroups } from "../../../proto/cgroup/cgroup-name.ts";
+import type { Cgroups } from "../../../cgroups/cgroups.ts";
+import { type CgroupName, podCgroupName, possiblePodCgroups } from "../../../proto/cgroup/cgroup-name.ts";
+import type { PodUid } from "../../../proto/ids.ts";
 import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import type { ResourceAction } from "../../decide/actions/resource-actions.ts";
 import { podCgroupLimits } from "../../decide/cgroups/pod-cgroup.ts";
@@ -27,9 +29,9 @@ const resourcePerformers = {
       const { cgroups, pod, name } = podCgroupOf(deps, input);
       await cgroups.make(name, podCgroupLimits(pod, qosClassOf(pod), deps.facts()));
     },
-    // The QoS class of a pod that is no longer desired is unknown.
     async remove({ cgroups }, { uid }) {
-      for (const name of possiblePodCgroups(uid)) await cgroups?.remove(name);
+      if (cgroups === undefined) return;
+      for (const name of await presentCgroups(cgroups, uid)) await cgroups.remove(name);
     },
     isPresentWhenMade: () => true,
   },
@@ -70,12 +72,28 @@ const resourcePerformers = {
   },
 } satisfies { readonly [K in ResourceKind]: ResourcePerformer<Extract<PodResource, { readonly of: K }>> };
 
+const noCgroups = () => new Error("cgroupsPerQOS is off: pods have no cgroups of their own");
+
 /** The cgroup of a desired pod on a node whose pods have cgroups: no other is asked for one. */
 function podCgroupOf({ cgroups }: ActDeps, input: ActInput) {
-  if (cgroups === undefined) throw new Error("cgroupsPerQOS is off: pods have no cgroups of their own");
+  if (cgroups === undefined) throw noCgroups();
   const pod = podOf(input);
   return { cgroups, pod, name: podCgroupName(input.uid, qosClassOf(pod)) };
 }
+
+/** The cgroup of a pod whose QoS class is not known, since it is no longer desired, or had another one before. */
+async function presentCgroups(cgroups: Pick<Cgroups, "children">, uid: PodUid): Promise<readonly CgroupName[]> {
+  const present = await Promise.all(
+    possiblePodCgroups(uid).map(async (name) => {
+      const found = await cgroups.children(name.slice(0, -1));
+      return found.map(withHyphens).includes(withHyphens(name.at(-1) ?? "")) ? [name] : [];
+    }),
+  );
+  return present.flat();
+}
+
+/** With systemd a hyphen of a uid and an underscore are one. */
+const withHyphens = (element: string) => element.replaceAll("_", "-");
 
 function resourcePerformerOf({ of }: PodResource): ResourcePerformer<PodResource> {
   return resourcePerformers[of];
@@ -110,8 +128,11 @@ export const resourceActionPerformers: Performers<ResourceAction> = {
   },
   writePodCgroup: {
     async perform(deps, input, { limits }) {
-      const { cgroups, name } = podCgroupOf(deps, input);
-      await makeWithinUse(cgroups, name, limits);
+      const { cgroups } = deps;
+      if (cgroups === undefined) throw noCgroups();
+      const names =
+        input.desired === undefined ? await presentCgroups(cgroups, input.uid) : [podCgroupOf(deps, input).name];
+      for (const name of names) await makeWithinUse(cgroups, name, limits);
       return {};
     },
     effect: () => ({ kind: "cgroup" }),

@@ -124,12 +124,15 @@ test("a removed resource is no longer made, and a made one is listed once", () =
   expect(withResource(all, volume("two"))).toBe(all);
 });
 
-test("with cgroups of pods, a pod needs one; it is made first and removed with the volumes, also of a completed pod", () => {
+test("with cgroups of pods, a pod needs one; it is made first and removed after the volumes, also of a completed pod", () => {
   const cgroup: PodResource = { of: "cgroup" };
   const podCgroups = { cpuCFSQuota: true, cpuCFSQuotaPeriodMs: 100, podPidsLimit: -1, hugePageSizes: [] };
   expect(neededResources(plain, { podCgroups })).toEqual([cgroup, podDirs, logDir]);
   expect(resourcesToMake(missingResources(full, [], [], { podCgroups }))).toEqual([cgroup, podDirs, logDir]);
   // What its files lack is written by an action of its own.
   expect(missingResources(plain, [cgroup, podDirs, logDir], [podDirs, logDir], { podCgroups })).toEqual([]);
-  expect(resourcesToRemove([...all, cgroup], true)).toEqual([volume("one"), volume("two"), cgroup]);
+  expect(resourcesToRemove([...all, cgroup], true)).toEqual([volume("one"), volume("two")]);
+  expect(resourcesToRemove([podDirs, logDir, { of: "subPaths" }, cgroup], true)).toEqual([{ of: "subPaths" }]);
+  expect(resourcesToRemove([podDirs, logDir, cgroup], true)).toEqual([cgroup]);
+  expect(resourcesToRemove([podDirs, logDir, cgroup], false)).toEqual([podDirs, logDir, cgroup]);
 });

@@ -45,6 +45,8 @@ interface ResourceRecord<R extends PodResource> {
   readonly isReadyWhenPresent?: true;
   /** It is made when those are ready, and removed before them. */
   readonly after: readonly ResourceKind[];
+  /** It is removed after those, whenever it was made. */
+  readonly removedAfter?: readonly ResourceKind[];
   /** A completed pod keeps it, as with the kubelet: its logs can be read until the pod is removed. */
   readonly isKeptByCompletedPod?: true;
   /** Making it counts for the step `volumes` of the pod's start. */
@@ -79,6 +81,8 @@ const resourceRecords = {
     // What its files lack is written by an action of its own, in the order that a resize needs.
     isReadyWhenPresent: true,
     after: [],
+    // What a volume in memory uses counts for it, and else for the cgroup above. Rule: the kubelet's cleanupOrphanedPodCgroups.
+    removedAfter: ["volume", "subPaths"],
   },
   podDirs: {
     needed: () => [{ of: "podDirs" }],
@@ -188,7 +192,10 @@ export function resourcesToRemove(present: readonly PodResource[], isCompleted: 
   const unwanted = present.filter((each) => !(isCompleted && resourceRecordOf(each).isKeptByCompletedPod === true));
   const presentKinds = new Set(present.map(({ of }) => of));
   const users = [...presentKinds].flatMap((of) => resourceRecords[of].after as readonly ResourceKind[]);
-  return unwanted.filter(({ of }) => !users.includes(of));
+  const isFirst = (resource: PodResource) =>
+    !users.includes(resource.of) &&
+    !(resourceRecordOf(resource).removedAfter ?? []).some((kind) => presentKinds.has(kind));
+  return unwanted.filter(isFirst);
 }
 
 export function withoutResource(all: readonly PodResource[], removed: PodResource): readonly PodResource[] {

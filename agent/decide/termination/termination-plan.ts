@@ -3,6 +3,7 @@ import { failureKeyOf } from "../pod/action.ts";
 import type { PodMemory } from "../pod/memory.ts";
 import { mayBeRunning, type ObservedPod } from "../pod/observed.ts";
 import type { PlanBuilder } from "../pod/plan.ts";
+import type { PodResource } from "../pod/resources.ts";
 import { sandboxesToStop, type TerminationStage } from "../pod/stage.ts";
 import { planStops } from "./stop.ts";
 
@@ -35,10 +36,33 @@ export function planTermination(
       return;
     case "resources":
       for (const resource of stage.resources) plan.propose({ kind: "removeResource", resource, why });
+      planLeastCpu(plan, stage.resources, observed, memory);
       return;
     case "stops":
       return;
   }
+}
+
+/** The weight of the least CPU shares that the kernel knows. */
+const LEAST_CPU_WEIGHT = 1;
+
+/**
+ * A cgroup that waits for a volume which cannot be removed gets the least share of the CPU: a process may still use the
+ * volume. Rule: the kubelet's ReduceCPULimits.
+ */
+function planLeastCpu(
+  plan: PlanBuilder,
+  resources: readonly PodResource[],
+  { cgroup }: ObservedPod,
+  { failures }: PodMemory,
+): void {
+  const cannotBeRemoved = (resource: PodResource) =>
+    (resource.of === "volume" || resource.of === "subPaths") &&
+    failures.has(failureKeyOf({ kind: "removeResource", resource, why: "" }));
+  if (!resources.some(cannotBeRemoved) || cgroup?.cpuWeight === undefined || cgroup.cpuWeight === LEAST_CPU_WEIGHT)
+    return;
+  const limits = { cpuWeight: LEAST_CPU_WEIGHT };
+  plan.propose({ kind: "writePodCgroup", limits, why: "it is removed after the pod's volumes" });
 }
 
 /**

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { podCgroupName, qosParents } from "../proto/cgroup/cgroup-name.ts";
 import type { CgroupLimits } from "../proto/cgroup/limits.ts";
 import { type ImitatedCgroupV2, type ImitationOptions, imitateCgroupV2 } from "../test/fakes/cgroup-v2.ts";
-import { FakeClock } from "../test/fakes/clock.ts";
+import { FakeClock, settlePromises } from "../test/fakes/clock.ts";
 import { recordWrites } from "../test/fakes/counted-writes.ts";
 import type { Cgroups } from "./cgroups.ts";
 import { toCgroupError } from "./error.ts";
@@ -122,6 +122,19 @@ test("a process that SIGKILL does not end leaves the cgroup, with an error after
   tree.stuck.clear();
   await cgroups.remove(pod);
   expect(await cgroups.children(qosParents.Burstable)).toEqual([]);
+  expect(clock.pendingTimers).toBe(0);
+});
+
+test("a removal that is aborted does not wait for the end of its processes", async () => {
+  const { cgroups, tree } = start();
+  await cgroups.make(pod, {});
+  tree.stuck.add(77);
+  tree.addProcess(`${root}/kubepods/burstable/pod1`, 77);
+  const abort = new AbortController();
+  const removal = cgroups.remove(pod, abort.signal).catch((error: unknown) => error);
+  while (clock.pendingTimers === 0) await settlePromises();
+  abort.abort(new Error("the agent stops"));
+  expect(await removal).toEqual(new Error("the agent stops"));
   expect(clock.pendingTimers).toBe(0);
 });
 

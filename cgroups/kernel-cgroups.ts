@@ -44,12 +44,12 @@ export function createCgroups({ root, cgroupRoot, systemd, sizes, files, clock }
     (file) =>
       files.read(`${folder}/${file}`);
 
-  const write: Cgroups["write"] = async (name, limits) => {
+  const write: Cgroups["write"] = async (name, limits, signal) => {
     const folder = existing(name);
     const wanted = possibleLimits(steps.possible(limits), tree.offered());
     const changed = differingLimits(files, folder, wanted, sizes);
     if (Object.keys(changed).length === 0) return;
-    await steps.write(name, changed);
+    await steps.write(name, changed, signal);
     let refused: unknown;
     for (const { file, value } of differingFiles(files, folder, changed, sizes))
       await files.write(`${folder}/${file}`, value).catch((error: unknown) => {
@@ -61,11 +61,11 @@ export function createCgroups({ root, cgroupRoot, systemd, sizes, files, clock }
 
   return {
     driver,
-    async make(name, limits) {
+    async make(name, limits, signal) {
       const folders = layout.folders(name);
-      await steps.make(name, steps.possible(limits));
+      await steps.make(name, steps.possible(limits), signal);
       await tree.make(folders);
-      await write(name, limits);
+      await write(name, limits, signal);
     },
     write,
     exists: async (name) => tree.hasControllers(layout.path(name)),
@@ -73,10 +73,10 @@ export function createCgroups({ root, cgroupRoot, systemd, sizes, files, clock }
       const found = files.folders(layout.path(name)) ?? [];
       return found.map((folder) => layout.elementOf(name, folder)).toSorted();
     },
-    async remove(name) {
+    async remove(name, signal) {
       const folder = layout.path(name);
-      await steps.remove(name);
-      await tree.remove(folder);
+      await steps.remove(name, signal);
+      await tree.remove(folder, signal);
     },
     async read(name) {
       const read = readerOf(existing(name));

@@ -1,3 +1,4 @@
+import { onAbort } from "../host/async/abort.ts";
 import type { Clock } from "../host/clock.ts";
 import { CgroupError, ownCgroupError } from "./error.ts";
 import { type CgroupEvents, readCgroupEvents, watchCgroupEvents } from "./events.ts";
@@ -13,9 +14,9 @@ export interface CgroupTree {
   /** The controllers that the root has and pods use. */
   offered(): readonly string[];
   /** Kills the processes of a cgroup and of those below, and waits until they have ended. Success if absent. */
-  killProcesses(folder: string): Promise<void>;
+  killProcesses(folder: string, signal?: AbortSignal): Promise<void>;
   /** Removes a cgroup and those below, bottom-up, after it has killed what still runs in them. Success if absent. */
-  remove(folder: string): Promise<void>;
+  remove(folder: string, signal?: AbortSignal): Promise<void>;
 }
 
 export interface CgroupTreeDeps {
@@ -70,10 +71,10 @@ export function createCgroupTree(deps: CgroupTreeDeps): CgroupTree {
       return found !== undefined && offered().every((name) => !POD_CONTROLLERS.includes(name) || found.includes(name));
     },
     offered,
-    killProcesses: (folder) => killProcesses(deps, folder),
-    async remove(folder) {
+    killProcesses: (folder, signal) => killProcesses(deps, folder, signal),
+    async remove(folder, signal) {
       for (let removals = 1; ; removals++) {
-        await killProcesses(deps, folder);
+        await killProcesses(deps, folder, signal);
         try {
           return await removeFolders(files, folder);
         } catch (error) {
@@ -90,10 +91,16 @@ async function removeFolders(files: CgroupFiles, folder: string): Promise<void> 
   await files.removeFolder(folder);
 }
 
-async function killProcesses({ files, clock, killTimeoutMs }: CgroupTreeDeps, folder: string): Promise<void> {
+async function killProcesses(
+  { files, clock, killTimeoutMs }: CgroupTreeDeps,
+  folder: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  signal?.throwIfAborted();
   if (readCgroupEvents(files, folder)?.isPopulated !== true) return;
   const ended = Promise.withResolvers<void>();
   const settled = new AbortController();
+  const removeListener = onAbort(signal, () => ended.reject(signal?.reason));
   const cancelTimer = clock.wakeAt(clock.now() + killTimeoutMs, () =>
     ended.reject(
       ownCgroupError(
@@ -115,6 +122,7 @@ async function killProcesses({ files, clock, killTimeoutMs }: CgroupTreeDeps, fo
     await Promise.all([killed, ended.promise]);
   } finally {
     cancelTimer();
+    removeListener();
     settled.abort();
   }
 }

@@ -88,17 +88,21 @@ test("no cgroup is touched before the runtime has answered", async () => {
 test("writes to the cgroups of the node happen in the order of the calls, and a reserved cgroup is never made", async () => {
   const { cgroups, made } = createFixture([reports(CgroupDriver.SYSTEMD)], "systemd");
   const { node } = cgroups;
+  const { signal } = new AbortController();
   await Promise.all([
-    node.write({ of: "own", name: ["kubepods"] }, { cpuWeight: 10 }),
-    node.write({ of: "own", name: ["kubepods"] }, { cpuWeight: 20 }),
+    node.write({ of: "own", name: ["kubepods"] }, { cpuWeight: 10 }, signal),
+    node.write({ of: "own", name: ["kubepods"] }, { cpuWeight: 20 }, signal),
   ]);
   const [own, all] = made;
   expect(own?.limitsOf(["kubepods"])).toMatchObject({ cpuWeight: 20 });
   const system = { of: "reserved", owner: "system", path: "/system.slice" } as const;
-  await expect(node.write(system, { cpuWeight: 30 })).rejects.toMatchObject({ name: "CgroupError", code: "ENOENT" });
+  await expect(node.write(system, { cpuWeight: 30 }, signal)).rejects.toMatchObject({
+    name: "CgroupError",
+    code: "ENOENT",
+  });
   await settlePromises();
   all?.add(["system"]);
-  await node.write(system, { cpuWeight: 30 });
+  await node.write(system, { cpuWeight: 30 }, signal);
   expect(await node.read(system)).toMatchObject({ cpuWeight: 30 });
   expect(own?.names).toEqual(["kubepods"]);
 });

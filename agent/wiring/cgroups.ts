@@ -82,11 +82,12 @@ export function createNodeAndPodCgroups(options: CgroupsOptions, signal: AbortSi
         const { all, nameOf } = await reserved;
         return await ifPresent(() => all.read(nameOf(cgroup.path)));
       },
-      write: (cgroup, limits) =>
+      write: (cgroup, limits, signal) =>
         inOrder(async () => {
-          if (cgroup.of === "own") return await makeWithinUse(pods, cgroup.name, limits);
+          signal.throwIfAborted();
+          if (cgroup.of === "own") return await makeWithinUse(pods, cgroup.name, limits, signal);
           const { all, nameOf } = await reserved;
-          await all.write(nameOf(cgroup.path), limits);
+          await all.write(nameOf(cgroup.path), limits, signal);
         }),
     },
   };

@@ -31,8 +31,8 @@ export interface DbusReply {
 
 /** A connection of one user: calls, and the signals of the peer. All errors are `CgroupError`s with `EDBUS`. */
 export interface DbusConnection {
-  /** Rejects when the connection ends before the reply. */
-  call(call: DbusCall): Promise<DbusReply>;
+  /** Rejects when the connection ends before the reply, or with the signal's reason; the peer may carry the call out all the same. */
+  call(call: DbusCall, signal?: AbortSignal): Promise<DbusReply>;
   close(): void;
 }
 
@@ -146,14 +146,20 @@ function createConnection(
 
   return {
     isReady: ready.promise,
-    async call({ destination, body, ...call }) {
+    async call({ destination, body, ...call }, signal) {
+      signal?.throwIfAborted();
       if (ended !== undefined) throw ended;
       serial += 1;
+      const own = serial;
       const reply = Promise.withResolvers<DbusReply>();
-      replies.set(serial, reply);
-      const header = { kind: "call", serial, ...call, ...(address.isBus && { destination }) } as const;
+      replies.set(own, reply);
+      const header = { kind: "call", serial: own, ...call, ...(address.isBus && { destination }) } as const;
       socket.write(encodeMessage(header, body));
-      return await reply.promise;
+      const removeListener = onAbort(signal, () => {
+        replies.delete(own);
+        reply.reject(signal?.reason);
+      });
+      return await reply.promise.finally(removeListener);
     },
     close: () => end(problem("this process has closed the connection")),
   };

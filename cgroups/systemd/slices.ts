@@ -10,11 +10,11 @@ export interface DriverSteps {
   /** The limits as the driver can have them. */
   possible(limits: CgroupLimits): CgroupLimits;
   /** Before the agent makes the folders that are missing. */
-  make(name: CgroupName, limits: CgroupLimits): Promise<void>;
+  make(name: CgroupName, limits: CgroupLimits, signal?: AbortSignal): Promise<void>;
   /** Before the agent writes the limits, all of which differ from the files. */
-  write(name: CgroupName, limits: CgroupLimits): Promise<void>;
+  write(name: CgroupName, limits: CgroupLimits, signal?: AbortSignal): Promise<void>;
   /** Before the agent removes the folder. */
-  remove(name: CgroupName): Promise<void>;
+  remove(name: CgroupName, signal?: AbortSignal): Promise<void>;
 }
 
 /** The cgroupfs driver: the agent alone owns the folders. */
@@ -38,32 +38,32 @@ export function createSlices({
   layout: CgroupLayout;
   tree: CgroupTree;
 }): DriverSteps {
-  async function set(unit: string | undefined, limits: CgroupLimits): Promise<void> {
+  async function set(unit: string | undefined, limits: CgroupLimits, signal?: AbortSignal): Promise<void> {
     const properties = systemdProperties(limits);
-    if (unit !== undefined && properties.length > 0) await systemd.setProperties(unit, properties);
+    if (unit !== undefined && properties.length > 0) await systemd.setProperties(unit, properties, signal);
   }
 
   return {
     possible: systemdLimits,
     /** Starts the slices that have no folder, each after the one above it. Only the last has limits. */
-    async make(name, limits) {
+    async make(name, limits, signal) {
       const units = layout.units(name);
       for (const [index, folder] of layout.folders(name).entries()) {
         const unit = units[index];
         if (unit === undefined || tree.exists(folder)) continue;
         const own = index === units.length - 1 ? limits : {};
-        const isNew = await systemd.startSlice(unit, units[index - 1], systemdProperties(own));
+        const isNew = await systemd.startSlice(unit, units[index - 1], systemdProperties(own), signal);
         // The folder of a slice that systemd has already was removed, or the slice was started by one below it.
-        if (!isNew) await set(unit, own);
+        if (!isNew) await set(unit, own, signal);
       }
     },
-    write: (name, limits) => set(layout.units(name).at(-1), limits),
-    async remove(name) {
+    write: (name, limits, signal) => set(layout.units(name).at(-1), limits, signal),
+    async remove(name, signal) {
       const unit = layout.units(name).at(-1);
       if (unit === undefined) return;
       // systemd would wait a minute and a half for a process that ignores SIGTERM.
-      await tree.killProcesses(layout.path(name));
-      await systemd.stop(unit);
+      await tree.killProcesses(layout.path(name), signal);
+      await systemd.stop(unit, signal);
     },
   };
 }

@@ -127,6 +127,30 @@ test("a connection that ends during a call fails it, and the next call connects 
   expect(socket.connections()).toBe(2);
 });
 
+test("a call that is aborted ends at once, before and after systemd has named its job, and the connection stays", async () => {
+  socket = await listenAsSystemd(path, manager);
+  const systemd = client();
+  manager.isSilent = true;
+  for (const holdsUp of ["the reply", "the end of the job"]) {
+    const abort = new AbortController();
+    const calls = manager.calls.length;
+    const aborted = systemd.startSlice(unit, undefined, properties, abort.signal).catch((error: unknown) => error);
+    await until(() => manager.calls.length > calls);
+    // The reply has arrived when the next one has.
+    if (holdsUp === "the end of the job") await systemd.setProperties(unit, properties);
+    abort.abort(new Error(`no time for ${holdsUp}`));
+    expect(await aborted).toEqual(new Error(`no time for ${holdsUp}`));
+    manager.isSilent = false;
+    manager.endsJobs = false;
+  }
+  manager.endsJobs = true;
+  await systemd.stop(unit);
+  const before = AbortSignal.abort(new Error("the agent stops"));
+  await expect(systemd.startSlice(unit, undefined, properties, before)).rejects.toThrow("the agent stops");
+  expect(await systemd.startSlice(unit, undefined, properties)).toBe(true);
+  expect(socket.connections()).toBe(1);
+});
+
 test("the connection closes some seconds after the last call, and opens with the next one", async () => {
   socket = await listenAsSystemd(path, manager);
   const systemd = client();

@@ -1,3 +1,4 @@
+import { onAbort, orAborted } from "../../host/async/abort.ts";
 import { createIdleTimer } from "../../host/async/idle-timer.ts";
 import type { Clock } from "../../host/clock.ts";
 import { CgroupError, ownCgroupError } from "../error.ts";
@@ -7,15 +8,21 @@ import { propertiesText, sliceProperties, type UnitProperty } from "./unit-prope
 
 /**
  * systemd's slices, by calls over D-Bus. Errors are `CgroupError`s whose `file` is the unit: `EDBUS` if systemd cannot be
- * reached, `ETIMEDOUT` if it takes longer than the limit, `ESYSTEMD` if it refuses or its job fails. Callers try again.
+ * reached, `ETIMEDOUT` if it takes longer than the limit, `ESYSTEMD` if it refuses or its job fails. Callers try again. A call
+ * that the signal aborts rejects with the signal's reason; systemd may carry it out all the same.
  */
 export interface Systemd {
   /** Starts a slice with these properties, and waits until it has its cgroup. False if systemd has this unit already; then its properties stay. */
-  startSlice(unit: string, parent: string | undefined, properties: readonly UnitProperty[]): Promise<boolean>;
+  startSlice(
+    unit: string,
+    parent: string | undefined,
+    properties: readonly UnitProperty[],
+    signal?: AbortSignal,
+  ): Promise<boolean>;
   /** Sets properties of a unit until the machine restarts. systemd writes their files a little later. */
-  setProperties(unit: string, properties: readonly UnitProperty[]): Promise<void>;
+  setProperties(unit: string, properties: readonly UnitProperty[], signal?: AbortSignal): Promise<void>;
   /** Stops a unit with all units in it, and waits until systemd has done so. Success if systemd does not have it. */
-  stop(unit: string): Promise<void>;
+  stop(unit: string, signal?: AbortSignal): Promise<void>;
 }
 
 export interface SystemdOptions {
@@ -53,66 +60,71 @@ export function createSystemd(options: SystemdOptions): Systemd {
     { dbus }: SystemdConnection,
     operation: Operation,
     { signature, body, allowed }: CallArguments,
+    signal: AbortSignal,
   ): Promise<readonly DbusValue[] | undefined> {
     const { member, unit, value, sentence } = operation;
-    const { errorName, values } = await dbus.call({ ...MANAGER, member, signature, body });
+    const { errorName, values } = await dbus.call({ ...MANAGER, member, signature, body }, signal);
     if (errorName === undefined) return values;
     if (errorName === allowed) return undefined;
     throw ownCgroupError("ESYSTEMD", unit, value, [sentence, errorName, ...values].join(": "));
   }
 
   /** The result of the job that a call has started; undefined for the allowed error. */
-  async function runJob(operation: Operation, args: CallArguments): Promise<string | undefined> {
-    const connection = await session.connected();
+  async function runJob(operation: Operation, args: CallArguments, signal: AbortSignal): Promise<string | undefined> {
+    const connection = await orAborted(session.connected(), signal);
     return await connection.jobs.resultOf(async () => {
-      const values = await call(connection, operation, args);
+      const values = await call(connection, operation, args, signal);
       return values === undefined ? undefined : String(values[0]);
-    });
+    }, signal);
   }
 
-  async function within<T>(operation: Operation, work: () => Promise<T>): Promise<T> {
-    const limit = Promise.withResolvers<never>();
+  /** The work's signal aborts with the caller's, and when the time is over. */
+  async function within<T>(
+    operation: Operation,
+    work: (signal: AbortSignal) => Promise<T>,
+    signal: AbortSignal | undefined,
+  ): Promise<T> {
+    const limit = new AbortController();
+    const removeListener = onAbort(signal, () => limit.abort(signal?.reason));
     const cancel = clock.wakeAt(clock.now() + timeoutMs, () => {
       const text = `${operation.sentence}: systemd has not done so within ${timeoutMs / 1000} s`;
-      limit.reject(ownCgroupError("ETIMEDOUT", operation.unit, operation.value, text));
+      limit.abort(ownCgroupError("ETIMEDOUT", operation.unit, operation.value, text));
     });
     try {
-      return await session.use(() => Promise.race([work(), limit.promise]));
+      return await session.use(() => work(limit.signal));
     } catch (error) {
       if (!(error instanceof CgroupError) || error.code !== "EDBUS") throw error;
       const text = `${operation.sentence}: ${error.message}`;
       throw ownCgroupError("EDBUS", operation.unit, operation.value, text, { cause: error });
     } finally {
       cancel();
+      removeListener();
     }
   }
 
   return {
-    async startSlice(unit, parent, properties) {
+    async startSlice(unit, parent, properties, signal) {
       const all = [...sliceProperties(unit, parent), ...properties];
       const operation = createOperation("StartTransientUnit", "start", unit, properties);
       const body = [unit, "replace", all.map(structOf), []];
-      const result = await within(operation, () =>
-        runJob(operation, { signature: "ssa(sv)a(sa(sv))", body, allowed: UNIT_EXISTS }),
-      );
+      const args = { signature: "ssa(sv)a(sa(sv))", body, allowed: UNIT_EXISTS };
+      const result = await within(operation, (limit) => runJob(operation, args, limit), signal);
       if (result === undefined) return false;
       if (result === "done") return true;
       throw ownCgroupError("ESYSTEMD", unit, operation.value, `${operation.sentence}: its job ended with "${result}"`);
     },
-    async setProperties(unit, properties) {
+    async setProperties(unit, properties, signal) {
       const operation = createOperation("SetUnitProperties", "set properties of", unit, properties);
       const body = [unit, true, properties.map(structOf)];
-      await within(
-        operation,
-        async () => await call(await session.connected(), operation, { signature: "sba(sv)", body }),
-      );
+      const set = async (limit: AbortSignal) =>
+        await call(await orAborted(session.connected(), limit), operation, { signature: "sba(sv)", body }, limit);
+      await within(operation, set, signal);
     },
-    async stop(unit) {
+    async stop(unit, signal) {
       const operation = createOperation("StopUnit", "stop", unit, []);
       // A job that fails leaves folders, which the caller removes.
-      await within(operation, () =>
-        runJob(operation, { signature: "ss", body: [unit, "replace"], allowed: NO_SUCH_UNIT }),
-      );
+      const args = { signature: "ss", body: [unit, "replace"], allowed: NO_SUCH_UNIT };
+      await within(operation, (limit) => runJob(operation, args, limit), signal);
     },
   };
 }
@@ -268,8 +280,8 @@ interface Jobs {
   ended(job: string, result: string): void;
   /** No job's end will be reported any more. */
   fail(error: CgroupError): void;
-  /** The result of the job whose path the call returns; undefined if it returns none. */
-  resultOf(call: () => Promise<string | undefined>): Promise<string | undefined>;
+  /** The result of the job whose path the call returns; undefined if it returns none. Rejects with the signal's reason. */
+  resultOf(call: () => Promise<string | undefined>, signal: AbortSignal): Promise<string | undefined>;
 }
 
 /** The signal of a job's end may arrive before the reply that names the job. */
@@ -288,11 +300,12 @@ function createJobs(): Jobs {
       for (const { reject } of waiting.values()) reject(error);
       waiting.clear();
     },
-    async resultOf(call) {
+    async resultOf(call, signal) {
       calls += 1;
       const result = Promise.withResolvers<string>();
+      let job: string | undefined;
       try {
-        const job = await call();
+        job = await call();
         if (job === undefined) return undefined;
         const known = results.get(job);
         if (known !== undefined) return known;
@@ -301,7 +314,12 @@ function createJobs(): Jobs {
         calls -= 1;
         if (calls === 0) results.clear();
       }
-      return await result.promise;
+      const started = job;
+      const removeListener = onAbort(signal, () => {
+        waiting.delete(started);
+        result.reject(signal.reason);
+      });
+      return await result.promise.finally(removeListener);
     },
   };
 }

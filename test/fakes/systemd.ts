@@ -37,8 +37,10 @@ export class FakeSystemd {
   refused: { readonly member: string; readonly name: string; readonly text: string } | undefined;
   /** How jobs end. */
   jobResult = "done";
-  /** Whether calls are answered. */
+  /** Whether calls are left without an answer. */
   isSilent = false;
+  /** Whether jobs end at all. */
+  endsJobs = true;
   /** The signal of a job's end is sent before the reply that names the job. */
   isSignalFirst = false;
   readonly #root: string;
@@ -100,7 +102,8 @@ export class FakeSystemd {
     const job = `${PATH}/job/${this.#jobs}`;
     const body = [this.#jobs, job, unit, this.jobResult];
     const header = { path: PATH, interface: INTERFACE, member: "JobRemoved", signature: "uoss" } as const;
-    const signal = () => send(encodeMessage({ kind: "signal", serial: this.#nextSerial(), ...header }, body));
+    const signal = () =>
+      this.endsJobs && send(encodeMessage({ kind: "signal", serial: this.#nextSerial(), ...header }, body));
     if (this.isSignalFirst) signal();
     return { signature: "o", body: [job], afterwards: this.isSignalFirst ? () => {} : () => setImmediate(signal) };
   }

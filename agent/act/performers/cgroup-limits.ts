@@ -11,11 +11,12 @@ export async function makeWithinUse(
   cgroups: Pick<Cgroups, "make" | "exists" | "stats">,
   name: CgroupName,
   limits: CgroupLimits,
+  signal?: AbortSignal,
 ): Promise<void> {
   const { memoryMax, ...others } = limits;
   const usedBytes = typeof memoryMax === "number" ? await usedMemory(cgroups, name) : 0;
-  if (typeof memoryMax !== "number" || usedBytes < memoryMax) return await cgroups.make(name, limits);
-  await cgroups.make(name, others);
+  if (typeof memoryMax !== "number" || usedBytes < memoryMax) return await cgroups.make(name, limits, signal);
+  await cgroups.make(name, others, signal);
   const cgroup = name.join("/");
   throw new CgroupError(
     "EINUSE",

@@ -21,7 +21,7 @@ export interface NodeActDeps {
 /** The cgroups above those of pods. */
 export interface NodeCgroupWriter {
   /** Makes one of our own, or writes limits of a reserved one, in the order of the calls. Rejects with `CgroupError`. */
-  write(cgroup: NodeCgroup, limits: CgroupLimits): Promise<void>;
+  write(cgroup: NodeCgroup, limits: CgroupLimits, signal: AbortSignal): Promise<void>;
 }
 
 /** Makes the one outside call of an action. Rejects with the error class of the part that failed (`CriError`). */
@@ -42,11 +42,12 @@ const performers: { readonly [K in NodeAction["kind"]]: NodePerformer<Extract<No
     },
   },
   writeCgroup: {
-    async perform({ cgroups, onCgroupsChanged, recordEvent }, { cgroup, limits }) {
+    async perform({ cgroups, onCgroupsChanged, recordEvent }, { cgroup, limits }, signal) {
       if (cgroups === undefined) throw new Error("cgroupsPerQOS is off: the node has no cgroups of its own");
       try {
-        await cgroups.write(cgroup, limits);
+        await cgroups.write(cgroup, limits, signal);
       } catch (error) {
+        if (signal.aborted) throw error;
         for (const event of failureEvents(cgroup, error as Error)) recordEvent(event);
         throw error;
       } finally {

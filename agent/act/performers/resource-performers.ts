@@ -25,13 +25,13 @@ interface ResourcePerformer<R extends PodResource> {
 
 const resourcePerformers = {
   cgroup: {
-    async make(deps, input) {
+    async make(deps, input, _resource, signal) {
       const { cgroups, pod, name } = podCgroupOf(deps, input);
-      await cgroups.make(name, podCgroupLimits(pod, qosClassOf(pod), deps.facts()));
+      await cgroups.make(name, podCgroupLimits(pod, qosClassOf(pod), deps.facts()), signal);
     },
-    async remove({ cgroups }, { uid }) {
+    async remove({ cgroups }, { uid }, _resource, signal) {
       if (cgroups === undefined) return;
-      for (const name of await presentCgroups(cgroups, uid)) await cgroups.remove(name);
+      for (const name of await presentCgroups(cgroups, uid)) await cgroups.remove(name, signal);
     },
     isPresentWhenMade: () => true,
   },
@@ -127,12 +127,12 @@ export const resourceActionPerformers: Performers<ResourceAction> = {
     effect: () => ({ kind: "nothing" }),
   },
   writePodCgroup: {
-    async perform(deps, input, { limits }) {
+    async perform(deps, input, { limits }, signal) {
       const { cgroups } = deps;
       if (cgroups === undefined) throw noCgroups();
       const names =
         input.desired === undefined ? await presentCgroups(cgroups, input.uid) : [podCgroupOf(deps, input).name];
-      for (const name of names) await makeWithinUse(cgroups, name, limits);
+      for (const name of names) await makeWithinUse(cgroups, name, limits, signal);
       return {};
     },
     effect: () => ({ kind: "cgroup" }),

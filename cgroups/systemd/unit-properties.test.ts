@@ -6,6 +6,10 @@ const rows: readonly (readonly [limits: CgroupLimits, text: string])[] = [
   [{}, ""],
   [{ cpuWeight: 39 }, "CPUWeight=39"],
   [{ cpuMax: { quotaUs: 50_000, periodUs: 100_000 } }, "CPUQuotaPeriodUSec=100000 CPUQuotaPerSecUSec=500000"],
+  [
+    { cpuMax: { quotaUs: 17_592_186_044_000, periodUs: 100_000 } },
+    "CPUQuotaPeriodUSec=100000 CPUQuotaPerSecUSec=175921860440000",
+  ],
   [{ cpuMax: { quotaUs: "max", periodUs: 100_000 } }, "CPUQuotaPeriodUSec=infinity CPUQuotaPerSecUSec=infinity"],
   [{ cpuMax: { quotaUs: 1_500, periodUs: 100_000 } }, "CPUQuotaPeriodUSec=100000 CPUQuotaPerSecUSec=20000"],
   [{ cpuMax: { quotaUs: 5_000, periodUs: 10_000 } }, "CPUQuotaPeriodUSec=10000 CPUQuotaPerSecUSec=500000"],
@@ -40,6 +44,10 @@ test("a quota is rounded up to whole percents of a CPU, as systemd writes it", (
     quotaUs: 1_200,
     periodUs: 30_000,
   });
+  const largest = [17_592_186_044_000, 17_592_186_044_001].map((quotaUs) =>
+    systemdLimits({ cpuMax: { quotaUs, periodUs: 100_000 } }),
+  );
+  expect(largest.map(({ cpuMax }) => cpuMax?.quotaUs)).toEqual([17_592_186_044_000, "max"]);
   const unlimited: CgroupLimits = { cpuMax: { quotaUs: "max", periodUs: 100_000 }, memoryMax: 1 };
   expect([unlimited, {}].map(systemdLimits)).toEqual([unlimited, {}]);
 });

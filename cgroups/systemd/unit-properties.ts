@@ -1,4 +1,5 @@
 import { formatCpuList, parseCpuList } from "../../proto/cgroup/cpu-list.ts";
+import { MAX_QUOTA_US } from "../../proto/cgroup/cpu-units.ts";
 import type { CgroupLimits, Limit } from "../../proto/cgroup/limits.ts";
 import type { DbusValue } from "./dbus-message.ts";
 
@@ -11,24 +12,27 @@ export interface UnitProperty {
 
 /** No limit. */
 const INFINITY = 2n ** 64n - 1n;
-const US_PER_SECOND = 1_000_000;
+const US_PER_SECOND = 1_000_000n;
 /** systemd counts a quota in percents of a CPU. */
-const US_PER_PERCENT = US_PER_SECOND / 100;
+const US_PER_PERCENT = US_PER_SECOND / 100n;
 
 /**
  * The limits that can be had with systemd: the quota of CPU is rounded up to whole percents of a CPU. Written to
- * `cpu.max` as well, it stays the same when systemd writes it again. Rule: opencontainers/cgroups' addCPUQuota.
+ * `cpu.max` as well, it stays the same when systemd writes it again. A quota that is then too large for the kernel is
+ * `max`. Rule: opencontainers/cgroups' addCPUQuota.
  */
 export function systemdLimits(limits: CgroupLimits): CgroupLimits {
   const { cpuMax } = limits;
   if (cpuMax === undefined || cpuMax.quotaUs === "max") return limits;
-  const quotaUs = Math.floor((quotaPerSecondUs(cpuMax.quotaUs, cpuMax.periodUs) * cpuMax.periodUs) / US_PER_SECOND);
-  return { ...limits, cpuMax: { quotaUs, periodUs: cpuMax.periodUs } };
+  const { periodUs } = cpuMax;
+  const quotaUs = Number((quotaPerSecondUs(cpuMax.quotaUs, periodUs) * BigInt(periodUs)) / US_PER_SECOND);
+  return { ...limits, cpuMax: { quotaUs: quotaUs <= MAX_QUOTA_US ? quotaUs : "max", periodUs } };
 }
 
-function quotaPerSecondUs(quotaUs: number, periodUs: number): number {
-  const exact = Math.floor((quotaUs * US_PER_SECOND) / periodUs);
-  return Math.ceil(exact / US_PER_PERCENT) * US_PER_PERCENT;
+function quotaPerSecondUs(quotaUs: number, periodUs: number): bigint {
+  const exact = (BigInt(quotaUs) * US_PER_SECOND) / BigInt(periodUs);
+  const percents = (exact + US_PER_PERCENT - 1n) / US_PER_PERCENT;
+  return percents * US_PER_PERCENT;
 }
 
 /** Limits whose property has the same unit. */
@@ -63,7 +67,7 @@ export function systemdProperties(limits: CgroupLimits): readonly UnitProperty[]
 const numberOf = (limit: Limit) => (limit === "max" ? INFINITY : BigInt(Math.floor(limit)));
 
 function quotaProperties({ quotaUs, periodUs }: NonNullable<CgroupLimits["cpuMax"]>): readonly UnitProperty[] {
-  const value = quotaUs === "max" ? INFINITY : BigInt(quotaPerSecondUs(quotaUs, periodUs));
+  const value = quotaUs === "max" ? INFINITY : quotaPerSecondUs(quotaUs, periodUs);
   return [
     // Without a quota systemd chooses the period, as it does for the kubelet's slices.
     { name: "CPUQuotaPeriodUSec", signature: "t", value: quotaUs === "max" ? INFINITY : BigInt(periodUs) },

@@ -27,6 +27,11 @@ test("what a cgroup lacks of the limits that it should have", () => {
       { cpuMax: { quotaUs: 51_500, periodUs: 100_000 } },
       { cpuMax: { quotaUs: 50_500, periodUs: 100_000 } },
     ],
+    [
+      "a quota that systemd would round up beyond the largest",
+      { cpuMax: { quotaUs: "max", periodUs: 100_000 } },
+      { cpuMax: { quotaUs: 17_592_186_044_400, periodUs: 100_000 } },
+    ],
     ["one huge page size", { ...full, hugetlbMax: { "2MB": 4_194_304, "1GB": 0 } }, full],
     [
       "another program has turned the controller of processes off; the kernel has none of huge pages",
@@ -52,6 +57,7 @@ test("what a cgroup lacks of the limits that it should have", () => {
     another period: cpu.max 50000 100000
     systemd has rounded 50.5 % up: -
     a percent more: cpu.max 50500 100000
+    a quota that systemd would round up beyond the largest: -
     one huge page size: hugetlb.2MB.max 0
     another program has turned the controller of processes off; the kernel has none of huge pages: pids.max max
     the kernel has rounded the memory down to its pages: -

@@ -1,3 +1,4 @@
+import { MAX_QUOTA_US } from "../../../proto/cgroup/cpu-units.ts";
 import type { CgroupLimits, Limit } from "../../../proto/cgroup/limits.ts";
 
 /** The kernel rounds limits of memory down to its pages: 64 KiB is the largest of any architecture that it runs on. */
@@ -48,12 +49,14 @@ function differs(
   }
 }
 
-/** systemd rounds a quota up to whole percents of a CPU. */
+/** systemd rounds a quota up to whole percents of a CPU; what is then too large for the kernel has no limit. */
 function isOtherQuota(current: CgroupLimits["cpuMax"], wanted: NonNullable<CgroupLimits["cpuMax"]>): boolean {
   if (current === undefined || current.periodUs !== wanted.periodUs) return true;
   const [found, quotaUs] = [current.quotaUs, wanted.quotaUs];
-  if (found === "max" || quotaUs === "max") return found !== quotaUs;
-  return found < quotaUs || found - quotaUs >= wanted.periodUs / 100;
+  const percentUs = wanted.periodUs / 100;
+  if (quotaUs === "max") return found !== "max";
+  if (found === "max") return quotaUs + percentUs <= MAX_QUOTA_US;
+  return found < quotaUs || found - quotaUs >= percentUs;
 }
 
 function isChanged(current: Limit | undefined, wanted: Limit | undefined): boolean {

@@ -8,20 +8,20 @@ import { findTests, staticSuites, type TestFile, testSuite } from "./suites.ts";
 import { closingLine, failureExcerpts, outcomeLine } from "./test-summary.ts";
 
 /**
- * The timeout of a quick test: ten times the duration of the longest one, because five groups run in parallel on a
+ * The timeout of a quick test: ten times the duration of the longest one, because six groups run in parallel on a
  * machine that may be busy.
  */
 const TEST_TIMEOUT_MS = 30_000;
 
 /**
- * Each parser gets 50 random inputs, and each scenario kills the agent after every 17th call: enough to find most
- * new bugs quickly. In CI `npm test` tries ten thousand inputs, and kills the agent after each call.
+ * Each parser gets 50 random inputs, and every eighth scenario kills the agent after every 17th call: enough to find most
+ * new bugs quickly. In CI `npm test` tries ten thousand inputs, and each scenario kills the agent after each call.
  */
-const QUICK_ENV = { FUZZ_RUNS: "50", DIE_EVERY: "17" };
+const QUICK_ENV = { FUZZ_RUNS: "50", DIE_EVERY: "17", REPEAT_EVERY: "8" };
 
 /**
  * Runs the quick check over `files` in parallel: types, format, lint, unused code and every test that needs no special
- * machine. Tests often wait for a clock or a program, so five groups of them keep two cores busy. Prints one line per
+ * machine. Tests often wait for a clock or a program, so six groups of them keep two cores busy. Prints one line per
  * suite. `env` is added to the tests' environment.
  */
 export async function check(
@@ -33,12 +33,29 @@ export async function check(
 ): Promise<readonly Outcome[]> {
   const run = async (suite: Suite) => await announce(await runSuite(suite, reports, interruption), print);
   const quick = files.filter(({ isQuick }) => isQuick);
-  const parts = [0, 1, 2, 3, 4].map((part) => quick.filter((_, index) => index % 5 === part));
-  const tests = parts.map((part, index) =>
-    testSuite(`unit and scenario tests ${index + 1}/5`, part, env, TEST_TIMEOUT_MS),
-  );
+  const group = (name: string, own: readonly TestFile[], count: number) =>
+    split(own, count).map((part, index) => testSuite(`${name} ${index + 1}/${count}`, part, env, TEST_TIMEOUT_MS));
+  // Each process that runs scenarios compiles the whole agent, so there are only two of them.
+  const tests = [
+    ...group(
+      "unit tests",
+      quick.filter(({ isScenario }) => !isScenario),
+      4,
+    ),
+    ...group(
+      "scenarios",
+      quick.filter(({ isScenario }) => isScenario),
+      2,
+    ),
+  ];
   return await Promise.all([...staticSuites(), ...tests].map(run));
 }
+
+/** Splits files into groups, without those that would be empty. */
+const split = (files: readonly TestFile[], count: number) =>
+  Array.from({ length: count }, (_, part) => files.filter((_file, index) => index % count === part)).filter(
+    (part) => part.length > 0,
+  );
 
 /**
  * Prints a suite's outcome, and the output of its failed tests. A test that skips itself prints a line `skipped: <why>`, which
@@ -75,7 +92,8 @@ if (import.meta.main) {
   const started = performance.now();
   const reports = await mkdtemp(join(tmpdir(), "berth-check-"));
   const interruption = createInterruption({ print: console.log, cleanUp: async () => {} });
-  const outcomes = await check(await findTests("."), reports, console.log, interruption, QUICK_ENV);
+  const files = (await findTests(".")).filter(({ isLong }) => !isLong);
+  const outcomes = await check(files, reports, console.log, interruption, QUICK_ENV);
   await announceFailures(outcomes, console.log);
   console.log(`${closingLine(outcomes)} in ${((performance.now() - started) / 1000).toFixed(1)} s`);
   process.exitCode = outcomes.some((outcome) => outcome.failed.length > 0) ? 1 : 0;

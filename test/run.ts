@@ -70,9 +70,10 @@ async function runAll(print: (line: string) => void, interruption: Interruption)
   const runInBackground = async () => {
     for (let suite = background.shift(); suite !== undefined; suite = background.shift()) await run(suite);
   };
-  const queues = runInQueues(suites, built, runMachineSuite).then(() => printTime("the queues"));
+  const computed = runInBackground();
+  const queues = runInQueues(suites, built, runMachineSuite, computed).then(() => printTime("the queues"));
   // What is left has both processors.
-  await Promise.all([runInBackground(), queues.then(runInBackground)]);
+  await Promise.all([computed, queues.then(runInBackground)]);
   printTime("what has the lowest priority");
   for (const suite of [...suites.alone, ...suites.aloneUpstream]) await runMachineSuite(suite);
   return outcomes;

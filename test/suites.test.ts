@@ -13,15 +13,17 @@ function startSuites(
 ) {
   const running = new Map<string, () => void>();
   const build = Promise.withResolvers<void>();
+  const computed = Promise.withResolvers<void>();
   const groups = {
     ...{ plain: plain.map(suite), upstream: upstream.map(suite), heavy: heavy.map(suite) },
     ...{ idle: idle.plain.map(suite), idleUpstream: idle.upstream.map(suite) },
   };
-  const done = runInQueues(groups, build.promise, (started) => {
+  const run = (started: Suite) => {
     const { promise, resolve } = Promise.withResolvers<void>();
     running.set(started.name, resolve);
     return promise;
-  });
+  };
+  const done = runInQueues(groups, build.promise, run, computed.promise);
   const settle = () => new Promise((resolve) => setImmediate(resolve));
   return {
     done,
@@ -35,6 +37,10 @@ function startSuites(
         running.delete(name);
         await settle();
       }
+    },
+    async finishComputing() {
+      computed.resolve();
+      await settle();
     },
     async finishBuild() {
       build.resolve();
@@ -72,6 +78,18 @@ test("a third queue takes the suites that wait, and the others help when they ha
   await queues.end("a", "b");
   expect(await queues.running()).toEqual(["y", "x", "k"]);
   await queues.end("y", "x", "k");
+  await queues.done;
+});
+
+test("a further queue takes any suite but a heavy one, once what only computes has ended", async () => {
+  const queues = startSuites(["a", "b", "c"], ["x"], ["h", "i"], { plain: ["j", "k"], upstream: [] });
+  await queues.finishBuild();
+  expect(await queues.running()).toEqual(["a", "b", "j"]);
+  await queues.finishComputing();
+  expect(await queues.running()).toEqual(["a", "b", "j", "x"]);
+  await queues.end("x");
+  expect(await queues.running()).toEqual(["a", "b", "j", "c"]);
+  await queues.end("a", "b", "j", "c", "h", "k", "i");
   await queues.done;
 });
 

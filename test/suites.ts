@@ -60,17 +60,21 @@ const scenarios = /^test\/scenarios\//;
 const BACKGROUND_TIMEOUT_MS = 5 * minuteMs;
 const folders = "{proto,host,probe-net,cri,kube,cni,cgroups,csi,devices,agent,cli,test}";
 
+/** Tests on fakes that compute for a second or longer: `npm test` runs them, the quick check does not. */
+const long = /\.long\.test\.ts$/;
+
 /** A test file that contains this call needs the upstream programs. */
 const upstreamMarker = "skipWithoutPrograms(";
 
 /**
- * A test file. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random inputs. `isScenario`: it repeats
+ * A test file. `isLong`: `npm run check` leaves it out. `isFuzz`: it reads the environment variable FUZZ_RUNS, the number of random inputs. `isScenario`: it repeats
  * the whole agent for every death, unless DIE_EVERY says otherwise. `isExtended`: only `npm run test:extended` runs it.
  * `hasVersions`: it runs on the releases of containerd in BERTH_CONTAINERD. `needsUpstream`: the upstream programs must be built first.
  */
 export interface TestFile {
   readonly path: string;
   readonly isQuick: boolean;
+  readonly isLong: boolean;
   readonly isFuzz: boolean;
   readonly isScenario: boolean;
   readonly isExtended: boolean;
@@ -88,8 +92,8 @@ export async function findTests(root: string): Promise<readonly TestFile[]> {
       const needsUpstream = !isQuick && text.includes(upstreamMarker);
       const isFuzz = text.includes('env["FUZZ_RUNS"]');
       const hasVersions = !isQuick && text.includes(versionsMarker);
-      const [isScenario, isExtended] = [scenarios.test(path), extendedFolder.test(path)];
-      return { path, isQuick, isFuzz, isScenario, isExtended, hasVersions, needsUpstream };
+      const [isScenario, isExtended, isLong] = [scenarios.test(path), extendedFolder.test(path), long.test(path)];
+      return { path, isQuick, isLong, isFuzz, isScenario, isExtended, hasVersions, needsUpstream };
     }),
   );
 }
@@ -204,12 +208,14 @@ export const withLowPriority = (suite: Suite): Suite => ({ ...suite, argv: ["nic
 /**
  * Runs the suites in three queues, those with upstream programs after `built`. The first queue alone takes the heavy ones, and
  * then those of a control plane; the second one begins with the others. The third one takes those alone that hardly need a
- * processor: a third one of the others keeps two cores so busy that tests with time limits fail by chance.
+ * processor: beside what only computes, a third one of the others keeps two cores so busy that tests with time limits
+ * fail by chance. Once that has `computed`, a further queue takes any of them.
  */
 export async function runInQueues(
   suites: Omit<MachineSuites, "alone" | "aloneUpstream">,
   built: Promise<unknown>,
   run: (suite: Suite) => Promise<unknown>,
+  computed: Promise<unknown>,
 ): Promise<void> {
   const [plain, upstream, heavySuites] = [[...suites.plain], [...suites.upstream], [...suites.heavy]];
   const [idle, idleUpstream] = [[...suites.idle], [...suites.idleUpstream]];
@@ -224,11 +230,13 @@ export async function runInQueues(
       await (suite === undefined ? whenBuilt : run(suite));
     }
   };
-  await Promise.all([
+  const queues = Promise.all([
     queue(heavySuites, upstream, plain, idleUpstream, idle),
     queue(plain, upstream, idleUpstream, idle),
     queue(idleUpstream, idle),
   ]);
+  const further = Promise.race([queues, computed]).then(() => queue(upstream, plain, idleUpstream, idle));
+  await Promise.all([queues, further]);
 }
 
 /**

@@ -140,20 +140,3 @@ apiScenario(
   },
   { stride: 5 },
 );
-
-test("a pod with five hundred volumes runs, and nothing is left of it", async () => {
-  const volumes = Array.from(
-    { length: 500 },
-    (_, n): Volume => ({ name: `v${n}`, emptyDir: n % 2 ? {} : { medium: "Memory" } }),
-  );
-  const harness = await runInCluster(async (on) => {
-    await on.apply("web", specOf(...volumes));
-    await on.advance("5s");
-  });
-  expect(await harness.apiPods()).toEqual(["web Running, ready: a running"]);
-  expect(harness.mounts.mountPoints.length).toBe(250);
-  await harness.deletePod("web", 1);
-  await harness.advance("60s");
-  expect([await harness.apiPods(), harness.mounts.mountPoints]).toEqual([[], []]);
-  expect(harness.disk.paths().filter((path) => path.startsWith("/root/pods/"))).toEqual([]);
-});

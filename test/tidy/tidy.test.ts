@@ -305,8 +305,10 @@ const planted: readonly { rule: keyof typeof rules; path: string; text: string; 
 ];
 for (const { rule, path, text, expected } of planted)
   test(`a planted violation is reported: ${expected} (${rule})`, () => {
-    const found = rules[rule]!(new Map([...tree, [path, text]]));
-    expect(found.join("\n")).toContain(expected);
+    const isFound = (planted: Tree) => rules[rule]!(planted).join("\n").includes(expected);
+    // Most rules look at one file at a time: then the others cost time alone.
+    const alone = new Map([[path, text]]);
+    expect(isFound(alone) || isFound(new Map([...tree, ...alone]))).toBe(true);
   });
 
 test.each([

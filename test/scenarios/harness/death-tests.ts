@@ -35,7 +35,7 @@ let repeated = 0;
  * Registers a test with one source of the runtime's events, with DIE_BOTH=1 one with each: the agent dies after every
  * `stride`-th call of the scenario (die anywhere), with DIE_BOTH=1 after every call, and the runtime's status lags behind
  * each exit by a random time. The seed selects the lags, the source (the other one for the next scenario), and the first
- * call; BERTH_SEED repeats them. Throws if the stride is larger than five.
+ * call; BERTH_SEED repeats them. The quick check leaves most scenarios out (REPEAT_EVERY). Throws if the stride is larger than five.
  */
 export function testDeaths<Harness extends ScenarioHarness = AgentHarness>(scenario: DeathTest<Harness>): void {
   const { create, expectEnd, offset = 0, stride = 1, ...repeated } = scenario;
@@ -43,7 +43,9 @@ export function testDeaths<Harness extends ScenarioHarness = AgentHarness>(scena
     throw new Error(
       `"${scenario.name}" tries every ${stride}th call; make it smaller, at least every ${MAX_STRIDE}th is tried`,
     );
-  for (const eventSource of selectSources(process.env, seed + registered++)) {
+  const turn = seed + registered++;
+  if (!isItsTurn(turn)) return;
+  for (const eventSource of selectSources(process.env, Math.floor(turn / repeatEvery))) {
     const title = `${scenario.name}, whatever call the agent dies after, with ${eventSource} (BERTH_SEED=${seed})`;
     const createNode = (dieAfterCall?: number) =>
       create({
@@ -74,20 +76,24 @@ export function testDeaths<Harness extends ScenarioHarness = AgentHarness>(scena
   }
 }
 
-/** Of so many scenarios the quick check repeats one with late exits, which the seed selects. */
-const LATE_ONCE_IN = 3;
+/**
+ * Of so many scenarios one is repeated with deaths, and one with late exits: the seed selects them. The quick check sets
+ * REPEAT_EVERY.
+ */
+const repeatEvery = Number(process.env["REPEAT_EVERY"] ?? "1");
+const isItsTurn = (turn: number) => turn % repeatEvery === 0;
 
 /**
  * Repeats a scenario on a runtime whose status lags behind each exit by a random time, with one of the sources of its
- * events, and expects the same end. The seed selects both. The quick check (DIE_EVERY) repeats every third scenario.
+ * events, and expects the same end. The seed selects both. The quick check leaves most scenarios out (REPEAT_EVERY).
  */
 export async function expectEndWithLateExits(
   end: readonly string[],
   { create, run, endOf }: Pick<DeathTest, "create" | "run" | "endOf">,
 ): Promise<void> {
   const turn = seed + repeated++;
-  if (Number(process.env["DIE_EVERY"] ?? "1") > 1 && turn % LATE_ONCE_IN !== 0) return;
-  const eventSource = SOURCES[Math.floor(turn / LATE_ONCE_IN) % SOURCES.length]!;
+  if (!isItsTurn(turn)) return;
+  const eventSource = SOURCES[Math.floor(turn / repeatEvery) % SOURCES.length]!;
   const harness = await create({ eventSource, exitLagMs: exitLags(seededRandom(seed)), waitsForExits: true });
   await run(harness);
   await harness.showExits();

@@ -569,7 +569,8 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       listener.abort();
       await following;
       const count = received.length;
-      await runtime.removePodSandbox((await runPod("exits-0")).sandbox);
+      // Not one that exits by itself: containerd 2.1 fails to remove the sandbox of a container that exits just then.
+      await runtime.removePodSandbox((await runPod("ignores-term")).sandbox);
       expect(received).toHaveLength(count);
     });
 

@@ -15,7 +15,7 @@ import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.t
 import { podOf, script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
 import { recordEndpoints } from "./endpoint-recording.ts";
-import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
+import { areContainersReady, bindsClaimsSoon, type ClusterNode, startClusterNode } from "./node.ts";
 import { recordStatuses } from "./status-recording.ts";
 
 setDefaultTimeout(60_000);
@@ -77,7 +77,7 @@ function boundVolume(path: string, hostname: string): readonly Manifest[] {
 describe.skipIf(skip !== undefined)("a restart of the agent", () => {
   let cluster: ClusterNode;
   beforeAll(async () => {
-    cluster = await startClusterNode();
+    cluster = await startClusterNode(undefined, undefined, bindsClaimsSoon);
   }, BUILD_TIMEOUT_MS);
   afterAll(() => cluster?.tearDown());
 

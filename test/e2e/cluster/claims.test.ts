@@ -8,7 +8,13 @@ import { pollUntil } from "../../bed/poll-until.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
-import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
+import {
+  areContainersReady,
+  bindsClaimsSoon,
+  type ClusterNode,
+  parseDescribedEvents,
+  startClusterNode,
+} from "./node.ts";
 
 setDefaultTimeout(90_000);
 
@@ -52,7 +58,7 @@ describe.skipIf(skip !== undefined)("a pod with a claim", () => {
   let disks: string;
   beforeAll(async () => {
     disks = await mkdtemp(join(tmpdir(), "berth-disks-"));
-    cluster = await startClusterNode();
+    cluster = await startClusterNode(undefined, undefined, bindsClaimsSoon);
   }, BUILD_TIMEOUT_MS);
   afterAll(async () => {
     await cluster?.tearDown();

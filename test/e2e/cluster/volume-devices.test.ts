@@ -10,7 +10,13 @@ import { pollUntil } from "../../bed/poll-until.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
-import { areContainersReady, type ClusterNode, parseDescribedEvents, startClusterNode } from "./node.ts";
+import {
+  areContainersReady,
+  bindsClaimsSoon,
+  type ClusterNode,
+  parseDescribedEvents,
+  startClusterNode,
+} from "./node.ts";
 
 setDefaultTimeout(90_000);
 
@@ -64,7 +70,7 @@ describe.skipIf(skip !== undefined)("a pod with a block device", () => {
     await writeFile(file, "of the node\n");
     await truncate(file, DISK_BYTES);
     ({ stdout: device } = await execa("losetup", ["--find", "--show", file]));
-    cluster = await startClusterNode();
+    cluster = await startClusterNode(undefined, undefined, bindsClaimsSoon);
     const label = "--output=jsonpath={.metadata.labels.kubernetes\\.io/hostname}";
     hostname = await cluster.kubectl("get", "node", nodeName, label);
     await symlink(device, join(folder, "by-id"));

@@ -11,7 +11,7 @@ import { seededRandom } from "../../random.ts";
 import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
 import { script } from "../manifest.ts";
 import { barePod, type Manifest } from "./api-objects.ts";
-import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
+import { areContainersReady, bindsClaimsSoon, type ClusterNode, startClusterNode } from "./node.ts";
 
 setDefaultTimeout(240_000);
 
@@ -48,7 +48,7 @@ describe.skipIf(skip !== undefined)("an agent that is killed between the steps o
     await chmod(folder, 0o711);
     await mkdir(join(folder, "local"));
     await writeFile(join(folder, "local/data"), "precious");
-    cluster = await startClusterNode();
+    cluster = await startClusterNode(undefined, undefined, bindsClaimsSoon);
     await cluster.kubectl("create", "secret", "generic", "keys", "--from-literal=key=value");
     await cluster.kubectl("create", "configmap", "site", "--from-literal=colour=blue", "--from-literal=size=large");
     const accessModes = ["ReadWriteOnce"];

@@ -437,13 +437,10 @@ describe("warnings about unimplemented settings:", () => {
       [],
     ],
     [
-      "a reservation of process ids is reported, not one of memory",
+      "a reservation is not reported",
       ["--kube-reserved=pid=100,memory=1Gi"],
       'systemReserved: {pid: "1000", cpu: 1m}',
-      [
-        '/config:3: systemReserved["pid"] "1000" is known but not implemented yet: no cgroup limits the processes of all pods together yet',
-        '--kube-reserved: kubeReserved["pid"] "100" is known but not implemented yet: no cgroup limits the processes of all pods together yet',
-      ],
+      [],
     ],
     [
       "a field that requests the actual behaviour is not reported",

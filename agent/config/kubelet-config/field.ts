@@ -16,9 +16,7 @@ export interface Field extends FieldRule {
    * missing from them. For an unimplemented field they request what happens anyway.
    */
   readonly implementedValues?: readonly Json[];
-  /** For maps: the keys that are not implemented, although the field is. */
-  readonly unimplementedKeys?: readonly string[];
-  /** What happens instead while the field, or one of its keys, is not implemented. */
+  /** What happens instead while the field is not implemented. */
   readonly insteadMessage?: string;
 }
 

@@ -63,8 +63,6 @@ const thresholds = {
 const reserved = {
   keys: ["cpu", "memory", "ephemeral-storage", "pid"],
   must: "a quantity, not negative, such as 500m or 1Gi",
-  unimplementedKeys: ["pid"],
-  insteadMessage: "no cgroup limits the processes of all pods together yet",
 } as const;
 
 /**

@@ -29,15 +29,7 @@ function collectWarnings(map: MapNode, path: string): readonly string[] {
     if (value === undefined || field === undefined) return [];
     if (field.type === "struct" || field.type === "*struct")
       return value.kind === "map" ? collectWarnings(value, below) : [];
-    return needsWarning(value, field) ? [formatWarning(value, below, field)] : keyWarnings(value, below, field);
-  });
-}
-
-function keyWarnings(value: ValueNode, path: string, field: Field): readonly string[] {
-  if (value.kind !== "map" || field.unimplementedKeys === undefined) return [];
-  return field.unimplementedKeys.flatMap((key) => {
-    const entry = value.entries.get(key);
-    return entry === undefined ? [] : [formatWarning(entry, `${path}[${JSON.stringify(key)}]`, field)];
+    return needsWarning(value, field) ? [formatWarning(value, below, field)] : [];
   });
 }
 

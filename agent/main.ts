@@ -33,7 +33,7 @@ import { watchHostIPs } from "./observed/node/host-ips.ts";
 import { watchSystemOoms } from "./observed/node/system-oom.ts";
 import type { VolumeStatsOptions } from "./observed/volumes/volume-stats.ts";
 import { checkControllers, readControllers } from "./preflight/cgroup-controllers.ts";
-import { checkCgroups } from "./preflight/cgroup-version.ts";
+import { cgroupV1Event, checkCgroups } from "./preflight/cgroup-version.ts";
 import { checkCredentialProviders } from "./preflight/credential-providers.ts";
 import { lockRootDir, lockRuntime } from "./preflight/instance-locks.ts";
 import { applyKernelTunables } from "./preflight/kernel-tunables.ts";
@@ -161,6 +161,7 @@ async function runWithLocks(
   podWakes.subscribe(agent.wakeAll);
   const server = serveStatus({ root, exec, clock }, agent, { config, clusterNode, allocatable, commandLine });
   try {
+    if (!thisMachine.hasCgroupV2) clusterNode?.recordEvent(cgroupV1Event);
     await runParts({ agent, node, clusterNode }, config, clock, log, signal);
   } finally {
     await server.stop();

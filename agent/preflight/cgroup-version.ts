@@ -6,6 +6,14 @@ import { StartError } from "./start-error.ts";
 
 type CgroupSettings = Pick<Config, "cgroupsPerQOS" | "failCgroupV1" | "singleProcessOOMKill">;
 
+/** The kubelet's event of a node with cgroup v1. */
+export const cgroupV1Event = {
+  type: "Warning",
+  reason: "CgroupV1",
+  message:
+    "cgroup v1 detected. cgroup v1 support is deprecated and will be removed in a future release. Please migrate to cgroup v2. More information at https://git.k8s.io/enhancements/keps/sig-node/5573-remove-cgroup-v1",
+} as const;
+
 /** The settings with which this configuration runs on cgroup v1; none if it does so already. */
 export function cgroupV1Remedies(config: CgroupSettings): readonly string[] {
   const { cgroupsPerQOS, failCgroupV1, singleProcessOOMKill } = config;

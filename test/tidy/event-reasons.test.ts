@@ -15,7 +15,16 @@ const RECORDED = [
     "MissingClusterDNS",
     "DNSConfigForming",
   ],
-  ...["Starting", "Rebooted", "NodeReady", "NodeNotReady", "NodeSchedulable", "NodeNotSchedulable", "SystemOOM"],
+  ...[
+    "Starting",
+    "Rebooted",
+    "NodeReady",
+    "NodeNotReady",
+    "NodeSchedulable",
+    "NodeNotSchedulable",
+    "SystemOOM",
+    "CgroupV1",
+  ],
   ...["ResizeInfeasible", "ResizeDeferred", "ResizeStarted", "ResizeCompleted", "ResizeError", "FailedSync"],
   ...["FailedCreatePodContainer", "NodeAllocatableEnforced", "FailedNodeAllocatableEnforcement"],
 ] as const;

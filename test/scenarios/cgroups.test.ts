@@ -294,3 +294,33 @@ scenario(
     `);
   },
 );
+
+scenario(
+  "the pods of a kubelet keep their cgroups, which are found by their names, and no container restarts",
+  {
+    options,
+    async run(harness) {
+      const [fixed, web] = [podWith("fixed", guaranteed), podWith("web", burstable)];
+      await harness.setManifests(fixed, web);
+      await harness.advance("5s");
+      harness.kill();
+      // A kubelet leaves the same cgroups and directories, and nothing of ours.
+      await harness.disk.at("/root").remove("berth");
+      harness.cgroups.change(cgroupOf(web, "Burstable"), { pidsMax: 100 });
+      harness.cgroups.add(podCgroupName("11111111-2222-3333-4444-555555555555", "Guaranteed"));
+      const before = harness.cgroups.names.filter((name) => name.includes("/pod"));
+      await harness.start();
+      await harness.advance("10s");
+      expect(harness.cgroups.names.filter((name) => name.includes("/pod"))).toEqual(
+        before.filter((name) => !name.includes("pod11111111-")),
+      );
+    },
+  },
+  (log) => {
+    expect(filterLines(log, /^([5-9]|1\d)s/)).toMatchInlineSnapshot(`
+      "5s following the container runtime
+      5s remove the pod's cgroup: no source asks for this pod
+      5s web: write pids.max max to the pod's cgroup: it has other limits"
+    `);
+  },
+);

@@ -112,6 +112,25 @@ test("the weight of Burstable pods follows their requests, at most once a second
   `);
 });
 
+test("an agent that starts leaves the weight of Burstable pods until it knows them all", () => {
+  const before = { cpuWeight: 39, memoryLow: 2 ** 20, hugetlbMax: { "2MB": 0 } };
+  const run = createRun({ "kubepods/burstable": before });
+  const protectedMemory = { ...settings, memoryReservationPolicy: "TieredReservation" } as const;
+  const startedWith = { settings: protectedMemory, areSourcesReady: false };
+  expect(run(startedWith)).toContain(
+    "write hugetlb.2MB.max 4611686018427388000 to cgroup kubepods/burstable: it has hugetlb.2MB.max 0",
+  );
+  const awaited = pod("a", half, { admission: { kind: "awaited" } });
+  expect(run({ now: 1_000, pods: [awaited] })).toBe("\n-\n");
+  const all = [pod("b", { requests: { cpu: "2" } }), awaited];
+  expect(run({ now: 2_000, pods: all })).toContain(
+    "write cpu.weight 79 to cgroup kubepods/burstable: it has cpu.weight 39",
+  );
+  expect(run({ now: 4_000, pods: [pod("a", half)] })).toContain(
+    "write cpu.weight 20 to cgroup kubepods/burstable: it has cpu.weight 79",
+  );
+});
+
 test("a limit that another program has changed is written again, with what was found", () => {
   const cgroups: Record<string, CgroupLimits> = {};
   const run = createRun(cgroups);

@@ -81,23 +81,36 @@ function writeOf({ cgroup, limits }: CgroupTarget, current: CgroupLimits | undef
   return { kind: "writeCgroup", cgroup, limits: missing, why: `it has ${describeLimits(before)}` };
 }
 
-function cgroupTargets({ pods, observed: { machine }, settings }: NodeRuleInput): readonly CgroupTarget[] {
-  const input = nodeCgroupInput(machine, settings);
+function cgroupTargets({ pods, areSourcesReady, observed, settings }: NodeRuleInput): readonly CgroupTarget[] {
+  const input = nodeCgroupInput(observed.machine, settings);
   const qos = qosCgroupLimits(
     pods
       .filter(countsOnNode)
       .map(({ pod, allocation }) => qosRequestsOf(allocation ? withAllocated(pod, allocation.allocated) : pod)),
     { hugePageSizes: input.hugePageSizes, memoryReservationPolicy: settings.memoryReservationPolicy },
   );
+  // Before all pods are known and admitted, what an earlier agent has written for them stays.
+  const areAllKnown = areSourcesReady && pods.every(({ admission }) => admission?.kind !== "awaited");
+  const ofPods = (name: CgroupName, limits: CgroupLimits) =>
+    areAllKnown ? limits : notBelow(limits, observed.cgroups?.get(nodeCgroupKey(own(name))));
   return [
-    { cgroup: own(kubepods), limits: { ...kubepodsLimits(input, settings), ...qos.kubepods } },
-    { cgroup: own(burstable), limits: qos.burstable },
+    { cgroup: own(kubepods), limits: { ...kubepodsLimits(input, settings), ...ofPods(kubepods, qos.kubepods) } },
+    { cgroup: own(burstable), limits: ofPods(burstable, qos.burstable) },
     { cgroup: own(besteffort), limits: qos.besteffort },
     ...reservedCgroups(input, settings).map(({ owner, limits }) => ({
       cgroup: reservedCgroup(owner, settings.reservedCgroupPaths[owner]),
       limits,
     })),
   ];
+}
+
+/** The limits that follow the pods, at least what the cgroup has. */
+function notBelow(limits: CgroupLimits, current: CgroupLimits = {}): CgroupLimits {
+  const higher = (["cpuWeight", "memoryMin", "memoryLow"] as const).flatMap((field) => {
+    const [wanted, found] = [limits[field], current[field]];
+    return typeof wanted === "number" && typeof found === "number" && found > wanted ? [[field, found] as const] : [];
+  });
+  return { ...limits, ...Object.fromEntries(higher) };
 }
 
 function nodeCgroupInput(machine: ObservedMachine, settings: CgroupRuleSettings): NodeCgroupInput {

@@ -3,6 +3,7 @@ import { existsSync, statSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { readCgroupDriver } from "../../cri/cgroup-driver.ts";
 import { createChannel } from "../../cri/channel.ts";
 import { type CriRuntime, createRuntime } from "../../cri/client.ts";
 import { subscribeToEvents } from "../../cri/events/subscription.ts";
@@ -151,7 +152,10 @@ function clientTests(version: ContainerdVersion): void {
       ({ linux }) => linux?.cgroupDriver,
       ({ code }) => code,
     );
-    expect(await answer).toBe(version.startsWith("1.") ? "UNIMPLEMENTED" : 1);
+    const isReported = !version.startsWith("1.");
+    expect(await answer).toBe(isReported ? 1 : "UNIMPLEMENTED");
+    // Without RuntimeConfig the verbose status shows it.
+    expect(await readCgroupDriver(fixture.runtime)).toEqual({ name: "cgroupfs", isReported });
   });
 
   test("the client reconnects within two seconds of a restart of containerd; containers keep running", async () => {

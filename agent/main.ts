@@ -41,7 +41,7 @@ import { applyProcessLimits } from "./preflight/process-limits.ts";
 import { shareRootDir } from "./preflight/shared-root.ts";
 import { ROOT_DIR_HINT, toStartError } from "./preflight/start-error.ts";
 import { readIdPool } from "./preflight/subordinate-ids.ts";
-import { checkSwap } from "./preflight/swap.ts";
+import { checkSwap, swappedVolumesEvent } from "./preflight/swap.ts";
 import type { AgentCommandLine } from "./serve/local/agent-command-line.ts";
 import { summarizeAgent } from "./serve/local/agent-status.ts";
 import { type LocalServer, serveLocal } from "./serve/local/local-server.ts";
@@ -161,7 +161,7 @@ async function runWithLocks(
   podWakes.subscribe(agent.wakeAll);
   const server = serveStatus({ root, exec, clock }, agent, { config, clusterNode, allocatable, commandLine });
   try {
-    if (!thisMachine.hasCgroupV2) clusterNode?.recordEvent(cgroupV1Event);
+    if (clusterNode !== undefined) recordMachineEvents(thisMachine, clusterNode);
     await runParts({ agent, node, clusterNode }, config, clock, log, signal);
   } finally {
     await server.stop();
@@ -169,6 +169,13 @@ async function runWithLocks(
     runtime.close();
   }
   log.info({}, "berth has stopped; its pods keep running");
+}
+
+/** What the kubelet says of a machine when it starts. */
+function recordMachineEvents(machine: Machine, { recordEvent }: Pick<ClusterNode, "recordEvent">): void {
+  if (!machine.hasCgroupV2) recordEvent(cgroupV1Event);
+  const swappedVolumes = swappedVolumesEvent(machine);
+  if (swappedVolumes !== undefined) recordEvent(swappedVolumes);
 }
 
 /** The machine as decisions see it. */

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test";
-import { checkSwap } from "./swap.ts";
+import { checkSwap, swappedVolumesEvent } from "./swap.ts";
 
 const refusalOf = (failSwapOn: boolean, ...swapAreas: readonly string[]): string => {
   try {
@@ -25,3 +25,18 @@ test("with swap the agent refuses to start, and says how this machine's swap is 
     "
   `);
 });
+
+const kernels: readonly (readonly [kernelVersion: string, mayBeSwapped: boolean])[] = [
+  ["6.1.0-44-amd64", true],
+  ["6.3.13", true],
+  ["5.15.0", true],
+  ["6.4.0", false],
+  ["6.12.25+rpt-rpi-v8", false],
+  ["7.0-rc1", false],
+];
+for (const [kernelVersion, mayBeSwapped] of kernels)
+  test(`on Linux ${kernelVersion} with swap, volumes in memory ${mayBeSwapped ? "may be swapped out" : "stay in memory"}`, () => {
+    const reason = swappedVolumesEvent({ kernelVersion, swapAreas: ["/dev/sda2"] })?.reason;
+    expect(reason).toBe(mayBeSwapped ? "PossibleMemoryBackedVolumesOnDisk" : undefined);
+    expect(swappedVolumesEvent({ kernelVersion, swapAreas: [] })).toBeUndefined();
+  });

@@ -14,6 +14,26 @@ export function checkSwap({ failSwapOn }: Pick<Config, "failSwapOn">, { swapArea
   );
 }
 
+/** The first release of Linux that keeps a tmpfs out of swap. */
+const NOSWAP_VERSION = [6, 4] as const;
+
+/**
+ * The kubelet's event of a node that may swap out volumes in memory, such as Secrets: swap is on, and the kernel does not know
+ * the option `noswap` of tmpfs. Undefined if it does, or without swap.
+ */
+export function swappedVolumesEvent({ swapAreas, kernelVersion }: Pick<Machine, "swapAreas" | "kernelVersion">) {
+  const [major = 0, minor = 0] = kernelVersion.split(/[.-]/).map(Number);
+  const [firstMajor, firstMinor] = NOSWAP_VERSION;
+  const knowsNoswap = major > firstMajor || (major === firstMajor && minor >= firstMinor);
+  if (swapAreas.length === 0 || knowsNoswap) return undefined;
+  return {
+    type: "Warning",
+    reason: "PossibleMemoryBackedVolumesOnDisk",
+    message:
+      "The tmpfs noswap option is not supported. Memory-backed volumes (e.g. secrets, emptyDirs, etc.) might be swapped to disk and should no longer be considered secure.",
+  } as const;
+}
+
 /**
  * How to turn these swap areas off for good. Raspberry Pi OS sets up the file /var/swap up to Debian 12, and from Debian
  * 13 on zram, which is in no /etc/fstab.

@@ -24,6 +24,7 @@ const RECORDED = [
     "NodeNotSchedulable",
     "SystemOOM",
     "CgroupV1",
+    "PossibleMemoryBackedVolumesOnDisk",
   ],
   ...["ResizeInfeasible", "ResizeDeferred", "ResizeStarted", "ResizeCompleted", "ResizeError", "FailedSync"],
   ...["FailedCreatePodContainer", "NodeAllocatableEnforced", "FailedNodeAllocatableEnforcement"],
@@ -38,7 +39,7 @@ const NOT_RECORDED = {
   "pods are not evicted or preempted yet": ["Preempting", "ExceededGracePeriod", "EvictionThresholdMet"],
   "the supported volumes are neither attached nor resized, and a tmpfs that cannot be mounted is a FailedMount": [
     ...["FailedAttachVolume", "SuccessfulAttachVolume"],
-    ...["FailedMountOnFilesystemMismatch", "PossibleMemoryBackedVolumesOnDisk"],
+    ...["FailedMountOnFilesystemMismatch"],
     ...["VolumeResizeFailed", "VolumeResizeSuccessful", "FileSystemResizeFailed", "FileSystemResizeSuccessful"],
   ],
   "images are not garbage-collected yet": [

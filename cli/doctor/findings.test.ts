@@ -285,7 +285,7 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
       flags: ["--cgroups-per-qos=false", "--enforce-node-allocatable="],
       facts: ofRuntime({ cgroupDriver: { name: "cgroupfs", isReported: true } }),
     },
-    "ok: containerd uses cgroupfs",
+    "ok: containerd uses cgroupfs, and the agent makes no cgroups",
   ],
   ["cgroup-driver", { facts: unreachable("UNAVAILABLE", "connect ECONNREFUSED") }],
 

@@ -88,7 +88,8 @@ export const judgeCgroupDriver: Judge = (facts, { config, kubelet: { cgroupDrive
   const ok = (what: string) => [okFinding("cgroup-driver", what)];
   if (driver === undefined) return ok(`${name} does not say which it uses`);
   const uses = `${name} uses ${driver.name}`;
-  if (!config.cgroupsPerQOS) return driver.name === "systemd" ? [withoutCgroups(uses)] : ok(uses);
+  if (!config.cgroupsPerQOS)
+    return driver.name === "systemd" ? [withoutCgroups(uses)] : ok(`${uses}, and the agent makes no cgroups`);
   if (driver.name === configured) return ok(`${configured}, in ${name} and in the configuration`);
   if (driver.isReported)
     return ok(`${uses}, and so does the agent: it replaces cgroupDriver: ${configured} of the configuration`);

@@ -46,7 +46,7 @@ for (const version of ["1.6", "2.1"] as const)
       const uses = new RegExp(`^${RegExp.escape(node.paths.cniConfDir)}/\\S+ uses .*bridge.* all in /`);
       expect(of("network")).toEqual([{ check: "network", state: "ok", what: expect.stringMatching(uses) }]);
       expect(of("cgroup-driver").map(({ what }) => what)).toEqual([
-        expect.stringContaining("cgroupfs, in containerd and in the configuration"),
+        expect.stringContaining("containerd uses cgroupfs, and the agent makes no cgroups"),
       ]);
       expect(of("agent").map(({ what }) => what)).toEqual(["runs as node berth: berth status shows more"]);
       expect(of("disk-space")).toHaveLength(3);

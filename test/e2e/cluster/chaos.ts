@@ -34,7 +34,7 @@ describe.skipIf(skip !== undefined)(`${count} random pods`, () => {
 
   test("reach their expected outcomes, without duplicate containers, while agent, runtime and API server are killed at random", async () => {
     const { cluster, folder, remoteImage, openFileWatch } = bed;
-    const workload = createRandomPods({ count, random, folder, remoteImage });
+    const workload = createRandomPods({ count, random, folder, remoteImage, startsWithinSeconds: Math.max(12, count) });
     const [killed] = await Promise.all([
       injectFaults(cluster, random, 15_000 + count * 150),
       runWorkload(cluster, workload),

@@ -48,18 +48,22 @@ export interface RandomPodsOptions {
   readonly kinds?: readonly Kind[];
   /** The changes of the pods happen within this time; by default 30 seconds. */
   readonly changesWithinMs?: number;
+  /** By when a pod with a deadline has started; by default 12 seconds, which hundreds of pods on a busy machine exceed. */
+  readonly startsWithinSeconds?: number;
 }
 
 /** Returns random pods, about as many of each kind. */
 export function createRandomPods({ count, random, folder, ...options }: RandomPodsOptions): readonly RandomPod[] {
   const { remoteImage, kinds = Object.keys(PODS) as Kind[], changesWithinMs = 30_000 } = options;
+  const { startsWithinSeconds = 12 } = options;
   return Array.from({ length: count }, (_, at) => {
     const kind = kinds[at % kinds.length] ?? "once";
     const name = `${kind}-${at}`;
     const lasts = (random() * 12).toFixed(1);
     const code = random() < 0.5 ? 0 : 3;
     const atMs = random() * changesWithinMs;
-    const parameters = { lasts, code, remoteImage, notes: join(folder, name), held: openFilesDir(folder) };
+    const places = { notes: join(folder, name), held: openFilesDir(folder) };
+    const parameters = { lasts, code, remoteImage, startsWithinSeconds, ...places };
     const what = changeOf(kind, name, parameters);
     const isStatic = kind === "static" || kind === "removed" || kind === "changed";
     return {
@@ -100,6 +104,7 @@ interface PodParameters {
   readonly lasts: string;
   readonly code: number;
   readonly remoteImage: string;
+  readonly startsWithinSeconds: number;
   readonly notes: string;
   readonly held: string;
 }
@@ -203,12 +208,12 @@ const PODS = {
   deleted: stays,
   forced: stays,
   // Ends by itself only after its preStop hook has run.
-  prestop: ({ main }, { lasts }) =>
+  prestop: ({ main }, { lasts, startsWithinSeconds }) =>
     main(
       `until test -e /notes/drained; do sleep 0.1; done; ${ends("main", 0)}`,
       {
         restartPolicy: "Never",
-        activeDeadlineSeconds: 12 + Math.ceil(Number(lasts)),
+        activeDeadlineSeconds: startsWithinSeconds + Math.ceil(Number(lasts)),
         terminationGracePeriodSeconds: 10,
       },
       {

@@ -9,6 +9,7 @@ import type { MethodMetrics } from "./metrics.ts";
 import type { Runtime } from "./runtime.ts";
 import { createRuntimeControl, type RuntimeControl } from "./runtime-control.ts";
 import { createSandboxes } from "./sandboxes.ts";
+import { createStreaming } from "./streaming.ts";
 
 export interface RuntimeOptions {
   /** `unix://` and the absolute path of the runtime's socket. */
@@ -46,6 +47,7 @@ export function createRuntime({ endpoint, imageEndpoint = endpoint, ...options }
     ...runtimeControl,
     ...createSandboxes(channel, requestTimeoutMs),
     ...createContainers(channel, requestTimeoutMs),
+    ...createStreaming(channel, requestTimeoutMs),
     ...createImages(imageChannel, requestTimeoutMs),
     events: (listener, signal) =>
       subscribeToEvents({ channel, version: runtimeControl.version, clock, log, random }, listener, signal),

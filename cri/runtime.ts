@@ -30,6 +30,14 @@ export interface PullOptions extends CriCallOptions {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
+/** The streams of a session with a process. At least one is needed; a terminal has no separate stderr. */
+export interface ProcessStreams {
+  readonly stdin: boolean;
+  readonly stdout: boolean;
+  readonly stderr: boolean;
+  readonly tty: boolean;
+}
+
 /** Conditions are ANDed; an empty filter matches everything. */
 export interface SandboxFilter {
   readonly podUid?: PodUid;
@@ -138,6 +146,16 @@ export interface Runtime {
     timeoutSeconds: number,
     options?: CriCallOptions,
   ): Promise<ExecSyncResponse>;
+
+  /**
+   * Prepares a session with a new process in a running container. Resolves with the URL, on the runtime's streaming
+   * server, at which the session starts; it can be used once, within minutes.
+   */
+  exec(id: ContainerId, cmd: readonly string[], streams: ProcessStreams, options?: CriCallOptions): Promise<string>;
+  /** As `exec`, for the main process of a running container. */
+  attach(id: ContainerId, streams: ProcessStreams, options?: CriCallOptions): Promise<string>;
+  /** As `exec`, for connections to ports in the network of a ready sandbox. Only clients of WebSockets fix the ports. */
+  portForward(id: SandboxId, ports: readonly number[], options?: CriCallOptions): Promise<string>;
 
   /** Undefined if the image is not on this node. */
   imageStatus(image: string, options?: CriCallOptions): Promise<Image | undefined>;

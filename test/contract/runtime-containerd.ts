@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import { existsSync, statSync } from "node:fs";
 import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readCgroupDriver } from "../../cri/cgroup-driver.ts";
@@ -137,6 +138,13 @@ function clientTests(version: ContainerdVersion): void {
     expect((await stat(`${logPath}.old`)).size).toBe(sizeBefore);
   });
 
+  test("the streaming server answers at the URL of exec, once", async () => {
+    const streams = { stdin: false, stdout: true, stderr: false, tty: false };
+    const url = await fixture.runtime.exec(container, ["true"], streams);
+    expect(await upgradeStatus(url)).toBe(101);
+    expect(await upgradeStatus(url)).toBe(404);
+  });
+
   test("updateContainerResources changes the cgroup of a running container", async () => {
     const memoryLimitInBytes = 64n * 1024n * 1024n;
     const update = LinuxContainerResources.fromPartial({ memoryLimitInBytes });
@@ -241,6 +249,24 @@ function clientTests(version: ContainerdVersion): void {
     expect(ExecSync).toMatchObject({ count: 3, errors: { DEADLINE_EXCEEDED: 1 } });
     expect(ExecSync?.maxMs).toBeGreaterThanOrEqual(1_000);
     expect(ExecSync?.totalMs).toBeGreaterThanOrEqual(ExecSync!.maxMs);
+  });
+}
+
+/** Asks for SPDY as a client of exec does, and returns the status of the answer. */
+function upgradeStatus(url: string): Promise<number> {
+  const headers = { connection: "upgrade", upgrade: "SPDY/3.1", "x-stream-protocol-version": "v4.channel.k8s.io" };
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method: "POST", headers, agent: false });
+    sent.on("upgrade", ({ statusCode }, socket) => {
+      socket.destroy();
+      resolve(statusCode ?? 0);
+    });
+    sent.on("response", (response) => {
+      response.resume();
+      resolve(response.statusCode ?? 0);
+    });
+    sent.on("error", reject);
+    sent.end();
   });
 }
 

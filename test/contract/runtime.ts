@@ -404,6 +404,41 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       });
     });
 
+    test("exec, attach and portForward of what runs return a URL of the streaming server", async () => {
+      const { container, sandbox } = await runPod("obeys-term");
+      const streams = { stdin: false, stdout: true, stderr: true, tty: false };
+      const urls = [
+        await runtime.exec(container, ["true"], streams),
+        await runtime.attach(container, streams),
+        await runtime.portForward(sandbox, []),
+      ];
+      expect(urls.map((url) => url.replace(/:\d+\/(\w+)\/.+$/, ":PORT/$1/TOKEN"))).toEqual([
+        "http://127.0.0.1:PORT/exec/TOKEN",
+        "http://127.0.0.1:PORT/attach/TOKEN",
+        "http://127.0.0.1:PORT/portforward/TOKEN",
+      ]);
+      expect(new Set(urls).size).toBe(3);
+    });
+
+    test("exec, attach and portForward fail if nothing runs: UNKNOWN, or NOT_FOUND if it is missing", async () => {
+      const { container, sandbox } = await runPod("obeys-term");
+      const streams = { stdin: false, stdout: true, stderr: true, tty: false };
+      await runtime.stopContainer(container, 0);
+      await runtime.stopPodSandbox(sandbox);
+      for (const call of [
+        runtime.exec(container, ["true"], streams),
+        runtime.attach(container, streams),
+        runtime.portForward(sandbox, []),
+      ])
+        expect(await failureOf(call)).toMatchObject({ name: "CriError", code: "UNKNOWN" });
+      for (const call of [
+        runtime.exec("missing" as ContainerId, ["true"], streams),
+        runtime.attach("missing" as ContainerId, streams),
+        runtime.portForward("missing" as SandboxId, []),
+      ])
+        expect(await failureOf(call)).toMatchObject({ name: "CriError", code: "NOT_FOUND" });
+    });
+
     test("an update changes a running container, and its status shows that", async () => {
       const { container } = await runPod("obeys-term");
       const update = { memoryLimitInBytes: 64n * MI, cpuShares: 512n, cpuPeriod: 100_000n, cpuQuota: 50_000n };

@@ -4,17 +4,17 @@ import type { Clock } from "../../host/clock.ts";
 import { ContainerStats, type LinuxContainerResources } from "../../proto/cri/gen/api.ts";
 import type { SandboxResources } from "../../proto/cri/sandbox-resources.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
-import { FakeRuntimeCalls } from "./runtime-calls.ts";
 import { updatedResources } from "./runtime-objects.ts";
 import type { FakeProcesses } from "./runtime-processes.ts";
+import { FakeRuntimeStreaming } from "./runtime-streaming.ts";
 
-export class FakeRuntimeResources extends FakeRuntimeCalls {
+export class FakeRuntimeResources extends FakeRuntimeStreaming {
   /** By sandbox: what UpdatePodSandboxResources has informed the runtime of. */
   readonly sandboxUpdates = new Map<SandboxId, SandboxResources>();
   readonly #processes: FakeProcesses;
 
   constructor(clock: Clock, requestTimeoutMs: number, processes: FakeProcesses) {
-    super(clock, requestTimeoutMs);
+    super(clock, requestTimeoutMs, processes);
     this.#processes = processes;
   }
 

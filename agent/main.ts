@@ -18,10 +18,8 @@ import { createProcessLimits } from "../host/process-limits.ts";
 import { createReleaseMemory } from "../host/release-memory.ts";
 import { createSysctls } from "../host/sysctls.ts";
 import type { Node, Pod } from "../proto/kubernetes/gen/types.ts";
-import { kubeletVersion } from "../proto/kubernetes/version.ts";
 import { dockerConfigFiles } from "./act/images/docker-config.ts";
 import type { Config } from "./config/config.ts";
-import { LOCAL_SOCKET } from "./config/local-socket.ts";
 import { type AdmissionNode, toAdmissionNode } from "./decide/admission/admission-node.ts";
 import type { RejectedManifest } from "./decide/node/local-node-report.ts";
 import { nodeRules } from "./decide/node/node-rules.ts";
@@ -31,7 +29,6 @@ import { watchStaticPath } from "./desired/static/static-files.ts";
 import { isUidInUse } from "./desired/static/uid-in-use.ts";
 import { watchHostIPs } from "./observed/node/host-ips.ts";
 import { watchSystemOoms } from "./observed/node/system-oom.ts";
-import type { VolumeStatsOptions } from "./observed/volumes/volume-stats.ts";
 import { checkControllers, readControllers } from "./preflight/cgroup-controllers.ts";
 import { cgroupV1Event, checkCgroups } from "./preflight/cgroup-version.ts";
 import { checkCredentialProviders } from "./preflight/credential-providers.ts";
@@ -43,9 +40,6 @@ import { ROOT_DIR_HINT, toStartError } from "./preflight/start-error.ts";
 import { readIdPool } from "./preflight/subordinate-ids.ts";
 import { checkSwap, swappedVolumesEvent } from "./preflight/swap.ts";
 import type { AgentCommandLine } from "./serve/local/agent-command-line.ts";
-import { summarizeAgent } from "./serve/local/agent-status.ts";
-import { type LocalServer, serveLocal } from "./serve/local/local-server.ts";
-import { summarizePod } from "./serve/local/pod-list.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 import { type Agent, type AgentOptions, createAgent, type PodSource } from "./wiring/agent.ts";
 import { CGROUP_MOUNT_POINT, createCgroupsIfConfigured } from "./wiring/cgroups.ts";
@@ -55,7 +49,7 @@ import type { ClusterNode, ClusterNodeOptions } from "./wiring/cluster/cluster-n
 import { loadCredentialProviderPlugins } from "./wiring/credential-provider-plugins.ts";
 import { createLocalNode, type LocalNode, type LocalNodeOptions } from "./wiring/local-node.ts";
 import { createNodeFacts, readCapacity } from "./wiring/node-facts.ts";
-import { createVolumeFigures } from "./wiring/volume-figures.ts";
+import { startServers } from "./wiring/servers.ts";
 
 const STOP_TIMEOUT_MS = 5_000;
 const NO_SOURCE =
@@ -159,12 +153,13 @@ async function runWithLocks(
     onIdle: createReleaseMemory(),
   });
   podWakes.subscribe(agent.wakeAll);
-  const server = serveStatus({ root, exec, clock }, agent, { config, clusterNode, allocatable, commandLine });
+  const served = { config, clusterNode, allocatable, commandLine };
+  const servers = await startServers(served, { root, exec, hostFiles, agent, runtime, clock, log });
   try {
     if (clusterNode !== undefined) recordMachineEvents(thisMachine, clusterNode);
     await runParts({ agent, node, clusterNode }, config, clock, log, signal);
   } finally {
-    await server.stop();
+    await servers.stop();
     clusterNode?.close();
     runtime.close();
   }
@@ -303,45 +298,6 @@ async function createClusterNodeIfConfigured(
   // Loaded lazily to save memory on standalone nodes.
   const { createClusterNode } = await import("./wiring/cluster/cluster-node.ts");
   return await createClusterNode({ ...parts, config, clusterConfigSource, random: Math.random });
-}
-
-interface ServedNode extends Pick<NodeFacts, "allocatable"> {
-  readonly config: Config;
-  readonly clusterNode: ClusterNode | undefined;
-  readonly commandLine: AgentCommandLine;
-}
-
-/** Starts the local server that answers `berth pods`, `berth status` and `berth doctor`. */
-function serveStatus(
-  { root, exec, clock }: Pick<VolumeStatsOptions, "exec" | "clock"> & { readonly root: Files },
-  agent: Agent,
-  { config: { nodeName, rootDir }, clusterNode, allocatable, commandLine }: ServedNode,
-): LocalServer {
-  const { podReports, nodeSummary, clusterSync } = agent;
-  const statOptions = { root, mounts: createMounts(), exec, path: process.env["PATH"] ?? "", clock };
-  const volumes = createVolumeFigures(statOptions, agent, { rootDir, allocatable });
-  const path = root.path(LOCAL_SOCKET);
-  const pods = () => ({ pods: podReports.all().map(summarizePod), ...nodeSummary.report() });
-  const status = () =>
-    summarizeAgent({
-      node: { name: nodeName, version: kubeletVersion },
-      report: nodeSummary.report(),
-      cluster: clusterNode?.state(),
-      pods: podReports.all().map(summarizePod),
-      keptReferences: clusterSync?.objects.keptReferences() ?? 0,
-      pulls: podReports.all().flatMap((report) => report.pulls),
-    });
-  const subscribe = (changed: () => void) => {
-    const unsubscribes = [podReports.subscribe(changed), nodeSummary.subscribe(changed)];
-    return () => {
-      for (const unsubscribe of unsubscribes) unsubscribe();
-    };
-  };
-  try {
-    return serveLocal({ path, clock, pods, status, commandLine, volumes, subscribe });
-  } catch (error) {
-    return toStartError("cannot serve berth pods", ROOT_DIR_HINT)(error);
-  }
 }
 
 /** Resolves when the agent has ended, at the latest five seconds after the signal. */

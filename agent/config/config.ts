@@ -2,6 +2,7 @@ import type {
   CgroupDriver,
   ChangeDetectionStrategy,
   ImagePullCredentialsVerificationPolicy,
+  KubeletConfiguration,
   LogFormat,
 } from "../../proto/kubelet/config.ts";
 import type { NodeConfig } from "../decide/node/node-settings.ts";
@@ -82,12 +83,57 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   readonly idsPerPod: number;
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };
 
+  /** The node's HTTPS API; undefined with `enableServer: false`. */
+  readonly api: ApiConfig | undefined;
+  /** The port that answers health checks of this machine; undefined with `healthzPort: 0`. */
+  readonly healthz: ListenAddress | undefined;
+  /** As `/configz` shows it: defaults, file, drop-ins and flags. */
+  readonly kubeletConfiguration: KubeletConfiguration;
+
   /** The rate limit of requests to the API server except heartbeats and events; undefined means no limit. */
   readonly kubeAPI: RequestRate | undefined;
   /** The rate limit of events; undefined means no limit. */
   readonly events: RequestRate | undefined;
 
   readonly node: NodeConfig & { readonly registerNode: boolean };
+}
+
+export interface ListenAddress {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** The settings of the node's HTTPS API. */
+export interface ApiConfig extends ListenAddress {
+  readonly tls: {
+    /** The serving certificate and its key; undefined for a self-signed one below `certDir`. */
+    readonly files: { readonly cert: string; readonly key: string } | undefined;
+    readonly certDir: string;
+    /** Empty: the default. */
+    readonly minVersion: string;
+    /** Go's names; empty: the default. */
+    readonly cipherSuites: readonly string[];
+    /** The numbers of TLS; empty: the default. */
+    readonly curvePreferences: readonly number[];
+  };
+  /** Whose client certificates are accepted; undefined for none. */
+  readonly clientCAFile: string | undefined;
+  /** Bearer tokens are reviewed by the API server; undefined if none is accepted. */
+  readonly tokenReview: { readonly cacheTtlMs: number } | undefined;
+  readonly allowsAnonymous: boolean;
+  /** Requests are authorized by the API server; undefined if every authenticated one is allowed. */
+  readonly accessReview: { readonly allowedTtlMs: number; readonly deniedTtlMs: number } | undefined;
+  /** 0: streams are never idle for too long. */
+  readonly streamingIdleTimeoutMs: number;
+  readonly enables: {
+    readonly debugging: boolean;
+    readonly systemLogs: boolean;
+    readonly systemLogQuery: boolean;
+    readonly profiling: boolean;
+    readonly debugFlags: boolean;
+    /** The feature gate ContainerCheckpoint. */
+    readonly checkpoint: boolean;
+  };
 }
 
 export type ClusterConfigSource =

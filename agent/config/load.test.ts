@@ -418,11 +418,18 @@ describe("warnings about unimplemented settings:", () => {
     [
       "a field that asks for what is not implemented is reported although that is its default",
       [],
-      "enableServer: true\nevictionHard: {memory.available: 100Mi}",
+      "enableControllerAttachDetach: true\nevictionHard: {memory.available: 100Mi}",
       [
-        "/config:3: enableServer true is known but not implemented yet: the node serves no API yet",
         expect.stringContaining("evicts no pods yet"),
+        "/config:3: enableControllerAttachDetach true is known but not implemented yet: no volumes are attached yet",
       ],
+    ],
+    ["the settings of the node's API are implemented", [], "port: 10260\nenableDebuggingHandlers: true", []],
+    [
+      "a port without authentication is reported",
+      [],
+      "readOnlyPort: 10255",
+      ["/config:3: readOnlyPort 10255 is known but not implemented yet: no port is served without authentication"],
     ],
     [
       "a field whose default is what happens is not reported",

@@ -1,7 +1,7 @@
 import type { MemoryQoS } from "../../proto/cgroup/memory-qos.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
 import type { Json } from "../../proto/yaml/value-node.ts";
-import type { ClusterConfigSource, Config, RequestRate } from "./config.ts";
+import type { ApiConfig, ClusterConfigSource, Config, RequestRate } from "./config.ts";
 import { validDurationMs } from "./fields/duration.ts";
 import type { FlagOverrides } from "./flags/flag-overrides.ts";
 import { flagGroups } from "./flags/flag-table.ts";
@@ -16,6 +16,7 @@ export interface FlagOnlySettings {
   readonly kubeconfig: string;
   readonly inCluster: boolean;
   readonly rootDir: string;
+  readonly certDir: string;
   readonly hostnameOverride: string;
   readonly config: string;
   readonly configDir: string;
@@ -99,6 +100,7 @@ export function resolveConfig(
     containerStopSignals: gates.ContainerStopSignals,
     idsPerPod: kubelet.userNamespaces?.idsPerPod ?? DEFAULT_IDS_PER_POD,
     logging: { format: kubelet.logging.format, verbosity: kubelet.logging.verbosity },
+    ...resolveServers(kubelet, flags, gates, absolute),
     kubeAPI: rateOf(kubelet.kubeAPIQPS, kubelet.kubeAPIBurst),
     events: rateOf(kubelet.eventRecordQPS, kubelet.eventBurst),
     node: { ...resolveNode(kubelet, flags, gates), declaredFeatures: declaredGates.filter((name) => gates[name]) },
@@ -150,6 +152,62 @@ function resolveNode(
   };
 }
 
+function resolveServers(
+  kubelet: KubeletConfiguration,
+  ...rest: ApiArguments
+): Pick<Config, "api" | "healthz" | "kubeletConfiguration"> {
+  const { enableServer, healthzBindAddress: address, healthzPort: port } = kubelet;
+  return {
+    api: enableServer ? resolveApi(kubelet, ...rest) : undefined,
+    healthz: port === 0 ? undefined : { address, port },
+    kubeletConfiguration: kubelet,
+  };
+}
+
+type ApiArguments = readonly [
+  flags: FlagOnlySettings,
+  gates: ReturnType<typeof resolveGates>,
+  absolute: (path: string) => string,
+];
+
+function resolveApi(kubelet: KubeletConfiguration, ...[{ certDir }, gates, absolute]: ApiArguments): ApiConfig {
+  const { authentication, authorization, tlsCertFile, tlsPrivateKeyFile } = kubelet;
+  const { cacheAuthorizedTTL, cacheUnauthorizedTTL } = authorization.webhook;
+  const hasFiles = tlsCertFile !== "" && tlsPrivateKeyFile !== "";
+  return {
+    address: kubelet.address,
+    port: kubelet.port,
+    tls: {
+      files: hasFiles ? { cert: absolute(tlsCertFile), key: absolute(tlsPrivateKeyFile) } : undefined,
+      certDir: absolute(certDir),
+      minVersion: kubelet.tlsMinVersion,
+      cipherSuites: kubelet.tlsCipherSuites,
+      curvePreferences: kubelet.tlsCurvePreferences,
+    },
+    clientCAFile: orUndefined(absolute(authentication.x509.clientCAFile)),
+    tokenReview: authentication.webhook.enabled
+      ? { cacheTtlMs: validDurationMs(authentication.webhook.cacheTTL) }
+      : undefined,
+    allowsAnonymous: authentication.anonymous.enabled,
+    accessReview:
+      authorization.mode === "AlwaysAllow"
+        ? undefined
+        : {
+            allowedTtlMs: validDurationMs(cacheAuthorizedTTL),
+            deniedTtlMs: validDurationMs(cacheUnauthorizedTTL),
+          },
+    streamingIdleTimeoutMs: validDurationMs(kubelet.streamingConnectionIdleTimeout),
+    enables: {
+      debugging: kubelet.enableDebuggingHandlers,
+      systemLogs: kubelet.enableSystemLogHandler,
+      systemLogQuery: kubelet.enableSystemLogQuery === true,
+      profiling: kubelet.enableProfilingHandler,
+      debugFlags: kubelet.enableDebugFlagsHandler,
+      checkpoint: gates.ContainerCheckpoint,
+    },
+  };
+}
+
 /** The values of the settings that exist only as flags, with their defaults. */
 export function resolveFlagOnlySettings({ byName }: FlagOverrides): FlagOnlySettings {
   const defaults = new Map(flagGroups.flatMap(({ flags }) => flags).map((flag) => [flag.name, flag.default]));
@@ -158,6 +216,7 @@ export function resolveFlagOnlySettings({ byName }: FlagOverrides): FlagOnlySett
     kubeconfig: text("kubeconfig"),
     inCluster: text("in-cluster") === "true",
     rootDir: text("root-dir"),
+    certDir: text("cert-dir"),
     hostnameOverride: text("hostname-override"),
     config: text("config"),
     configDir: text("config-dir"),

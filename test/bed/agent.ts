@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
-import { mkdir, writeFile } from "node:fs/promises";
+import { closeSync, existsSync, openSync } from "node:fs";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { LOCAL_SOCKET } from "../../agent/config/local-socket.ts";
@@ -8,6 +8,7 @@ import type { PodListing } from "../../agent/serve/local/pod-list.ts";
 import { isEarlierRelease } from "../upgrade/earlier-release.ts";
 import { bedPaths } from "./cleanup/bed-record.ts";
 import { ownProcessGroup } from "./cleanup/processes.ts";
+import { pickPorts } from "./ports.ts";
 
 export interface AgentOptions {
   /** The compiled program, `dist/berth`. */
@@ -66,9 +67,11 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
   const { binary, stateDir, endpoint, configuration, cluster, flags = [] } = options;
   const paths = bedPaths(stateDir);
   for (const folder of [paths.manifests, paths.agentRoot, paths.podLogs]) await mkdir(folder, { recursive: true });
-  await writeFile(paths.agentConfig, kubeletConfiguration({ ...paths, endpoint }, configuration));
+  const api = cluster === undefined ? {} : await apiSettings(stateDir, paths.agentConfig, cluster);
+  await writeFile(paths.agentConfig, kubeletConfiguration({ ...paths, endpoint }, { ...api, ...configuration }));
   const log = openSync(paths.agentLog, "a");
-  const pathFlags = ["--config", paths.agentConfig, "--root-dir", paths.agentRoot];
+  const certDir = join(paths.agentRoot, "pki");
+  const pathFlags = ["--config", paths.agentConfig, "--root-dir", paths.agentRoot, "--cert-dir", certDir];
   const own = isEarlierRelease(binary) ? [] : [keepsKernelTunables];
   const argv = ["run", ...pathFlags, "--hostname-override", cluster?.nodeName ?? standaloneNodeName, ...own, ...flags];
   if (cluster !== undefined) argv.push("--kubeconfig", cluster.kubeconfig);
@@ -116,8 +119,27 @@ export async function startAgent(options: AgentOptions): Promise<Agent> {
 }
 
 /**
+ * The settings of the node's API: a port of its own, since there may be several agents on a machine, which it keeps when it
+ * starts again, and as client CA the cluster's, if the kubeconfig contains it.
+ */
+async function apiSettings(
+  stateDir: string,
+  agentConfig: string,
+  { kubeconfig }: JoinedCluster,
+): Promise<Readonly<Record<string, unknown>>> {
+  // Before its first start the agent has no configuration, and a test may write the kubeconfig later.
+  const textOf = async (path: string) => (existsSync(path) ? await readFile(path, "utf8") : "");
+  const port = /"port": (\d+)/.exec(await textOf(agentConfig))?.[1] ?? (await pickPorts(1))[0];
+  const ca = /"certificate-authority-data": "([^"]+)"/.exec(await textOf(kubeconfig))?.[1];
+  if (ca === undefined) return { enableServer: true, port: Number(port) };
+  const clientCAFile = join(stateDir, "client-ca.crt");
+  await writeFile(clientCAFile, Buffer.from(ca, "base64"));
+  return { enableServer: true, port: Number(port), authentication: { x509: { clientCAFile } } };
+}
+
+/**
  * The KubeletConfiguration of a test bed's agent, as JSON, which is valid YAML. `cgroupsPerQOS` is off because a
- * sandboxed machine has no cgroup v2 controllers to delegate.
+ * sandboxed machine has no cgroup v2 controllers to delegate. No port is served: there may be several agents on a machine.
  */
 export function kubeletConfiguration(
   paths: { readonly manifests: string; readonly podLogs: string; readonly endpoint: string },
@@ -133,6 +155,8 @@ export function kubeletConfiguration(
     enforceNodeAllocatable: [],
     failCgroupV1: false,
     failSwapOn: false,
+    enableServer: false,
+    healthzPort: 0,
     // A machine without CAP_SYS_RESOURCE refuses more; the OOM killer chooses the agent of a test before others.
     oomScoreAdj: 0,
     maxOpenFiles: 4096,

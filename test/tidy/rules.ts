@@ -97,7 +97,7 @@ const typesArePrecise: Rule = (tree) =>
 const VAGUE = /(Manager|Helper|Util|Handler|Service|Impl|Base|Info|Data|Context)/;
 /** Terms of Kubernetes, CRI and gRPC that contain one of those words. */
 const TERMS =
-  /(Cpu|Memory|Topology)Manager|DataKey|[rR]untimeHandler|Informer|SecurityContext|ServiceAccount|BaseUrl|Base64|RuntimeService|ImageService|imageServiceEndpoint|ImageServiceEndpoint|service(?=[A-Z])|Services(?=[A-Z]|\b)|\bService\b/g;
+  /(Cpu|Memory|Topology)Manager|DataKey|[rR]untimeHandler|Informer|UserInfo|SecurityContext|ServiceAccount|BaseUrl|Base64|RuntimeService|ImageService|imageServiceEndpoint|ImageServiceEndpoint|service(?=[A-Z])|Services(?=[A-Z]|\b)|\bService\b/g;
 const EXPORTED = /^export (?:async )?(?:function\*?|const|class|interface|type|let) (\w+)/gm;
 
 const namesAreClear: Rule = (tree) =>

@@ -80,7 +80,7 @@ export const flagGroups: readonly FlagGroup[] = [
         "a kubeconfig for requesting the first client certificate",
         "no certificate is requested yet: --kubeconfig must contain one",
       ),
-      unimplementedFlag("cert-dir", "string", "where certificates are kept", "no certificates are generated yet", {
+      standaloneFlag("cert-dir", "string", "where the self-signed serving certificate is kept", {
         default: "/var/lib/kubelet/pki",
         must: "not empty",
       }),

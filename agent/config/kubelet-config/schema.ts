@@ -18,8 +18,6 @@ function notImplemented(type: FieldType, insteadMessage: string, rest: OtherProp
 
 const structField: Field = { type: "struct", implemented: true };
 
-const noServer = "the node serves no API yet";
-const noHealth = "no health port is served yet";
 const noTracing = "no traces are sent";
 const noDaemonCgroups = "the agent leaves the cgroups of daemons as they are";
 const noMemoryReservation = "no memory is reserved for QoS classes";
@@ -74,7 +72,7 @@ export const schema = {
   apiVersion: implemented("string", { default: kubeletConfigApiVersion, allowed: [kubeletConfigApiVersion] }),
   kind: implemented("string", { default: kubeletConfigKind, allowed: [kubeletConfigKind] }),
 
-  enableServer: notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
+  enableServer: implemented("*bool", { default: true }),
   staticPodPath: implemented("string"),
   podLogsDir: implemented("string", {
     default: "/var/log/pods",
@@ -86,34 +84,37 @@ export const schema = {
   staticPodURL: implemented("string", { must: "an http or https address", secret: true }),
   staticPodURLHeader: implemented("map[string][]string", { secret: true }),
 
-  address: notImplemented("string", noServer, { default: "0.0.0.0", must: "an IP address" }),
-  port: notImplemented("int32", noServer, { default: 10250, range: [1, 65_535] }),
-  readOnlyPort: notImplemented("int32", noServer, portRange),
-  tlsCertFile: notImplemented("string", noServer),
-  tlsPrivateKeyFile: notImplemented("string", noServer),
-  tlsCipherSuites: notImplemented("[]string", noServer, { allowed: cipherSuites }),
-  tlsCurvePreferences: notImplemented("[]int32", noServer, { allowed: [23, 24, 25, 29, 4587, 4588, 4589] }),
-  tlsMinVersion: notImplemented("string", noServer, {
+  address: implemented("string", { default: "0.0.0.0", must: "an IP address" }),
+  port: implemented("int32", { default: 10250, range: [1, 65_535] }),
+  readOnlyPort: notImplemented("int32", "no port is served without authentication", portRange),
+  tlsCertFile: implemented("string"),
+  tlsPrivateKeyFile: implemented("string"),
+  tlsCipherSuites: implemented("[]string", { allowed: cipherSuites }),
+  tlsCurvePreferences: implemented("[]int32", { allowed: [23, 24, 25, 29, 4587, 4588, 4589] }),
+  tlsMinVersion: implemented("string", {
     allowed: ["", "VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13"],
   }),
   rotateCertificates: notImplemented(
     "bool",
     "no certificates are requested yet; renewed certificate files are read again",
   ),
-  serverTLSBootstrap: notImplemented("bool", noServer),
+  serverTLSBootstrap: notImplemented(
+    "bool",
+    "no serving certificate is requested yet: tlsCertFile is served, or a self-signed certificate",
+  ),
   authentication: structField,
   "authentication.x509": structField,
-  "authentication.x509.clientCAFile": notImplemented("string", noServer),
+  "authentication.x509.clientCAFile": implemented("string"),
   "authentication.webhook": structField,
-  "authentication.webhook.enabled": notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
-  "authentication.webhook.cacheTTL": notImplemented("Duration", noServer, { default: "2m" }),
+  "authentication.webhook.enabled": implemented("*bool", { default: true }),
+  "authentication.webhook.cacheTTL": implemented("Duration", { default: "2m" }),
   "authentication.anonymous": structField,
-  "authentication.anonymous.enabled": notImplemented("*bool", noServer, implementedByDefault(false)),
+  "authentication.anonymous.enabled": implemented("*bool", { default: false }),
   authorization: structField,
-  "authorization.mode": notImplemented("string", noServer, { default: "Webhook", allowed: ["AlwaysAllow", "Webhook"] }),
+  "authorization.mode": implemented("string", { default: "Webhook", allowed: ["AlwaysAllow", "Webhook"] }),
   "authorization.webhook": structField,
-  "authorization.webhook.cacheAuthorizedTTL": notImplemented("Duration", noServer, { default: "5m" }),
-  "authorization.webhook.cacheUnauthorizedTTL": notImplemented("Duration", noServer, { default: "30s" }),
+  "authorization.webhook.cacheAuthorizedTTL": implemented("Duration", { default: "5m" }),
+  "authorization.webhook.cacheUnauthorizedTTL": implemented("Duration", { default: "30s" }),
 
   registryPullQPS: implemented("*int32", { default: 5, ...nonNegative }),
   registryBurst: implemented("int32", { default: 10, ...nonNegative }),
@@ -127,15 +128,15 @@ export const schema = {
   }),
   eventRecordQPS: implemented("*int32", { default: 50, ...nonNegative }),
   eventBurst: implemented("int32", { default: 100, ...nonNegative }),
-  enableDebuggingHandlers: notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
+  enableDebuggingHandlers: implemented("*bool", { default: true }),
   enableContentionProfiling: notImplemented("bool", "no profiles are taken"),
-  healthzPort: notImplemented("*int32", noHealth, { default: 10248, ...portRange, implementedValues: [0] }),
-  healthzBindAddress: notImplemented("string", noHealth, { default: "127.0.0.1", must: "an IP address" }),
+  healthzPort: implemented("*int32", { default: 10248, ...portRange }),
+  healthzBindAddress: implemented("string", { default: "127.0.0.1", must: "an IP address" }),
   oomScoreAdj: implemented("*int32", { default: -999, range: [-1000, 1000] }),
 
   clusterDomain: implemented("string"),
   clusterDNS: implemented("[]string", { must: "an IP address" }),
-  streamingConnectionIdleTimeout: notImplemented("Duration", noServer, { default: "4h" }),
+  streamingConnectionIdleTimeout: implemented("Duration", { default: "4h" }),
   nodeStatusUpdateFrequency: implemented("Duration", { default: "10s" }),
   nodeStatusReportFrequency: implemented("Duration", { default: "5m" }),
   nodeLeaseDurationSeconds: implemented("int32", { default: 40, range: [1, 2_147_483_647] }),
@@ -300,8 +301,8 @@ export const schema = {
   "logging.options.json.splitStream": notImplemented("bool", oneLogStream),
   "logging.options.json.infoBufferSize": notImplemented("QuantityValue", oneLogStream, implementedByDefault("0")),
 
-  enableSystemLogHandler: notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
-  enableSystemLogQuery: notImplemented("*bool", noServer, implementedWhenFalse),
+  enableSystemLogHandler: implemented("*bool", { default: true }),
+  enableSystemLogQuery: implemented("*bool"),
   shutdownGracePeriod: notImplemented("Duration", noShutdown, nonNegativeDuration),
   shutdownGracePeriodCriticalPods: notImplemented("Duration", noShutdown, nonNegativeDuration),
   shutdownGracePeriodByPodPriority: notImplemented("[]struct", noShutdown),
@@ -320,8 +321,8 @@ export const schema = {
   "reservedMemory[].limits": notImplemented("map[string]Quantity", "", {
     must: "a quantity greater than zero, such as 1Gi",
   }),
-  enableProfilingHandler: notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
-  enableDebugFlagsHandler: notImplemented("*bool", noServer, { default: true, ...implementedWhenFalse }),
+  enableProfilingHandler: implemented("*bool", { default: true }),
+  enableDebugFlagsHandler: implemented("*bool", { default: true }),
   seccompDefault: implemented("*bool", { default: false }),
   memoryThrottlingFactor: implemented("*float64", {
     default: 0.9,

@@ -9,6 +9,7 @@ import { readInCluster } from "../../../kube/auth/in-cluster.ts";
 import { readKubeconfig } from "../../../kube/auth/kubeconfig.ts";
 import { createKubeClient } from "../../../kube/client.ts";
 import { KubeError } from "../../../kube/error.ts";
+import { createReviews, type Reviews } from "../../../kube/reviews.ts";
 import { createKubeConnection } from "../../../kube/transport/connection.ts";
 import type { Node } from "../../../proto/kubernetes/gen/types.ts";
 import { kubeletVersion, kubernetesVersion } from "../../../proto/kubernetes/version.ts";
@@ -44,6 +45,8 @@ export interface ClusterNodeOptions {
 export interface ClusterNode {
   /** What the agent uses of the cluster. */
   readonly access: ClusterAccess;
+  /** Reviews of the requests to the node's API. */
+  readonly reviews: Reviews;
   /** Keeps the Node object and its lease up to date until the signal aborts; never rejects. */
   run(signal: AbortSignal): Promise<void>;
   /** Records an event of the node. */
@@ -78,7 +81,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
     clock,
     log,
     random,
-    settings: nodeSettingsOf(config, kubeletVersion, undefined),
+    settings: nodeSettingsOf(config, kubeletVersion, config.api?.port),
     registerNode: config.node.registerNode,
     addresses: options.addresses,
     record: ({ object, ...event }) => recorder.record(object, event),
@@ -110,6 +113,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
         return { ...sync, onActionFinished };
       },
     },
+    reviews: createReviews(connection),
     run: nodeSync.run,
     recordEvent: (event) => recorder.record(nodeReference(config), event),
     invalidateAddresses: nodeSync.invalidateAddresses,

@@ -1,0 +1,162 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import http2, { type Http2ServerRequest, type Http2Session } from "node:http2";
+import type { AddressInfo } from "node:net";
+import type { Duplex } from "node:stream";
+import type { SecureContextOptions, TLSSocket } from "node:tls";
+import type { Clock } from "../../../host/clock.ts";
+import type { Log } from "../../../host/log/log.ts";
+import { createResponse, createUpgradeResponse, type TrackedResponse } from "./api-response.ts";
+import type { Authenticator } from "./auth/authenticator.ts";
+import type { Authorizer } from "./auth/authorizer.ts";
+import { createAdmitRequest } from "./auth/gatekeeper.ts";
+import { type Channel, type ConnectionLimits, createConnections } from "./connections.ts";
+import { readBody } from "./request-body.ts";
+import { dispatchRequest, type ReceivedRequest } from "./request-dispatch.ts";
+import type { Route } from "./route.ts";
+import { createRouteTable } from "./route-table.ts";
+
+export interface ApiServerOptions {
+  readonly routes: readonly Route[];
+  readonly authenticator: Authenticator;
+  readonly authorizer: Authorizer;
+  readonly tls: TlsSettings;
+  readonly limits: ConnectionLimits;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** How connections are secured: the serving certificate, its key, the client CA, versions and ciphers. */
+export interface TlsSettings
+  extends Pick<
+    SecureContextOptions,
+    "cert" | "key" | "ca" | "minVersion" | "maxVersion" | "ciphers" | "ecdhCurve" | "honorCipherOrder"
+  > {}
+
+/** The HTTPS server of the node's API: HTTP/1.1 and HTTP/2 on one port. */
+export interface ApiServer {
+  /** Resolves with the port. Rejects if the address cannot be listened on. */
+  listen(port: number, address: string): Promise<number>;
+  /** Uses other certificates for new connections. Throws for a certificate or key that cannot be used, and keeps the old ones. */
+  setTls(tls: TlsSettings): void;
+  /** Ends connections once they have answered their requests: their clients authenticate again. */
+  drainConnections(): void;
+  /** Ends all connections and requests. */
+  stop(): Promise<void>;
+}
+
+/** Requests and responses of both versions of HTTP have these in common. */
+type Incoming = IncomingMessage | Http2ServerRequest;
+
+const MAX_HEADER_BYTES = 1 << 20;
+/** As Go's server has it. */
+const MAX_STREAMS_PER_CONNECTION = 250;
+
+/** Throws for a certificate or a key that cannot be used. */
+export function createApiServer(options: ApiServerOptions): ApiServer {
+  const { routes, authenticator, authorizer, tls, clock, log, limits } = options;
+  const admit = createAdmitRequest(authenticator, authorizer, log);
+  const deps = { routes: createRouteTable(routes), admit, log };
+  const connections = createConnections(limits, clock);
+  const server = http2.createSecureServer({
+    ...tls,
+    allowHTTP1: true,
+    requestCert: tls.ca !== undefined,
+    // Who has no certificate, or one that is not trusted, may still have a token.
+    rejectUnauthorized: false,
+    settings: { maxConcurrentStreams: MAX_STREAMS_PER_CONNECTION, maxHeaderListSize: MAX_HEADER_BYTES },
+  });
+
+  async function serve(
+    incoming: Incoming,
+    response: TrackedResponse,
+    upgrade: ReceivedRequest["upgrade"],
+    ended: Ended,
+  ) {
+    const socket = socketOf(incoming);
+    const abort = new AbortController();
+    const release = connections.onRequest(channelOf(incoming), () => abort.abort());
+    ended(() => abort.abort());
+    const request: ReceivedRequest = {
+      method: incoming.method ?? "",
+      target: incoming.url ?? "",
+      headers: incoming.headers,
+      socket,
+      signal: abort.signal,
+      body: (limitBytes) => readBody(incoming, limitBytes),
+      upgrade,
+    };
+    await dispatchRequest(deps, request, response);
+    ended(release);
+  }
+
+  server.on("request", (incoming: Incoming, outgoing: ServerResponse) => {
+    outgoing.on("error", ignoreBroken);
+    // An error resets a stream of HTTP/2; without one it would end like a whole answer.
+    const abort = () => outgoing.destroy(new Error("the answer has failed"));
+    const response = createResponse(outgoing, incoming.method === "HEAD", abort);
+    void serve(incoming, response, undefined, onClosed(outgoing));
+  });
+  server.on("upgrade", (incoming: IncomingMessage, socket: Duplex, head: Buffer) => {
+    socket.on("error", ignoreBroken);
+    const response = createUpgradeResponse(socket, incoming.method === "HEAD");
+    const protocol = incoming.headers.upgrade ?? "";
+    const upgrade = { protocol, rawHeaders: incoming.rawHeaders, socket, head };
+    void serve(incoming, response, upgrade, onClosed(socket));
+  });
+  server.on("secureConnection", connections.onConnection);
+  server.on("session", connections.onSession);
+  server.on("sessionError", ignoreBroken);
+  server.on("tlsClientError", (_error: Error, socket: Duplex) => socket.destroy());
+
+  return {
+    listen: (port, address) =>
+      new Promise((resolve, reject) => {
+        server.once("error", reject);
+        server.listen({ port, host: address }, () => {
+          server.off("error", reject);
+          server.on("error", (err) => log.error({ err }, "the server of the node's API has failed"));
+          resolve((server.address() as AddressInfo).port);
+        });
+      }),
+    setTls: (changed) => server.setSecureContext(changed),
+    drainConnections: connections.drain,
+    async stop() {
+      const closed = new Promise((resolve) => server.close(resolve));
+      connections.destroyAll();
+      await closed;
+    },
+  };
+}
+
+/** Calls back when the answer or the connection has closed, at once if it has already. */
+type Ended = (callback: () => void) => void;
+
+function onClosed(stream: Pick<NodeJS.EventEmitter, "once">): Ended {
+  let isClosed = false;
+  const callbacks: (() => void)[] = [];
+  stream.once("close", () => {
+    isClosed = true;
+    for (const callback of callbacks) callback();
+  });
+  return (callback) => {
+    if (isClosed) callback();
+    else callbacks.push(callback);
+  };
+}
+
+/** In HTTP/2 a request has a stream of a session, and the session has the connection. */
+function sessionOf(incoming: Incoming): Http2Session | undefined {
+  return "stream" in incoming ? incoming.stream.session : undefined;
+}
+
+function channelOf(incoming: Incoming): Channel {
+  return sessionOf(incoming) ?? (incoming.socket as TLSSocket);
+}
+
+function socketOf(incoming: Incoming): TLSSocket {
+  return (sessionOf(incoming)?.socket ?? incoming.socket) as TLSSocket;
+}
+
+function ignoreBroken(): void {
+  // The client has broken its connection; the request sees it by its own events.
+}

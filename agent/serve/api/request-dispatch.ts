@@ -1,0 +1,138 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Log } from "../../../host/log/log.ts";
+import { ApiError } from "./api-error.ts";
+import { sendApiError, sendGoError, sendText, type TrackedResponse } from "./api-response.ts";
+import type { RequestCredentials } from "./auth/authenticator.ts";
+import type { AdmitRequest } from "./auth/gatekeeper.ts";
+import { parseRequestTarget, type RequestTarget } from "./request-target.ts";
+import type { ApiRequest } from "./route.ts";
+import type { RouteMatch, RouteTable } from "./route-table.ts";
+
+/** A request as it has arrived, whatever the version of HTTP. */
+export interface ReceivedRequest {
+  readonly method: string;
+  /** The target of the request line, or `:path`. */
+  readonly target: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly socket: RequestCredentials["socket"];
+  readonly signal: AbortSignal;
+  readonly body: ApiRequest["body"];
+  /** Undefined for a request that asks for no other protocol. */
+  readonly upgrade: ReceivedUpgrade | undefined;
+}
+
+export interface ReceivedUpgrade {
+  readonly protocol: string;
+  readonly rawHeaders: readonly string[];
+  readonly socket: Duplex;
+  readonly head: Buffer;
+}
+
+export interface RequestDispatchDeps {
+  readonly routes: RouteTable;
+  readonly admit: AdmitRequest;
+  readonly log: Log;
+}
+
+/**
+ * Answers a request by its route, in the kubelet's order: what is registered nowhere gets its 404 first, then comes
+ * authentication, authorization, and the route. Never rejects.
+ */
+export async function dispatchRequest(
+  deps: RequestDispatchDeps,
+  request: ReceivedRequest,
+  response: TrackedResponse,
+): Promise<void> {
+  const { log } = deps;
+  try {
+    await answer(deps, request, response);
+  } catch (error) {
+    if (response.isStarted()) {
+      log.debug({ err: error }, "an answer of the node's API has ended early");
+      response.abort();
+    } else if (error instanceof ApiError) sendApiError(response, error);
+    else if (!request.signal.aborted) {
+      log.error({ err: error }, "the node's API cannot answer a request");
+      sendText(response, 500, error instanceof Error ? error.message : String(error));
+    }
+  }
+}
+
+async function answer(
+  { routes, admit }: RequestDispatchDeps,
+  request: ReceivedRequest,
+  response: TrackedResponse,
+): Promise<void> {
+  const { method, headers, socket, signal } = request;
+  const target = parseRequestTarget(request.target);
+  if (target === undefined) return sendText(response, 400, "400 Bad Request");
+  const match = routes.match(method, target);
+  if (match.kind === "unregistered") return sendGoError(response, 404, "404 page not found");
+  if (match.kind === "redirect") return sendRedirect(response, method, match.location);
+  const credentials = { ...credentialHeaders(headers), socket, signal };
+  const user = await admit({ method, path: target.path, credentials });
+  if (match.kind === "not found") return sendText(response, 404, "404: Page Not Found");
+  if (match.kind === "method not allowed")
+    return sendText(response, 405, "405: Method Not Allowed", { allow: match.allow.join(", ") });
+  await callRoute(match, { request, target, user }, response);
+}
+
+function credentialHeaders(headers: IncomingHttpHeaders): Pick<RequestCredentials, "authorization"> {
+  return { authorization: headers.authorization };
+}
+
+interface AdmittedRequest {
+  readonly request: ReceivedRequest;
+  readonly target: RequestTarget;
+  readonly user: ApiRequest["user"];
+}
+
+async function callRoute(
+  { route, params }: Extract<RouteMatch, { kind: "route" }>,
+  { request, target, user }: AdmittedRequest,
+  response: TrackedResponse,
+): Promise<void> {
+  const { method, signal, upgrade, body } = request;
+  const { escapedPath: path, query } = target;
+  const headers = withoutCredentials(request.headers);
+  const common = { method, path, params, query, headers, user, signal };
+  if (upgrade !== undefined && route.upgrade !== undefined) {
+    const rawHeaders = withoutRawCredentials(upgrade.rawHeaders);
+    await route.upgrade({ ...common, ...upgrade, rawHeaders });
+    return;
+  }
+  await route.handle({ ...common, body }, response);
+  if (!response.isEnded()) response.end();
+}
+
+/** No endpoint needs the credentials once the user is known, and none may forward them to the runtime. */
+function withoutCredentials(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith(":") && !isCredential(name)));
+}
+
+function withoutRawCredentials(rawHeaders: readonly string[]): readonly string[] {
+  return rawHeaders.filter((_, index) => !isCredential((rawHeaders[index - (index % 2)] ?? "").toLowerCase()));
+}
+
+const isCredential = (name: string) => name === "authorization";
+
+/** As Go's `http.Redirect`. */
+function sendRedirect(response: TrackedResponse, method: string, location: string): void {
+  const html = `<a href="${escapeHtml(location)}">Temporary Redirect</a>.\n\n`;
+  const type = "text/html; charset=utf-8";
+  if (method === "GET") sendText(response, 307, html, { location, "content-type": type });
+  else sendText(response, 307, "", method === "HEAD" ? { location, "content-type": type } : { location });
+}
+
+const HTML_ESCAPES: Readonly<Record<string, string>> = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  '"': "&#34;",
+  "'": "&#39;",
+};
+
+function escapeHtml(text: string): string {
+  return text.replaceAll(/[&<>"']/g, (character) => HTML_ESCAPES[character] ?? character);
+}

@@ -1,0 +1,30 @@
+import type { CriRuntime } from "../../../cri/client.ts";
+import type { Clock } from "../../../host/clock.ts";
+import type { Log } from "../../../host/log/log.ts";
+import type { Config } from "../../config/config.ts";
+import { createConfigRoutes } from "../../serve/api/endpoints/configz.ts";
+import { createHealthRoutes, type HealthCheck } from "../../serve/api/endpoints/health.ts";
+import { createPodRoutes } from "../../serve/api/endpoints/pods.ts";
+import type { Route } from "../../serve/api/route.ts";
+import type { Agent } from "../agent.ts";
+import { createPodLookup } from "./pod-lookup.ts";
+
+/** What the endpoints of the node's API read from. */
+export interface ApiRouteDeps {
+  readonly config: Config;
+  readonly agent: Agent;
+  readonly runtime: CriRuntime;
+  readonly healthChecks: readonly HealthCheck[];
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** All endpoints of the node's API. */
+export function createApiRoutes({ config, agent, healthChecks }: ApiRouteDeps): readonly Route[] {
+  const pods = createPodLookup(agent);
+  return [
+    ...createHealthRoutes(healthChecks),
+    ...createPodRoutes(pods),
+    ...createConfigRoutes(config.kubeletConfiguration),
+  ];
+}

@@ -1,0 +1,85 @@
+import type { Files } from "../../host/fs/files.ts";
+import { createMounts } from "../../host/fs/mounts.ts";
+import { kubeletVersion } from "../../proto/kubernetes/version.ts";
+import type { Config } from "../config/config.ts";
+import { LOCAL_SOCKET } from "../config/local-socket.ts";
+import type { VolumeStatsOptions } from "../observed/volumes/volume-stats.ts";
+import { ROOT_DIR_HINT, toStartError } from "../preflight/start-error.ts";
+import type { AgentCommandLine } from "../serve/local/agent-command-line.ts";
+import { summarizeAgent } from "../serve/local/agent-status.ts";
+import { type LocalServer, serveLocal } from "../serve/local/local-server.ts";
+import { summarizePod } from "../serve/local/pod-list.ts";
+import type { NodeFacts } from "../translate/node-facts.ts";
+import type { Agent } from "./agent.ts";
+import type { NodeApi, NodeApiOptions } from "./api/node-api.ts";
+import type { ClusterNode } from "./cluster/cluster-node.ts";
+import { createVolumeFigures } from "./volume-figures.ts";
+
+export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews"> & LocalServerAdapters;
+
+/** Serves the commands of this machine, and the node's API unless `enableServer` is false. Throws `StartError`. */
+export async function startServers(served: ServedNode, adapters: ServerAdapters): Promise<{ stop(): Promise<void> }> {
+  const { config, clusterNode } = served;
+  const local = serveStatus(adapters, adapters.agent, served);
+  try {
+    const api = await serveApiIfConfigured({ ...adapters, config, reviews: clusterNode?.reviews });
+    return {
+      async stop() {
+        await api?.stop();
+        await local.stop();
+      },
+    };
+  } catch (error) {
+    await local.stop();
+    throw error;
+  }
+}
+
+async function serveApiIfConfigured(options: Omit<NodeApiOptions, "api">): Promise<NodeApi | undefined> {
+  const { api } = options.config;
+  if (api === undefined) return undefined;
+  // Loaded lazily: a node may serve none.
+  const { serveNodeApi } = await import("./api/node-api.ts");
+  return await serveNodeApi({ ...options, api });
+}
+
+export interface ServedNode extends Pick<NodeFacts, "allocatable"> {
+  readonly config: Config;
+  readonly clusterNode: ClusterNode | undefined;
+  readonly commandLine: AgentCommandLine;
+}
+
+type LocalServerAdapters = Pick<VolumeStatsOptions, "exec" | "clock"> & { readonly root: Files };
+
+/** Starts the local server that answers `berth pods`, `berth status` and `berth doctor`. */
+function serveStatus(
+  { root, exec, clock }: LocalServerAdapters,
+  agent: Agent,
+  { config: { nodeName, rootDir }, clusterNode, allocatable, commandLine }: ServedNode,
+): LocalServer {
+  const { podReports, nodeSummary, clusterSync } = agent;
+  const statOptions = { root, mounts: createMounts(), exec, path: process.env["PATH"] ?? "", clock };
+  const volumes = createVolumeFigures(statOptions, agent, { rootDir, allocatable });
+  const path = root.path(LOCAL_SOCKET);
+  const pods = () => ({ pods: podReports.all().map(summarizePod), ...nodeSummary.report() });
+  const status = () =>
+    summarizeAgent({
+      node: { name: nodeName, version: kubeletVersion },
+      report: nodeSummary.report(),
+      cluster: clusterNode?.state(),
+      pods: podReports.all().map(summarizePod),
+      keptReferences: clusterSync?.objects.keptReferences() ?? 0,
+      pulls: podReports.all().flatMap((report) => report.pulls),
+    });
+  const subscribe = (changed: () => void) => {
+    const unsubscribes = [podReports.subscribe(changed), nodeSummary.subscribe(changed)];
+    return () => {
+      for (const unsubscribe of unsubscribes) unsubscribe();
+    };
+  };
+  try {
+    return serveLocal({ path, clock, pods, status, commandLine, volumes, subscribe });
+  } catch (error) {
+    return toStartError("cannot serve berth pods", ROOT_DIR_HINT)(error);
+  }
+}

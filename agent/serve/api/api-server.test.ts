@@ -79,7 +79,11 @@ const routes: readonly Route[] = [
 beforeEach(async () => {
   server = createApiServer({
     routes,
-    authenticator: createRequestAuthenticator({ authenticateToken: undefined, allowsAnonymous: false }),
+    authenticator: createRequestAuthenticator({
+      authenticateToken: undefined,
+      allowsAnonymous: false,
+      clock: createClock(),
+    }),
     authorizer: alwaysAllow,
     tls: { cert: serving.cert, key: serving.key, ca: clientCA.cert },
     limits: { maxConnections: 20, idleTimeoutMs: 90_000 },

@@ -3,8 +3,9 @@ import type { Duplex } from "node:stream";
 import type { Log } from "../../../host/log/log.ts";
 import { ApiError } from "./api-error.ts";
 import { sendApiError, sendGoError, sendText, type TrackedResponse } from "./api-response.ts";
+import type { AdmitRequest } from "./auth/admit-request.ts";
 import type { RequestCredentials } from "./auth/authenticator.ts";
-import type { AdmitRequest } from "./auth/gatekeeper.ts";
+import { withoutTokenProtocol } from "./auth/bearer-token.ts";
 import { parseRequestTarget, type RequestTarget } from "./request-target.ts";
 import type { ApiRequest } from "./route.ts";
 import type { RouteMatch, RouteTable } from "./route-table.ts";
@@ -78,8 +79,12 @@ async function answer(
   await callRoute(match, { request, target, user }, response);
 }
 
-function credentialHeaders(headers: IncomingHttpHeaders): Pick<RequestCredentials, "authorization"> {
-  return { authorization: headers.authorization };
+function credentialHeaders({
+  authorization,
+  ...headers
+}: IncomingHttpHeaders): Pick<RequestCredentials, "authorization" | "websocketProtocols"> {
+  const isWebSocket = headers.upgrade?.toLowerCase() === "websocket";
+  return { authorization, websocketProtocols: isWebSocket ? headers[SUBPROTOCOLS] : undefined };
 }
 
 interface AdmittedRequest {
@@ -108,14 +113,25 @@ async function callRoute(
 
 /** No endpoint needs the credentials once the user is known, and none may forward them to the runtime. */
 function withoutCredentials(headers: IncomingHttpHeaders): IncomingHttpHeaders {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => !name.startsWith(":") && !isCredential(name)));
+  const kept = Object.entries(headers).filter(([name]) => !name.startsWith(":") && name !== AUTHORIZATION);
+  const protocols = headers[SUBPROTOCOLS];
+  return {
+    ...Object.fromEntries(kept),
+    ...(protocols !== undefined && { [SUBPROTOCOLS]: withoutTokenProtocol(protocols) }),
+  };
 }
 
 function withoutRawCredentials(rawHeaders: readonly string[]): readonly string[] {
-  return rawHeaders.filter((_, index) => !isCredential((rawHeaders[index - (index % 2)] ?? "").toLowerCase()));
+  return rawHeaders.flatMap((text, index) => {
+    if (index % 2 === 1) return [];
+    const [name, value = ""] = [text.toLowerCase(), rawHeaders[index + 1]];
+    if (name === AUTHORIZATION) return [];
+    return [text, name === SUBPROTOCOLS ? withoutTokenProtocol(value) : value];
+  });
 }
 
-const isCredential = (name: string) => name === "authorization";
+const AUTHORIZATION = "authorization";
+const SUBPROTOCOLS = "sec-websocket-protocol";
 
 /** As Go's `http.Redirect`. */
 function sendRedirect(response: TrackedResponse, method: string, location: string): void {

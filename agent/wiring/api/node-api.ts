@@ -39,8 +39,9 @@ export async function serveNodeApi(options: NodeApiOptions): Promise<NodeApi | u
     log.warn({}, NO_AUTHORIZER);
     return undefined;
   }
-  const authenticateToken = api.tokenReview && reviews && createTokenAuthenticator(reviews);
-  const authenticator = createRequestAuthenticator({ authenticateToken, allowsAnonymous: api.allowsAnonymous });
+  const { tokenReview, allowsAnonymous } = api;
+  const authenticateToken = tokenReview && reviews && createTokenAuthenticator({ ...reviews, ...tokenReview, clock });
+  const authenticator = createRequestAuthenticator({ authenticateToken, allowsAnonymous, clock });
   const { settings, unsupported } = tlsParametersOf(api.tls);
   if (unsupported.length > 0) log.warn({ unsupported }, "the node's API does not serve these parameters of TLS");
   const tls: TlsSettings = { ...settings, ...(await readFiles(options)) };
@@ -56,9 +57,10 @@ const NO_AUTHORIZER =
   "the node's API is not served: without an API server there is none to authorize its requests; authorization.mode AlwaysAllow serves every client with a certificate of authentication.x509.clientCAFile";
 
 /** Undefined if only an API server could decide. */
-function createAuthorizer({ api, reviews, config: { nodeName } }: NodeApiOptions): Authorizer | undefined {
+function createAuthorizer({ api, reviews, config, clock }: NodeApiOptions): Authorizer | undefined {
+  const { nodeName } = config;
   if (api.accessReview === undefined) return alwaysAllow;
-  return reviews && createAccessAuthorizer(reviews, nodeName);
+  return reviews && createAccessAuthorizer({ ...reviews, ...api.accessReview, nodeName, clock });
 }
 
 async function readFiles(options: NodeApiOptions): Promise<TlsSettings> {

@@ -1,16 +1,43 @@
-import type { TLSSocket } from "node:tls";
+import { createHash } from "node:crypto";
+import type { PeerCertificate } from "node:tls";
 import type { UserInfo } from "../user-info.ts";
+import type { RequestCredentials } from "./authenticator.ts";
+
+/** `refused`: it is not trusted, has expired, or names no user. The client may have a token, too. */
+export type CertificateUser =
+  | { readonly kind: "none" }
+  | { readonly kind: "refused" }
+  | { readonly kind: "user"; readonly user: UserInfo };
+
+const UID = "1.3.6.1.4.1.57683.2";
+const CREDENTIAL_ID = "authentication.kubernetes.io/credential-id";
 
 /**
- * The user of a client certificate that a client CA has signed: CN is the name, each O a group, and the OID
- * 1.3.6.1.4.1.57683.2 the uid. Undefined without a certificate, and for one that is not trusted or has no name: the client
- * may still have a token. Rule: CommonNameUserConversion in k8s.io/apiserver.
+ * The user of the connection's certificate: CN is the name, each O a group. The chain was verified in the handshake; how
+ * long the certificate is valid is checked for each request, since a connection may outlive it. `now` in epoch
+ * milliseconds. Rule: CommonNameUserConversion in k8s.io/apiserver.
  */
-export function userOfCertificate(socket: Pick<TLSSocket, "authorized" | "getPeerCertificate">): UserInfo | undefined {
+export function userOfCertificate(socket: RequestCredentials["socket"], now: number): CertificateUser {
+  const certificate = peerCertificateOf(socket);
+  if (certificate === undefined) return { kind: "none" };
   // The subject of a certificate that is not trusted can be anything.
-  if (!socket.authorized) return undefined;
-  const certificate = socket.getPeerCertificate();
-  const { CN: name, O: groups } = certificate?.subject ?? {};
-  if (typeof name !== "string" || name === "") return undefined;
-  return { username: name, groups: typeof groups === "string" ? [groups] : [...(groups ?? [])] };
+  if (!socket.authorized || now > Date.parse(certificate.valid_to)) return { kind: "refused" };
+  const user = userOf(certificate);
+  return user === undefined ? { kind: "refused" } : { kind: "user", user };
+}
+
+/** Bun returns undefined, Node an empty object, if the client has shown none. */
+function peerCertificateOf(socket: RequestCredentials["socket"]): PeerCertificate | undefined {
+  const certificate: Partial<PeerCertificate> | undefined = socket.getPeerCertificate();
+  return certificate?.raw === undefined ? undefined : (certificate as PeerCertificate);
+}
+
+/** An attribute that occurs twice is a list. Two names, or two uids, are ambiguous. */
+function userOf({ subject, raw }: PeerCertificate): UserInfo | undefined {
+  const attributes = subject as unknown as Readonly<Record<string, string | readonly string[] | undefined>>;
+  const { CN: username, O: groups = [], [UID]: uid } = attributes;
+  if (typeof username !== "string" || username === "" || (uid !== undefined && typeof uid !== "string"))
+    return undefined;
+  const id = `X509SHA256=${createHash("sha256").update(raw).digest("hex")}`;
+  return { username, groups: [groups].flat(), ...(uid && { uid }), extra: { [CREDENTIAL_ID]: [id] } };
 }

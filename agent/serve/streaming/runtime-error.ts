@@ -1,0 +1,19 @@
+import { CriError, formatRpcError } from "../../../cri/error.ts";
+import { ApiError } from "../api/api-error.ts";
+
+/** Throws a failed call of the runtime as the kubelet answers it: its text, and a code by that of gRPC. Other errors stay. */
+export function throwAsApiError(error: unknown): never {
+  if (!(error instanceof CriError)) throw error;
+  const statuses: Readonly<Record<string, number>> = { NOT_FOUND: 404, RESOURCE_EXHAUSTED: 429 };
+  throw new ApiError(statuses[error.code] ?? 500, formatRpcError(error), { cause: error });
+}
+
+/** As `throwAsApiError`, where the kubelet answers 500 whatever the code. */
+export function throwAsServerError(error: unknown): never {
+  throw error instanceof CriError ? new ApiError(500, formatRpcError(error), { cause: error }) : error;
+}
+
+/** An error of the proxy: the kubelet writes those with a line break. */
+export function proxyError(text: string, options?: ErrorOptions): ApiError {
+  return new ApiError(500, `${text}\n`, options);
+}

@@ -1,0 +1,3 @@
+import { streamingContract } from "./streaming-containerd.ts";
+
+streamingContract("2.1");

@@ -331,6 +331,7 @@ describe("the node configuration", () => {
       {
         "cgroupsPerQOS": true,
         "declaredFeatures": [
+          "ExtendWebSocketsToKubelet",
           "InPlacePodLevelResourcesVerticalScaling",
           "InPlacePodVerticalScalingInitContainers",
           "RestartAllContainersOnContainerExits",
@@ -387,15 +388,16 @@ describe("the node configuration", () => {
 
   test("omits declared features whose gate is off", async () => {
     const declared = async (text: string) => (await load([], { "/config": text })).config.node.declaredFeatures;
-    const [podResize, initResize, restartAll] = [
+    const [webSockets, podResize, initResize, restartAll] = [
+      "ExtendWebSocketsToKubelet",
       "InPlacePodLevelResourcesVerticalScaling",
       "InPlacePodVerticalScalingInitContainers",
       "RestartAllContainersOnContainerExits",
     ];
     const off = `featureGates: {${restartAll}: false}\n`;
     expect([await declared(""), await declared(off)]).toEqual([
-      [podResize, initResize, restartAll],
-      [podResize, initResize],
+      [webSockets, podResize, initResize, restartAll],
+      [webSockets, podResize, initResize],
     ]);
     expect(await declared("featureGates: {AllBeta: false}\n")).toEqual([]);
   });

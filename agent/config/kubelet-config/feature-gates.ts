@@ -272,6 +272,7 @@ export const implementedGates: ReadonlySet<string> = new Set<FeatureGateName>([
   "ClusterTrustBundleProjection",
   "ContainerStopSignals",
   "CustomCPUCFSQuotaPeriod",
+  "ExtendWebSocketsToKubelet",
   "InPlacePodLevelResourcesVerticalScaling",
   "InPlacePodVerticalScalingInitContainers",
   "KubeletCrashLoopBackOffMax",
@@ -284,6 +285,7 @@ export const implementedGates: ReadonlySet<string> = new Set<FeatureGateName>([
 
 /** Gates of the node's declared features. A gate is added with the change that implements its feature. */
 export const declaredGates = [
+  "ExtendWebSocketsToKubelet",
   "InPlacePodLevelResourcesVerticalScaling",
   "InPlacePodVerticalScalingInitContainers",
   "RestartAllContainersOnContainerExits",

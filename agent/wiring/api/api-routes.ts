@@ -1,16 +1,18 @@
 import type { CriRuntime } from "../../../cri/client.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log/log.ts";
-import type { Config } from "../../config/config.ts";
+import type { ApiConfig, Config } from "../../config/config.ts";
 import { createConfigRoutes } from "../../serve/api/endpoints/configz.ts";
 import { createHealthRoutes, type HealthCheck } from "../../serve/api/endpoints/health.ts";
 import { createPodRoutes } from "../../serve/api/endpoints/pods.ts";
 import type { Route } from "../../serve/api/route.ts";
+import { createStreamingRoutes } from "../../serve/streaming/streaming-routes.ts";
 import type { Agent } from "../agent.ts";
 import { createPodLookup } from "./pod-lookup.ts";
 
 /** What the endpoints of the node's API read from. */
 export interface ApiRouteDeps {
+  readonly api: ApiConfig;
   readonly config: Config;
   readonly agent: Agent;
   readonly runtime: CriRuntime;
@@ -20,11 +22,17 @@ export interface ApiRouteDeps {
 }
 
 /** All endpoints of the node's API. */
-export function createApiRoutes({ config, agent, healthChecks }: ApiRouteDeps): readonly Route[] {
+export function createApiRoutes(deps: ApiRouteDeps): readonly Route[] {
+  const { api, config, agent, runtime, healthChecks, clock } = deps;
   const pods = createPodLookup(agent);
+  const streaming = createStreamingRoutes({
+    ...{ runtime, findPod: pods.named, clock, idleTimeoutMs: api.streamingIdleTimeoutMs },
+    translatesWebSockets: config.node.declaredFeatures.includes("ExtendWebSocketsToKubelet"),
+  });
   return [
     ...createHealthRoutes(healthChecks),
     ...createPodRoutes(pods),
     ...createConfigRoutes(config.kubeletConfiguration),
+    ...streaming,
   ];
 }

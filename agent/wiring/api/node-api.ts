@@ -13,7 +13,6 @@ import { tlsParametersOf } from "../../serve/api/tls/tls-parameters.ts";
 import { type ApiRouteDeps, createApiRoutes } from "./api-routes.ts";
 
 export interface NodeApiOptions extends Omit<ApiRouteDeps, "healthChecks"> {
-  readonly api: ApiConfig;
   /** Asks the API server; undefined on a standalone node. */
   readonly reviews: Reviews | undefined;
   /** Rooted at `/`. */

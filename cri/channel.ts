@@ -12,8 +12,7 @@ import { onAbort } from "../host/async/abort.ts";
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log/log.ts";
 import { grpcStatusCodes } from "../proto/grpc-status-codes.ts";
-import { CriError } from "./error.ts";
-import { type CallRecord, createCallMetrics, type MethodMetrics } from "./metrics.ts";
+import { type CriCode, CriError } from "./error.ts";
 import type { RpcMethod } from "./rpc-method.ts";
 
 const MEBIBYTE = 1024 * 1024;
@@ -37,6 +36,17 @@ const GRPC_OPTIONS: ClientOptions = {
   // A new client must not share the subchannel, and its back-off, with the previous one.
   "grpc.use_local_subchannel_pool": 1,
 };
+
+/** A call that has ended. */
+export interface CallRecord {
+  /** The method's name: `RunPodSandbox`. */
+  readonly verb: string;
+  /** Whether it is one of CRI's, or one of containerd's own. */
+  readonly isOfCri: boolean;
+  readonly code: CriCode | "OK";
+  /** Undefined for streams. */
+  readonly durationMs: number | undefined;
+}
 
 export interface CallLimits {
   readonly signal?: AbortSignal | undefined;
@@ -63,26 +73,27 @@ export interface Channel {
   ): Promise<CriError>;
   /** Reconnects at once, for a socket that has been created again: grpc-js may still wait for its back-off. */
   reconnect(): void;
-  metrics(): Readonly<Record<string, MethodMetrics>>;
   close(): void;
 }
 
 export interface ChannelOptions {
   readonly socketPath: string;
-  readonly clock: Pick<Clock, "now">;
+  readonly clock: Pick<Clock, "now" | "monotonicMs">;
   readonly log: Log;
+  /** Receives each call when it has ended. */
+  readonly onCall?: ((call: CallRecord) => void) | undefined;
 }
 
 /** Connects lazily: an absent socket shows as UNAVAILABLE with the first call. */
-export function createChannel({ socketPath, clock, log }: ChannelOptions): Channel {
+export function createChannel({ socketPath, clock, log, onCall }: ChannelOptions): Channel {
   // grpc-js would write to stderr, bypassing our log. The status of the calls contains the same errors.
   setLogVerbosity(logVerbosity.NONE);
-  const metrics = createCallMetrics();
   const deps: CallDeps = {
     clock,
     recordCall(record) {
-      metrics.record(record);
-      log.debug({ ...record }, "runtime call");
+      onCall?.(record);
+      const { verb, code, durationMs } = record;
+      log.debug({ verb, code, durationMs: durationMs && Math.round(durationMs) }, "runtime call");
     },
   };
   const connect = () => new Client(`unix://${socketPath}`, credentials.createInsecure(), GRPC_OPTIONS);
@@ -104,7 +115,6 @@ export function createChannel({ socketPath, clock, log }: ChannelOptions): Chann
       client.close();
       client = connect();
     },
-    metrics: metrics.snapshot,
     close() {
       client?.close();
       client = undefined;
@@ -114,7 +124,7 @@ export function createChannel({ socketPath, clock, log }: ChannelOptions): Chann
 
 /** The dependencies that all calls of a channel share. */
 interface CallDeps {
-  readonly clock: Pick<Clock, "now">;
+  readonly clock: Pick<Clock, "now" | "monotonicMs">;
   /** Records the result and the duration of each call. */
   readonly recordCall: (call: CallRecord) => void;
 }
@@ -131,8 +141,8 @@ function call<Request, Response>(
 ): Promise<Response> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(cancelledError(method.name));
-    const startedAt = clock.now();
-    const deadline = deadlineMs === undefined ? Number.POSITIVE_INFINITY : startedAt + deadlineMs;
+    const startedMs = clock.monotonicMs();
+    const deadline = deadlineMs === undefined ? Number.POSITIVE_INFINITY : clock.now() + deadlineMs;
     const { path, encode, decode } = method;
     const rpc = client.makeUnaryRequest(path, encode, decode, request, metadataOf(method), { deadline }, settle);
     const remove = onAbort(signal, () => rpc.cancel());
@@ -150,7 +160,7 @@ function call<Request, Response>(
     }
     function settle(error: ServiceError | null, response?: Response) {
       remove();
-      recordCall({ verb: method.name, code: codeOf(error), durationMs: clock.now() - startedAt });
+      recordCall({ ...namesOf(method), code: codeOf(error), durationMs: clock.monotonicMs() - startedMs });
       if (error !== null) reject(withDeadlineCode(toCriError(method.name, error)));
       else if (response === undefined) reject(new CriError("INTERNAL", method.name, "the runtime sent no answer"));
       else resolve(response);
@@ -171,7 +181,7 @@ function stream<Request, Message>(
     const { path, encode, decode } = method;
     const messages = client.makeServerStreamRequest(path, encode, decode, request, metadataOf(method));
     messages.on("data", onMessage);
-    messages.on("status", (status) => recordCall({ verb: method.name, code: codeOf(status), durationMs: undefined }));
+    messages.on("status", (status) => recordCall({ ...namesOf(method), code: codeOf(status), durationMs: undefined }));
     messages.on("error", (error: ServiceError) => end(toCriError(method.name, error)));
     messages.on("end", () => end(new CriError("UNAVAILABLE", method.name, "the runtime ended the stream")));
     const remove = onAbort(signal, () => messages.cancel());
@@ -188,6 +198,11 @@ function metadataOf<Request, Response>({ metadata = {} }: RpcMethod<Request, Res
   for (const [key, value] of Object.entries(metadata)) sent.set(key, value);
   return sent;
 }
+
+const namesOf = ({ name, path }: { readonly name: string; readonly path: string }) => ({
+  verb: name,
+  isOfCri: path.startsWith("/runtime.v1."),
+});
 
 const cancelledError = (method: string) => new CriError("CANCELLED", method, "cancelled before it was sent");
 

@@ -1,11 +1,10 @@
 import type { Clock } from "../host/clock.ts";
 import type { Log } from "../host/log/log.ts";
-import { createChannel } from "./channel.ts";
+import { type CallRecord, createChannel } from "./channel.ts";
 import { type Containers, createContainers } from "./containers.ts";
 import { socketPathOf } from "./endpoint.ts";
 import { subscribeToEvents } from "./events/subscription.ts";
 import { createImages, type Images } from "./images.ts";
-import type { MethodMetrics } from "./metrics.ts";
 import type { Runtime } from "./runtime.ts";
 import { createRuntimeControl, type RuntimeControl } from "./runtime-control.ts";
 import { createSandboxes } from "./sandboxes.ts";
@@ -22,12 +21,12 @@ export interface RuntimeOptions {
   readonly log: Log;
   /** From 0 up to 1, for the jitter between attempts to reconnect. */
   readonly random: () => number;
+  /** Receives each call to the runtime when it has ended. */
+  readonly onCall?: (call: CallRecord) => void;
 }
 
 /** A container runtime behind a socket. */
 export interface CriRuntime extends Runtime, RuntimeControl, Containers, Images {
-  /** By method, e.g. "RunPodSandbox"; methods that were never called are missing. */
-  metrics(): Readonly<Record<string, MethodMetrics>>;
   close(): void;
 }
 
@@ -36,11 +35,11 @@ export interface CriRuntime extends Runtime, RuntimeControl, Containers, Images 
  * the runtime is not running, and succeed again once it is back. Throws INVALID_ARGUMENT for an invalid endpoint.
  */
 export function createRuntime({ endpoint, imageEndpoint = endpoint, ...options }: RuntimeOptions): CriRuntime {
-  const { requestTimeoutMs, clock, log, random } = options;
-  const channel = createChannel({ socketPath: socketPathOf(endpoint), clock, log });
+  const { requestTimeoutMs, clock, log, random, onCall } = options;
+  const channel = createChannel({ socketPath: socketPathOf(endpoint), clock, log, onCall });
   const imageSocket = socketPathOf(imageEndpoint);
   const imageChannel =
-    imageSocket === channel.socketPath ? channel : createChannel({ socketPath: imageSocket, clock, log });
+    imageSocket === channel.socketPath ? channel : createChannel({ socketPath: imageSocket, clock, log, onCall });
   const runtimeControl = createRuntimeControl(channel, requestTimeoutMs);
 
   return {
@@ -51,7 +50,6 @@ export function createRuntime({ endpoint, imageEndpoint = endpoint, ...options }
     ...createImages(imageChannel, requestTimeoutMs),
     events: (listener, signal) =>
       subscribeToEvents({ channel, version: runtimeControl.version, clock, log, random }, listener, signal),
-    metrics: () => ({ ...imageChannel.metrics(), ...channel.metrics() }),
     close() {
       imageChannel.close();
       channel.close();

@@ -4,7 +4,7 @@ import type { ClusterEndpointSource } from "../auth/cluster-endpoint.ts";
 import { KubeError } from "../error.ts";
 import { withDeadline } from "./deadline.ts";
 import { createFlowControl, type PriorityLevel, type RateLimits } from "./flow-control.ts";
-import { createRequestSender, type PreparedRequest } from "./request-sender.ts";
+import { createRequestSender, type PreparedRequest, type RequestAttempt } from "./request-sender.ts";
 import { createJsonLinesResponse, createJsonResponse } from "./response.ts";
 import { withRetries } from "./retry.ts";
 import { type ConnectionState, createSessionPool } from "./session-pool.ts";
@@ -69,6 +69,8 @@ export interface KubeConnectionOptions {
   /** From 0 up to 1, for jitter. */
   readonly random: () => number;
   readonly log: Log;
+  /** Receives each attempt of a request when it has ended; a watch when its stream has. */
+  readonly onAttempt?: (attempt: RequestAttempt) => void;
 }
 
 /** How long a watch may take to open. */
@@ -86,6 +88,7 @@ export function createKubeConnection(options: KubeConnectionOptions): KubeConnec
     flowControl: createFlowControl(rateLimits, clock),
     clock,
     log,
+    onAttempt: options.onAttempt,
   });
   const closed = new AbortController();
 

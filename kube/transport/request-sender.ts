@@ -7,7 +7,7 @@ import type { Identity } from "../auth/credentials.ts";
 import { isAccessFailure, KubeError } from "../error.ts";
 import { describeIdentity, forbiddenMessage, unauthorizedMessage } from "./connect-error.ts";
 import type { FlowControl, PriorityLevel } from "./flow-control.ts";
-import { type ResponseSink, sendHttp2Request } from "./http2-request.ts";
+import { type ResponseHead, type ResponseSink, sendHttp2Request } from "./http2-request.ts";
 import type { ApiAccess, Session } from "./session.ts";
 import type { SessionPool } from "./session-pool.ts";
 
@@ -38,6 +38,18 @@ export interface RequestSenderOptions {
   readonly flowControl: FlowControl;
   readonly clock: Clock;
   readonly log: Log;
+  readonly onAttempt?: ((attempt: RequestAttempt) => void) | undefined;
+}
+
+/** One attempt of a request, when it has ended. */
+export interface RequestAttempt {
+  readonly method: string;
+  /** `HOST:PORT` */
+  readonly host: string;
+  /** The HTTP status; undefined without an answer. */
+  readonly status: number | undefined;
+  /** Undefined for a watch, which lasts as long as the server lets it. */
+  readonly durationMs: number | undefined;
 }
 
 /** Sends a request once; after a 401 a second time if the credentials have changed since. Rejects with `KubeError`. */
@@ -94,30 +106,40 @@ type Outcome<T> =
   /** `healthError`: the connection's own error if that caused the failure, else `error`. */
   | { readonly kind: "failed"; readonly error: KubeError; readonly healthError: KubeError };
 
-function createAttempt({ userAgent, nodeName, sessionPool, clock, log }: RequestSenderOptions) {
+function createAttempt({ userAgent, nodeName, sessionPool, clock, log, onAttempt }: RequestSenderOptions) {
   return async <T>(access: ApiAccess, prepared: PreparedRequest<T>, signal: AbortSignal): Promise<Outcome<T>> => {
     const { verb, method, path, body, createSink } = prepared;
     const startedAt = clock.now();
-    const logOutcome = (outcome: string) =>
-      log.debug({ method, path, outcome, durationMs: clock.now() - startedAt }, "API request");
+    const startedMs = clock.monotonicMs();
+    let status: number | undefined;
+    const recordOutcome = (outcome: string) => {
+      const durationMs = clock.monotonicMs() - startedMs;
+      log.debug({ method, path, outcome, durationMs: Math.round(durationMs) }, "API request");
+      const { host } = access.cluster.server;
+      onAttempt?.({ method, host, status, durationMs: prepared.isLongRunning ? undefined : durationMs });
+    };
     let session: Session | undefined;
     try {
       session = await sessionPool.acquire(access, signal);
       // Other requests that waited for the same session may have filled it in the same moment.
       while (session.isFull()) session = await sessionPool.acquire(access, signal);
       const sink = createSink();
+      const onHead = (head: ResponseHead) => {
+        status = head.status;
+        sink.onHead(head);
+      };
       await sendHttp2Request(
         session,
         { verb, headers: headersOf(userAgent, access, prepared), body: body?.(), signal },
-        sink,
+        { onHead, onChunk: sink.onChunk },
       );
       const value = sink.value();
       sessionPool.onResponse();
-      logOutcome("done");
+      recordOutcome("done");
       return { kind: "done", value };
     } catch (error) {
       if (!(error instanceof KubeError)) throw error;
-      logOutcome(error.code);
+      recordOutcome(error.code);
       if (error.code === "TIMEOUT") sessionPool.onTimeout(startedAt, session);
       const explained = explainRejection(error, access, nodeName, clock.now());
       const sessionError = explained.status === undefined ? session?.closeError() : undefined;

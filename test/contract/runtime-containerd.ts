@@ -5,7 +5,7 @@ import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { readCgroupDriver } from "../../cri/cgroup-driver.ts";
-import { createChannel } from "../../cri/channel.ts";
+import { type CallRecord, createChannel } from "../../cri/channel.ts";
 import { type CriRuntime, createRuntime } from "../../cri/client.ts";
 import { subscribeToEvents } from "../../cri/events/subscription.ts";
 import type { CriCallOptions, RuntimeEvent } from "../../cri/runtime.ts";
@@ -238,17 +238,20 @@ function clientTests(version: ContainerdVersion): void {
     expect((await fixture.runtime.version()).runtimeName).toBe("containerd");
   });
 
-  test("metrics count all calls and their failures", async () => {
+  test("each call is reported with its result and its duration", async () => {
     await fixture.runtime.execSync(container, ["true"], 5);
     expect(await failureOf(fixture.runtime.execSync(container, ["sleep", "60"], 1))).toMatchObject({
       code: "DEADLINE_EXCEEDED",
     });
-    const { Version, ExecSync } = fixture.runtime.metrics();
-    expect(Version?.count).toBeGreaterThan(1);
-    expect(Version?.errors).toMatchObject({ UNAVAILABLE: expect.any(Number), DEADLINE_EXCEEDED: 1 });
-    expect(ExecSync).toMatchObject({ count: 3, errors: { DEADLINE_EXCEEDED: 1 } });
-    expect(ExecSync?.maxMs).toBeGreaterThanOrEqual(1_000);
-    expect(ExecSync?.totalMs).toBeGreaterThanOrEqual(ExecSync!.maxMs);
+    const execs = fixture.calls.filter(({ verb }) => verb === "ExecSync");
+    expect(execs.map(({ code }) => code)).toEqual(["OK", "OK", "DEADLINE_EXCEEDED"]);
+    expect(execs.at(-1)?.durationMs).toBeGreaterThanOrEqual(1_000);
+    expect(fixture.calls).toContainEqual({
+      verb: "Version",
+      isOfCri: true,
+      code: "OK",
+      durationMs: expect.any(Number),
+    });
   });
 }
 
@@ -274,6 +277,8 @@ interface ContainerdFixture {
   readonly containerd: Containerd;
   readonly runtime: CriRuntime;
   readonly stateDir: string;
+  /** The calls that have ended. */
+  readonly calls: readonly CallRecord[];
   readonly log: Log;
   readonly logLines: readonly { readonly level: string; readonly message: string }[];
   end(): Promise<void>;
@@ -295,13 +300,16 @@ async function startFixture(version: ContainerdVersion, runc?: string): Promise<
     child: () => log,
   };
   const { endpoint } = containerd;
-  const runtime = createRuntime({ endpoint, requestTimeoutMs: 30_000, clock: createClock(), log, random: Math.random });
+  const calls: CallRecord[] = [];
+  const onCall = (call: CallRecord) => void calls.push(call);
+  const { random } = Math;
+  const runtime = createRuntime({ endpoint, requestTimeoutMs: 30_000, clock: createClock(), log, random, onCall });
   const end = async () => {
     runtime.close();
     await containerd.stop();
     await rm(stateDir, { recursive: true });
   };
-  return { containerd, runtime, stateDir, log, logLines, end };
+  return { containerd, runtime, calls, stateDir, log, logLines, end };
 }
 
 /** Runs a container that writes `tick` to its log every tenth of a second. */

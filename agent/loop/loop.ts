@@ -72,11 +72,13 @@ export function createLoop({ clock, ports, settings, startSlots }: LoopOptions):
   }
 
   /** A wake during the last sync of a pod belongs to a new pod with the same uid. */
-  function sync(uid: PodUid): Promise<void> {
-    if (isStopping) return Promise.resolve();
+  async function sync(uid: PodUid): Promise<void> {
+    if (isStopping) return;
     const pod = pods.get(uid) ?? createPodWorker(uid);
     pods.set(uid, pod);
-    return syncPod(state, pod);
+    const startedMs = clock.monotonicMs();
+    await syncPod(state, pod);
+    notify.onSynced(uid, { startedMs, endedMs: clock.monotonicMs() });
   }
 
   function removeWorker(pod: PodWorker): void {

@@ -22,6 +22,12 @@ export interface DecidedStatus {
   readonly resize?: Decision["resize"];
 }
 
+/** When a sync began and ended, by the monotonic clock. */
+export interface SyncTimes {
+  readonly startedMs: number;
+  readonly endedMs: number;
+}
+
 /** A component that follows the syncs of the pods. It decides nothing about the pod of the sync that it follows. */
 export interface SyncSubscriber {
   /** The pod was observed. */
@@ -33,6 +39,8 @@ export interface SyncSubscriber {
   onSyncFailed?(uid: PodUid, error: unknown): void;
   /** Nothing is left of the pod. */
   onPodFinished?(uid: PodUid): void;
+  /** A sync has ended, whatever it has done; also the last one of a pod, after `onPodFinished`. */
+  onSynced?(uid: PodUid, times: SyncTimes): void;
 }
 
 /**
@@ -62,6 +70,7 @@ export function createSyncNotifier(subscribers: readonly SyncSubscriber[]): Requ
     onActionStarted: (started) => callEach(started.uid, (each) => each.onActionStarted?.(started)),
     onActionFinished: (finished) => callEach(finished.uid, (each) => each.onActionFinished?.(finished)),
     onPodFinished: (uid) => callEach(uid, (each) => each.onPodFinished?.(uid)),
+    onSynced: (uid, times) => callEach(uid, (each) => each.onSynced?.(uid, times)),
     onSyncFailed,
   };
 }

@@ -118,16 +118,18 @@ async function executeProbe(
   { isEarly }: Pick<ProbeTry, "isEarly">,
 ): Promise<void> {
   const triedAt = prober.clock.now();
+  const startedMs = prober.clock.monotonicMs();
   schedule.isRunning = true;
   const { signal } = probed.abort;
   const outcome = await outcomeOf(prober, target, signal, isEarly ? 1 : MAX_ATTEMPTS);
+  const durationMs = prober.clock.monotonicMs() - startedMs;
   if (!isEarly && mayBeCutOff(target, outcome)) await sleepUnlessAborted(prober.clock, EXIT_DELAY_MS, signal);
   schedule.isRunning = false;
   const now = prober.clock.now();
   adjustToClock(prober, now);
   if (isOutdated(probed, schedule, target) || schedule.state.hasEnded) return;
   if (!isEarly || outcome.result === "success" || outcome.result === "warning") {
-    prober.onResult(target, outcome);
+    prober.onResult(target, outcome, durationMs);
     applyOutcome(prober, probed, schedule, { target, outcome });
   } else prober.onEarlyFailure(target, outcome);
   const { kind, probe } = target;

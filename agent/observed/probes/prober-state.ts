@@ -23,8 +23,8 @@ export interface ProberOptions {
    * it.
    */
   readonly runProbe: (target: ProbeTarget, signal: AbortSignal) => Promise<ProbeOutcome>;
-  /** Receives each result that counts. */
-  readonly onResult: (target: ProbeTarget, outcome: ProbeOutcome) => void;
+  /** Receives each result that counts, and how long the probe took. */
+  readonly onResult: (target: ProbeTarget, outcome: ProbeOutcome, durationMs: number) => void;
   /** Receives each early try that did not succeed, for people who wait for the container. */
   readonly onEarlyFailure: (target: ProbeTarget, outcome: ProbeOutcome) => void;
   readonly clock: Clock;

@@ -24,6 +24,8 @@ export interface PendingStatus {
   cancelRetry: (() => void) | undefined;
   /** Cancels the timer for a delayed patch. A new status does not wait for it. */
   cancelDelay: (() => void) | undefined;
+  /** Since when the API server lacks the status, or a part of it, by the monotonic clock; undefined while it has all. */
+  changedMs: number | undefined;
   failures: number;
   /** The cached patch and its inputs: a call computes it several times. */
   cachedPatch: { readonly api: Pod; readonly status: PodStatus; readonly patch: StatusPatch | undefined } | undefined;
@@ -89,6 +91,7 @@ export function emptyPendingStatus(uid: PodUid): PendingStatus {
     api: undefined,
     cancelRetry: undefined,
     cancelDelay: undefined,
+    changedMs: undefined,
     failures: 0,
     cachedPatch: undefined,
     ineffectivePatch: undefined,
@@ -107,6 +110,7 @@ export function resetPending(pending: PendingStatus): void {
   const empty = emptyPendingStatus(pending.uid);
   pending.status = empty.status;
   pending.stage = empty.stage;
+  pending.changedMs = empty.changedMs;
   pending.failures = empty.failures;
   pending.ineffectivePatch = empty.ineffectivePatch;
   pending.rejectedPatches = empty.rejectedPatches;

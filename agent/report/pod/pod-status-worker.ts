@@ -31,6 +31,8 @@ export interface PodStatusOptions {
   readonly random: () => number;
   /** Saves the final status of a pod before the node loses its containers. Resolves when it is saved; never rejects. */
   readonly saveFinalStatus: (uid: PodUid, status: PodStatus) => Promise<void>;
+  /** The API server has accepted a status, `waitedMs` after it began to differ. `pod` is the pod as it answered. */
+  readonly onSaved?: (uid: PodUid, pod: Pod, waitedMs: number) => void;
 }
 
 const SEND_FAILED = "cannot send the pod's status to the API server";
@@ -55,7 +57,9 @@ export function createPodStatusWorker(
       let call: StatusCall | undefined;
       try {
         const next = nextCall(pending, clock.now());
+        if (next === undefined) pending.changedMs = undefined;
         if (next === undefined) return;
+        if (next.kind === "wait" || next.kind === "patch") pending.changedMs ??= clock.monotonicMs();
         if (next.kind === "wait") return scheduleDelayed(pending, next.until);
         call = next;
         await send(settings, pending, call, stopping);
@@ -119,6 +123,9 @@ async function send(
   if (isStillThere && isNewer(response.metadata.resourceVersion, pending.api?.metadata.resourceVersion))
     pending.api = response;
   recordAccepted(pending, call, response, clock.now());
+  const { uid: podUid, changedMs = clock.monotonicMs() } = pending;
+  settings.onSaved?.(podUid, response, clock.monotonicMs() - changedMs);
+  pending.changedMs = undefined;
 }
 
 /** Takes the pod as read, unless the watch has delivered a newer version during the read. */

@@ -40,6 +40,8 @@ import { ROOT_DIR_HINT, toStartError } from "./preflight/start-error.ts";
 import { readIdPool } from "./preflight/subordinate-ids.ts";
 import { checkSwap, swappedVolumesEvent } from "./preflight/swap.ts";
 import type { AgentCommandLine } from "./serve/local/agent-command-line.ts";
+import { createApiRequestRecorder, createRuntimeCallRecorder } from "./serve/metrics/call-recorder.ts";
+import { createKubeletMetrics, type KubeletMetrics } from "./serve/metrics/kubelet-metrics.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 import { type Agent, type AgentOptions, createAgent, type PodSource } from "./wiring/agent.ts";
 import { CGROUP_MOUNT_POINT, createCgroupsIfConfigured } from "./wiring/cgroups.ts";
@@ -107,7 +109,8 @@ async function runWithLocks(
   checkReservations(machine, machine.maxTasks, config.node);
   const exec = createExec();
   const idPool = await readIdPool(config, { machine: hostFiles, exec, path: process.env["PATH"] ?? "" });
-  const runtime = createCriRuntime(config, clock, log);
+  const metrics = createKubeletMetrics();
+  const runtime = createCriRuntime(config, clock, log, metrics);
   const cgroups = createCgroupsIfConfigured(config, { runtime, clock, log, ...capacity }, signal);
   const { nodeIPs: configured, nodeName, earlyProbes, keepsReferencedObjects, changeDetection } = config;
   // Addresses may change before the cluster node and the agent exist; each reads the current ones when it starts.
@@ -124,6 +127,7 @@ async function runWithLocks(
     ...nodeDeps,
     hostFiles,
     node,
+    onApiAttempt: createApiRequestRecorder(metrics),
     wakeAllPods: podWakes.emit,
   });
   if (clusterNode !== undefined) addressChanges.subscribe(clusterNode.invalidateAddresses);
@@ -148,6 +152,7 @@ async function runWithLocks(
     ...(clusterNode && ({ clusterAccess: clusterNode.access } satisfies Partial<AgentOptions>)),
     createCredentialProviders: await loadCredentialProviderPlugins(config, pluginDeps),
     ...imageOptions(config),
+    metrics,
     startSlots: Math.max(2, 2 * proc.availableParallelism()),
     ...{ earlyProbes, keepsReferencedObjects, changeDetection },
     onIdle: createReleaseMemory(),
@@ -250,8 +255,9 @@ function createPodSettings(
   return () => ({ ...fixed, hostIPs: hostIPs() });
 }
 
-function createCriRuntime(config: Config, clock: Clock, log: Log): CriRuntime {
+function createCriRuntime(config: Config, clock: Clock, log: Log, metrics: KubeletMetrics): CriRuntime {
   return createRuntime({
+    onCall: createRuntimeCallRecorder(metrics),
     endpoint: config.containerRuntimeEndpoint,
     imageEndpoint: config.imageServiceEndpoint,
     requestTimeoutMs: config.runtimeRequestTimeoutMs,
@@ -272,7 +278,7 @@ function workingDir(): string | undefined {
 
 type ClusterNodeAdapters = Pick<
   ClusterNodeOptions,
-  "hostFiles" | "node" | "addresses" | "clock" | "log" | "wakeAllPods"
+  "hostFiles" | "node" | "addresses" | "clock" | "log" | "onApiAttempt" | "wakeAllPods"
 >;
 
 /** Rebuilds the admission node only when the Node object changes: a hundred new pods are admitted against one. */

@@ -24,15 +24,17 @@ import type { RuntimeStatusReader } from "../observed/node/runtime-status.ts";
 import { withRuntimeOutages } from "../observed/pods/runtime-outages.ts";
 import { createNodeSummary, type NodeSummary } from "../report/local/node-summary.ts";
 import { createPodReports, type PodReports } from "../report/local/pod-reports.ts";
+import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import type { IdPool } from "../translate/security/user-namespace-ids.ts";
 import { createActPort } from "./act-port.ts";
 import { createRun } from "./agent-run.ts";
-import type { ClusterAccess, ClusterSync, PodEventSource } from "./cluster/cluster.ts";
+import type { ClusterAccess, ClusterSync, PodEventSource, StatusSavedSource } from "./cluster/cluster.ts";
 import type { ClusterObjectsOptions } from "./cluster/cluster-objects.ts";
 import { createDesired } from "./desired-pods.ts";
 import { createImageVerifier } from "./image-verifier.ts";
 import { createLoopRequests } from "./loop-requests.ts";
+import { createPodMetrics, withRelistMetrics } from "./pod-metrics.ts";
 import { createObservePort, createPodObservation, createProbes, imageSizeReader } from "./pod-observation.ts";
 import { createSyncSubscribers } from "./sync-subscribers.ts";
 
@@ -84,6 +86,8 @@ export interface AgentOptions {
   /** `--keep-referenced-objects`: keeps on the disk what pods refer to, for a boot without the API server. */
   readonly keepsReferencedObjects: boolean;
   readonly changeDetection: ClusterObjectsOptions["changeDetection"];
+  /** Where the agent records its work. */
+  readonly metrics: KubeletMetrics;
   /** Called some seconds after the last action: a good time to release memory. */
   readonly onIdle: () => void;
 }
@@ -116,6 +120,8 @@ export interface Agent {
   wakeAll(): void;
   /** Images were added or removed by other means than a pod's pull: each is inspected again when a pod needs it. */
   invalidateImages(): void;
+  /** Sets the gauges of the metrics that are about pods, for a page that is asked for. */
+  setPodGauges(): void;
   /** Resolves when no sync, no call and no write is under way. */
   settled(): Promise<void>;
 }
@@ -131,7 +137,8 @@ export function createAgent(options: AgentOptions): Agent {
   const podEvents: PodEventSource = createEventSource();
   const podReports = createPodReports({ log, clock, recordEvent: podEvents.emit });
   const { images, podCache, usage } = createPodObservation(options, loopRequests.wake);
-  const podsInRuntime = withRuntimeOutages(podCache, runtimeStatus, nodeSummary.onRuntimeAway);
+  const recordedCache = withRelistMetrics(podCache, options);
+  const podsInRuntime = withRuntimeOutages(recordedCache, runtimeStatus, nodeSummary.onRuntimeAway);
   const { onProbeFailed } = podReports;
   const probes = createProbes(options, loopRequests.wake, { recordEvent: podEvents.emit, onProbeFailed });
   const desiredDeps = { loopRequests, podCache, nodeSummary, podEvents };
@@ -144,25 +151,21 @@ export function createAgent(options: AgentOptions): Agent {
   }
 
   sourcesReady.subscribe(wakeAll);
+  const imageSizeBytes = imageSizeReader(images);
+  const statusSaved: StatusSavedSource = createEventSource();
   const clusterSync = clusterAccess?.createSync({
     ...{ desired, podEvents, sourcesReady, duplicateNames },
-    imageSizeBytes: imageSizeReader(images),
+    imageSizeBytes,
+    onStatusSaved: statusSaved.emit,
     isImageAccessVerified: options.imageVerification !== undefined,
-    objectDeps: {
-      root: disk.root,
-      facts: options.facts,
-      wakeAll,
-      wake: loopRequests.wake,
-      onReferenceChanged: loopRequests.onReferenceChanged,
-      keepsReferencedObjects: options.keepsReferencedObjects,
-      changeDetection: options.changeDetection,
-    },
+    objectDeps: { ...options, ...loopRequests, root: disk.root, wakeAll },
   });
   const clusterDeps = { serviceAccounts: clusterAccess?.serviceAccounts, objects: clusterSync?.objects };
   const imageVerifier = createImageVerifier(options, clusterDeps, loopRequests.wake);
   const writers = { links: createLogSymlinks(disk, log), probeMarks: createProbeMarks(disk.root, log), imageVerifier };
   const subscriberDeps = { desired, podCache, probes, ...writers, podReports, clusterSync, idleTimer };
   const { settings, facts } = withRuntimeAndCluster(options, clusterSync);
+  const podMetrics = createPodMetrics(options, { facts, imageSizeBytes, desired, statusSaved });
   const loop = createLoop({
     clock,
     settings,
@@ -172,7 +175,7 @@ export function createAgent(options: AgentOptions): Agent {
       observe: createObservePort({ usage, podCache, imageVerifier, probes }),
       toFailure,
       act: createActPort({ ...options, facts }, { podCache, images, clusterSync, podEvents, ...imageVerifier }),
-      subscribers: createSyncSubscribers({ ...subscriberDeps, log }),
+      subscribers: createSyncSubscribers({ ...subscriberDeps, podMetrics, log }),
     },
   });
   loopRequests.connect(loop);
@@ -191,6 +194,7 @@ export function createAgent(options: AgentOptions): Agent {
     run,
     wakeAll,
     invalidateImages: images.invalidate,
+    setPodGauges: podMetrics.setGauges,
     settled,
   };
 }

@@ -7,6 +7,7 @@ import { createPodCgroupReader } from "../observed/pods/pod-cgroups.ts";
 import { createPodDirReader } from "../observed/pods/pod-dirs.ts";
 import { createTerminationMessages } from "../observed/pods/termination-message.ts";
 import type { Prober } from "../observed/probes/prober.ts";
+import { createProbeRecorder } from "../serve/metrics/probe-recorder.ts";
 import type { AgentOptions } from "./agent.ts";
 import type { ImageVerifier } from "./image-verifier.ts";
 import { createPodProber, type ProbeReceivers } from "./probes.ts";
@@ -25,8 +26,13 @@ export function createPodObservation(
 }
 
 /** The prober of the agent's pods. */
-export function createProbes(options: AgentOptions, wake: (uid: PodUid) => void, receivers: ProbeReceivers) {
+export function createProbes(
+  options: AgentOptions,
+  wake: (uid: PodUid) => void,
+  reporters: Omit<ProbeReceivers, "onProbeEnded">,
+) {
   const { runtime, clock, log, earlyProbes, settings } = options;
+  const receivers = { ...reporters, onProbeEnded: createProbeRecorder(options.metrics) };
   return createPodProber({ runtime, clock, log, wake, hostIPs: () => settings().hostIPs, earlyProbes }, receivers);
 }
 

@@ -18,17 +18,21 @@ export interface ProbeReceivers {
   readonly recordEvent: (uid: PodUid, pod: string, event: PodEvent) => void;
   /** Records the event, too, except for an early try. */
   readonly onProbeFailed: (uid: PodUid, pod: string, event: PodEvent, failure: ProbeFailure) => void;
+  /** Receives every result that counts. */
+  readonly onProbeEnded: ProberOptions["onResult"];
 }
 
 /** Creates the prober, which records an event for each probe that fails or succeeds with a warning. */
 export function createPodProber(
   { runtime, ...parts }: PodProberOptions,
-  { recordEvent, onProbeFailed }: ProbeReceivers,
+  { recordEvent, onProbeFailed, onProbeEnded }: ProbeReceivers,
 ): Prober {
   return createProber({
     ...parts,
     runProbe: createProbeRunner(runtime),
-    onResult({ uid, pod, container, kind }, outcome) {
+    onResult(target, outcome, durationMs) {
+      const { uid, pod, container, kind } = target;
+      onProbeEnded(target, outcome, durationMs);
       const event = probeEvent(kind, outcome, container.name);
       if (event === undefined) return;
       // A probe with a warning counts as successful.

@@ -11,6 +11,7 @@ import type { Prober } from "../observed/probes/prober.ts";
 import type { PodReports } from "../report/local/pod-reports.ts";
 import type { ClusterSync } from "./cluster/cluster.ts";
 import type { ImageVerifier } from "./image-verifier.ts";
+import type { PodMetrics } from "./pod-metrics.ts";
 import { createSyncErrorLog } from "./sync-error-log.ts";
 
 export interface SyncSubscribersOptions {
@@ -21,6 +22,7 @@ export interface SyncSubscribersOptions {
   readonly links: LogSymlinks;
   readonly imageVerifier: Pick<ImageVerifier, "onObserved" | "forget">;
   readonly podReports: PodReports;
+  readonly podMetrics: Pick<PodMetrics, "subscriber">;
   /** Undefined on a standalone node. */
   readonly clusterSync: ClusterSync | undefined;
   readonly idleTimer: IdleTimer;
@@ -48,6 +50,7 @@ export function createSyncSubscribers(options: SyncSubscribersOptions): readonly
       onActionFinished: podReports.onActionFinished,
       onPodFinished: podReports.onPodRemoved,
     },
+    options.podMetrics.subscriber,
     ...(clusterSync === undefined ? [] : [clusterSubscriber(clusterSync)]),
     // Last: the pod, which the others may still read, is gone then.
     { onPodFinished: (uid) => void desired.onPodFinished(uid) },

@@ -3,6 +3,7 @@ import type { ManifestPod } from "../../agent/decide/sources/merge-static.ts";
 import type { DesiredPods } from "../../agent/desired/pods.ts";
 import { createEventRecorder } from "../../agent/report/events/recorder.ts";
 import type { PodReport } from "../../agent/report/local/pod-reports.ts";
+import { createKubeletMetrics } from "../../agent/serve/metrics/kubelet-metrics.ts";
 import { type Agent, createAgent } from "../../agent/wiring/agent.ts";
 import { createClusterAccess } from "../../agent/wiring/cluster/cluster.ts";
 import type { Clock } from "../../host/clock.ts";
@@ -128,6 +129,7 @@ export class AgentHarness {
     const rules = this.#options.nodeRules;
     const node = harnessNode({ runtime: runtime.runtime, clock, log, rules, addresses, cgroups: cgroups?.node });
     this.agent = createAgent({
+      metrics: createKubeletMetrics(),
       ...runtime,
       ...diskSeam(this.disk, this, lifetime),
       runtimeStatus: node.runtimeStatus,

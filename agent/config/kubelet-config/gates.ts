@@ -13,6 +13,21 @@ export function resolveGates(set: ReadonlyMap<string, boolean>): Gates {
   return Object.fromEntries(resolved);
 }
 
+/** The state of a gate. */
+interface GateState {
+  readonly name: string;
+  readonly stage: FeatureGate["stage"];
+  readonly isEnabled: boolean;
+}
+
+/** The gates that the agent implements: of the others it has nothing that a value could describe. */
+export function implementedGateStates(set: ReadonlyMap<string, boolean>): readonly GateState[] {
+  const gates = new Map(Object.entries(resolveGates(set)));
+  return [...known].flatMap(([name, { stage }]) =>
+    implementedGates.has(name) ? [{ name, stage, isEnabled: gates.get(name) === true }] : [],
+  );
+}
+
 /** The error of setting a gate to a value; undefined when it is allowed. */
 export function gateError(name: string, value: boolean): string | undefined {
   const gate = known.get(name);

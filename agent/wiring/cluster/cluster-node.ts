@@ -11,6 +11,7 @@ import { createKubeClient } from "../../../kube/client.ts";
 import { KubeError } from "../../../kube/error.ts";
 import { createReviews, type Reviews } from "../../../kube/reviews.ts";
 import { createKubeConnection } from "../../../kube/transport/connection.ts";
+import type { RequestAttempt } from "../../../kube/transport/request-sender.ts";
 import type { Node } from "../../../proto/kubernetes/gen/types.ts";
 import { kubeletVersion, kubernetesVersion } from "../../../proto/kubernetes/version.ts";
 import type { ClusterConfigSource, Config } from "../../config/config.ts";
@@ -37,6 +38,8 @@ export interface ClusterNodeOptions {
   readonly log: Log;
   /** Returns a number in [0, 1), for jitter. */
   readonly random: () => number;
+  /** Receives each attempt of a request to the API server. */
+  readonly onApiAttempt: (attempt: RequestAttempt) => void;
   /** Something that affects every pod has changed: its network or its addresses. */
   readonly wakeAllPods: () => void;
 }
@@ -70,7 +73,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
   const { nodeName } = config;
   const rateLimits = { main: config.kubeAPI, events: config.events };
   const requestOptions = { cluster: endpoint, nodeName, userAgent: userAgent(), rateLimits };
-  const connection = createKubeConnection({ ...requestOptions, clock, log, random });
+  const connection = createKubeConnection({ ...requestOptions, clock, log, random, onAttempt: options.onApiAttempt });
   const kube = createKubeClient({ connection, clock, log, random });
   const watchedClient = withWatchHealth(kube, clock);
   const recorder = createEventRecorder({ kube: watchedClient.kube, nodeName, clock, log });

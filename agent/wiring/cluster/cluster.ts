@@ -74,6 +74,9 @@ export type PodEventSource = EventSource<[uid: PodUid, pod: string, event: PodEv
 /** All pods of one kind of source that do not start because another pod of that source has their name. */
 export type DuplicateNameSource = EventSource<[kind: SourceKind, duplicates: readonly Pod[]]>;
 
+/** A status that the API server has accepted, `waitedMs` after it began to differ; the pod as it answered. */
+export type StatusSavedSource = EventSource<[uid: PodUid, pod: Pod, waitedMs: number]>;
+
 /** What the cluster's components need from the others. */
 export interface ClusterSyncDeps {
   readonly desired: DesiredPods;
@@ -81,6 +84,8 @@ export interface ClusterSyncDeps {
   readonly duplicateNames: DuplicateNameSource;
   /** Every source of pods is ready. */
   readonly sourcesReady: EventSource;
+  /** The API server has accepted a status. */
+  readonly onStatusSaved: StatusSavedSource["emit"];
   /** An image's size by the runtime; undefined if it is unknown. */
   readonly imageSizeBytes: (image: string) => Promise<number | undefined>;
   /** Whether pods need credentials for images that are present already (KEP-2535). */
@@ -131,6 +136,7 @@ function createClusterSync(
   const statusReporter = createPodStatusReporter({
     ...options,
     saveFinalStatus: desired.saveFinalStatus,
+    onSaved: sources.onStatusSaved,
   });
   const mirrors = createMirrorPods({
     ...options,

@@ -1,0 +1,2 @@
+/** The buckets of a histogram that names none, in seconds: client_golang's `DefBuckets`. */
+export const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const;

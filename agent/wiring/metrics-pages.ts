@@ -1,0 +1,61 @@
+import { readProcessFigures } from "../../host/process-figures.ts";
+import { kubernetesVersion } from "../../proto/kubernetes/version.ts";
+import type { VolumeListing } from "../serve/local/volume-list.ts";
+import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
+import type { MetricsRoutesDeps } from "../serve/metrics/metrics-routes.ts";
+import {
+  type ClaimFigures,
+  type FeatureGateState,
+  type FixedFigures,
+  setNodeGauges,
+} from "../serve/metrics/node-gauges.ts";
+import type { Agent } from "./agent.ts";
+
+interface MetricsPagesOptions extends Pick<Agent, "setPodGauges"> {
+  readonly metrics: KubeletMetrics;
+  readonly nodeName: string;
+  readonly featureGates: readonly FeatureGateState[];
+  readonly hasCgroupV2: boolean;
+  /** Measures the volumes of all pods. */
+  readonly volumes: () => Promise<VolumeListing>;
+}
+
+/** The pages of metrics. Gauges are read when a page is asked for, and nothing is read otherwise. */
+export function createMetricsPages(options: MetricsPagesOptions): MetricsRoutesDeps {
+  const { metrics, nodeName, featureGates, hasCgroupV2, volumes, setPodGauges } = options;
+  const fixed: FixedFigures = {
+    nodeName,
+    cgroupVersion: hasCgroupV2 ? 2 : 1,
+    featureGates,
+    kubernetesVersion,
+    platform: `linux/${process.arch === "x64" ? "amd64" : process.arch}`,
+    compiler: `bun${Bun.version}`,
+  };
+  return {
+    async kubelet() {
+      const claims = claimFigures(await volumes());
+      setPodGauges();
+      setNodeGauges(metrics, fixed, { process: readProcessFigures(), claims });
+      return metrics.kubelet.families();
+    },
+    probes: () => metrics.probes.families(),
+  };
+}
+
+/** Each claim once, with figures if its volume has any. */
+function claimFigures({ pods }: VolumeListing): readonly ClaimFigures[] {
+  const found = pods.flatMap(({ namespace, volumes }) =>
+    volumes.flatMap(({ claim, usedBytes, availableBytes, capacityBytes, inodes, inodesFree, inodesUsed }) =>
+      claim === undefined ||
+      usedBytes === undefined ||
+      availableBytes === undefined ||
+      capacityBytes === undefined ||
+      inodes === undefined ||
+      inodesFree === undefined ||
+      inodesUsed === undefined
+        ? []
+        : [{ namespace, claim, usedBytes, availableBytes, capacityBytes, inodes, inodesFree, inodesUsed }],
+    ),
+  );
+  return [...new Map(found.map((each) => [`${each.namespace}/${each.claim}`, each])).values()];
+}

@@ -4,6 +4,7 @@ import { dirname } from "node:path/posix";
 const texts: Readonly<Record<string, string>> = {
   ELOOP: "is a loop of symlinks",
   ESYMLINK: "contains a symlink, which is not followed",
+  ENOTFILE: "is not a regular file",
   EACCES: "cannot be accessed: permission denied",
   ENOENT: "does not exist",
   EEXIST: "exists and is not a directory",

@@ -17,9 +17,11 @@ import { changeGroup, type GroupChange } from "./change-group.ts";
 import { type DiskUsage, diskUsage } from "./disk-usage.ts";
 import { fileErrorText, watchErrorText } from "./file-error-text.ts";
 import { createFolderSync } from "./fsync-dir.ts";
+import { gzipFile } from "./gzip-file.ts";
 import { type FileOwner, makeEmptyFile, makeFile } from "./make-file.ts";
 import { makeFolder } from "./make-folder.ts";
 import { openInRoot } from "./open-in-root.ts";
+import { openReadable, type ReadableFile } from "./readable-file.ts";
 import { removeTree, TreeError } from "./remove-tree.ts";
 import { replaceFile } from "./replace-file.ts";
 
@@ -90,6 +92,10 @@ export interface Files {
    * symlinks are resolved with that folder as the root, and nothing but a regular file is opened.
    */
   readBeneath(folder: string, path: string, maxBytes: number): Promise<Uint8Array>;
+  /** Opens a regular file for the caller to read and close. Follows no symlink below the root, and opens no FIFO. */
+  open(path: string): Promise<ReadableFile>;
+  /** Compresses a regular file into a new one with the same mode. Follows no symlink below the root. */
+  gzip(from: string, to: string): Promise<void>;
   /**
    * Creates or overwrites a file in place, and sets its mode regardless of the umask. Readers may see a part of it, and
    * a power cut may lose it. Does not follow a symlink in place of the file, but those in place of its parents. The
@@ -150,6 +156,8 @@ export function createFiles(root: string): Files {
       ),
     readBeneath: (folder, path, maxBytes) =>
       withFilesError(`${absolute(folder)}/${path}`, () => readBeneath(absolute(folder), path, maxBytes)),
+    open: (path) => withFilesError(absolute(path), () => openReadable(root, path)),
+    gzip: (from, to) => withFilesError(absolute(from), () => gzipFile(root, from, to)),
     makeFile: (path, mode, content = "", owner = {}) =>
       withFilesError(absolute(path), (at) => makeFile(at, mode, content, owner)),
     makeEmptyFile: (path, mode) => withFilesError(absolute(path), (at) => makeEmptyFile(at, mode)),

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test";
 import type { Files } from "../../host/fs/files.ts";
 import { testMakeEmptyFile } from "./empty-files.ts";
+import { testLogFiles } from "./log-files.ts";
 
 interface FilesFixture {
   readonly files: Files;
@@ -53,6 +54,8 @@ export function filesContract(name: string, make: () => Promise<FilesFixture>): 
       await fixture.files.makeFolder("x".repeat(255), 0o755);
       expect(await fixture.files.stat("x".repeat(255))).toMatchObject({ kind: "directory" });
     });
+
+    testLogFiles(() => fixture.files);
 
     test("a write into a missing directory fails and leaves nothing behind", async () => {
       await expect(fixture.files.write("no/such/file", "", 0o600)).rejects.toMatchObject({ code: "ENOENT" });

@@ -1,4 +1,5 @@
 import { dirname, join, relative, resolve } from "node:path/posix";
+import { gzipSync } from "node:zlib";
 import type { GroupChange } from "../../host/fs/change-group.ts";
 import {
   type FileEntry,
@@ -10,6 +11,8 @@ import {
   toFilesError,
 } from "../../host/fs/files.ts";
 import type { FileOwner } from "../../host/fs/make-file.ts";
+import type { ReadableFile } from "../../host/fs/readable-file.ts";
+import { absenceVerbs, type FilesVerb, linkVerbs, writeVerbs } from "./files-verbs.ts";
 
 export type FileNode =
   | { readonly kind: "directory"; readonly mode: number; readonly group?: number; readonly inode: number }
@@ -27,37 +30,6 @@ export type FileNode =
   | { readonly kind: "block device"; readonly mode: number; readonly group?: number; readonly inode: number }
   | { readonly kind: "symlink"; readonly mode: number; readonly inode: number; readonly target: string };
 
-export type FilesVerb =
-  | "read"
-  | "readEnd"
-  | "readBeneath"
-  | "makeFile"
-  | "makeEmptyFile"
-  | "write"
-  | "stat"
-  | "list"
-  | "makeFolder"
-  | "rename"
-  | "link"
-  | "readLink"
-  | "realPath"
-  | "changeGroup"
-  | "remove";
-
-/** Of a path that cannot exist these report that nothing is there; the others fail. */
-const absenceVerbs: readonly FilesVerb[] = ["stat", "list", "readLink", "realPath", "remove"];
-/** These do not follow a symlink at the path itself. */
-const linkVerbs: readonly FilesVerb[] = ["makeFile", "write", "makeFolder", "rename", "link", "readLink", "remove"];
-/** On a mount that is read-only these fail. */
-const writeVerbs: readonly FilesVerb[] = [
-  "makeFile",
-  "makeEmptyFile",
-  "write",
-  "makeFolder",
-  "rename",
-  "link",
-  "remove",
-];
 const MAX_NAME_BYTES = 255;
 const MAX_SYMLINKS = 40;
 
@@ -122,6 +94,19 @@ export class FakeDisk {
         run("readBeneath", folder, (absolute) =>
           this.#read(this.#resolveInRoot(absolute, path.split("/"), "/"), maxBytes).slice(),
         ),
+      open: (path) =>
+        run("open", path, (absolute) => {
+          this.#rejectSymlinks(root, joinInRoot(root, path));
+          return this.#open(absolute);
+        }),
+      gzip: (from, to) =>
+        run("gzip", from, (absolute) => {
+          this.#rejectSymlinks(root, joinInRoot(root, from));
+          const target = joinInRoot(root, to);
+          const bytes = this.#read(absolute, Number.POSITIVE_INFINITY);
+          if (this.nodes.has(target)) throw new FilesError("EEXIST", target, `${target} exists`);
+          this.#write(target, gzipSync(bytes), this.nodes.get(absolute)?.mode ?? 0);
+        }),
       makeFile: (path, mode, content = "", owner = {}) =>
         run("makeFile", path, (absolute) => this.#write(absolute, content, mode, owner)),
       makeEmptyFile: (path, mode) => run("makeEmptyFile", path, (absolute) => this.#makeEmptyFile(absolute, mode)),
@@ -193,6 +178,25 @@ export class FakeDisk {
     if (node.kind !== "file") throw new FilesError("ENOTFILE", path, `${path} is a directory, not a regular file`);
     if (node.bytes.length > maxBytes) throw new FilesError("ETOOBIG", path, `${path} is larger than ${maxBytes} bytes`);
     return node.bytes;
+  }
+
+  #open(path: string): ReadableFile {
+    this.#read(path, Number.POSITIVE_INFINITY);
+    const inode = this.nodes.get(path)?.inode ?? 0;
+    const bytes = () => {
+      const node = [...this.nodes.values()].find((each) => each.inode === inode);
+      return node?.kind === "file" ? node.bytes : new Uint8Array();
+    };
+    return {
+      inode,
+      async read(into, position) {
+        const piece = bytes().subarray(position, position + into.length);
+        into.set(piece);
+        return piece.length;
+      },
+      sizeBytes: async () => bytes().length,
+      close: async () => {},
+    };
   }
 
   #write(path: string, content: string | Uint8Array, mode: number, owner: FileOwner = {}): void {

@@ -3,7 +3,8 @@ import { lstat, mkdtemp, readdir, readFile, readlink, rm, stat } from "node:fs/p
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createFiles, FilesError } from "../../../host/fs/files.ts";
-import { FakeDisk, type FilesVerb } from "../../../test/fakes/files.ts";
+import { FakeDisk } from "../../../test/fakes/files.ts";
+import type { FilesVerb } from "../../../test/fakes/files-verbs.ts";
 import { TranslateError } from "../../translate/translate-error.ts";
 import type { VolumeFile } from "../../translate/volumes/volume-file.ts";
 import { writeContent } from "./atomic-writer.ts";

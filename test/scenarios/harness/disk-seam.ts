@@ -16,6 +16,8 @@ const filesVerbs = {
   read: "reads",
   readEnd: "reads",
   readBeneath: "reads",
+  open: "reads",
+  gzip: "mutates",
   makeFile: "mutates",
   makeEmptyFile: "mutates",
   write: "mutates",

@@ -5,6 +5,7 @@ import type {
   KubeletConfiguration,
   LogFormat,
 } from "../../proto/kubelet/config.ts";
+import type { LogRotationSettings } from "../decide/logs/log-rotation.ts";
 import type { NodeConfig } from "../decide/node/node-settings.ts";
 import type { PodDecisionConfig } from "../decide/settings.ts";
 import type { PodConfig } from "../translate/node-facts.ts";
@@ -81,6 +82,12 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   readonly singleProcessOOMKill: boolean | undefined;
   /** How many user and group ids a pod with its own user namespace gets. */
   readonly idsPerPod: number;
+  readonly containerLogs: {
+    /** The feature gate PodLogsQuerySplitStreams: whether clients can select one stream of a log. */
+    readonly splitsStreams: boolean;
+    /** Undefined where logs are not rotated: with a negative `containerLogMaxSize`. */
+    readonly rotation: LogRotationSettings | undefined;
+  };
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };
 
   /** The node's HTTPS API; undefined with `enableServer: false`. */

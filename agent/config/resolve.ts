@@ -1,5 +1,6 @@
 import type { MemoryQoS } from "../../proto/cgroup/memory-qos.ts";
 import type { KubeletConfiguration } from "../../proto/kubelet/config.ts";
+import { parseQuantity, toScaled } from "../../proto/kubernetes/values/quantity.ts";
 import type { Json } from "../../proto/yaml/value-node.ts";
 import type { ApiConfig, ClusterConfigSource, Config, RequestRate } from "./config.ts";
 import { validDurationMs } from "./fields/duration.ts";
@@ -99,11 +100,35 @@ export function resolveConfig(
     allowedUnsafeSysctls: kubelet.allowedUnsafeSysctls,
     containerStopSignals: gates.ContainerStopSignals,
     idsPerPod: kubelet.userNamespaces?.idsPerPod ?? DEFAULT_IDS_PER_POD,
-    logging: { format: kubelet.logging.format, verbosity: kubelet.logging.verbosity },
+    ...logsOf(kubelet, gates),
     ...resolveServers(kubelet, flags, gates, absolute),
     kubeAPI: rateOf(kubelet.kubeAPIQPS, kubelet.kubeAPIBurst),
     events: rateOf(kubelet.eventRecordQPS, kubelet.eventBurst),
     node: { ...resolveNode(kubelet, flags, gates), declaredFeatures: declaredGates.filter((name) => gates[name]) },
+  };
+}
+
+/** The agent's own log, and those of containers. */
+function logsOf(
+  {
+    logging: { format, verbosity },
+    containerLogMaxSize,
+    containerLogMaxFiles,
+    containerLogMaxWorkers,
+    containerLogMonitorInterval,
+  }: KubeletConfiguration,
+  { PodLogsQuerySplitStreams: splitsStreams }: ReturnType<typeof resolveGates>,
+): Pick<Config, "logging" | "containerLogs"> {
+  const maxSizeBytes = Number(toScaled(parseQuantity(containerLogMaxSize), 0));
+  const rotation = {
+    maxSizeBytes,
+    maxFiles: containerLogMaxFiles,
+    maxWorkers: containerLogMaxWorkers,
+    monitorIntervalMs: validDurationMs(containerLogMonitorInterval),
+  };
+  return {
+    logging: { format, verbosity },
+    containerLogs: { splitsStreams, rotation: maxSizeBytes < 0 ? undefined : rotation },
   };
 }
 

@@ -24,6 +24,7 @@ import type { RuntimeStatusReader } from "../observed/node/runtime-status.ts";
 import { withRuntimeOutages } from "../observed/pods/runtime-outages.ts";
 import { createNodeSummary, type NodeSummary } from "../report/local/node-summary.ts";
 import { createPodReports, type PodReports } from "../report/local/pod-reports.ts";
+import { type ContainerEnds, createContainerEnds } from "../serve/logs/container-ends.ts";
 import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import type { IdPool } from "../translate/security/user-namespace-ids.ts";
@@ -109,6 +110,8 @@ export interface Agent {
   readonly podReports: PodReports;
   readonly nodeSummary: NodeSummary;
   readonly clusterSync: ClusterSync | undefined;
+  /** The ends of containers, for the clients that follow their logs. */
+  readonly containerEnds: Pick<ContainerEnds, "waitFor">;
   /** Every source has listed its pods. */
   readonly sourcesReady: Pick<EventSource, "subscribe">;
   /**
@@ -163,7 +166,8 @@ export function createAgent(options: AgentOptions): Agent {
   const clusterDeps = { serviceAccounts: clusterAccess?.serviceAccounts, objects: clusterSync?.objects };
   const imageVerifier = createImageVerifier(options, clusterDeps, loopRequests.wake);
   const writers = { links: createLogSymlinks(disk, log), probeMarks: createProbeMarks(disk.root, log), imageVerifier };
-  const subscriberDeps = { desired, podCache, probes, ...writers, podReports, clusterSync, idleTimer };
+  const containerEnds = createContainerEnds();
+  const subscriberDeps = { desired, podCache, probes, containerEnds, ...writers, podReports, clusterSync, idleTimer };
   const { settings, facts } = withRuntimeAndCluster(options, clusterSync);
   const podMetrics = createPodMetrics(options, { facts, imageSizeBytes, desired, statusSaved });
   const loop = createLoop({
@@ -186,16 +190,8 @@ export function createAgent(options: AgentOptions): Agent {
   }
 
   return {
-    desired,
-    podReports,
-    nodeSummary,
-    clusterSync,
-    sourcesReady,
-    run,
-    wakeAll,
-    invalidateImages: images.invalidate,
-    setPodGauges: podMetrics.setGauges,
-    settled,
+    ...{ desired, podReports, nodeSummary, clusterSync, containerEnds, sourcesReady },
+    ...{ run, wakeAll, settled, invalidateImages: images.invalidate, setPodGauges: podMetrics.setGauges },
   };
 }
 

@@ -9,6 +9,7 @@ import type { SyncSubscriber } from "../loop/sync-subscriber.ts";
 import type { PodCache } from "../observed/pods/pod-cache.ts";
 import type { Prober } from "../observed/probes/prober.ts";
 import type { PodReports } from "../report/local/pod-reports.ts";
+import type { ContainerEnds } from "../serve/logs/container-ends.ts";
 import type { ClusterSync } from "./cluster/cluster.ts";
 import type { ImageVerifier } from "./image-verifier.ts";
 import type { PodMetrics } from "./pod-metrics.ts";
@@ -20,6 +21,7 @@ export interface SyncSubscribersOptions {
   readonly probes: Prober;
   readonly probeMarks: ProbeMarks;
   readonly links: LogSymlinks;
+  readonly containerEnds: ContainerEnds;
   readonly imageVerifier: Pick<ImageVerifier, "onObserved" | "forget">;
   readonly podReports: PodReports;
   readonly podMetrics: Pick<PodMetrics, "subscriber">;
@@ -32,6 +34,7 @@ export interface SyncSubscribersOptions {
 /** The components that follow the syncs of pods, in the order in which each step reaches them. */
 export function createSyncSubscribers(options: SyncSubscribersOptions): readonly SyncSubscriber[] {
   const { desired, podCache, probes, probeMarks, links, imageVerifier, podReports, clusterSync, idleTimer } = options;
+  const { containerEnds } = options;
   return [
     { onActionFinished: idleTimer.touch },
     syncErrorSubscriber(options),
@@ -41,6 +44,7 @@ export function createSyncSubscribers(options: SyncSubscribersOptions): readonly
     { onObserved: probeMarks.onObserved, onPodFinished: probeMarks.forget },
     // A link that a death of the agent has prevented is made after the next agent's first observation.
     { onObserved: links.sync },
+    { onObserved: containerEnds.onObserved, onPodFinished: containerEnds.onPodFinished },
     { onObserved: imageVerifier.onObserved, onPodFinished: imageVerifier.forget },
     { onPodFinished: podCache.forget },
     {

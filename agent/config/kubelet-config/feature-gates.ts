@@ -280,6 +280,7 @@ export const implementedGates: ReadonlySet<string> = new Set<FeatureGateName>([
   "KubeletServiceAccountTokenForCredentialProviders",
   "MemoryQoS",
   "PodCertificateRequest",
+  "PodLogsQuerySplitStreams",
   "RestartAllContainersOnContainerExits",
 ]);
 

@@ -6,8 +6,10 @@ import { createConfigRoutes } from "../../serve/api/endpoints/configz.ts";
 import { createHealthRoutes, type HealthCheck } from "../../serve/api/endpoints/health.ts";
 import { createPodRoutes } from "../../serve/api/endpoints/pods.ts";
 import type { Route } from "../../serve/api/route.ts";
+import { createLogRoutes } from "../../serve/logs/log-routes.ts";
 import { createStreamingRoutes } from "../../serve/streaming/streaming-routes.ts";
 import type { Agent } from "../agent.ts";
+import { createAgentLogs } from "../container-logs.ts";
 import { createPodLookup } from "./pod-lookup.ts";
 
 /** What the endpoints of the node's API read from. */
@@ -34,5 +36,6 @@ export function createApiRoutes(deps: ApiRouteDeps): readonly Route[] {
     ...createPodRoutes(pods),
     ...createConfigRoutes(config.kubeletConfiguration),
     ...streaming,
+    ...createLogRoutes({ containerLogs: createAgentLogs(deps), clock }),
   ];
 }

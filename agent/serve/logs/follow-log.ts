@@ -1,0 +1,159 @@
+import { createAutoResetEvent } from "../../../host/async/auto-reset-event.ts";
+import { createCoalescingWorker } from "../../../host/async/coalescing-worker.ts";
+import type { Clock } from "../../../host/clock.ts";
+import { FilesError } from "../../../host/fs/files.ts";
+import { createLogReader, type LogFile, type LogRead, type LogReaderDeps, placeOf } from "./log-reader.ts";
+import { findTailStart } from "./log-tail.ts";
+
+/** Waits for the end of the container whose log is followed. */
+export interface FollowedContainer {
+  readonly isRunning: boolean;
+  /** Calls `ended` when it does not run any more. */
+  readonly onEnd: (ended: () => void) => void;
+}
+
+/** Sends a log as it is now. */
+async function readLog(deps: LogReaderDeps, read: LogRead): Promise<void> {
+  const reader = createLogReader(deps, read);
+  const log = await reader.open();
+  try {
+    await seekTail(deps, read, log);
+    await reader.drain(log);
+    reader.end();
+  } finally {
+    await log.file.close();
+  }
+}
+
+async function seekTail({ blocks }: LogReaderDeps, { options: { tailLines } }: LogRead, log: LogFile): Promise<void> {
+  if (tailLines === undefined) return;
+  log.position = await blocks.use(({ input }) => findTailStart(log.file, tailLines, input));
+}
+
+/**
+ * How many new files of a log wait to be read by a slow client. More are left out, so that such a client does not hold the
+ * space of logs that have been removed.
+ */
+const MAX_WAITING_FILES = 2;
+
+/**
+ * Sends a log as it is now, and then what is written to it, until the container has ended or the client has all that it
+ * wanted. Rejects with `FilesError`, `LogFormatError`, as `write` does, and with the signal's reason when that aborts.
+ *
+ * A rotation renames the file and asks the runtime to open a new one, and the runtime writes to the old one until it has:
+ *
+ * 1. The directory's watch reports a new file of the log's name. It is opened at once: a slow client may read it when it
+ *    has been renamed or removed as well.
+ * 2. The old file is read to its end, then the new one.
+ * 3. The runtime replaces the files of stdout and stderr one after the other, so the old file may get a last line after
+ *    the first one of the new file: it stays open, and is read again with each event, until the next rotation.
+ */
+export async function followLog(
+  deps: LogReaderDeps & { readonly clock: Clock },
+  read: LogRead,
+  container: FollowedContainer,
+): Promise<void> {
+  if (!container.isRunning) return await readLog(deps, read);
+  const { signal } = read;
+  const reader = createLogReader(deps, read);
+  const changed = createAutoResetEvent(deps.clock);
+  const following = new AbortController();
+  let hasEnded = false;
+  const end = () => {
+    hasEnded = true;
+    changed.set();
+  };
+  container.onEnd(end);
+  const files = createFollowedFiles(reader.open, changed.set);
+  const { folder, name } = placeOf(read.path);
+  try {
+    deps.logs.watch(
+      folder,
+      (file, isInPlace) => {
+        // Also of rotated files, to which the runtime writes until it has opened the new one.
+        if (file === undefined || file.startsWith(name)) changed.set();
+        if (!isInPlace && (file === undefined || file === name)) files.onReplaced();
+      },
+      end,
+      following.signal,
+    );
+    await files.openFirst();
+    await seekTail(deps, read, files.current());
+    for (;;) {
+      const wasLast = hasEnded;
+      if (wasLast) await files.findNext();
+      for (const log of files.open()) await reader.drain(log);
+      if (reader.isDone()) return;
+      if (files.moveOn()) continue;
+      if (wasLast) return reader.end();
+      await changed.wait(Number.POSITIVE_INFINITY, signal);
+      signal.throwIfAborted();
+    }
+  } finally {
+    following.abort();
+    await files.close();
+  }
+}
+
+/** The files of a followed log: the one before, the current one, and those that came after it. */
+function createFollowedFiles(open: () => Promise<LogFile>, onOpened: () => void) {
+  let previous: LogFile | undefined;
+  let current: LogFile | undefined;
+  const waiting: LogFile[] = [];
+  let failure: unknown;
+  let isClosed = false;
+  const opener = createCoalescingWorker(async () => {
+    try {
+      await openNext();
+    } catch (error) {
+      // Between the rename and the new file there is none; its creation is an event, too.
+      if (!(error instanceof FilesError && error.code === "ENOENT")) failure = error;
+    }
+    onOpened();
+  });
+
+  async function openNext(): Promise<void> {
+    if (isClosed || current === undefined) return;
+    const next = await open();
+    const newest = waiting.at(-1) ?? current;
+    if (isClosed || next.file.inode === newest.file.inode) return await next.file.close();
+    if (waiting.length === MAX_WAITING_FILES) await waiting.pop()?.file.close();
+    waiting.push(next);
+  }
+
+  const currentFile = (): LogFile => {
+    if (failure !== undefined) throw failure;
+    if (current === undefined) throw new Error("no file of the log is open");
+    return current;
+  };
+
+  return {
+    onReplaced: opener.wake,
+    /** Opens a new file whose event has not arrived yet. */
+    async findNext() {
+      opener.wake();
+      await opener.settled();
+    },
+    current: currentFile,
+    open: (): readonly LogFile[] => [...(previous === undefined ? [] : [previous]), currentFile()],
+    async openFirst() {
+      current = await open();
+      // It may have been replaced before `current` was known.
+      opener.wake();
+    },
+    /** Makes the next file the current one, if there is one, which is read to its end before. */
+    moveOn(): boolean {
+      const next = waiting.shift();
+      if (next === undefined) return false;
+      void previous?.file.close();
+      previous = current;
+      current = next;
+      return true;
+    },
+    async close() {
+      isClosed = true;
+      await opener.settled();
+      for (const log of [previous, current, ...waiting]) await log?.file.close();
+    },
+  };
+}

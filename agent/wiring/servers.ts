@@ -1,3 +1,4 @@
+import { messageOf } from "../../host/error-message.ts";
 import type { Files } from "../../host/fs/files.ts";
 import { createMounts } from "../../host/fs/mounts.ts";
 import { kubeletVersion } from "../../proto/kubernetes/version.ts";
@@ -5,6 +6,7 @@ import type { Config } from "../config/config.ts";
 import { LOCAL_SOCKET } from "../config/local-socket.ts";
 import type { VolumeStatsOptions } from "../observed/volumes/volume-stats.ts";
 import { ROOT_DIR_HINT, toStartError } from "../preflight/start-error.ts";
+import { createHealthServer, type HealthServer } from "../serve/api/health-server.ts";
 import type { AgentCommandLine } from "../serve/local/agent-command-line.ts";
 import { summarizeAgent } from "../serve/local/agent-status.ts";
 import { type LocalServer, serveLocal } from "../serve/local/local-server.ts";
@@ -22,16 +24,33 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
   const { config, clusterNode } = served;
   const local = serveStatus(adapters, adapters.agent, served);
   try {
+    const health = await serveHealthIfConfigured(config, adapters);
     const api = await serveApiIfConfigured({ ...adapters, config, reviews: clusterNode?.reviews });
     return {
       async stop() {
-        await api?.stop();
-        await local.stop();
+        await Promise.all([api?.stop(), health?.stop(), local.stop()]);
       },
     };
   } catch (error) {
     await local.stop();
     throw error;
+  }
+}
+
+/** Only warns if the port is in use: another agent may serve it on this machine. */
+async function serveHealthIfConfigured(
+  { healthz }: Config,
+  { clock, log }: Pick<ServerAdapters, "clock" | "log">,
+): Promise<HealthServer | undefined> {
+  if (healthz === undefined) return undefined;
+  const { address, port } = healthz;
+  const server = createHealthServer({ clock, log });
+  try {
+    await server.listen(port, address);
+    return server;
+  } catch (error) {
+    log.warn({ address, port }, `health checks are not served: ${messageOf(error)}: set healthzPort`);
+    return undefined;
   }
 }
 

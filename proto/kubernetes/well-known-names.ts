@@ -78,3 +78,6 @@ export const podTerminationGracePeriodAnnotation = "io.kubernetes.pod.terminatio
 export const crashesAnnotation = "berth.dev/crashes";
 /** Berth's own: the CPU and memory that the instance was created with, which a resize compares with the allocated ones. */
 export const amountsAnnotation = "berth.dev/resources";
+
+/** In a user's extra: the credential that has identified it. */
+export const credentialIdKey = "authentication.kubernetes.io/credential-id";

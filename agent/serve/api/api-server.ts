@@ -1,6 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import http2, { type Http2ServerRequest, type Http2Session } from "node:http2";
-import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import type { SecureContextOptions, TLSSocket } from "node:tls";
 import type { Clock } from "../../../host/clock.ts";
@@ -10,6 +9,7 @@ import { createAdmitRequest } from "./auth/admit-request.ts";
 import type { Authenticator } from "./auth/authenticator.ts";
 import type { Authorizer } from "./auth/authorizer.ts";
 import { type Channel, type ConnectionLimits, createConnections } from "./connections.ts";
+import { listenOn } from "./listen.ts";
 import { readBody } from "./request-body.ts";
 import { dispatchRequest, type ReceivedRequest } from "./request-dispatch.ts";
 import type { Route } from "./route.ts";
@@ -110,14 +110,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
 
   return {
     listen: (port, address) =>
-      new Promise((resolve, reject) => {
-        server.once("error", reject);
-        server.listen({ port, host: address }, () => {
-          server.off("error", reject);
-          server.on("error", (err) => log.error({ err }, "the server of the node's API has failed"));
-          resolve((server.address() as AddressInfo).port);
-        });
-      }),
+      listenOn(server, { port, address }, (err) => log.error({ err }, "the server of the node's API has failed")),
     setTls: (changed) => server.setSecureContext(changed),
     drainConnections: connections.drain,
     async stop() {

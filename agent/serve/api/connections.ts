@@ -1,5 +1,5 @@
 import type { Http2Session } from "node:http2";
-import type { TLSSocket } from "node:tls";
+import type { Socket } from "node:net";
 import type { Clock } from "../../../host/clock.ts";
 
 export interface ConnectionLimits {
@@ -11,7 +11,7 @@ export interface ConnectionLimits {
 
 /** The open connections of a server. A timer runs only for those that have no request. */
 export interface Connections {
-  onConnection(socket: TLSSocket): void;
+  onConnection(socket: Socket): void;
   onSession(session: Http2Session): void;
   /**
    * A request has started on a connection, or on a session of HTTP/2. Returns the function that ends it. `abort` is called
@@ -24,7 +24,7 @@ export interface Connections {
 }
 
 /** In HTTP/2 the session has the connection to itself. */
-export type Channel = TLSSocket | Http2Session;
+export type Channel = Socket | Http2Session;
 
 interface Connection {
   requests: number;
@@ -61,7 +61,7 @@ export function createConnections({ maxConnections, idleTimeoutMs }: ConnectionL
 
   return {
     onConnection(socket) {
-      if (socket.alpnProtocol !== "h2") admit(socket);
+      if (!("alpnProtocol" in socket) || socket.alpnProtocol !== "h2") admit(socket);
     },
     onSession: admit,
     onRequest(channel, abort) {

@@ -1,18 +1,25 @@
+import { messageOf } from "../../../host/error-message.ts";
 import type { Files } from "../../../host/fs/files.ts";
-import { FilesError } from "../../../host/fs/files.ts";
+import type { Log } from "../../../host/log/log.ts";
 import type { Reviews } from "../../../kube/reviews.ts";
 import type { ApiConfig } from "../../config/config.ts";
-import { StartError, toStartError } from "../../preflight/start-error.ts";
+import { StartError } from "../../preflight/start-error.ts";
 import { type ApiServer, createApiServer, type TlsSettings } from "../../serve/api/api-server.ts";
 import { createAccessAuthorizer } from "../../serve/api/auth/access-authorizer.ts";
 import { type Authorizer, alwaysAllow } from "../../serve/api/auth/authorizer.ts";
 import { createRequestAuthenticator } from "../../serve/api/auth/request-authenticator.ts";
 import { createTokenAuthenticator } from "../../serve/api/auth/token-authenticator.ts";
-import { ensureSelfSignedCertificate, readCertificate } from "../../serve/api/tls/serving-certificate.ts";
+import {
+  createTlsFiles,
+  isSameCA,
+  type TlsContents,
+  type TlsFiles,
+  type TlsFilesOptions,
+} from "../../serve/api/tls/tls-files.ts";
 import { tlsParametersOf } from "../../serve/api/tls/tls-parameters.ts";
 import { type ApiRouteDeps, createApiRoutes } from "./api-routes.ts";
 
-export interface NodeApiOptions extends Omit<ApiRouteDeps, "healthChecks"> {
+export interface NodeApiOptions extends ApiRouteDeps {
   /** Asks the API server; undefined on a standalone node. */
   readonly reviews: Reviews | undefined;
   /** Rooted at `/`. */
@@ -25,7 +32,6 @@ export interface NodeApi {
 }
 
 const LIMITS = { maxConnections: 4_096, idleTimeoutMs: 90_000 };
-const MAX_CA_BYTES = 4 << 20;
 
 /**
  * Serves the node's API. Undefined, with a warning, on a standalone node whose requests only an API server could authorize.
@@ -43,13 +49,21 @@ export async function serveNodeApi(options: NodeApiOptions): Promise<NodeApi | u
   const authenticator = createRequestAuthenticator({ authenticateToken, allowsAnonymous, clock });
   const { settings, unsupported } = tlsParametersOf(api.tls);
   if (unsupported.length > 0) log.warn({ unsupported }, "the node's API does not serve these parameters of TLS");
-  const tls: TlsSettings = { ...settings, ...(await readFiles(options)) };
-  const healthChecks = [{ name: "ping", check() {} }];
-  const routes = createApiRoutes({ ...options, healthChecks });
+  const files = createTlsFiles({ ...options, ...tlsFilesOf(options) });
+  const contents = await readFirst(files, api);
+  const routes = createApiRoutes(options);
+  const tls = tlsSettings(settings, contents);
   const server = createApiServer({ routes, authenticator, authorizer, tls, limits: LIMITS, clock, log });
   const port = await listen(server, api);
   log.info({ address: api.address, port }, "the node's API is served");
-  return { stop: server.stop };
+  const stopped = new AbortController();
+  const followed = followFiles(files, contents, { server, settings, log }, stopped.signal);
+  return {
+    async stop() {
+      stopped.abort();
+      await Promise.all([server.stop(), followed]);
+    },
+  };
 }
 
 const NO_AUTHORIZER =
@@ -62,30 +76,68 @@ function createAuthorizer({ api, reviews, config, clock }: NodeApiOptions): Auth
   return reviews && createAccessAuthorizer({ ...reviews, ...api.accessReview, nodeName, clock });
 }
 
-async function readFiles(options: NodeApiOptions): Promise<TlsSettings> {
-  const { api, hostFiles: files, clock, config } = options;
-  const { files: servingFiles, certDir } = api.tls;
-  const { nodeName } = config;
-  const failed = (field: string) => (error: unknown) => {
-    if (error instanceof FilesError) return toStartError("cannot serve the node's API", `set ${field}`)(error);
-    throw new StartError(`cannot serve the node's API: ${String(error)}: set ${field}`, { cause: error });
+function tlsFilesOf({
+  api,
+  config,
+  hostFiles: files,
+}: NodeApiOptions): Pick<TlsFilesOptions, "files" | "serving" | "certDir" | "nodeName" | "clientCAFile"> {
+  const { files: serving, certDir } = api.tls;
+  return { files, serving, certDir, nodeName: config.nodeName, clientCAFile: api.clientCAFile };
+}
+
+async function readFirst(files: TlsFiles, { tls }: ApiConfig): Promise<TlsContents> {
+  try {
+    return await files.read();
+  } catch (error) {
+    const fields = tls.files === undefined ? "--cert-dir" : "tlsCertFile and tlsPrivateKeyFile";
+    throw new StartError(
+      `cannot serve the node's API: ${messageOf(error)}: set ${fields}, and authentication.x509.clientCAFile`,
+      { cause: error },
+    );
+  }
+}
+
+function tlsSettings(settings: Partial<TlsSettings>, { ca, ...pair }: TlsContents): TlsSettings {
+  return { ...settings, ...pair, ...(ca && { ca: [...ca] }) };
+}
+
+interface FollowingServer {
+  readonly server: ApiServer;
+  readonly settings: Partial<TlsSettings>;
+  readonly log: Log;
+}
+
+/** Serves new certificates without a restart. Clients that an earlier client CA has admitted connect again. */
+function followFiles(
+  files: TlsFiles,
+  first: TlsContents,
+  { server, settings, log }: FollowingServer,
+  signal: AbortSignal,
+): Promise<void> {
+  let current = first;
+  const onChanged = (contents: TlsContents) => {
+    try {
+      server.setTls(tlsSettings(settings, contents));
+    } catch (err) {
+      log.warn({ err }, "the node's API keeps its certificates: the new ones cannot be used");
+      return;
+    }
+    log.info({}, "the node's API uses new certificates");
+    if (!isSameCA(contents, current)) server.drainConnections();
+    current = contents;
   };
-  const pair =
-    servingFiles === undefined
-      ? await ensureSelfSignedCertificate({ files, certDir, nodeName, clock }).catch(failed("--cert-dir"))
-      : await readCertificate(files, servingFiles).catch(failed("tlsCertFile and tlsPrivateKeyFile"));
-  if (api.clientCAFile === undefined) return pair;
-  const ca = await files.read(api.clientCAFile, MAX_CA_BYTES).catch(failed("authentication.x509.clientCAFile"));
-  return { ...pair, ca };
+  return files.follow(first, onChanged, signal);
 }
 
 async function listen(server: ApiServer, { address, port }: ApiConfig): Promise<number> {
   try {
     return await server.listen(port, address);
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new StartError(`cannot serve the node's API on ${address}:${port}: ${reason}: set address and port`, {
-      cause: error,
-    });
+    throw new StartError(
+      `cannot serve the node's API on ${address}:${port}: ${messageOf(error)}: set address and port`,
+      {
+        cause: error,
+      },
+    );
   }
 }

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { PeerCertificate } from "node:tls";
+import { credentialIdKey } from "../../../../proto/kubernetes/well-known-names.ts";
 import type { UserInfo } from "../user-info.ts";
 import type { RequestCredentials } from "./authenticator.ts";
 
@@ -10,7 +11,6 @@ export type CertificateUser =
   | { readonly kind: "user"; readonly user: UserInfo };
 
 const UID = "1.3.6.1.4.1.57683.2";
-const CREDENTIAL_ID = "authentication.kubernetes.io/credential-id";
 
 /**
  * The user of the connection's certificate: CN is the name, each O a group. The chain was verified in the handshake; how
@@ -39,5 +39,5 @@ function userOf({ subject, raw }: PeerCertificate): UserInfo | undefined {
   if (typeof username !== "string" || username === "" || (uid !== undefined && typeof uid !== "string"))
     return undefined;
   const id = `X509SHA256=${createHash("sha256").update(raw).digest("hex")}`;
-  return { username, groups: [groups].flat(), ...(uid && { uid }), extra: { [CREDENTIAL_ID]: [id] } };
+  return { username, groups: [groups].flat(), ...(uid && { uid }), extra: { [credentialIdKey]: [id] } };
 }

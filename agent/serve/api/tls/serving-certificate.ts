@@ -12,7 +12,7 @@ export interface ServingFiles {
 const MAX_PEM_BYTES = 1 << 20;
 const HOUR_MS = 3_600_000;
 const YEAR_MS = 365 * 24 * HOUR_MS;
-/** A certificate with less time left is replaced at the next start. */
+/** A self-signed certificate with less time left is replaced. */
 const RENEW_BEFORE_MS = 30 * 24 * HOUR_MS;
 
 /** The certificate and its key, both in PEM. Rejects with `FilesError`, or with an `Error` if they are no pair. `files` is rooted at `/`. */
@@ -47,7 +47,7 @@ export async function ensureSelfSignedCertificate(options: SelfSignedCertificate
     return undefined;
   });
   const now = clock.now();
-  if (kept !== undefined && Date.parse(new X509Certificate(kept.cert).validTo) > now + RENEW_BEFORE_MS) return kept;
+  if (kept !== undefined && renewalOf(kept.cert) > now) return kept;
   const made = await createSelfSignedCertificate({
     commonName: `${nodeName}@${Math.floor(now / 1000)}`,
     hosts: [nodeName],
@@ -59,6 +59,11 @@ export async function ensureSelfSignedCertificate(options: SelfSignedCertificate
   await files.write(paths.key, made.key, 0o600);
   await files.write(paths.cert, made.cert, 0o644);
   return made;
+}
+
+/** When a self-signed certificate in PEM is replaced, in epoch milliseconds. */
+export function renewalOf(cert: string): number {
+  return Date.parse(new X509Certificate(cert).validTo) - RENEW_BEFORE_MS;
 }
 
 /** Where a self-signed certificate is kept. */

@@ -152,14 +152,14 @@ async function runWithLocks(
     ...(clusterNode && ({ clusterAccess: clusterNode.access } satisfies Partial<AgentOptions>)),
     createCredentialProviders: await loadCredentialProviderPlugins(config, pluginDeps),
     ...imageOptions(config),
-    metrics,
     startSlots: Math.max(2, 2 * proc.availableParallelism()),
-    ...{ earlyProbes, keepsReferencedObjects, changeDetection },
+    ...{ earlyProbes, keepsReferencedObjects, changeDetection, metrics },
     onIdle: createReleaseMemory(),
   });
   podWakes.subscribe(agent.wakeAll);
   const served = { config, clusterNode, allocatable, commandLine };
-  const servers = await startServers(served, { root, exec, hostFiles, agent, runtime, clock, log });
+  const sources = { agent, runtime, metrics, thisMachine };
+  const servers = await startServers(served, { root, exec, hostFiles, ...sources, clock, log });
   try {
     if (clusterNode !== undefined) recordMachineEvents(thisMachine, clusterNode);
     await runParts({ agent, node, clusterNode }, config, clock, log, signal);

@@ -1,32 +1,30 @@
+import type { Machine } from "../../host/machine.ts";
 import { readProcessFigures } from "../../host/process-figures.ts";
 import { kubernetesVersion } from "../../proto/kubernetes/version.ts";
+import type { Config } from "../config/config.ts";
+import { implementedGateStates } from "../config/kubelet-config/gates.ts";
 import type { VolumeListing } from "../serve/local/volume-list.ts";
 import type { KubeletMetrics } from "../serve/metrics/kubelet-metrics.ts";
 import type { MetricsRoutesDeps } from "../serve/metrics/metrics-routes.ts";
-import {
-  type ClaimFigures,
-  type FeatureGateState,
-  type FixedFigures,
-  setNodeGauges,
-} from "../serve/metrics/node-gauges.ts";
+import { type ClaimFigures, type FixedFigures, setNodeGauges } from "../serve/metrics/node-gauges.ts";
 import type { Agent } from "./agent.ts";
 
-interface MetricsPagesOptions extends Pick<Agent, "setPodGauges"> {
+interface MetricsPagesOptions {
   readonly metrics: KubeletMetrics;
-  readonly nodeName: string;
-  readonly featureGates: readonly FeatureGateState[];
-  readonly hasCgroupV2: boolean;
+  readonly agent: Pick<Agent, "setPodGauges">;
+  readonly config: Pick<Config, "nodeName" | "kubeletConfiguration">;
+  readonly thisMachine: Pick<Machine, "hasCgroupV2">;
   /** Measures the volumes of all pods. */
   readonly volumes: () => Promise<VolumeListing>;
 }
 
 /** The pages of metrics. Gauges are read when a page is asked for, and nothing is read otherwise. */
 export function createMetricsPages(options: MetricsPagesOptions): MetricsRoutesDeps {
-  const { metrics, nodeName, featureGates, hasCgroupV2, volumes, setPodGauges } = options;
+  const { metrics, agent, config, thisMachine, volumes } = options;
   const fixed: FixedFigures = {
-    nodeName,
-    cgroupVersion: hasCgroupV2 ? 2 : 1,
-    featureGates,
+    nodeName: config.nodeName,
+    cgroupVersion: thisMachine.hasCgroupV2 ? 2 : 1,
+    featureGates: implementedGateStates(new Map(Object.entries(config.kubeletConfiguration.featureGates))),
     kubernetesVersion,
     platform: `linux/${process.arch === "x64" ? "amd64" : process.arch}`,
     compiler: `bun${Bun.version}`,
@@ -34,7 +32,7 @@ export function createMetricsPages(options: MetricsPagesOptions): MetricsRoutesD
   return {
     async kubelet() {
       const claims = claimFigures(await volumes());
-      setPodGauges();
+      agent.setPodGauges();
       setNodeGauges(metrics, fixed, { process: readProcessFigures(), claims });
       return metrics.kubelet.families();
     },

@@ -9,7 +9,7 @@ import { ROOT_DIR_HINT, toStartError } from "../preflight/start-error.ts";
 import { createHealthServer, type HealthServer } from "../serve/api/health-server.ts";
 import type { AgentCommandLine } from "../serve/local/agent-command-line.ts";
 import { summarizeAgent } from "../serve/local/agent-status.ts";
-import { type LocalServer, serveLocal } from "../serve/local/local-server.ts";
+import { type LocalServer, type LocalServerOptions, serveLocal } from "../serve/local/local-server.ts";
 import { summarizePod } from "../serve/local/pod-list.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import type { Agent } from "./agent.ts";
@@ -17,15 +17,19 @@ import type { NodeApi, NodeApiOptions } from "./api/node-api.ts";
 import type { ClusterNode } from "./cluster/cluster-node.ts";
 import { createVolumeFigures } from "./volume-figures.ts";
 
-export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews"> & LocalServerAdapters;
+export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews" | "volumes"> &
+  Pick<VolumeStatsOptions, "exec" | "clock"> & { readonly root: Files };
 
 /** Serves the commands of this machine, and the node's API unless `enableServer` is false. Throws `StartError`. */
 export async function startServers(served: ServedNode, adapters: ServerAdapters): Promise<{ stop(): Promise<void> }> {
   const { config, clusterNode } = served;
-  const local = serveStatus(adapters, adapters.agent, served);
+  const { root, exec, clock, agent } = adapters;
+  const statOptions = { root, mounts: createMounts(), exec, path: process.env["PATH"] ?? "", clock };
+  const volumes = createVolumeFigures(statOptions, agent, { ...config, ...served });
+  const local = serveStatus({ root, clock, volumes }, agent, served);
   try {
     const health = await serveHealthIfConfigured(config, adapters);
-    const api = await serveApiIfConfigured({ ...adapters, config, reviews: clusterNode?.reviews });
+    const api = await serveApiIfConfigured({ ...adapters, config, volumes, reviews: clusterNode?.reviews });
     return {
       async stop() {
         await Promise.all([api?.stop(), health?.stop(), local.stop()]);
@@ -68,17 +72,17 @@ export interface ServedNode extends Pick<NodeFacts, "allocatable"> {
   readonly commandLine: AgentCommandLine;
 }
 
-type LocalServerAdapters = Pick<VolumeStatsOptions, "exec" | "clock"> & { readonly root: Files };
+interface LocalServerAdapters extends Pick<LocalServerOptions, "clock" | "volumes"> {
+  readonly root: Files;
+}
 
 /** Starts the local server that answers `berth pods`, `berth status` and `berth doctor`. */
 function serveStatus(
-  { root, exec, clock }: LocalServerAdapters,
+  { root, clock, volumes }: LocalServerAdapters,
   agent: Agent,
-  { config: { nodeName, rootDir }, clusterNode, allocatable, commandLine }: ServedNode,
+  { config: { nodeName }, clusterNode, commandLine }: ServedNode,
 ): LocalServer {
   const { podReports, nodeSummary, clusterSync } = agent;
-  const statOptions = { root, mounts: createMounts(), exec, path: process.env["PATH"] ?? "", clock };
-  const volumes = createVolumeFigures(statOptions, agent, { rootDir, allocatable });
   const path = root.path(LOCAL_SOCKET);
   const pods = () => ({ pods: podReports.all().map(summarizePod), ...nodeSummary.report() });
   const status = () =>

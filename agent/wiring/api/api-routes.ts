@@ -1,15 +1,20 @@
 import type { CriRuntime } from "../../../cri/client.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log/log.ts";
+import type { Machine } from "../../../host/machine.ts";
 import type { ApiConfig, Config } from "../../config/config.ts";
 import { createConfigRoutes } from "../../serve/api/endpoints/configz.ts";
 import { createHealthRoutes } from "../../serve/api/endpoints/health.ts";
 import { createPodRoutes } from "../../serve/api/endpoints/pods.ts";
 import type { Route } from "../../serve/api/route.ts";
+import type { VolumeListing } from "../../serve/local/volume-list.ts";
 import { createLogRoutes } from "../../serve/logs/log-routes.ts";
+import type { KubeletMetrics } from "../../serve/metrics/kubelet-metrics.ts";
+import { createMetricsRoutes } from "../../serve/metrics/metrics-routes.ts";
 import { createStreamingRoutes } from "../../serve/streaming/streaming-routes.ts";
 import type { Agent } from "../agent.ts";
 import { createAgentLogs } from "../container-logs.ts";
+import { createMetricsPages } from "../metrics-pages.ts";
 import { createPodLookup } from "./pod-lookup.ts";
 
 /** What the endpoints of the node's API read from. */
@@ -18,6 +23,10 @@ export interface ApiRouteDeps {
   readonly config: Config;
   readonly agent: Agent;
   readonly runtime: CriRuntime;
+  readonly metrics: KubeletMetrics;
+  readonly thisMachine: Pick<Machine, "hasCgroupV2">;
+  /** Measures the volumes of all pods. */
+  readonly volumes: () => Promise<VolumeListing>;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -36,6 +45,7 @@ export function createApiRoutes(deps: ApiRouteDeps): readonly Route[] {
     ...createConfigRoutes(config.kubeletConfiguration),
     ...streaming,
     ...createLogRoutes({ containerLogs: createAgentLogs(deps), clock }),
+    ...createMetricsRoutes(createMetricsPages(deps)),
   ];
 }
 

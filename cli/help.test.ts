@@ -9,7 +9,7 @@ async function berth(...args: readonly string[]) {
   return { stdout, stderr, exitCode };
 }
 
-const commands = ["run", "pods", "status", "doctor", "version"];
+const commands = ["run", "pods", "status", "exec", "doctor", "version"];
 
 test("berth --help lists every command, and berth help COMMAND is its help", async () => {
   const { stdout } = await berth("--help");
@@ -26,7 +26,7 @@ for (const command of commands)
     const { stdout, stderr, exitCode } = await berth(command, "--help");
     expect({ stderr, exitCode }).toEqual({ stderr: "", exitCode: 0 });
     const [usage = "", blank, introduction = "", ...rest] = stdout.split("\n");
-    expect(usage).toMatch(new RegExp(`^berth ${command} \\[`));
+    expect(usage).toMatch(new RegExp(`^berth ${command} (POD )?\\[`));
     expect(blank).toBe("");
     expect(introduction).toMatch(/^(Runs|Shows) .*\.$/);
     expect(rest).toContainEqual(expect.stringMatching(/^ {2}-h, --help +print this help and exit$/));
@@ -37,7 +37,7 @@ for (const command of commands)
     expect(stdout).toMatch(/^Exit code 0: /m);
   });
 
-const listed = "the commands are run, pods, status, doctor and version";
+const listed = "the commands are run, pods, status, exec, doctor and version";
 const list = "berth --help lists the commands";
 const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
   [["pod"], `berth: unknown command "pod", did you mean berth pods? ${list}`],

@@ -10,6 +10,7 @@ const commands: Readonly<Record<string, string>> = {
   run: "runs the agent; takes the kubelet's flags",
   pods: "shows the pods of the running agent, why they are not ready, and what their volumes use",
   status: "shows the state of the running agent: node, runtime, cluster, pods",
+  exec: "runs a command in a container of a pod, with a terminal if wanted",
   doctor: "shows what this machine is, and what keeps an agent from running on it",
   version: "shows the release",
 };
@@ -39,6 +40,9 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       return await (await import("./pods.ts")).runPods(rest);
     case "status":
       return await (await import("./status.ts")).runStatus(rest);
+    case "exec":
+      // Standard input may still be open.
+      return process.exit(await (await import("./exec.ts")).runExec(rest));
     case "doctor":
       // With Bun's default threads a hanging disk would delay the reads of other disks. Nothing else depends on it.
       reexecute();
@@ -80,7 +84,6 @@ const hintsByCommand: ReadonlyMap<string, string> = new Map([
   ...["get", "describe", "ps"].map((name) => [name, `did you mean berth pods? ${LIST_COMMANDS}`] as const),
   ["start", `did you mean berth run? ${LIST_COMMANDS}`],
   ["logs", "crictl logs CONTAINER shows the output of a container, which is also in files below /var/log/pods"],
-  ["exec", "crictl exec -it CONTAINER sh starts a shell in a container"],
 ]);
 
 function refuse(command: string): number {

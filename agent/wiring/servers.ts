@@ -15,6 +15,7 @@ import type { NodeFacts } from "../translate/node-facts.ts";
 import type { Agent } from "./agent.ts";
 import type { NodeApi, NodeApiOptions } from "./api/node-api.ts";
 import type { ClusterNode } from "./cluster/cluster-node.ts";
+import { serveLocalExec } from "./local-exec.ts";
 import { createVolumeFigures } from "./volume-figures.ts";
 
 export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews" | "volumes"> &
@@ -26,17 +27,20 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
   const { root, exec, clock, agent } = adapters;
   const statOptions = { root, mounts: createMounts(), exec, path: process.env["PATH"] ?? "", clock };
   const volumes = createVolumeFigures(statOptions, agent, { ...config, ...served });
-  const local = serveStatus({ root, clock, volumes }, agent, served);
+  const started: { stop(): Promise<void> }[] = [];
+  const stop = async () => {
+    await Promise.all(started.map((server) => server.stop()));
+  };
   try {
+    started.push(serveStatus({ root, clock, volumes }, agent, served));
+    started.push(await serveLocalExec(adapters, agent));
     const health = await serveHealthIfConfigured(config, adapters);
+    if (health !== undefined) started.push(health);
     const api = await serveApiIfConfigured({ ...adapters, config, volumes, reviews: clusterNode?.reviews });
-    return {
-      async stop() {
-        await Promise.all([api?.stop(), health?.stop(), local.stop()]);
-      },
-    };
+    if (api !== undefined) started.push(api);
+    return { stop };
   } catch (error) {
-    await local.stop();
+    await stop();
     throw error;
   }
 }

@@ -81,3 +81,6 @@ export const amountsAnnotation = "berth.dev/resources";
 
 /** In a user's extra: the credential that has identified it. */
 export const credentialIdKey = "authentication.kubernetes.io/credential-id";
+
+/** The container that kubectl takes if a command names none. */
+export const defaultContainerAnnotation = "kubectl.kubernetes.io/default-container";

@@ -107,7 +107,7 @@ function watchPods({ clock, pods, subscribe }: LocalServerOptions, signal: Abort
  * Removes the socket of a killed agent. The instance lock guarantees that no other agent uses it. Throws `FilesError`: a
  * socket that cannot be removed, as on a read-only disk, would count as in use.
  */
-function removeStale(path: string): void {
+export function removeStale(path: string): void {
   try {
     unlinkSync(path);
   } catch (error) {

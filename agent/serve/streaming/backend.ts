@@ -97,7 +97,11 @@ function requestHead({ method, rawHeaders }: BackendRequest, url: URL): string {
   return `${lines.join("\r\n")}\r\n\r\n`;
 }
 
-function readAnswer(socket: Socket, { clock, signal }: BackendDeps): Promise<BackendAnswer> {
+/**
+ * Reads the status line and the headers of an answer from a connection, and pauses it. Throws `ApiError` 500 for another
+ * answer, for one that takes too long, or if the connection ends.
+ */
+export function readAnswer(socket: Socket, { clock, signal }: BackendDeps): Promise<BackendAnswer> {
   const { promise, resolve, reject } = Promise.withResolvers<BackendAnswer>();
   let received = Buffer.alloc(0);
   const fail = (message: string) => {

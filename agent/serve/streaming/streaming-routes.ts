@@ -27,13 +27,24 @@ interface ProcessSession {
 
 type SessionRequest = Pick<ApiRequest, "params" | "query" | "signal"> & { readonly pod: Pod };
 
-/** The endpoints exec, attach, portForward and run. */
-export function createStreamingRoutes(deps: StreamingDeps): readonly Route[] {
+/** A route for sessions. */
+export interface StreamingRoute extends Route {
+  readonly upgrade: NonNullable<Route["upgrade"]>;
+}
+
+/** The endpoint exec, with `{container}` in its pattern. */
+export function execRoute(pattern: string, deps: StreamingDeps): StreamingRoute {
   const { runtime } = deps;
   const exec: ProcessSession = {
     notFound: (_pod, container) => `container not found (${JSON.stringify(container)})`,
     prepare: (id, { query, signal }, streams) => runtime.exec(id, query.getAll("command"), streams, { signal }),
   };
+  return processRoute(pattern, exec, deps);
+}
+
+/** The endpoints exec, attach, portForward and run. */
+export function createStreamingRoutes(deps: StreamingDeps): readonly Route[] {
+  const { runtime } = deps;
   const attach: ProcessSession = {
     notFound: (pod, container) => `container ${container} not found in pod ${fullNameOf(pod)}`,
     prepare: (id, { pod, params, signal }, streams) =>
@@ -41,7 +52,7 @@ export function createStreamingRoutes(deps: StreamingDeps): readonly Route[] {
       runtime.attach(id, { ...streams, tty: hasTerminal(pod, params["container"]) }, { signal }),
   };
   return [
-    ...withUid("/exec/{namespace}/{pod}", "/{container}", (pattern) => processRoute(pattern, exec, deps)),
+    ...withUid("/exec/{namespace}/{pod}", "/{container}", (pattern) => execRoute(pattern, deps)),
     ...withUid("/attach/{namespace}/{pod}", "/{container}", (pattern) => processRoute(pattern, attach, deps)),
     ...withUid("/portForward/{namespace}/{pod}", "", (pattern) => portForwardRoute(pattern, deps)),
     ...withUid("/run/{namespace}/{pod}", "/{container}", (pattern) => runRoute(pattern, deps)),
@@ -54,7 +65,7 @@ function withUid(pod: string, rest: string, route: (pattern: string) => Route): 
 
 const SESSION_METHODS = ["GET", "POST"];
 
-function processRoute(pattern: string, session: ProcessSession, deps: StreamingDeps): Route {
+function processRoute(pattern: string, session: ProcessSession, deps: StreamingDeps): StreamingRoute {
   /** Checks the request in the kubelet's order. */
   async function findContainer(request: ApiRequest | UpgradeRequest) {
     const streams = parseStreams(request.query);

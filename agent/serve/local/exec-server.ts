@@ -1,0 +1,98 @@
+import { createServer, type IncomingMessage, type Server } from "node:http";
+import type { Duplex } from "node:stream";
+import { toFilesError } from "../../../host/fs/files.ts";
+import { ApiError } from "../api/api-error.ts";
+import type { Route } from "../api/route.ts";
+import { type FindPod, requirePod } from "../streaming/running-pod.ts";
+import { defaultContainerOf } from "./default-container.ts";
+import { removeStale } from "./local-server.ts";
+
+export interface ExecServerOptions {
+  /** The path of the socket. */
+  readonly path: string;
+  readonly findPod: FindPod;
+  /** Of the node's API. */
+  readonly exec: NonNullable<Route["upgrade"]>;
+}
+
+export interface ExecServer {
+  stop(): Promise<void>;
+}
+
+/**
+ * Serves `berth exec` on a unix socket that only root may open: `POST /exec/NAMESPACE/POD` with the query of the node's API
+ * and a request for SPDY/3.1. Without a container it takes the pod's default one. A socket of its own, because sessions
+ * need the connection itself, which the server of `berth pods` does not give away. Rejects with `FilesError` if the socket cannot be
+ * created.
+ */
+export async function serveExec(options: ExecServerOptions): Promise<ExecServer> {
+  const { path } = options;
+  const stopped = new AbortController();
+  const server = createServer((_request, response) => response.writeHead(404).end("not found\n"));
+  server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    socket.on("error", () => {
+      // "close" follows, and ends the session.
+    });
+    void startSession(options, request, { socket, head, stopped: stopped.signal });
+  });
+  removeStale(path);
+  await listenForRoot(server, path);
+  return {
+    stop: () =>
+      new Promise((resolve) => {
+        stopped.abort();
+        server.close(() => resolve());
+      }),
+  };
+}
+
+/** The socket is made while other users may open nothing that is made: with a chmod afterwards, they could open it for a moment. */
+function listenForRoot(server: Server, path: string): Promise<void> {
+  const umask = process.umask(0o177);
+  try {
+    return new Promise((resolve, reject) => {
+      server.once("error", (error) => reject(toFilesError(path, error)));
+      server.listen(path, resolve);
+    });
+  } finally {
+    process.umask(umask);
+  }
+}
+
+interface Connection {
+  readonly socket: Duplex;
+  readonly head: Buffer;
+  readonly stopped: AbortSignal;
+}
+
+/** Never rejects for what a client or the runtime does. */
+async function startSession(
+  { findPod, exec }: ExecServerOptions,
+  request: IncomingMessage,
+  { socket, head, stopped }: Connection,
+): Promise<void> {
+  const closed = new AbortController();
+  socket.once("close", () => closed.abort());
+  const { pathname, searchParams: query } = new URL(request.url ?? "", "http://berth");
+  const { method = "", headers, rawHeaders } = request;
+  try {
+    const [, namespace = "", pod = ""] = /^\/exec\/([^/]+)\/([^/]+)$/.exec(pathname) ?? [];
+    const params = { namespace, pod, container: query.get("container") ?? "" };
+    const container = params.container || defaultContainerOf(requirePod(findPod, params));
+    await exec({
+      ...{ method, path: pathname, params: { ...params, container }, query, headers, rawHeaders },
+      ...{ user: ROOT, protocol: headers.upgrade ?? "", socket, head },
+      signal: AbortSignal.any([closed.signal, stopped]),
+    });
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    refuse(socket, error);
+  }
+}
+
+const ROOT = { username: "root", groups: [] };
+
+function refuse(socket: Duplex, { status, message }: ApiError): void {
+  const length = Buffer.byteLength(message);
+  socket.end(`HTTP/1.1 ${status} Refused\r\nContent-Length: ${length}\r\nConnection: close\r\n\r\n${message}`);
+}

@@ -1,0 +1,25 @@
+import type { Files } from "../../host/fs/files.ts";
+import { EXEC_SOCKET } from "../config/local-socket.ts";
+import { ROOT_DIR_HINT, toStartError } from "../preflight/start-error.ts";
+import { type ExecServer, serveExec } from "../serve/local/exec-server.ts";
+import { execRoute, type StreamingDeps } from "../serve/streaming/streaming-routes.ts";
+import type { Agent } from "./agent.ts";
+import { createPodLookup } from "./api/pod-lookup.ts";
+
+export interface LocalExecAdapters extends Pick<StreamingDeps, "runtime" | "clock"> {
+  /** Rooted at the root directory. */
+  readonly root: Files;
+}
+
+/** Serves `berth exec`. Its sessions may be idle for any time. Throws `StartError`. */
+export async function serveLocalExec(
+  { root, runtime, clock }: LocalExecAdapters,
+  agent: Pick<Agent, "desired" | "podReports">,
+): Promise<ExecServer> {
+  const findPod = createPodLookup(agent).named;
+  const deps = { runtime, findPod, clock, idleTimeoutMs: 0, translatesWebSockets: false };
+  const exec = execRoute("/exec/{namespace}/{pod}/{container}", deps).upgrade;
+  return await serveExec({ path: root.path(EXEC_SOCKET), findPod, exec }).catch(
+    toStartError("cannot serve berth exec", ROOT_DIR_HINT),
+  );
+}

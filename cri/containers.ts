@@ -7,6 +7,8 @@ import {
   CreateContainerResponse,
   ExecSyncRequest,
   ExecSyncResponse,
+  ListContainerStatsRequest,
+  ListContainerStatsResponse,
   ListContainersRequest,
   ListContainersResponse,
   RemoveContainerRequest,
@@ -34,6 +36,7 @@ const methods = {
   stop: runtimeMethod("StopContainer", StopContainerRequest, StopContainerResponse),
   remove: runtimeMethod("RemoveContainer", RemoveContainerRequest, RemoveContainerResponse),
   stats: runtimeMethod("ContainerStats", ContainerStatsRequest, ContainerStatsResponse),
+  listStats: runtimeMethod("ListContainerStats", ListContainerStatsRequest, ListContainerStatsResponse),
   status: runtimeMethod("ContainerStatus", ContainerStatusRequest, ContainerStatusResponse),
   list: runtimeMethod("ListContainers", ListContainersRequest, ListContainersResponse),
   execSync: runtimeMethod("ExecSync", ExecSyncRequest, ExecSyncResponse),
@@ -52,6 +55,7 @@ type AgentMethods =
   | "removeContainer"
   | "updateContainerResources"
   | "containerStats"
+  | "listContainerStats"
   | "containerStatus"
   | "listContainers"
   | "execSync";
@@ -114,6 +118,11 @@ export function createContainers({ call }: Channel, requestTimeoutMs: number): C
       const { stats } = await call(methods.stats, { containerId }, { deadlineMs: requestTimeoutMs, ...options });
       if (stats === undefined) throw new CriError("INTERNAL", methods.stats.name, `no stats for ${containerId}`);
       return stats;
+    },
+    async listContainerStats({ id = "", podSandboxId = "", podUid }, options) {
+      const labelSelector = podUid === undefined ? {} : { [podUidLabel]: podUid };
+      const request = { filter: { id, podSandboxId, labelSelector } };
+      return (await call(methods.listStats, request, { deadlineMs: requestTimeoutMs, ...options })).stats;
     },
     async reopenContainerLog(containerId, options) {
       await call(methods.reopenLog, { containerId }, { deadlineMs: requestTimeoutMs, ...options });

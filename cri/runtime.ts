@@ -10,6 +10,7 @@ import type {
   LinuxContainerResources,
   PodSandbox,
   PodSandboxConfig,
+  PodSandboxStats,
   PodSandboxStatus,
   StatusResponse,
   VersionResponse,
@@ -114,6 +115,13 @@ export interface Runtime {
   updatePodSandboxResources(id: SandboxId, update: SandboxResources, options?: CriCallOptions): Promise<void>;
   podSandboxStatus(id: SandboxId, options?: CriCallOptions): Promise<PodSandboxStatus>;
   listPodSandbox(filter: SandboxFilter, options?: CriCallOptions): Promise<readonly PodSandbox[]>;
+  /**
+   * What the sandboxes that are ready use, with their containers. containerd reads the cgroup of the pod: without one it
+   * refuses the whole list with UNKNOWN. UNIMPLEMENTED where the runtime has no such figures.
+   */
+  listPodSandboxStats(filter: SandboxFilter, options?: CriCallOptions): Promise<readonly PodSandboxStats[]>;
+  /** The process id of the sandbox's pause process; undefined if the runtime does not report it, or the process has ended. */
+  podSandboxPid(id: SandboxId, options?: CriCallOptions): Promise<number | undefined>;
 
   /** Creates a container; its image must be present. `sandboxConfig` is the configuration of the running sandbox. */
   createContainer(
@@ -134,6 +142,8 @@ export interface Runtime {
   ): Promise<void>;
   /** What a container uses; a field that the runtime could not measure is undefined. */
   containerStats(id: ContainerId, options?: CriCallOptions): Promise<ContainerStats>;
+  /** What containers use; one that does not run has neither CPU nor memory. */
+  listContainerStats(filter: ContainerFilter, options?: CriCallOptions): Promise<readonly ContainerStats[]>;
   containerStatus(id: ContainerId, options?: CriCallOptions): Promise<ContainerStatus>;
   listContainers(filter: ContainerFilter, options?: CriCallOptions): Promise<readonly Container[]>;
   /**

@@ -1,6 +1,8 @@
 import {
   ListPodSandboxRequest,
   ListPodSandboxResponse,
+  ListPodSandboxStatsRequest,
+  ListPodSandboxStatsResponse,
   PodSandboxStatusRequest,
   PodSandboxStatusResponse,
   RemovePodSandboxRequest,
@@ -31,6 +33,7 @@ const methods = {
   ),
   status: runtimeMethod("PodSandboxStatus", PodSandboxStatusRequest, PodSandboxStatusResponse),
   list: runtimeMethod("ListPodSandbox", ListPodSandboxRequest, ListPodSandboxResponse),
+  listStats: runtimeMethod("ListPodSandboxStats", ListPodSandboxStatsRequest, ListPodSandboxStatsResponse),
 };
 
 export type Sandboxes = Pick<
@@ -41,6 +44,8 @@ export type Sandboxes = Pick<
   | "updatePodSandboxResources"
   | "podSandboxStatus"
   | "listPodSandbox"
+  | "listPodSandboxStats"
+  | "podSandboxPid"
 >;
 
 /**
@@ -83,7 +88,28 @@ export function createSandboxes({ call }: Channel, requestTimeoutMs: number): Sa
       const request = { filter: { id, state: undefined, labelSelector } };
       return (await call(methods.list, request, { deadlineMs: requestTimeoutMs, ...options })).items;
     },
+    async listPodSandboxStats({ id = "", podUid }, options) {
+      const labelSelector = podUid === undefined ? {} : { [podUidLabel]: podUid };
+      const limits = { deadlineMs: requestTimeoutMs, ...options };
+      return (await call(methods.listStats, { filter: { id, labelSelector } }, limits)).stats;
+    },
+    async podSandboxPid(podSandboxId, options) {
+      const request = { podSandboxId, verbose: true };
+      const { info } = await call(methods.status, request, { deadlineMs: requestTimeoutMs, ...options });
+      return pidIn(info["info"]);
+    },
   };
+}
+
+/** No standard defines the `info` of a verbose status: containerd and CRI-O write JSON with a field `pid`, 0 without a process. */
+function pidIn(info: string | undefined): number | undefined {
+  try {
+    const { pid } = JSON.parse(info ?? "{}") as { readonly pid?: unknown };
+    return typeof pid === "number" && Number.isInteger(pid) && pid > 0 ? pid : undefined;
+  } catch {
+    // A runtime that writes something else does not report the process.
+    return undefined;
+  }
 }
 
 /** containerd 2.0 to 2.2 answers UNKNOWN with the text "not implemented". */

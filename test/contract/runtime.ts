@@ -466,6 +466,42 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       expect(await failureOf(missing)).toMatchObject({ code: "NOT_FOUND" });
     });
 
+    test("the stats of all containers have their writable layer, of those that run CPU time and memory too", async () => {
+      const { sandbox, container } = await runPod("obeys-term");
+      const other = await runPod("exits-0");
+      await exited(other.container);
+      const all = await runtime.listContainerStats({});
+      expect(all.map(({ attributes }) => attributes?.id).toSorted()).toEqual([container, other.container].toSorted());
+      const ended = all.find(({ attributes }) => attributes?.id === other.container);
+      expect([ended?.cpu, ended?.memory]).toEqual([undefined, undefined]);
+      const [{ attributes, cpu, memory, writableLayer } = {}] = await runtime.listContainerStats({
+        podSandboxId: sandbox,
+      });
+      expect(attributes?.metadata?.name).toBe("obeys-term");
+      expect(Number(cpu?.usageCoreNanoSeconds?.value)).toBeGreaterThan(0);
+      expect(Number(memory?.workingSetBytes?.value)).toBeGreaterThan(0);
+      // containerd measures the layer of a new container within ten seconds.
+      expect(Number(writableLayer?.usedBytes?.value ?? 0)).toBeGreaterThanOrEqual(0);
+      expect(await runtime.listContainerStats({ id: "missing" as ContainerId })).toEqual([]);
+    });
+
+    test("the stats of sandboxes name them, or are refused for a sandbox without a cgroup of its pod", async () => {
+      const { sandbox } = await runPod("obeys-term");
+      const answer = await runtime.listPodSandboxStats({}).then(
+        (stats) => stats.map(({ attributes }) => attributes?.id),
+        ({ code }) => code,
+      );
+      expect([[sandbox], "UNKNOWN"]).toContainEqual(answer);
+    });
+
+    test("a sandbox that is ready has a process, and a stopped one has none", async () => {
+      const { sandbox } = await runPod("obeys-term");
+      expect(await runtime.podSandboxPid(sandbox)).toBeGreaterThan(0);
+      await runtime.stopPodSandbox(sandbox);
+      expect(await runtime.podSandboxPid(sandbox)).toBeUndefined();
+      expect(await failureOf(runtime.podSandboxPid("missing" as SandboxId))).toMatchObject({ code: "NOT_FOUND" });
+    });
+
     test("an update of a sandbox is accepted, or not implemented", async () => {
       const { sandbox } = await runPod("obeys-term");
       const resources = LinuxContainerResources.fromPartial({ cpuShares: 512n });

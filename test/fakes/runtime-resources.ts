@@ -1,16 +1,29 @@
 // What containers of the fake runtime use and are limited to, and how that is changed while they run.
-import type { CriCallOptions } from "../../cri/runtime.ts";
+import type { ContainerFilter, CriCallOptions, SandboxFilter } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
-import { ContainerStats, type LinuxContainerResources } from "../../proto/cri/gen/api.ts";
+import {
+  ContainerStats,
+  type LinuxContainerResources,
+  PodSandboxState,
+  PodSandboxStats,
+} from "../../proto/cri/gen/api.ts";
 import type { SandboxResources } from "../../proto/cri/sandbox-resources.ts";
 import type { ContainerId, SandboxId } from "../../proto/ids.ts";
-import { updatedResources } from "./runtime-objects.ts";
+import {
+  type FakeContainer,
+  isRunning,
+  matchesContainerFilter,
+  matchesSandboxFilter,
+  updatedResources,
+} from "./runtime-objects.ts";
 import type { FakeProcesses } from "./runtime-processes.ts";
 import { FakeRuntimeStreaming } from "./runtime-streaming.ts";
 
 export class FakeRuntimeResources extends FakeRuntimeStreaming {
   /** By sandbox: what UpdatePodSandboxResources has informed the runtime of. */
   readonly sandboxUpdates = new Map<SandboxId, SandboxResources>();
+  /** The pid of every pause process. */
+  sandboxPid: number | undefined = 4242;
   readonly #processes: FakeProcesses;
 
   constructor(clock: Clock, requestTimeoutMs: number, processes: FakeProcesses) {
@@ -36,12 +49,50 @@ export class FakeRuntimeResources extends FakeRuntimeStreaming {
   }
 
   containerStats(id: ContainerId, options?: CriCallOptions): Promise<ContainerStats> {
-    return this.call("containerStats", this.#processes.subjectOf(id), options, () => {
-      const { memoryUsageBytes: value } = this.#processes.container("containerStats", id);
-      return ContainerStats.fromPartial({
-        attributes: { id },
-        memory: value === undefined ? {} : { usageBytes: { value } },
-      });
+    return this.call("containerStats", this.#processes.subjectOf(id), options, () =>
+      toContainerStats(this.#processes.container("containerStats", id)),
+    );
+  }
+
+  listContainerStats(filter: ContainerFilter, options?: CriCallOptions): Promise<readonly ContainerStats[]> {
+    return this.call("listContainerStats", filter.podUid ?? filter.podSandboxId ?? filter.id ?? "", options, () =>
+      this.#containers(filter).map(toContainerStats),
+    );
+  }
+
+  listPodSandboxStats(filter: SandboxFilter, options?: CriCallOptions): Promise<readonly PodSandboxStats[]> {
+    return this.call("listPodSandboxStats", filter.podUid ?? filter.id ?? "", options, () =>
+      [...this.#processes.sandboxes.values()]
+        .filter((each) => each.state === PodSandboxState.SANDBOX_READY && matchesSandboxFilter(each, filter))
+        .map(({ id, config }) =>
+          PodSandboxStats.fromPartial({
+            attributes: { id, ...(config.metadata && { metadata: config.metadata }), labels: config.labels },
+            linux: { containers: this.#containers({ podSandboxId: id }).map(toContainerStats) },
+          }),
+        ),
+    );
+  }
+
+  podSandboxPid(id: SandboxId, options?: CriCallOptions): Promise<number | undefined> {
+    return this.call("podSandboxPid", id, options, () => {
+      const { state } = this.#processes.sandbox("podSandboxPid", id);
+      return state === PodSandboxState.SANDBOX_READY ? this.sandboxPid : undefined;
     });
   }
+
+  #containers(filter: ContainerFilter): readonly FakeContainer[] {
+    return [...this.#processes.containers.values()].filter((each) => matchesContainerFilter(each, filter));
+  }
+}
+
+function toContainerStats(container: FakeContainer): ContainerStats {
+  const { id, config, memoryUsageBytes: value } = container;
+  return ContainerStats.fromPartial({
+    attributes: { id, labels: config.labels, ...(config.metadata && { metadata: config.metadata }) },
+    ...(isRunning(container) && {
+      cpu: { usageCoreNanoSeconds: { value: 1_000_000n } },
+      memory: value === undefined ? {} : { usageBytes: { value }, workingSetBytes: { value } },
+    }),
+    writableLayer: { usedBytes: { value: 4096n } },
+  });
 }

@@ -98,7 +98,7 @@ test("bytes are rounded down to pages, and are no limit beyond what the kernel c
 describe("stats", () => {
   const files = {
     "cpu.stat":
-      "usage_usec 300\nuser_usec 200\nsystem_usec 100\ncore_sched.force_idle_usec 0\nnr_periods 7\nnr_throttled 3\nthrottled_usec 5000\nnr_bursts 0\nburst_usec 0",
+      "usage_usec 300\nuser_usec 200\nsystem_usec 100\ncore_sched.force_idle_usec 0\nnr_periods 7\nnr_throttled 3\nthrottled_usec 5000\nnr_bursts 2\nburst_usec 80",
     "memory.current": "10000000",
     "memory.peak": "20000000",
     "memory.swap.current": "4096",
@@ -115,7 +115,10 @@ describe("stats", () => {
 
   test("the figures of all controllers", () => {
     expect(statsOf(files)).toEqual({
-      cpu: { usageUs: 300, userUs: 200, systemUs: 100, periods: 7, throttledPeriods: 3, throttledUs: 5000 },
+      cpu: {
+        ...{ usageUs: 300, userUs: 200, systemUs: 100, periods: 7, throttledPeriods: 3, throttledUs: 5000 },
+        ...{ bursts: 2, burstUs: 80 },
+      },
       memory: {
         currentBytes: 10_000_000,
         workingSetBytes: 9_999_991,

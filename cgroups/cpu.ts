@@ -37,11 +37,21 @@ function readCpuMax(read: ReadFile): CgroupLimits["cpuMax"] {
   return { quotaUs: parseLimit(file, quota), periodUs: parseCount(file, period) };
 }
 
-/** The last three exist only with the controller. */
-const CPU_KEYS = ["usage_usec", "user_usec", "system_usec", "nr_periods", "nr_throttled", "throttled_usec"] as const;
+/** From `nr_periods` on they exist only with the controller. */
+const CPU_KEYS = [
+  "usage_usec",
+  "user_usec",
+  "system_usec",
+  "nr_periods",
+  "nr_throttled",
+  "throttled_usec",
+  "nr_bursts",
+  "burst_usec",
+] as const;
 
 function cpuStats(found: Readonly<Partial<Record<(typeof CPU_KEYS)[number], number>>>): CgroupCpuStats {
   const { nr_periods: periods, nr_throttled: throttledPeriods, throttled_usec: throttledUs } = found;
+  const { nr_bursts: bursts, burst_usec: burstUs } = found;
   return {
     usageUs: found.usage_usec ?? 0,
     userUs: found.user_usec ?? 0,
@@ -49,5 +59,7 @@ function cpuStats(found: Readonly<Partial<Record<(typeof CPU_KEYS)[number], numb
     ...(periods !== undefined && { periods }),
     ...(throttledPeriods !== undefined && { throttledPeriods }),
     ...(throttledUs !== undefined && { throttledUs }),
+    ...(bursts !== undefined && { bursts }),
+    ...(burstUs !== undefined && { burstUs }),
   };
 }

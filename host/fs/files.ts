@@ -64,6 +64,8 @@ export interface GroupChangeResult {
 export interface FileSystemSpace {
   readonly totalBytes: number;
   readonly freeBytes: number;
+  /** Without the blocks that only root may use: they are in neither. */
+  readonly usedBytes: number;
   readonly totalInodes: number;
   readonly freeInodes: number;
 }
@@ -181,8 +183,14 @@ export function createFiles(root: string): Files {
     remove: (path) => withFilesError(absolute(path), removeTree),
     space: (path) =>
       withFilesError(absolute(path), async (at) => {
-        const { blocks, bavail, bsize, files, ffree } = await statfs(at);
-        return { totalBytes: blocks * bsize, freeBytes: bavail * bsize, totalInodes: files, freeInodes: ffree };
+        const { blocks, bavail, bfree, bsize, files, ffree } = await statfs(at);
+        return {
+          totalBytes: blocks * bsize,
+          freeBytes: bavail * bsize,
+          usedBytes: (blocks - bfree) * bsize,
+          totalInodes: files,
+          freeInodes: ffree,
+        };
       }),
     usage: (path, signal) => withFilesError(absolute(path), (at) => diskUsage(at, signal), signal),
     watch: (path, onChanged, onGone, signal) => watchFolder(absolute(path), onChanged, onGone, signal),

@@ -22,6 +22,9 @@ export interface CgroupCpuStats {
   readonly periods?: number;
   readonly throttledPeriods?: number;
   readonly throttledUs?: number;
+  /** The periods in which it used CPU time saved before (`cpu.max.burst`), and how much; since Linux 6.1. */
+  readonly bursts?: number;
+  readonly burstUs?: number;
 }
 
 /** `memory.current`, `memory.peak`, `memory.swap.current`, `memory.stat` and `memory.events`. */

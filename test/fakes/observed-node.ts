@@ -88,7 +88,7 @@ export const nodeSettings: NodeSettings = {
  * A fake source of the eviction signals: `left` holds the available memory, tasks and disk space, which tests change.
  */
 export function createSignalSource() {
-  const space = { totalBytes: 100e9, freeBytes: 50e9, totalInodes: 1e6, freeInodes: 5e5 };
+  const space = { totalBytes: 100e9, freeBytes: 50e9, usedBytes: 50e9, totalInodes: 1e6, freeInodes: 5e5 };
   const resources = {
     memory: { capacity: 8 * 2 ** 30, available: 6 * 2 ** 30 },
     tasks: { capacity: 32_768, available: 30_000 },

@@ -91,7 +91,7 @@ test("a server that does not answer costs its volume the figures, and the others
   const root = {
     ...createFiles(folder),
     usage: async () => ({ usedBytes: 4_096, inodesUsed: 1 }),
-    space: async () => ({ totalBytes: 300, freeBytes: 200, totalInodes: 30, freeInodes: 20 }),
+    space: async () => ({ totalBytes: 300, freeBytes: 200, usedBytes: 100, totalInodes: 30, freeInodes: 20 }),
   };
   const { read, clock } = createReader({ exec, root });
   const reading = read([claimed, emptyDir]);
@@ -123,7 +123,7 @@ for (const [sentence, at, fsType, isMeasured] of foreign)
       },
       async space(path: string) {
         looks.push(path);
-        return { totalBytes: 300, freeBytes: 200, totalInodes: 30, freeInodes: 20 };
+        return { totalBytes: 300, freeBytes: 200, usedBytes: 100, totalInodes: 30, freeInodes: 20 };
       },
     };
     const mountPoint = `${join(folder, cache)}${at}`;

@@ -267,7 +267,13 @@ test("pressure is reported within ten seconds, and its end after five minutes wi
   await clock.advance(25_000);
   expect([requests().length, await pressures(), reasons().length]).toEqual([1, [], 5]);
   left.memory = { ...left.memory, available: 99 * 2 ** 20 };
-  left.fileSystems.set("/var/lib/fake/images", { totalBytes: 100e9, freeBytes: 14e9, totalInodes: 0, freeInodes: 0 });
+  left.fileSystems.set("/var/lib/fake/images", {
+    totalBytes: 100e9,
+    freeBytes: 14e9,
+    usedBytes: 86e9,
+    totalInodes: 0,
+    freeInodes: 0,
+  });
   await clock.advance(10_000);
   expect(requests()).toEqual(["30000 ms patch nodes/node-a/status"]);
   expect(await pressures()).toEqual([

@@ -158,7 +158,7 @@ async function runWithLocks(
   });
   podWakes.subscribe(agent.wakeAll);
   const served = { config, clusterNode, allocatable, commandLine };
-  const sources = { agent, runtime, metrics, thisMachine };
+  const sources = { agent, runtime, metrics, thisMachine, podsCgroup: cgroups?.podsPath };
   const servers = await startServers(served, { root, exec, hostFiles, ...sources, clock, log });
   try {
     if (clusterNode !== undefined) recordMachineEvents(thisMachine, clusterNode);

@@ -23,6 +23,8 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   /** May contain credentials: never log it. */
   readonly staticPodURLHeader: Readonly<Record<string, readonly string[]>>;
   readonly fileCheckFrequencyMs: number;
+  /** How long the figures of volumes are shown before they are measured again; 0 or less: the API shows none. */
+  readonly volumeStatsAggPeriodMs: number;
   readonly httpCheckFrequencyMs: number;
 
   /** The endpoint with its scheme: `unix:///run/containerd/containerd.sock`. */

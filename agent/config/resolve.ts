@@ -52,6 +52,7 @@ export function resolveConfig(
     staticPodURL: orUndefined(kubelet.staticPodURL),
     staticPodURLHeader: kubelet.staticPodURLHeader,
     fileCheckFrequencyMs: validDurationMs(kubelet.fileCheckFrequency),
+    volumeStatsAggPeriodMs: validDurationMs(kubelet.volumeStatsAggPeriod),
     httpCheckFrequencyMs: validDurationMs(kubelet.httpCheckFrequency),
     containerRuntimeEndpoint: runtime,
     imageServiceEndpoint: kubelet.imageServiceEndpoint === "" ? runtime : withScheme(kubelet.imageServiceEndpoint),
@@ -61,10 +62,7 @@ export function resolveConfig(
     registryPullQPS: kubelet.registryPullQPS,
     registryBurst: kubelet.registryBurst,
     credentialProviders,
-    imageVerification: kubelet.imagePullCredentialsVerificationPolicy && {
-      policy: kubelet.imagePullCredentialsVerificationPolicy,
-      allowlist: kubelet.preloadedImagesVerificationAllowlist,
-    },
+    imageVerification: imageVerificationOf(kubelet),
     maxContainerRestartPeriodMs: validDurationMs(
       kubelet.crashLoopBackOff.maxContainerRestartPeriod ?? MAX_RESTART_PERIOD,
     ),
@@ -106,6 +104,13 @@ export function resolveConfig(
     events: rateOf(kubelet.eventRecordQPS, kubelet.eventBurst),
     node: { ...resolveNode(kubelet, flags, gates), declaredFeatures: declaredGates.filter((name) => gates[name]) },
   };
+}
+
+function imageVerificationOf({
+  imagePullCredentialsVerificationPolicy: policy,
+  preloadedImagesVerificationAllowlist: allowlist,
+}: KubeletConfiguration): Config["imageVerification"] {
+  return policy && { policy, allowlist };
 }
 
 /** The agent's own log, and those of containers. */

@@ -3,7 +3,7 @@ import type { Cgroups } from "../../cgroups/cgroups.ts";
 import type { PageSizes } from "../../cgroups/controller.ts";
 import { createCgroupFiles } from "../../cgroups/files.ts";
 import { createCgroups } from "../../cgroups/kernel-cgroups.ts";
-import { parseCgroupPath } from "../../cgroups/path.ts";
+import { createCgroupLayout, parseCgroupPath } from "../../cgroups/path.ts";
 import { createSystemd, systemdAddresses } from "../../cgroups/systemd/systemd.ts";
 import { reportedCgroupDriver } from "../../cri/cgroup-driver.ts";
 import { CriError } from "../../cri/error.ts";
@@ -12,6 +12,7 @@ import { backoffMs } from "../../host/async/backoff.ts";
 import { createSerialQueue } from "../../host/async/serial-queue.ts";
 import { type Clock, sleepUnlessAborted } from "../../host/clock.ts";
 import type { Log } from "../../host/log/log.ts";
+import { kubepods } from "../../proto/cgroup/cgroup-name.ts";
 import type { CgroupDriver } from "../../proto/kubelet/config.ts";
 import { makeWithinUse } from "../act/performers/cgroup-limits.ts";
 import type { Config } from "../config/config.ts";
@@ -26,6 +27,8 @@ export const CGROUP_MOUNT_POINT = "/sys/fs/cgroup";
 export interface NodeAndPodCgroups {
   readonly pods: AwaitedCgroups;
   readonly node: NodeCgroupAccess;
+  /** The path of the cgroup above all pods, below the mount point. Never resolves while the runtime has not answered. */
+  readonly podsPath: () => Promise<string>;
 }
 
 interface CgroupsOptions {
@@ -72,9 +75,13 @@ export function createNodeAndPodCgroups(options: CgroupsOptions, signal: AbortSi
     const all = create(driver, "");
     return { all, nameOf: (path: string) => parseCgroupPath(path, driver) };
   });
+  const podsPath = known.then((driver) =>
+    createCgroupLayout({ root: "", cgroupRoot: config.cgroupRoot, driver }).path(kubepods),
+  );
   const inOrder = createSerialQueue();
   return {
     pods,
+    podsPath: () => podsPath,
     node: {
       driver: known,
       async read(cgroup) {

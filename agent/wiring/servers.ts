@@ -16,7 +16,7 @@ import type { Agent } from "./agent.ts";
 import type { NodeApi, NodeApiOptions } from "./api/node-api.ts";
 import type { ClusterNode } from "./cluster/cluster-node.ts";
 import { serveLocalExec } from "./local-exec.ts";
-import { createVolumeFigures } from "./volume-figures.ts";
+import { createVolumeFigures, keepVolumeFigures } from "./volume-figures.ts";
 
 export type ServerAdapters = Omit<NodeApiOptions, "api" | "config" | "reviews" | "volumes"> &
   Pick<VolumeStatsOptions, "exec" | "clock"> & { readonly root: Files };
@@ -36,7 +36,9 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
     started.push(await serveLocalExec(adapters, agent));
     const health = await serveHealthIfConfigured(config, adapters);
     if (health !== undefined) started.push(health);
-    const api = await serveApiIfConfigured({ ...adapters, config, volumes, reviews: clusterNode?.reviews });
+    const shown = keepVolumeFigures(volumes, config.volumeStatsAggPeriodMs, clock);
+    const reviews = clusterNode?.reviews;
+    const api = await serveApiIfConfigured({ ...adapters, config, volumes: shown, reviews });
     if (api !== undefined) started.push(api);
     return { stop };
   } catch (error) {

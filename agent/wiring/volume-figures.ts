@@ -1,3 +1,4 @@
+import type { Clock } from "../../host/clock.ts";
 import { createVolumeStats, type VolumeStatsOptions } from "../observed/volumes/volume-stats.ts";
 import type { VolumeListing } from "../serve/local/volume-list.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
@@ -23,5 +24,33 @@ export function createVolumeFigures(
         volumes: volumes.map(() => stats.next().value).filter((each) => each !== undefined),
       })),
     };
+  };
+}
+
+/** Figures of volumes, and when they were measured, in milliseconds since the epoch. */
+export interface DatedVolumes extends VolumeListing {
+  readonly measuredAtMs: number;
+}
+
+/**
+ * The figures for pages that clients read every few seconds: those of the last `periodMs` are shown again, since to measure
+ * them walks through all files. Clients that ask at once share one measurement. With a period of 0 or less there are none.
+ * Rule: the kubelet's volumeStatsAggPeriod.
+ */
+export function keepVolumeFigures(
+  measure: () => Promise<VolumeListing>,
+  periodMs: number,
+  clock: Pick<Clock, "now">,
+): () => Promise<DatedVolumes> {
+  let last: { readonly startedAtMs: number; readonly volumes: Promise<DatedVolumes> } | undefined;
+  return async () => {
+    const now = clock.now();
+    if (periodMs <= 0) return { pods: [], measuredAtMs: now };
+    const isRecent = last !== undefined && now >= last.startedAtMs && now - last.startedAtMs < periodMs;
+    if (last === undefined || !isRecent) {
+      const volumes = measure().then((listing) => ({ ...listing, measuredAtMs: clock.now() }));
+      last = { startedAtMs: now, volumes };
+    }
+    return await last.volumes;
   };
 }

@@ -121,7 +121,13 @@ export class FakeDisk {
       realPath: (path) => run("realPath", path, (absolute) => (this.nodes.has(absolute) ? absolute : undefined)),
       changeGroup: (path, change) => run("changeGroup", path, (absolute) => this.#changeGroup(absolute, change)),
       remove: (path) => run("remove", path, (absolute) => this.#remove(absolute)),
-      space: async () => ({ totalBytes: 1 << 30, freeBytes: 1 << 29, usedBytes: 1 << 29, totalInodes: 1 << 20, freeInodes: 1 << 19 }),
+      space: async () => ({
+        totalBytes: 1 << 30,
+        freeBytes: 1 << 29,
+        usedBytes: 1 << 29,
+        totalInodes: 1 << 20,
+        freeInodes: 1 << 19,
+      }),
       usage: async (path, signal) => this.#usage(this.locate(joinInRoot(root, path), true).path, signal),
       watch: (path, changed, gone, signal) => this.#watch(joinInRoot(root, path), changed, gone, signal),
     };

@@ -148,7 +148,7 @@ export const schema = {
     implementedValues: [100],
   }),
   imageGCLowThresholdPercent: notImplemented("*int32", noImageGc, { default: 80, ...percentRange }),
-  volumeStatsAggPeriod: notImplemented("Duration", "volumes are not measured yet", { default: "1m" }),
+  volumeStatsAggPeriod: implemented("Duration", { default: "1m" }),
 
   kubeletCgroups: notImplemented("string", noDaemonCgroups),
   systemCgroups: notImplemented("string", noDaemonCgroups),

@@ -14,7 +14,7 @@ export interface Sample {
   readonly extraLabels?: Labels;
   readonly value: number;
   /** When the value was read, in milliseconds since the epoch; undefined for the time of the scrape. */
-  readonly timestampMs?: number;
+  readonly timestampMs?: number | undefined;
   /** `_bucket`, `_sum` or `_count` of a histogram or a summary. */
   readonly suffix?: string;
 }

@@ -1,5 +1,4 @@
 import { messageOf } from "../../../host/error-message.ts";
-import type { Files } from "../../../host/fs/files.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { Reviews } from "../../../kube/reviews.ts";
 import type { ApiConfig } from "../../config/config.ts";
@@ -22,8 +21,6 @@ import { type ApiRouteDeps, createApiRoutes } from "./api-routes.ts";
 export interface NodeApiOptions extends ApiRouteDeps {
   /** Asks the API server; undefined on a standalone node. */
   readonly reviews: Reviews | undefined;
-  /** Rooted at `/`. */
-  readonly hostFiles: Files;
 }
 
 /** The node's HTTPS API while it is served. */

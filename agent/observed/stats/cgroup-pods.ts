@@ -1,0 +1,174 @@
+import { CgroupError } from "../../../cgroups/error.ts";
+import type { CgroupUsageReader, UsageDetail } from "../../../cgroups/usage.ts";
+import type { Clock } from "../../../host/clock.ts";
+import type { Log } from "../../../host/log/log.ts";
+import type { ProcStats } from "../../../host/proc-stats.ts";
+import type {
+  CgroupReading,
+  ContainerReading,
+  PodReading,
+  ProcessesReading,
+  UsageReading,
+} from "../../decide/stats/readings.ts";
+import type { ContainerIndex, IndexedContainer } from "./container-index.ts";
+import type { CpuRatePass } from "./cpu-rates.ts";
+import { usageOfCgroup } from "./from-cgroup.ts";
+
+export interface CgroupPodsDeps {
+  readonly cgroups: CgroupUsageReader;
+  /** The cgroup above all pods, below the mount point. It is unknown until the runtime has answered once. */
+  readonly podsPath: () => Promise<string>;
+  readonly index: ContainerIndex;
+  readonly proc: Pick<ProcStats, "interfaces" | "openFiles" | "openFilesLimit">;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The cgroups of pods, by their folders. */
+interface PodFolders {
+  /** Those above the pods: of all pods, and of the QoS classes. */
+  readonly above: readonly string[];
+  readonly pods: readonly { readonly path: string; readonly containers: ReadonlyMap<string, string> }[];
+}
+
+const QOS_FOLDER = /(^|-)(burstable|besteffort)(\.slice)?$/;
+const POD_FOLDER = /(^|-)pod[^/]+$/;
+
+/**
+ * Reads the pods and their containers from their cgroups: what runs has one, and its name ends with the id of the
+ * container. Rejects with `CriError` if a container is unknown and the runtime cannot say what it is.
+ */
+export async function readCgroupPods(
+  deps: CgroupPodsDeps,
+  detail: UsageDetail,
+  rates: CpuRatePass,
+): Promise<{ readonly above: readonly CgroupReading[]; readonly pods: readonly PodReading[] }> {
+  const { above, pods } = podFolders(deps.cgroups, await deps.podsPath());
+  const known = await deps.index.byId(pods.flatMap(({ containers }) => [...containers.keys()]));
+  const read = createReader(deps, detail, rates);
+  return {
+    above: above.flatMap((path) => {
+      const usage = read.usage(path);
+      return usage === undefined ? [] : [{ path, usage }];
+    }),
+    pods: pods.flatMap(({ path, containers }) => {
+      const found = [...containers].flatMap(([id, at]) => {
+        const container = known.get(id);
+        return container === undefined ? [] : [{ ...container, path: at }];
+      });
+      const pod = podReading(read, path, found);
+      return pod === undefined ? [] : [pod];
+    }),
+  };
+}
+
+function podFolders(cgroups: CgroupUsageReader, root: string): PodFolders {
+  const above = [root];
+  const found: string[] = [];
+  for (const name of cgroups.below(root)) {
+    const path = `${root === "/" ? "" : root}/${name}`;
+    if (QOS_FOLDER.test(name)) {
+      above.push(path);
+      found.push(...cgroups.below(path).flatMap((each) => (POD_FOLDER.test(each) ? [`${path}/${each}`] : [])));
+    } else if (POD_FOLDER.test(name)) found.push(path);
+  }
+  const pods = found.map((path) => ({
+    path,
+    containers: new Map(cgroups.below(path).flatMap((name) => containerOf(path, name))),
+  }));
+  return { above, pods };
+}
+
+/**
+ * The id is the name with cgroupfs, and its end with systemd: `cri-containerd-ID.scope`. CRI-O's monitor of a container has
+ * the same id.
+ */
+function containerOf(pod: string, name: string): readonly (readonly [string, string])[] {
+  if (name.includes("conmon")) return [];
+  const unit = name.endsWith(SCOPE) ? name.slice(0, -SCOPE.length) : undefined;
+  const id = unit === undefined ? name.replace(/^crio-/, "") : unit.slice(unit.lastIndexOf("-") + 1);
+  return [[id, `${pod}/${name}`]];
+}
+const SCOPE = ".scope";
+
+interface CgroupReader {
+  usage(path: string, startedAtMs?: number): UsageReading | undefined;
+  interfaces(path: string): PodReading["interfaces"];
+}
+
+function createReader(deps: CgroupPodsDeps, detail: UsageDetail, rates: CpuRatePass): CgroupReader {
+  const { cgroups, proc, clock, log } = deps;
+  /** A cgroup whose files hold nonsense has no figures; the others have. */
+  function unlessUnreadable<T>(path: string, read: () => T): T | undefined {
+    try {
+      return read();
+    } catch (error) {
+      if (!(error instanceof CgroupError)) throw error;
+      log.debug({ err: error }, `the stats of the cgroup ${path} cannot be read`);
+      return undefined;
+    }
+  }
+  return {
+    usage: (path, startedAtMs) =>
+      unlessUnreadable(path, () => {
+        const found = cgroups.read(path, detail);
+        if (found === undefined) return undefined;
+        const madeAtMs = detail === "all" ? cgroups.madeAtMs(path) : undefined;
+        const reading = {
+          ...usageOfCgroup(found, clock.now()),
+          startedAtMs: startedAtMs ?? madeAtMs,
+          processes: processesIn(deps, path, detail, found.stats.pids?.current),
+        };
+        return rates.withRate(path, reading);
+      }),
+    interfaces: (path) =>
+      unlessUnreadable(path, () => {
+        if (detail === "resources") return undefined;
+        const [pid = 0] = cgroups.processes(path);
+        return pid > 0 ? proc.interfaces(pid) : undefined;
+      }),
+  };
+}
+
+function processesIn(
+  { cgroups, proc }: CgroupPodsDeps,
+  path: string,
+  detail: UsageDetail,
+  threads: number | undefined,
+): ProcessesReading | undefined {
+  if (detail === "resources") return undefined;
+  const pids = cgroups.processes(path).filter((pid) => pid > 0);
+  if (detail === "summary") return { count: pids.length };
+  const files = pids.map((pid) => proc.openFiles(pid));
+  const sum = (of: "descriptors" | "sockets") => files.reduce((all, each) => all + (each?.[of] ?? 0), 0);
+  const [first] = pids;
+  return {
+    count: pids.length,
+    threads,
+    descriptors: sum("descriptors"),
+    sockets: sum("sockets"),
+    openFilesLimit: first === undefined ? undefined : proc.openFilesLimit(first),
+  };
+}
+
+type FoundContainer = IndexedContainer & { readonly isSandbox: boolean; readonly path: string };
+
+/** Undefined for a cgroup in which no container of a pod runs. */
+function podReading(read: CgroupReader, path: string, found: readonly FoundContainer[]): PodReading | undefined {
+  const sandbox = found.find(({ isSandbox }) => isSandbox);
+  const [first = undefined] = [sandbox, ...found].filter((each) => each !== undefined);
+  if (first === undefined || first.pod.name === "") return undefined;
+  const startedAtMs = sandbox?.createdAtMs ?? first.createdAtMs;
+  const readingOf = ({ id, name, image, createdAtMs, path: cgroup }: FoundContainer): ContainerReading => ({
+    ...{ id, name, image, createdAtMs, cgroup },
+    usage: read.usage(cgroup, createdAtMs),
+  });
+  return {
+    ...first.pod,
+    startedAtMs,
+    cgroup: path,
+    usage: read.usage(path, startedAtMs),
+    ...(sandbox && { sandbox: readingOf(sandbox), interfaces: read.interfaces(sandbox.path) }),
+    containers: found.filter(({ isSandbox }) => !isSandbox).map(readingOf),
+  };
+}

@@ -1,0 +1,98 @@
+import type { Runtime } from "../../../cri/runtime.ts";
+import { ContainerState, PodSandboxState } from "../../../proto/cri/gen/api.ts";
+import {
+  containerNameLabel,
+  podNameLabel,
+  podNamespaceLabel,
+  podUidLabel,
+} from "../../../proto/kubernetes/well-known-names.ts";
+
+/** What a container or sandbox never changes. */
+export interface IndexedContainer {
+  readonly id: string;
+  /** Empty for a sandbox. */
+  readonly name: string;
+  readonly image: string;
+  readonly createdAtMs: number;
+  readonly pod: { readonly name: string; readonly namespace: string; readonly uid: string };
+}
+
+/** Everything that runs, as the runtime lists it. */
+export interface RunningContainers {
+  readonly sandboxes: readonly IndexedContainer[];
+  /** With the sandbox of each. */
+  readonly containers: readonly (IndexedContainer & { readonly sandboxId: string })[];
+}
+
+/** The pods' sandboxes and containers by their ids. */
+export interface ContainerIndex {
+  /** Asks the runtime. Rejects with `CriError`. */
+  list(): Promise<RunningContainers>;
+  /**
+   * Containers and sandboxes by their ids, also of some that have ended. The runtime is asked only if one of `ids` is new:
+   * a cgroup has the id of its container in its name, and what it is does not change. Rejects with `CriError`.
+   */
+  byId(ids: readonly string[]): Promise<ReadonlyMap<string, IndexedContainer & { readonly isSandbox: boolean }>>;
+}
+
+/** No client waits longer for a page. */
+export const RUNTIME_DEADLINE_MS = 10_000;
+const NS_PER_MS = 1_000_000n;
+
+export function createContainerIndex(runtime: Pick<Runtime, "listContainers" | "listPodSandbox">): ContainerIndex {
+  let known: ReadonlyMap<string, IndexedContainer & { readonly isSandbox: boolean }> = new Map();
+
+  async function list(): Promise<RunningContainers> {
+    const options = { deadlineMs: RUNTIME_DEADLINE_MS };
+    const [sandboxes, containers] = await Promise.all([
+      runtime.listPodSandbox({}, options),
+      runtime.listContainers({}, options),
+    ]);
+    return {
+      sandboxes: sandboxes
+        .filter(({ state }) => state === PodSandboxState.SANDBOX_READY)
+        .map(({ id, labels, createdAt, metadata }) => ({
+          id,
+          name: "",
+          image: "",
+          createdAtMs: msOf(createdAt),
+          pod: { ...podOf(labels), ...(metadata && { uid: metadata.uid }) },
+        })),
+      containers: containers
+        .filter(({ state }) => state === ContainerState.CONTAINER_RUNNING)
+        .map(({ id, labels, createdAt, image, metadata, podSandboxId }) => ({
+          id,
+          sandboxId: podSandboxId,
+          name: labels[containerNameLabel] ?? metadata?.name ?? "",
+          image: image?.userSpecifiedImage || image?.image || "",
+          createdAtMs: msOf(createdAt),
+          pod: podOf(labels),
+        })),
+    };
+  }
+
+  return {
+    list,
+    async byId(ids) {
+      if (ids.some((id) => !known.has(id))) {
+        const { sandboxes, containers } = await list();
+        const all = [
+          ...sandboxes.map((each) => ({ ...each, isSandbox: true })),
+          ...containers.map((each) => ({ ...each, isSandbox: false })),
+        ];
+        known = new Map(all.map((each) => [each.id, each]));
+      }
+      return known;
+    },
+  };
+}
+
+const msOf = (ns: bigint) => Number(ns / 1000n) / Number(NS_PER_MS / 1000n);
+
+function podOf(labels: Readonly<Record<string, string>>): IndexedContainer["pod"] {
+  return {
+    name: labels[podNameLabel] ?? "",
+    namespace: labels[podNamespaceLabel] ?? "",
+    uid: labels[podUidLabel] ?? "",
+  };
+}

@@ -36,7 +36,10 @@ export function createMetricsPages(options: MetricsPagesOptions): MetricsRoutesD
       setNodeGauges(metrics, fixed, { process: readProcessFigures(), claims });
       return metrics.kubelet.families();
     },
-    probes: () => metrics.probes.families(),
+    probes() {
+      metrics.probes.set("process_start_time_seconds", readProcessFigures().startedSeconds);
+      return metrics.probes.families();
+    },
   };
 }
 

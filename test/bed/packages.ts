@@ -15,6 +15,7 @@ export type PackageSet =
   | "bookworm-dbus"
   | "bookworm-emulator"
   | "bookworm-headers"
+  | "bookworm-prometheus"
   | "trixie"
   | "forky"
   | "vm-guest"
@@ -40,6 +41,8 @@ const packageNames: Readonly<Record<PackageSet, readonly string[]>> = {
   "bookworm-emulator": ["qemu-user-static"],
   /** Headers of the same release, used only for compiling. */
   "bookworm-headers": ["libseccomp-dev"],
+  /** With promtool, which checks pages of metrics. */
+  "bookworm-prometheus": ["prometheus"],
   trixie: ["containerd", "kubectl"],
   forky: ["containerd", "kubectl"],
   "vm-guest": [

@@ -4,12 +4,13 @@ import { unpackPackages } from "../bed/packages.ts";
 import { ensurePrograms, unavailableReason } from "./programs.ts";
 
 // Runs one suite on a real cluster with live output: `differential` (BERTH_PODS=a,b selects pods; `record` as the next
-// argument records the kubelet again) or `chaos` (BERTH_CHAOS=N sets the number of random workloads, BERTH_SEED=N
+// argument records the kubelet again, `record metrics` the names of its metrics) or `chaos` (BERTH_CHAOS=N sets the number of random workloads, BERTH_SEED=N
 // repeats an earlier run).
 const differential = ["test", "./test/e2e/cluster/differential.test.ts"];
 const commands: Readonly<Record<string, readonly string[]>> = {
   differential,
   "differential record": ["test/differential/record.ts"],
+  "differential record metrics": ["test/differential/metrics/record-metrics.ts"],
   chaos: ["test", "./test/e2e/cluster/chaos.ts"],
 };
 const args = process.argv.slice(2);

@@ -14,4 +14,9 @@ export const probeMetrics = {
     help: "[BETA] Cumulative number of a liveness, readiness or startup probe for a container by result.",
     labels: ["container", "namespace", "pod", "pod_uid", "probe_type", "result"],
   },
+  process_start_time_seconds: {
+    type: "gauge",
+    help: "[ALPHA] Start time of the process since unix epoch in seconds.",
+    labels: [],
+  },
 } as const satisfies MetricDefinitions;

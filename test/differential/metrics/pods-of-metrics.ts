@@ -5,6 +5,9 @@ import { busyboxImage } from "../../bed/images/images.ts";
 import { pollUntil } from "../../bed/poll-until.ts";
 import type { ControlPlane } from "../../upstream/control-plane.ts";
 
+/** The name of the node. */
+export const metricsNode = "metrics";
+
 const sleeper = { image: busyboxImage, command: ["sleep", "3600"] };
 const terminationGracePeriodSeconds = 0;
 
@@ -38,7 +41,10 @@ const pods: readonly (Pick<Pod, "spec"> & { readonly name: string })[] = [
   },
   {
     name: "too-large",
-    spec: { nodeName: "metrics", containers: [{ ...sleeper, name: "main", resources: { requests: { cpu: "1000" } } }] },
+    spec: {
+      nodeName: metricsNode,
+      containers: [{ ...sleeper, name: "main", resources: { requests: { cpu: "1000" } } }],
+    },
   },
 ];
 
@@ -56,7 +62,7 @@ export async function createPodsOfMetrics(plane: ControlPlane, manifests: string
     spec: { containers: [{ ...sleeper, name: "main" }] },
   };
   await writeFile(join(manifests, "static.yaml"), JSON.stringify(manifest));
-  const expected = ["probed=Running", "too-large=Failed", "static-metrics=Running"];
+  const expected = ["probed=Running", "too-large=Failed", `static-${metricsNode}=Running`];
   await pollUntil("the pods of the metrics", 60_000, async () => {
     const format = '--output=jsonpath={range .items[*]}{.metadata.name}={.status.phase}{"\\n"}{end}';
     const states = (await plane.kubectl(["get", "pods", format])).split("\n");

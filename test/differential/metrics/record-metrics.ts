@@ -10,7 +10,7 @@ import { builtVersion } from "../../upstream/programs.ts";
 import { startReferenceKubelet } from "../../upstream/reference-kubelet.ts";
 import { containerdRelease } from "../bed-settings.ts";
 import { readMetricsPage } from "./metrics-page.ts";
-import { createPodsOfMetrics } from "./pods-of-metrics.ts";
+import { createPodsOfMetrics, metricsNode } from "./pods-of-metrics.ts";
 
 process.chdir(join(import.meta.dirname, "../../.."));
 const folder = await mkdtemp(join(tmpdir(), "berth-metrics-"));
@@ -23,21 +23,19 @@ try {
   await mkdir(manifests);
   const kubelet = await startReferenceKubelet({
     controlPlane: plane,
-    nodeName: "metrics",
+    nodeName: metricsNode,
     endpoint: containerd.endpoint,
     stateDir,
     configuration: { staticPodPath: manifests },
   });
   try {
     await createPodsOfMetrics(plane, manifests);
-    const page = (path: string) => plane.kubectl(["get", "--raw", `/api/v1/nodes/metrics/proxy${path}`]);
+    const page = (path: string) => plane.kubectl(["get", "--raw", `/api/v1/nodes/${metricsNode}/proxy${path}`]);
     for (const [name, path] of [
       ["metrics", "/metrics"],
       ["probes", "/metrics/probes"],
     ] as const) {
-      const text = await page(path);
-      if (process.env["KEEP"]) await writeFile(`/tmp/w/k17-${name}.txt`, text);
-      const metrics = readMetricsPage(text);
+      const metrics = readMetricsPage(await page(path));
       const recording = { kubelet: builtVersion(), metrics };
       await writeFile(`test/golden/kubelet-metrics/${name}.json`, `${JSON.stringify(recording, null, 1)}\n`);
       console.log(`${name}: ${Object.keys(metrics).length} metrics`);

@@ -138,8 +138,7 @@ async function runWithLocks(
   const agent = createAgent({
     runtime,
     runtimeStatus: node.runtimeStatus,
-    clock,
-    log,
+    ...{ clock, log },
     disk: { root, logs: createFiles(config.podLogsDir), machine: hostFiles },
     ...createMountAdapters(exec, clock),
     cgroups: cgroups?.pods,
@@ -153,7 +152,7 @@ async function runWithLocks(
     createCredentialProviders: await loadCredentialProviderPlugins(config, pluginDeps),
     ...imageOptions(config),
     startSlots: Math.max(2, 2 * proc.availableParallelism()),
-    ...{ earlyProbes, keepsReferencedObjects, changeDetection, metrics },
+    ...{ earlyProbes, keepsReferencedObjects, changeDetection, metrics, logRotation: config.containerLogs.rotation },
     onIdle: createReleaseMemory(),
   });
   podWakes.subscribe(agent.wakeAll);

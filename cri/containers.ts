@@ -28,7 +28,7 @@ import type { Channel } from "./channel.ts";
 import { removeWithLeftoverTask } from "./containerd-leftover-task.ts";
 import { CriError, ignoreNotFound } from "./error.ts";
 import { runtimeMethod } from "./rpc-method.ts";
-import type { CriCallOptions, Runtime } from "./runtime.ts";
+import type { Runtime } from "./runtime.ts";
 
 const methods = {
   create: runtimeMethod("CreateContainer", CreateContainerRequest, CreateContainerResponse),
@@ -58,12 +58,10 @@ type AgentMethods =
   | "listContainerStats"
   | "containerStatus"
   | "listContainers"
-  | "execSync";
+  | "execSync"
+  | "reopenContainerLog";
 
-export interface Containers extends Pick<Runtime, AgentMethods> {
-  /** To be called after the log file was renamed. Not used by the agent yet: log rotation will need it. */
-  reopenContainerLog(id: ContainerId, options?: CriCallOptions): Promise<void>;
-}
+export type Containers = Pick<Runtime, AgentMethods>;
 
 /** 68 years. The API allows longer grace periods, which overflow in runtimes, since these count nanoseconds. */
 const MAX_GRACE_SECONDS = 2 ** 31 - 1;

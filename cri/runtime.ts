@@ -158,6 +158,12 @@ export interface Runtime {
   ): Promise<ExecSyncResponse>;
 
   /**
+   * Lets the runtime create the log file of a running container again, after the file was renamed. From the answer on the
+   * container writes to the new one.
+   */
+  reopenContainerLog(id: ContainerId, options?: CriCallOptions): Promise<void>;
+
+  /**
    * Prepares a session with a new process in a running container. Resolves with the URL, on the runtime's streaming
    * server, at which the session starts; it can be used once, within minutes.
    */

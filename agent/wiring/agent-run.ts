@@ -1,4 +1,5 @@
 import type { IdleTimer } from "../../host/async/idle-timer.ts";
+import type { LogRotation } from "../act/logs/log-rotation.ts";
 import type { LogSymlinks } from "../act/logs/log-symlinks.ts";
 import type { ProbeMarks } from "../act/probes/probe-marks.ts";
 import type { DesiredPods } from "../desired/pods.ts";
@@ -17,6 +18,7 @@ interface RunDeps {
   readonly probes: Prober;
   readonly probeMarks: ProbeMarks;
   readonly links: LogSymlinks;
+  readonly logRotation: LogRotation;
   readonly imageVerifier: ImageVerifier;
   readonly clusterSync: ClusterSync | undefined;
   readonly idleTimer: IdleTimer;
@@ -29,7 +31,8 @@ interface RunDeps {
 
 /** Returns the function that runs all components of an agent until its signal aborts. */
 export function createRun({ runtime, clock, log, sources }: AgentOptions, components: RunDeps): Agent["run"] {
-  const { desired, probes, links, imageVerifier, clusterSync, idleTimer, loop, images, podsInRuntime } = components;
+  const { desired, probes, links, logRotation, imageVerifier, clusterSync, idleTimer, loop, images, podsInRuntime } =
+    components;
 
   /** Compares the symlinks and records on the node with what the runtime has. */
   async function audit(): Promise<void> {
@@ -55,7 +58,13 @@ export function createRun({ runtime, clock, log, sources }: AgentOptions, compon
     ]);
     idleTimer.stop();
     imageVerifier.stop();
+    logRotation.stop();
     await Promise.all([loop.stop(), probes.stop()]);
-    await Promise.all([links.settled(), components.probeMarks.settled(), imageVerifier.settled()]);
+    await Promise.all([
+      links.settled(),
+      logRotation.settled(),
+      components.probeMarks.settled(),
+      imageVerifier.settled(),
+    ]);
   };
 }

@@ -11,11 +11,11 @@ import type { Node } from "../../proto/kubernetes/gen/types.ts";
 import { toFailure } from "../act/failure-reasons.ts";
 import type { CreateCredentialProviders } from "../act/images/credential-providers.ts";
 import type { DockerConfigFiles } from "../act/images/docker-config.ts";
-import { createLogSymlinks } from "../act/logs/log-symlinks.ts";
 import { createProbeMarks } from "../act/probes/probe-marks.ts";
 import type { NodeDirs } from "../act/volumes/pod-dirs.ts";
 import type { AdmissionNode } from "../decide/admission/admission-node.ts";
 import type { ImageVerificationSettings } from "../decide/admission/image-verification.ts";
+import type { LogRotationSettings } from "../decide/logs/log-rotation.ts";
 import type { PodSettings } from "../decide/settings.ts";
 import type { DesiredPods } from "../desired/pods.ts";
 import type { StaticKind } from "../desired/static/static-source.ts";
@@ -34,6 +34,7 @@ import type { ClusterAccess, ClusterSync, PodEventSource, StatusSavedSource } fr
 import type { ClusterObjectsOptions } from "./cluster/cluster-objects.ts";
 import { createDesired } from "./desired-pods.ts";
 import { createImageVerifier } from "./image-verifier.ts";
+import { createLogWriters } from "./log-writers.ts";
 import { createLoopRequests } from "./loop-requests.ts";
 import { createPodMetrics, withRelistMetrics } from "./pod-metrics.ts";
 import { createObservePort, createPodObservation, createProbes, imageSizeReader } from "./pod-observation.ts";
@@ -81,6 +82,8 @@ export interface AgentOptions {
    * kept.
    */
   readonly imageVerification: ImageVerificationSettings | undefined;
+  /** Undefined where logs are not rotated. */
+  readonly logRotation: LogRotationSettings | undefined;
   readonly startSlots: number;
   /** `--early-probes`: whether early tries are repeated until the first success. If false there is one early try, as with the kubelet. */
   readonly earlyProbes: boolean;
@@ -165,7 +168,7 @@ export function createAgent(options: AgentOptions): Agent {
   });
   const clusterDeps = { serviceAccounts: clusterAccess?.serviceAccounts, objects: clusterSync?.objects };
   const imageVerifier = createImageVerifier(options, clusterDeps, loopRequests.wake);
-  const writers = { links: createLogSymlinks(disk, log), probeMarks: createProbeMarks(disk.root, log), imageVerifier };
+  const writers = { ...createLogWriters(options), probeMarks: createProbeMarks(disk.root, log), imageVerifier };
   const containerEnds = createContainerEnds();
   const subscriberDeps = { desired, podCache, probes, containerEnds, ...writers, podReports, clusterSync, idleTimer };
   const { settings, facts } = withRuntimeAndCluster(options, clusterSync);

@@ -1,5 +1,6 @@
 import type { IdleTimer } from "../../host/async/idle-timer.ts";
 import type { Log } from "../../host/log/log.ts";
+import type { LogRotation } from "../act/logs/log-rotation.ts";
 import type { LogSymlinks } from "../act/logs/log-symlinks.ts";
 import type { ProbeMarks } from "../act/probes/probe-marks.ts";
 import { fullNameOf } from "../decide/pod/desired.ts";
@@ -21,6 +22,7 @@ export interface SyncSubscribersOptions {
   readonly probes: Prober;
   readonly probeMarks: ProbeMarks;
   readonly links: LogSymlinks;
+  readonly logRotation: LogRotation;
   readonly containerEnds: ContainerEnds;
   readonly imageVerifier: Pick<ImageVerifier, "onObserved" | "forget">;
   readonly podReports: PodReports;
@@ -34,7 +36,7 @@ export interface SyncSubscribersOptions {
 /** The components that follow the syncs of pods, in the order in which each step reaches them. */
 export function createSyncSubscribers(options: SyncSubscribersOptions): readonly SyncSubscriber[] {
   const { desired, podCache, probes, probeMarks, links, imageVerifier, podReports, clusterSync, idleTimer } = options;
-  const { containerEnds } = options;
+  const { containerEnds, logRotation } = options;
   return [
     { onActionFinished: idleTimer.touch },
     syncErrorSubscriber(options),
@@ -44,6 +46,7 @@ export function createSyncSubscribers(options: SyncSubscribersOptions): readonly
     { onObserved: probeMarks.onObserved, onPodFinished: probeMarks.forget },
     // A link that a death of the agent has prevented is made after the next agent's first observation.
     { onObserved: links.sync },
+    { onObserved: logRotation.onObserved, onPodFinished: logRotation.onPodFinished },
     { onObserved: containerEnds.onObserved, onPodFinished: containerEnds.onPodFinished },
     { onObserved: imageVerifier.onObserved, onPodFinished: imageVerifier.forget },
     { onPodFinished: podCache.forget },

@@ -404,6 +404,15 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
       });
     });
 
+    test("reopenContainerLog succeeds for a running container; UNKNOWN if it is not running, NOT_FOUND if it is missing", async () => {
+      const { container } = await runPod("obeys-term");
+      await runtime.reopenContainerLog(container);
+      await runtime.stopContainer(container, 0);
+      expect(await failureOf(runtime.reopenContainerLog(container))).toMatchObject({ code: "UNKNOWN" });
+      await runtime.removeContainer(container);
+      expect(await failureOf(runtime.reopenContainerLog(container))).toMatchObject({ code: "NOT_FOUND" });
+    });
+
     test("exec, attach and portForward of what runs return a URL of the streaming server", async () => {
       const { container, sandbox } = await runPod("obeys-term");
       const streams = { stdin: false, stdout: true, stderr: true, tty: false };

@@ -14,6 +14,7 @@ import {
   isRunning,
   matchesContainerFilter,
   matchesSandboxFilter,
+  unknownError,
   updatedResources,
 } from "./runtime-objects.ts";
 import type { FakeProcesses } from "./runtime-processes.ts";
@@ -39,6 +40,13 @@ export class FakeRuntimeResources extends FakeRuntimeStreaming {
     return this.call("updateContainerResources", this.#processes.subjectOf(id), options, () => {
       const container = this.#processes.container("updateContainerResources", id);
       container.resources = updatedResources(container.resources, resources);
+    });
+  }
+
+  reopenContainerLog(id: ContainerId, options?: CriCallOptions): Promise<void> {
+    return this.call("reopenContainerLog", this.#processes.subjectOf(id), options, () => {
+      if (!isRunning(this.#processes.container("reopenContainerLog", id)))
+        throw unknownError("reopenContainerLog", "container is not running");
     });
   }
 

@@ -185,6 +185,8 @@ export class AgentHarness {
       },
       createCredentialProviders: this.#options.createCredentialProviders?.(this),
       imageVerification: { policy: this.#options.imageVerification ?? "NeverVerifyPreloadedImages", allowlist: [] },
+      // The fake runtime writes no logs.
+      logRotation: undefined,
       startSlots: this.#options.startSlots ?? 4,
     });
     this.agent.podReports.subscribe(() => lifetime.signal.aborted || this.#lines.appendReports(this.podReports()));

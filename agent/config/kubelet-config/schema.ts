@@ -23,7 +23,6 @@ const noDaemonCgroups = "the agent leaves the cgroups of daemons as they are";
 const noMemoryReservation = "no memory is reserved for QoS classes";
 const noEviction = "the node reports pressure, but evicts no pods yet";
 const noImageGc = "images are never removed yet";
-const noLogRotation = "container logs are not rotated yet";
 const noCpuManager = "containers share all CPUs";
 const noMemoryManager = "containers share all memory";
 const noTopologyManager = "resources are not aligned to NUMA nodes";
@@ -249,10 +248,10 @@ export const schema = {
   failSwapOn: implemented("*bool", { default: true }),
   memorySwap: structField,
   "memorySwap.swapBehavior": implemented("string", { allowed: ["", "NoSwap", "LimitedSwap"] }),
-  containerLogMaxSize: notImplemented("string", noLogRotation, { default: "10Mi", must: "a quantity such as 10Mi" }),
-  containerLogMaxFiles: notImplemented("*int32", noLogRotation, { default: 5, range: [2, 2_147_483_647] }),
-  containerLogMaxWorkers: notImplemented("*int32", noLogRotation, { default: 1, range: [1, 2_147_483_647] }),
-  containerLogMonitorInterval: notImplemented("*Duration", noLogRotation, {
+  containerLogMaxSize: implemented("string", { default: "10Mi", must: "a quantity such as 10Mi" }),
+  containerLogMaxFiles: implemented("*int32", { default: 5, range: [2, 2_147_483_647] }),
+  containerLogMaxWorkers: implemented("*int32", { default: 1, range: [1, 2_147_483_647] }),
+  containerLogMonitorInterval: implemented("*Duration", {
     default: "10s",
     must: "a duration of at least 3s",
   }),

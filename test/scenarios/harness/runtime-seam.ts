@@ -21,6 +21,7 @@ const runtimeVerbs = {
   stopContainer: "mutates",
   removeContainer: "mutates",
   updateContainerResources: "mutates",
+  reopenContainerLog: "mutates",
   containerStats: "reads",
   listContainerStats: "reads",
   containerStatus: "reads",

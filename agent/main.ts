@@ -121,8 +121,8 @@ async function runWithLocks(
   const machineIPs = watchHostIPs({ ...ipOptions, ...clusterIPOptions }, signal);
   const nodeDeps = { addresses: machineIPs, clock, log };
   const readDriver: LocalNodeOptions["readCgroupDriver"] = (options) => readCgroupDriver(runtime, options);
-  const runtimeDeps = { runtime, readCgroupDriver: readDriver };
-  const node = createNode(config, cgroups?.node, { ...nodeDeps, ...runtimeDeps, proc, files: hostFiles, machine });
+  const nodeAdapters = { ...nodeDeps, runtime, readCgroupDriver: readDriver, proc, files: hostFiles, machine };
+  const node = createNode(config, cgroups?.node, nodeAdapters);
   const clusterNode = await createClusterNodeIfConfigured(config, {
     ...nodeDeps,
     hostFiles,
@@ -134,7 +134,6 @@ async function runWithLocks(
   const hostIPs = clusterNode?.hostIPs ?? machineIPs;
   const nodeForAdmission = createAdmissionNodeCache(config, machine);
   const { allocatable } = nodeForAdmission("unknown");
-  const pluginDeps = { exec, environment: process.env, clock, log };
   const agent = createAgent({
     runtime,
     runtimeStatus: node.runtimeStatus,
@@ -149,15 +148,15 @@ async function runWithLocks(
     hasNoSource: hasNoSource(config),
     sources: sourcesOf(config, clock, log),
     ...(clusterNode && ({ clusterAccess: clusterNode.access } satisfies Partial<AgentOptions>)),
-    createCredentialProviders: await loadCredentialProviderPlugins(config, pluginDeps),
+    createCredentialProviders: await loadPlugins(config, exec, clock, log),
     ...imageOptions(config),
     startSlots: Math.max(2, 2 * proc.availableParallelism()),
     ...{ earlyProbes, keepsReferencedObjects, changeDetection, metrics, logRotation: config.containerLogs.rotation },
     onIdle: createReleaseMemory(),
   });
   podWakes.subscribe(agent.wakeAll);
-  const served = { config, clusterNode, allocatable, commandLine };
   const sources = { agent, runtime, metrics, thisMachine, podsCgroup: cgroups?.podsPath };
+  const served = { config, clusterNode, allocatable, commandLine };
   const servers = await startServers(served, { root, exec, hostFiles, ...sources, clock, log });
   try {
     if (clusterNode !== undefined) recordMachineEvents(thisMachine, clusterNode);
@@ -168,6 +167,10 @@ async function runWithLocks(
     runtime.close();
   }
   log.info({}, "berth has stopped; its pods keep running");
+}
+
+function loadPlugins(config: Config, exec: Exec, clock: Clock, log: Log) {
+  return loadCredentialProviderPlugins(config, { exec, environment: process.env, clock, log });
 }
 
 /** What the kubelet says of a machine when it starts. */

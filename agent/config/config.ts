@@ -98,6 +98,8 @@ export interface Config extends PodConfig, Required<PodDecisionConfig> {
   readonly healthz: ListenAddress | undefined;
   /** As `/configz` shows it: defaults, file, drop-ins and flags. */
   readonly kubeletConfiguration: KubeletConfiguration;
+  /** As `/flagz` shows them: by name, without secrets. */
+  readonly flagValues: Readonly<Record<string, string>>;
 
   /** The rate limit of requests to the API server except heartbeats and events; undefined means no limit. */
   readonly kubeAPI: RequestRate | undefined;

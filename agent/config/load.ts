@@ -17,7 +17,7 @@ import { checkValues } from "./kubelet-config/values.ts";
 import { findWarnings } from "./kubelet-config/warnings.ts";
 import { nodeNameOf } from "./node-name.ts";
 import { ConfigError, type Problem } from "./problem.ts";
-import { type FlagOnlySettings, freezeDeep, resolveConfig, resolveFlagOnlySettings } from "./resolve.ts";
+import { type FlagOnlySettings, flagValuesOf, freezeDeep, resolveConfig, resolveFlagOnlySettings } from "./resolve.ts";
 
 /** The result of a command line: a configuration to start with, or a request for version or help. */
 export type LoadResult =
@@ -73,9 +73,9 @@ export async function loadConfig(options: LoadOptions): Promise<LoadResult> {
   const providers = await loadCredentialProviders(credentialProviderFlags(flags, gates, absolute), files);
   checkAll(node, gates, [...earlierProblems, ...problems, ...configFiles.problems, ...providers.problems]);
   const kubelet = freezeDeep(configurationOf(node));
-  const config = freezeDeep(
-    resolveConfig(kubelet, flags, { nodeName, credentialProviders: providers.config }, absolute),
-  );
+  const { config: credentialProviders } = providers;
+  const flagValues = flagValuesOf(overrides);
+  const config = freezeDeep(resolveConfig(kubelet, flags, { nodeName, credentialProviders, flagValues }, absolute));
   const warnings = [...flagWarnings(overrides), ...versionWarnings(version), ...findWarnings(node)];
   return { kind: "config", config, kubelet, warnings, skippedFiles: configFiles.skipped };
 }

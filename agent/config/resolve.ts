@@ -38,13 +38,13 @@ export interface FlagOnlySettings {
 export function resolveConfig(
   kubelet: KubeletConfiguration,
   flags: FlagOnlySettings,
-  { nodeName, credentialProviders }: Pick<Config, "nodeName" | "credentialProviders">,
+  { nodeName, credentialProviders, flagValues }: Pick<Config, "nodeName" | "credentialProviders" | "flagValues">,
   absolute: (path: string) => string,
 ): Config {
   const runtime = withScheme(kubelet.containerRuntimeEndpoint);
   const gates = resolveGates(new Map(Object.entries(kubelet.featureGates)));
   return {
-    nodeName,
+    ...{ nodeName, flagValues },
     rootDir: absolute(flags.rootDir),
     clusterConfigSource: clusterConfigSourceOf(flags, absolute),
     nodeIPs: flags.nodeIP === "" ? [] : flags.nodeIP.split(",").map((address) => address.trim()),
@@ -236,6 +236,18 @@ function resolveApi(kubelet: KubeletConfiguration, ...[{ certDir }, gates, absol
       checkpoint: gates.ContainerCheckpoint,
     },
   };
+}
+
+/** Every flag with its value or its default, as `/flagz` shows it. Secret ones are masked, as the kubelet masks them. */
+export function flagValuesOf({ byName }: FlagOverrides): Config["flagValues"] {
+  const textOf = (value: Json) => (typeof value === "object" ? JSON.stringify(value) : String(value));
+  const all = flagGroups.flatMap(({ flags }) => flags);
+  return Object.fromEntries(
+    all.map(({ name, secret, default: fallback = "" }) => [
+      name,
+      secret === true ? "CLASSIFIED" : textOf(byName.get(name)?.value ?? fallback),
+    ]),
+  );
 }
 
 /** The values of the settings that exist only as flags, with their defaults. */

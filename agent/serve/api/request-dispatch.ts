@@ -6,6 +6,7 @@ import { sendApiError, sendGoError, sendText, type TrackedResponse } from "./api
 import type { AdmitRequest } from "./auth/admit-request.ts";
 import type { RequestCredentials } from "./auth/authenticator.ts";
 import { withoutTokenProtocol } from "./auth/bearer-token.ts";
+import { escapeHtml } from "./html.ts";
 import { parseRequestTarget, type RequestTarget } from "./request-target.ts";
 import type { ApiRequest } from "./route.ts";
 import type { RouteMatch, RouteTable } from "./route-table.ts";
@@ -139,16 +140,4 @@ function sendRedirect(response: TrackedResponse, method: string, location: strin
   const type = "text/html; charset=utf-8";
   if (method === "GET") sendText(response, 307, html, { location, "content-type": type });
   else sendText(response, 307, "", method === "HEAD" ? { location, "content-type": type } : { location });
-}
-
-const HTML_ESCAPES: Readonly<Record<string, string>> = {
-  "&": "&amp;",
-  "<": "&lt;",
-  ">": "&gt;",
-  '"': "&#34;",
-  "'": "&#39;",
-};
-
-function escapeHtml(text: string): string {
-  return text.replaceAll(/[&<>"']/g, (character) => HTML_ESCAPES[character] ?? character);
 }

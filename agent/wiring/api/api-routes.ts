@@ -1,12 +1,21 @@
 import type { CriRuntime } from "../../../cri/client.ts";
 import type { Clock } from "../../../host/clock.ts";
 import type { Files } from "../../../host/fs/files.ts";
+import { openServed } from "../../../host/fs/served-folder.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { Machine } from "../../../host/machine.ts";
+import { createProfiler } from "../../../host/profiler.ts";
+import { streamProgram } from "../../../host/program-output.ts";
+import { kubernetesVersion } from "../../../proto/kubernetes/version.ts";
 import type { ApiConfig, Config } from "../../config/config.ts";
+import { createCheckpointRoutes } from "../../serve/api/endpoints/checkpoint.ts";
 import { createConfigRoutes } from "../../serve/api/endpoints/configz.ts";
+import { createDisabledRoutes } from "../../serve/api/endpoints/disabled.ts";
 import { createHealthRoutes } from "../../serve/api/endpoints/health.ts";
-import { createPodRoutes } from "../../serve/api/endpoints/pods.ts";
+import { createNodeLogRoutes } from "../../serve/api/endpoints/node-logs.ts";
+import { createPodRoutes, createRunningPodRoutes } from "../../serve/api/endpoints/pods.ts";
+import { createProfilingRoutes } from "../../serve/api/endpoints/profiling.ts";
+import { createFlagPage, createStatusPage } from "../../serve/api/endpoints/zpages.ts";
 import type { Route } from "../../serve/api/route.ts";
 import { createLogRoutes } from "../../serve/logs/log-routes.ts";
 import type { KubeletMetrics } from "../../serve/metrics/kubelet-metrics.ts";
@@ -17,7 +26,7 @@ import type { Agent } from "../agent.ts";
 import { createAgentLogs } from "../container-logs.ts";
 import { createMetricsPages } from "../metrics-pages.ts";
 import type { DatedVolumes } from "../volume-figures.ts";
-import { createPodLookup } from "./pod-lookup.ts";
+import { createPodLookup, type PodLookup } from "./pod-lookup.ts";
 import { createStatsPages } from "./stats-pages.ts";
 
 /** What the endpoints of the node's API read from. */
@@ -34,28 +43,70 @@ export interface ApiRouteDeps {
   readonly podsCgroup: (() => Promise<string>) | undefined;
   /** Rooted at `/`. */
   readonly hostFiles: Files;
+  /** Rooted at the root directory. */
+  readonly root: Files;
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** All endpoints of the node's API. */
+/** All endpoints of the node's API. Those of `enableDebuggingHandlers` are off together, as in the kubelet. */
 export function createApiRoutes(deps: ApiRouteDeps): readonly Route[] {
-  const { api, config, agent, runtime, clock } = deps;
+  const { api, agent, runtime } = deps;
   const pods = createPodLookup(agent);
+  const always = [
+    ...createHealthRoutes(HEALTH_CHECKS),
+    ...createPodRoutes(pods),
+    ...createMetricsRoutes(createMetricsPages(deps)),
+    ...createStatsRoutes(createStatsPages(deps)),
+  ];
+  if (!api.enables.debugging) return [...always, ...createDisabledRoutes(DEBUGGING, "Debug endpoints are disabled.")];
+  const routes = [...always, ...createRunningPodRoutes(runtime), ...createDebuggingRoutes(deps, pods)];
+  const patterns = [...routes.map(({ pattern }) => pattern), "/statusz", "/flagz"];
+  const [builtWith, version] = [`bun ${Bun.version}`, kubernetesVersion.slice(1)];
+  const startedAt = Date.now() - Math.round(process.uptime() * 1000);
+  const statusPage = createStatusPage({ builtWith, version, startedAt, patterns, clock: deps.clock });
+  return [...routes, statusPage, createFlagPage(deps.config.flagValues)];
+}
+
+function createDebuggingRoutes(deps: ApiRouteDeps, pods: PodLookup): readonly Route[] {
+  const { api, config, runtime, clock, root } = deps;
+  const { enables } = api;
   const streaming = createStreamingRoutes({
     ...{ runtime, findPod: pods.named, clock, idleTimeoutMs: api.streamingIdleTimeoutMs },
     translatesWebSockets: config.node.declaredFeatures.includes("ExtendWebSocketsToKubelet"),
   });
   return [
-    ...createHealthRoutes(HEALTH_CHECKS),
-    ...createPodRoutes(pods),
     ...createConfigRoutes(config.kubeletConfiguration),
     ...streaming,
     ...createLogRoutes({ containerLogs: createAgentLogs(deps), clock }),
-    ...createMetricsRoutes(createMetricsPages(deps)),
-    ...createStatsRoutes(createStatsPages(deps)),
+    ...(enables.checkpoint ? createCheckpointRoutes({ findPod: pods.named, runtime, root, clock }) : []),
+    ...(enables.systemLogs
+      ? createNodeLogRoutes({ openLog, journal, allowsQuery: enables.systemLogQuery })
+      : createDisabledRoutes(["/logs/{path...}"], "logs endpoint is disabled.")),
+    ...(enables.profiling
+      ? createProfilingRoutes(createProfiler(clock))
+      : createDisabledRoutes(["/debug/pprof/{path...}"], "profiling endpoint is disabled.")),
   ];
 }
+
+const openLog = (path: string) => openServed("/var/log", path);
+
+const journal: Parameters<typeof createNodeLogRoutes>[0]["journal"] = async (args, write, signal) => {
+  const env = { PATH: process.env["PATH"] ?? "" };
+  await streamProgram(["journalctl", ...args], write, { env, signal });
+};
+
+/** What the kubelet answers itself while its debugging handlers are off. */
+const DEBUGGING = [
+  "/run/{path...}",
+  "/exec/{path...}",
+  "/attach/{path...}",
+  "/portForward/{path...}",
+  "/containerLogs/{path...}",
+  "/runningpods/{path...}",
+  "/debug/pprof/{path...}",
+  "/logs/{path...}",
+];
 
 /**
  * The kubelet's checks. An agent that answers them is healthy: its sync loop has no period that it could miss, it runs when

@@ -24,7 +24,7 @@ const paths: readonly (readonly [path: string, subresources: readonly string[]])
   ["/logs/syslog", ["log"]],
   ["/checkpoint/shop/web/app", ["checkpoint"]],
   ["/containerLogs/shop/web/app", ["proxy"]],
-  ["/debug/pprof/heap", ["proxy"]],
+  ["/debug/pprof/profile", ["proxy"]],
 ];
 test.each(paths)("%s needs %j", (path, subresources) => {
   expect(requestAttributesOf("GET", path)).toEqual({ verb: "get", subresources, path });
@@ -43,8 +43,8 @@ test.each([
   expect(requestAttributesOf(method, "/pods").verb).toBe(verb);
 });
 
-test.each(["/exec/a/b/c", "/attach/a/b/c", "/run/a/b/c", "/portForward/a/b", "/exec"])(
-  "%s needs the verb create whatever the method, since it changes what runs",
+test.each(["/exec/a/b/c", "/attach/a/b/c", "/run/a/b/c", "/portForward/a/b", "/exec", "/debug/pprof/heap"])(
+  "%s needs the verb create whatever the method, since it changes what runs or shows what is in memory",
   (path) => {
     for (const method of ["GET", "POST", "PUT", "HEAD"])
       expect(requestAttributesOf(method, path)).toEqual({ verb: "create", subresources: ["proxy"], path });

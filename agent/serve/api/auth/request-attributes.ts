@@ -15,8 +15,11 @@ const VERBS: Readonly<Record<string, string>> = {
   DELETE: "delete",
 };
 
-/** They run programs in containers or reach their ports, so that reading rights must not suffice (KEP-2862). */
-const STREAMING_PATHS = ["/exec", "/attach", "/run", "/portForward"];
+/**
+ * Reading rights do not suffice for these: they run programs in containers or reach their ports (KEP-2862), or return what
+ * is in memory, Secrets among it.
+ */
+const CREATE_PATHS = ["/exec", "/attach", "/run", "/portForward", "/debug/pprof/heap"];
 
 const FINE_GRAINED: readonly (readonly [path: string, subresource: string])[] = [
   ["/pods", "pods"],
@@ -36,16 +39,16 @@ const SUBRESOURCES: readonly (readonly [path: string, subresource: string])[] = 
 
 /**
  * The verb and the subresources of `nodes` by the method and the decoded path. The kubelet maps a streaming request by GET
- * to `get`, which anyone has who may read `nodes/proxy`; here all of them need `create`.
+ * to `get`, which anyone has who may read `nodes/proxy`; here all of `CREATE_PATHS` need `create`.
  * Rule: GetRequestAttributes in pkg/kubelet/server/auth.go.
  */
 export function requestAttributesOf(method: string, path: string): RequestAttributes {
   const subresourceIn = (table: typeof SUBRESOURCES) => table.find(([folder]) => isSubpath(path, folder))?.[1];
   const fineGrained = subresourceIn(FINE_GRAINED);
   const subresource = subresourceIn(SUBRESOURCES) ?? "proxy";
-  const isStreaming = STREAMING_PATHS.some((folder) => isSubpath(path, folder));
+  const needsCreate = CREATE_PATHS.some((folder) => isSubpath(path, folder));
   return {
-    verb: isStreaming ? "create" : (VERBS[method] ?? ""),
+    verb: needsCreate ? "create" : (VERBS[method] ?? ""),
     subresources: fineGrained === undefined ? [subresource] : [fineGrained, subresource],
     path,
   };

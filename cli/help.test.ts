@@ -9,7 +9,7 @@ async function berth(...args: readonly string[]) {
   return { stdout, stderr, exitCode };
 }
 
-const commands = ["run", "pods", "status", "exec", "doctor", "version"];
+const commands = ["run", "pods", "status", "logs", "exec", "doctor", "version"];
 
 test("berth --help lists every command, and berth help COMMAND is its help", async () => {
   const { stdout } = await berth("--help");
@@ -37,16 +37,12 @@ for (const command of commands)
     expect(stdout).toMatch(/^Exit code 0: /m);
   });
 
-const listed = "the commands are run, pods, status, exec, doctor and version";
+const listed = "the commands are run, pods, status, logs, exec, doctor and version";
 const list = "berth --help lists the commands";
 const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
   [["pod"], `berth: unknown command "pod", did you mean berth pods? ${list}`],
   [["Status"], `berth: unknown command "Status", did you mean berth status? ${list}`],
   [["get", "pods"], `berth: unknown command "get": did you mean berth pods? ${list}`],
-  [
-    ["logs", "web"],
-    'berth: unknown command "logs": crictl logs CONTAINER shows the output of a container, which is also in files below /var/log/pods',
-  ],
   [["fly"], `berth: unknown command "fly"; ${listed}`],
   [["constructor"], `berth: unknown command "constructor"; ${listed}`],
   [["help", "fly"], `berth: unknown command "fly"; ${listed}`],
@@ -70,6 +66,13 @@ const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
   [["pods", "-n"], "berth pods: -n: needs a value: a string"],
   [["pods", "--namespace="], 'berth pods: --namespace: found "", must be the name of a namespace'],
   [["status", "-o", "xml"], 'berth status: --output: found "xml", must be one of "text", "json"'],
+  [["logs"], "berth logs: which pod? berth pods lists them"],
+  [["logs", "web", "c"], 'berth logs: unexpected argument "c": -c names a container of the pod'],
+  [
+    ["logs", "web", "--since", "yesterday"],
+    'berth logs: --since: found "yesterday", must be a duration such as 300ms or 1m30s',
+  ],
+  [["logs", "web", "--tail=x"], 'berth logs: --tail: found "x", must be an integer from -9007199254740991 to 9007199254740991'],
   [["status", "--watch"], "berth status: --watch: unknown flag; berth status --help lists the flags"],
   [
     ["version", "--outptu", "json"],

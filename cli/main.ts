@@ -10,6 +10,7 @@ const commands: Readonly<Record<string, string>> = {
   run: "runs the agent; takes the kubelet's flags",
   pods: "shows the pods of the running agent, why they are not ready, and what their volumes use",
   status: "shows the state of the running agent: node, runtime, cluster, pods",
+  logs: "shows what a container of a pod has written",
   exec: "runs a command in a container of a pod, with a terminal if wanted",
   doctor: "shows what this machine is, and what keeps an agent from running on it",
   version: "shows the release",
@@ -40,6 +41,8 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       return await (await import("./pods.ts")).runPods(rest);
     case "status":
       return await (await import("./status.ts")).runStatus(rest);
+    case "logs":
+      return await (await import("./logs.ts")).runLogs(rest);
     case "exec":
       // Standard input may still be open.
       return process.exit(await (await import("./exec.ts")).runExec(rest));
@@ -83,7 +86,6 @@ const LIST_COMMANDS = "berth --help lists the commands";
 const hintsByCommand: ReadonlyMap<string, string> = new Map([
   ...["get", "describe", "ps"].map((name) => [name, `did you mean berth pods? ${LIST_COMMANDS}`] as const),
   ["start", `did you mean berth run? ${LIST_COMMANDS}`],
-  ["logs", "crictl logs CONTAINER shows the output of a container, which is also in files below /var/log/pods"],
 ]);
 
 function refuse(command: string): number {

@@ -9,12 +9,15 @@ import { ROOT_DIR_HINT, toStartError } from "../preflight/start-error.ts";
 import { createHealthServer, type HealthServer } from "../serve/api/health-server.ts";
 import type { AgentCommandLine } from "../serve/local/agent-command-line.ts";
 import { summarizeAgent } from "../serve/local/agent-status.ts";
+import { answerLogs } from "../serve/local/local-logs.ts";
 import { type LocalServer, type LocalServerOptions, serveLocal } from "../serve/local/local-server.ts";
 import { summarizePod } from "../serve/local/pod-list.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import type { Agent } from "./agent.ts";
 import type { NodeApi, NodeApiOptions } from "./api/node-api.ts";
+import { createPodLookup } from "./api/pod-lookup.ts";
 import type { ClusterNode } from "./cluster/cluster-node.ts";
+import { createAgentLogs } from "./container-logs.ts";
 import { serveLocalExec } from "./local-exec.ts";
 import { createVolumeFigures, keepVolumeFigures } from "./volume-figures.ts";
 
@@ -32,7 +35,13 @@ export async function startServers(served: ServedNode, adapters: ServerAdapters)
     await Promise.all(started.map((server) => server.stop()));
   };
   try {
-    started.push(serveStatus({ root, clock, volumes }, agent, served));
+    const logDeps = {
+      containerLogs: createAgentLogs({ ...adapters, config }),
+      allPods: createPodLookup(agent).all,
+      clock,
+    };
+    const logs: LocalServerOptions["logs"] = (request) => answerLogs(logDeps, request);
+    started.push(serveStatus({ root, clock, volumes, logs }, agent, served));
     started.push(await serveLocalExec(adapters, agent));
     const health = await serveHealthIfConfigured(config, adapters);
     if (health !== undefined) started.push(health);
@@ -78,13 +87,13 @@ export interface ServedNode extends Pick<NodeFacts, "allocatable"> {
   readonly commandLine: AgentCommandLine;
 }
 
-interface LocalServerAdapters extends Pick<LocalServerOptions, "clock" | "volumes"> {
+interface LocalServerAdapters extends Pick<LocalServerOptions, "clock" | "volumes" | "logs"> {
   readonly root: Files;
 }
 
 /** Starts the local server that answers `berth pods`, `berth status` and `berth doctor`. */
 function serveStatus(
-  { root, clock, volumes }: LocalServerAdapters,
+  { root, clock, volumes, logs }: LocalServerAdapters,
   agent: Agent,
   { config: { nodeName }, clusterNode, commandLine }: ServedNode,
 ): LocalServer {
@@ -107,7 +116,7 @@ function serveStatus(
     };
   };
   try {
-    return serveLocal({ path, clock, pods, status, commandLine, volumes, subscribe });
+    return serveLocal({ path, clock, pods, status, commandLine, volumes, logs, subscribe });
   } catch (error) {
     return toStartError("cannot serve berth pods", ROOT_DIR_HINT)(error);
   }

@@ -11,7 +11,13 @@ import type { RuntimeFacts } from "./runtime-facts.ts";
 
 const gibibyte = 2 ** 30;
 const now = Date.parse("2026-11-22T12:00:00Z");
-const space = { totalBytes: 32 * gibibyte, freeBytes: 20 * gibibyte, usedBytes: 12 * gibibyte, totalInodes: 2_000_000, freeInodes: 1_900_000 };
+const space = {
+  totalBytes: 32 * gibibyte,
+  freeBytes: 20 * gibibyte,
+  usedBytes: 12 * gibibyte,
+  totalInodes: 2_000_000,
+  freeInodes: 1_900_000,
+};
 
 const containerd: RuntimeFacts = {
   name: "containerd",

@@ -159,12 +159,12 @@ const printCommand = (title: string, command: string) =>
   console.log(`${title.padEnd(12)} ${" ".repeat(8)}   ${command}`);
 
 /** Prints the commands for a user to copy. */
-function printCommands(stateDir: string, { containerd }: StartedParts, listing: PodListing): void {
-  const { manifests, agentRoot, podLogs } = bedPaths(stateDir);
-  const [ctr = "", ...address] = (containerd?.ctrArgv ?? []).map(displayPath);
-  printCommand("show pods", `${displayPath(builtBinary)} pods --root-dir ${displayPath(agentRoot)}`);
-  printCommand("read logs", `${displayPath(podLogs)}/NAMESPACE_POD_UID/CONTAINER/0.log, 1.log …`);
-  printCommand("look inside", `${[ctr, ...address].join(" ")} --namespace k8s.io containers list`);
+function printCommands(stateDir: string, listing: PodListing): void {
+  const { manifests, agentRoot } = bedPaths(stateDir);
+  const [berth, rootDir] = [displayPath(builtBinary), `--root-dir ${displayPath(agentRoot)}`];
+  printCommand("show pods", `${berth} pods ${rootDir}`);
+  printCommand("read logs", `${berth} logs once-berth ${rootDir}`);
+  printCommand("look inside", `${berth} exec web-berth ${rootDir} -it -- sh`);
   const url = urlOf("edited-page", listing);
   if (url !== undefined) printStep("edit a file", `${displayPath(pageOf(stateDir))}, which ${url} shows at once`);
   console.log(`\nEdit, add or remove a file in ${manifests} to change the pods. Ctrl-C ends everything.\n`);
@@ -203,7 +203,7 @@ async function main(): Promise<number> {
     const { listing, isSettled } = await startAll(stateDir, flags.has("fresh"), running);
     const isOnce = flags.has("once");
     console.log();
-    if (!isOnce) printCommands(stateDir, running, listing);
+    if (!isOnce) printCommands(stateDir, listing);
     const table = createLiveTable(process.stdout);
     table.show(listing);
     if (isOnce) return isSettled ? 0 : 1;

@@ -42,6 +42,7 @@ function serve(ballast?: string) {
     status: () => ({ node: { name: "a", version: "v1" }, runtime: { state: "ready" }, pods: {}, refused: ++requests }),
     commandLine,
     volumes: async () => ({ pods: [{ namespace: "shop", name: "web", uid: "u-1", volumes: [] }] }),
+    logs: async ({ namespace, pod, query }) => new Response(`${namespace} ${pod} ${query}`),
     subscribe: (changed) => {
       listeners.add(changed);
       return () => listeners.delete(changed);
@@ -107,6 +108,14 @@ test("GET /volumes returns the volumes of all pods as JSON", async () => {
   serve();
   const volumes = await (await get("/volumes")).json();
   expect(volumes).toEqual({ pods: [{ namespace: "shop", name: "web", uid: "u-1", volumes: [] }] });
+});
+
+test("GET /logs/NAMESPACE/POD returns the log of a container", async () => {
+  serve();
+  expect(await (await get("/logs/shop/web%20x?container=c&follow=true")).text()).toBe(
+    "shop web x container=c&follow=true",
+  );
+  for (const target of ["/logs/shop", "/logs/shop/", "/logs/shop/web/c"]) expect((await get(target)).status).toBe(404);
 });
 
 test("a watch gets the pods at once, and once more after a burst of changes", async () => {

@@ -4,6 +4,7 @@ import type { Clock } from "../../../host/clock.ts";
 import { toFilesError } from "../../../host/fs/files.ts";
 import type { AgentCommandLine } from "./agent-command-line.ts";
 import type { AgentStatus } from "./agent-status.ts";
+import type { LocalLogsRequest } from "./local-logs.ts";
 import type { PodListing } from "./pod-list.ts";
 import type { VolumeListing } from "./volume-list.ts";
 
@@ -16,6 +17,8 @@ export interface LocalServerOptions {
   readonly commandLine: AgentCommandLine;
   /** Measures the volumes of all pods. Never rejects. */
   readonly volumes: () => Promise<VolumeListing>;
+  /** Answers `berth logs`. */
+  readonly logs: (request: LocalLogsRequest) => Promise<Response>;
   /** Calls `changed` after each change; returns the function that unsubscribes. */
   readonly subscribe: (changed: () => void) => () => void;
 }
@@ -42,7 +45,7 @@ const neverIdle = { idleTimeout: 0 };
 /**
  * Serves `berth pods` and `berth status` on a unix socket that only root may open: `GET /pods` returns the list as
  * JSON, `GET /pods?watch` one line of JSON at once and after each change, `GET /status` the agent's own state, `GET
- * /volumes` the figures of all volumes, `GET /command-line` how the agent was started. Throws `FilesError` if the socket cannot be created.
+ * /volumes` the figures of all volumes, `GET /logs/NAMESPACE/POD` the log of a container, `GET /command-line` how the agent was started. Throws `FilesError` if the socket cannot be created.
  */
 export function serveLocal(settings: LocalServerOptions): LocalServer {
   const { path } = settings;
@@ -66,6 +69,14 @@ function respond(request: Request, settings: LocalServerOptions): Response | Pro
   if (request.method === "GET" && pathname === "/command-line") return Response.json(settings.commandLine);
   if (request.method === "GET" && pathname === "/volumes")
     return settings.volumes().then((listing) => Response.json(listing));
+  const [, namespace, pod] = /^\/logs\/([^/]+)\/([^/]+)$/.exec(pathname) ?? [];
+  if (request.method === "GET" && namespace !== undefined && pod !== undefined)
+    return settings.logs({
+      namespace: decodeURIComponent(namespace),
+      pod: decodeURIComponent(pod),
+      query: searchParams,
+      signal: request.signal,
+    });
   if (request.method !== "GET" || pathname !== "/pods") return new Response("not found\n", { status: 404 });
   if (!searchParams.has("watch")) return Response.json(settings.pods());
   return new Response(watchPods(settings, request.signal), { headers: { "content-type": "application/x-ndjson" } });

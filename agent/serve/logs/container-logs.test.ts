@@ -12,7 +12,7 @@ import type { Pod, PodStatus } from "../../../proto/kubernetes/gen/types.ts";
 import { emptyObservedPod } from "../../../test/fakes/observed-pod.ts";
 import { createContainerEnds } from "./container-ends.ts";
 import { createContainerLogs } from "./container-logs.ts";
-import { parseLogOptions } from "./log-options.ts";
+import { createLogRoutes } from "./log-routes.ts";
 
 const T = "2026-01-02T03:04:05.123456789Z";
 const line = (text: string) => `${T} stdout F ${text}\n`;
@@ -69,13 +69,12 @@ function createFixture() {
       text += Buffer.from(chunk as string).toString("latin1");
       changed();
     };
-    const done = logs.send(
+    const [route] = createLogRoutes({ containerLogs: logs, clock: createClock() });
+    const done = route!.handle(
       {
-        namespace: "shop",
-        pod: name,
-        container,
-        options: parseLogOptions(new URLSearchParams(query), Date.now()),
-        signal: leaving.signal,
+        ...{ method: "GET", path: "", headers: {}, user: { username: "root", groups: [] }, signal: leaving.signal },
+        ...{ params: { namespace: "shop", pod: name, container }, query: new URLSearchParams(query) },
+        body: async () => Buffer.alloc(0),
       },
       {
         start: (code) => {

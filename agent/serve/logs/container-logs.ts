@@ -40,8 +40,8 @@ export interface LogRequest {
 /** Sends the log of a container to a client. */
 export interface ContainerLogs {
   /**
-   * Throws `ApiError` before it has sent anything: 404 for an unknown pod or container, 400 for a container without a log.
-   * As with the kubelet, a log that cannot be read is reported in the answer, whose status has been sent already.
+   * Throws `ApiError` before it has sent anything: 404 for an unknown pod or container, 400 for a container without a log;
+   * and `UnreadableLogError` after it has begun.
    */
   send(request: LogRequest, response: ApiResponse): Promise<void>;
 }
@@ -53,20 +53,15 @@ export function createContainerLogs(deps: ContainerLogsDeps): ContainerLogs {
     async send(request, response) {
       const { uid, instance } = findInstance(deps, request);
       response.start(200);
-      try {
-        await sendLog(readers, uid, instance, request, response);
-        response.end();
-      } catch (error) {
-        if (!(error instanceof UnreadableLog)) throw error;
-        response.end(error.message);
-      }
+      await sendLog(readers, uid, instance, request, response);
+      response.end();
     },
   };
 }
 
 /** A log cannot be read. The message is for the client. */
-class UnreadableLog extends Error {
-  override readonly name = "UnreadableLog";
+export class UnreadableLogError extends Error {
+  override readonly name = "UnreadableLogError";
 }
 
 type ExistingInstance = Exclude<ReturnType<typeof instanceWithLogs>, { readonly problem: string }>;
@@ -128,7 +123,7 @@ async function sendLog(
 
 function pathBelow(root: string, path: string): string {
   if (!path.startsWith(`${root}/`))
-    throw new UnreadableLog(
+    throw new UnreadableLogError(
       `failed to open log file ${quoteGo(path)}: it is not in ${root}, the directory of the pods' logs`,
     );
   return path.slice(root.length + 1);
@@ -136,13 +131,13 @@ function pathBelow(root: string, path: string): string {
 
 function toUnreadable(error: unknown, fullId: string, signal: AbortSignal): unknown {
   if (signal.aborted) return error;
-  if (error instanceof CriError) return new UnreadableLog(`unable to retrieve container logs for ${fullId}`);
-  if (error instanceof LogFormatError) return new UnreadableLog(error.message);
+  if (error instanceof CriError) return new UnreadableLogError(`unable to retrieve container logs for ${fullId}`);
+  if (error instanceof LogFormatError) return new UnreadableLogError(error.message);
   if (!(error instanceof FilesError)) return error;
   const path = quoteGo(error.path);
   const text =
     error.code === "ENOENT"
       ? `failed to try resolving symlinks in path ${path}: lstat ${error.path}: no such file or directory`
       : `failed to open log file ${path}: ${messageOf(error)}`;
-  return new UnreadableLog(text, { cause: error });
+  return new UnreadableLogError(text, { cause: error });
 }

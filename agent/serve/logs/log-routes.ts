@@ -1,6 +1,6 @@
 import type { Clock } from "../../../host/clock.ts";
 import type { Route } from "../api/route.ts";
-import type { ContainerLogs } from "./container-logs.ts";
+import { type ContainerLogs, UnreadableLogError } from "./container-logs.ts";
 import { parseLogOptions } from "./log-options.ts";
 
 export interface LogRoutesDeps {
@@ -16,7 +16,13 @@ export function createLogRoutes({ containerLogs, clock }: LogRoutesDeps): readon
       methods: ["GET"],
       async handle({ params: { namespace = "", pod = "", container = "" }, query, signal }, response) {
         const options = parseLogOptions(query, clock.now());
-        await containerLogs.send({ namespace, pod, container, options, signal }, response);
+        try {
+          await containerLogs.send({ namespace, pod, container, options, signal }, response);
+        } catch (error) {
+          if (!(error instanceof UnreadableLogError)) throw error;
+          // As with the kubelet, which has sent the status before it opens the log.
+          response.end(error.message);
+        }
       },
     },
   ];

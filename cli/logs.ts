@@ -1,0 +1,87 @@
+import { once } from "node:events";
+import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
+import { parseDurationMs } from "../proto/kubernetes/values/duration.ts";
+import { type Command, type GivenFlags, helpFlag, readFlags, rootDirFlag } from "./command.ts";
+import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
+import { splitPositionals } from "./positional.ts";
+
+const command: Command = {
+  name: "logs",
+  synopsis:
+    "POD [-n NAMESPACE] [-c CONTAINER] [-f] [--previous] [--tail N] [--since TIME] [--timestamps] [--root-dir DIR]",
+  introduction: `Shows what a container of a pod on this machine has written to its standard output and error.
+
+  berth logs web
+  berth logs web -f --tail 10
+`,
+  flags: [
+    {
+      ...standaloneFlag("namespace", "string", "the namespace of the pod", { default: "default", must: "not empty" }),
+      shorthand: "n",
+    },
+    {
+      ...standaloneFlag("container", "string", "the container (default: the annotated one, else the first)"),
+      shorthand: "c",
+    },
+    {
+      ...standaloneFlag("follow", "bool", "also show what is written from now on, until the container ends"),
+      shorthand: "f",
+    },
+    { ...standaloneFlag("previous", "bool", "of the instance before the current one"), shorthand: "p" },
+    standaloneFlag("tail", "int", "only the last lines; -1 shows all", { default: "-1" }),
+    standaloneFlag("since", "duration", "only lines that are not older, such as 5s, 2m or 3h", { default: "0s" }),
+    standaloneFlag("timestamps", "bool", "each line with its time"),
+    rootDirFlag,
+    helpFlag,
+  ],
+  closing: "Exit code 0: the log has been shown. 1: there is none, or no agent answers. 2: wrong arguments.\n",
+};
+
+/** `berth logs`. Returns 2 for wrong arguments, 1 if there is no log or no agent responds. */
+export async function runLogs(args: readonly string[]): Promise<number> {
+  const { positionals, flags, afterDashes = [] } = splitPositionals(args, command.flags);
+  const given = readFlags(command, flags);
+  if (typeof given === "number") return given;
+  const [pod, ...others] = [...positionals, ...afterDashes];
+  if (pod === undefined) return refuse("which pod? berth pods lists them", 2);
+  if (others.length > 0)
+    return refuse(`unexpected argument ${JSON.stringify(others[0])}: -c names a container of the pod`, 2);
+  process.stdout.once("error", exitOnBrokenPipe);
+  const socket = socketPath(given.text("root-dir"));
+  let response: Response;
+  try {
+    response = await requestAgent(socket, targetOf(pod, given));
+  } catch (error) {
+    return refuse(`no agent answers on ${socket}: ${describeConnectError(error)}`, 1);
+  }
+  if (!response.ok) return refuse(await refusalOf(response), 1);
+  try {
+    for await (const piece of response.body ?? [])
+      if (!process.stdout.write(piece)) await once(process.stdout, "drain");
+    return 0;
+  } catch {
+    // An agent ends each answer, so a connection that breaks means that it has exited, or that the log cannot be read on.
+    return refuse("the log breaks off: the agent has ended, or cannot read it any more", 1);
+  }
+}
+
+function refuse(message: string, code: number): number {
+  process.stderr.write(`berth logs: ${message}\n`);
+  return code;
+}
+
+async function refusalOf(response: Response): Promise<string> {
+  const text = (await response.text()).trim();
+  // What an agent answers that does not know the path.
+  return text === "not found" ? "the running agent is of an earlier release that does not support this command" : text;
+}
+
+function targetOf(pod: string, given: GivenFlags): string {
+  const query = new URLSearchParams();
+  for (const name of ["follow", "previous", "timestamps"]) if (given.isSet(name)) query.set(name, "true");
+  if (given.text("container") !== "") query.set("container", given.text("container"));
+  if (Number(given.text("tail")) >= 0) query.set("tailLines", given.text("tail"));
+  const sinceMs = parseDurationMs(given.text("since"));
+  if (sinceMs > 0) query.set("sinceSeconds", String(Math.ceil(sinceMs / 1000)));
+  return `/logs/${encodeURIComponent(given.text("namespace"))}/${encodeURIComponent(pod)}?${query}`;
+}

@@ -114,8 +114,7 @@ async function runWithLocks(
   const cgroups = createCgroupsIfConfigured(config, { runtime, clock, log, ...capacity }, signal);
   const { nodeIPs: configured, nodeName, earlyProbes, keepsReferencedObjects, changeDetection } = config;
   // Addresses may change before the cluster node and the agent exist; each reads the current ones when it starts.
-  const addressChanges = createEventSource();
-  const podWakes = createEventSource();
+  const [addressChanges, podWakes] = [createEventSource(), createEventSource()];
   const ipOptions = { configured, nodeName, net: createNet(), clock, log, onArrival: podWakes.emit };
   const clusterIPOptions = config.clusterConfigSource && { onChange: addressChanges.emit, resolve: resolveName };
   const machineIPs = watchHostIPs({ ...ipOptions, ...clusterIPOptions }, signal);

@@ -9,7 +9,7 @@ async function berth(...args: readonly string[]) {
   return { stdout, stderr, exitCode };
 }
 
-const commands = ["run", "pods", "status", "logs", "exec", "doctor", "version"];
+const commands = ["run", "pods", "explain", "status", "logs", "exec", "doctor", "version"];
 
 test("berth --help lists every command, and berth help COMMAND is its help", async () => {
   const { stdout } = await berth("--help");
@@ -37,7 +37,7 @@ for (const command of commands)
     expect(stdout).toMatch(/^Exit code 0: /m);
   });
 
-const listed = "the commands are run, pods, status, logs, exec, doctor and version";
+const listed = "the commands are run, pods, explain, status, logs, exec, doctor and version";
 const list = "berth --help lists the commands";
 const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
   [["pod"], `berth: unknown command "pod", did you mean berth pods? ${list}`],
@@ -72,7 +72,10 @@ const rows: readonly (readonly [args: readonly string[], stderr: string])[] = [
     ["logs", "web", "--since", "yesterday"],
     'berth logs: --since: found "yesterday", must be a duration such as 300ms or 1m30s',
   ],
-  [["logs", "web", "--tail=x"], 'berth logs: --tail: found "x", must be an integer from -9007199254740991 to 9007199254740991'],
+  [
+    ["logs", "web", "--tail=x"],
+    'berth logs: --tail: found "x", must be an integer from -9007199254740991 to 9007199254740991',
+  ],
   [["status", "--watch"], "berth status: --watch: unknown flag; berth status --help lists the flags"],
   [
     ["version", "--outptu", "json"],

@@ -9,6 +9,7 @@ import { kubeletVersionLine, kubeletVersionRaw, versionLine } from "./version.ts
 const commands: Readonly<Record<string, string>> = {
   run: "runs the agent; takes the kubelet's flags",
   pods: "shows the pods of the running agent, why they are not ready, and what their volumes use",
+  explain: "shows how a pod has started, or why it does not start and what cures it",
   status: "shows the state of the running agent: node, runtime, cluster, pods",
   logs: "shows what a container of a pod has written",
   exec: "runs a command in a container of a pod, with a terminal if wanted",
@@ -39,6 +40,8 @@ async function main(name: string, args: readonly string[]): Promise<number> {
       return await run(rest, berthRun);
     case "pods":
       return await (await import("./pods.ts")).runPods(rest);
+    case "explain":
+      return await (await import("./explain.ts")).runExplain(rest);
     case "status":
       return await (await import("./status.ts")).runStatus(rest);
     case "logs":
@@ -84,7 +87,8 @@ const LIST_COMMANDS = "berth --help lists the commands";
 
 /** What users of kubectl, crictl and systemctl try, and what to use instead. */
 const hintsByCommand: ReadonlyMap<string, string> = new Map([
-  ...["get", "describe", "ps"].map((name) => [name, `did you mean berth pods? ${LIST_COMMANDS}`] as const),
+  ["describe", `did you mean berth explain? ${LIST_COMMANDS}`],
+  ...["get", "ps"].map((name) => [name, `did you mean berth pods? ${LIST_COMMANDS}`] as const),
   ["start", `did you mean berth run? ${LIST_COMMANDS}`],
 ]);
 

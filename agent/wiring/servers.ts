@@ -11,6 +11,7 @@ import type { AgentCommandLine } from "../serve/local/agent-command-line.ts";
 import { summarizeAgent } from "../serve/local/agent-status.ts";
 import { answerLogs } from "../serve/local/local-logs.ts";
 import { type LocalServer, type LocalServerOptions, serveLocal } from "../serve/local/local-server.ts";
+import { explainPod } from "../serve/local/pod-explanation.ts";
 import { summarizePod } from "../serve/local/pod-list.ts";
 import type { NodeFacts } from "../translate/node-facts.ts";
 import type { Agent } from "./agent.ts";
@@ -109,6 +110,13 @@ function serveStatus(
       keptReferences: clusterSync?.objects.keptReferences() ?? 0,
       pulls: podReports.all().flatMap((report) => report.pulls),
     });
+  const explain = (namespace: string, name: string) => {
+    // A pod and its successor may have one name for a while.
+    const reports = podReports.all().filter(({ pod: { metadata } }) => metadata.name === name);
+    const found = reports.filter(({ pod: { metadata } }) => (metadata.namespace ?? "default") === namespace);
+    const latest = found.toSorted((a, b) => a.acceptedAt - b.acceptedAt).at(-1);
+    return latest && explainPod(latest);
+  };
   const subscribe = (changed: () => void) => {
     const unsubscribes = [podReports.subscribe(changed), nodeSummary.subscribe(changed)];
     return () => {
@@ -116,7 +124,7 @@ function serveStatus(
     };
   };
   try {
-    return serveLocal({ path, clock, pods, status, commandLine, volumes, logs, subscribe });
+    return serveLocal({ path, clock, pods, status, commandLine, volumes, explain, logs, subscribe });
   } catch (error) {
     return toStartError("cannot serve berth pods", ROOT_DIR_HINT)(error);
   }

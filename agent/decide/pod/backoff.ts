@@ -51,6 +51,12 @@ export function pullRetryAt(failure: FailedAt, now: number): number {
   return dueAfter(failure.at, backoffDelayMs(PULL_BACKOFF, failure.count), now);
 }
 
+/** When a failed action of this kind of back-off may be retried. */
+export function retryTimeOf(backoff: "pull" | "volume" | undefined, failure: FailedAt, now: number): number {
+  if (backoff === "pull") return pullRetryAt(failure, now);
+  return backoff === "volume" ? volumeRetryAt(failure, now) : retryAt(failure, now);
+}
+
 /**
  * Until when a failed pull is shown as the error: the first one for a second, later ones for half of the delay. For the
  * rest of the delay it is shown as a back-off.

@@ -1,6 +1,6 @@
 import { createGrowingKeySet } from "../actions/key-map.ts";
 import { type Action, type ActionKey, actionKeyOf, failureKeyOf, recordOf } from "./action.ts";
-import { pullErrorShownUntil, pullRetryAt, retryAt, volumeRetryAt } from "./backoff.ts";
+import { pullErrorShownUntil, retryTimeOf } from "./backoff.ts";
 import type { FailureRecord, PodMemory } from "./memory.ts";
 
 /** The actions to perform now, and when to decide again if nothing happens before. */
@@ -46,12 +46,10 @@ export function createPlanBuilder(memory: PodMemory, now: number) {
 
   function isInBackoff(action: Action, failure: FailureRecord): boolean {
     const { backoff } = recordOf(action).failure(action);
-    const isPull = backoff === "pull";
-    const retryTime = isPull ? pullRetryAt : backoff === "volume" ? volumeRetryAt : retryAt;
-    const due = retryTime(failure, now);
+    const due = retryTimeOf(backoff, failure, now);
     if (due <= now) return false;
     const errorShownUntil = pullErrorShownUntil(failure, now);
-    waitUntil(isPull && errorShownUntil > now ? errorShownUntil : due);
+    waitUntil(backoff === "pull" && errorShownUntil > now ? errorShownUntil : due);
     return true;
   }
 

@@ -15,6 +15,7 @@ import { type DesiredPod, fullNameOf } from "../../decide/pod/desired.ts";
 import type { BlockedReason } from "../../decide/pod/plan.ts";
 import type { StageKind } from "../../decide/pod/stage.ts";
 import type { StartTiming } from "../../decide/pod/start-timing.ts";
+import { type Timeline, withAction } from "../../decide/pod/timeline.ts";
 import { type ActivePull, createActivePulls } from "./active-pulls.ts";
 import { createProbeFailures } from "./probe-failures.ts";
 
@@ -28,6 +29,15 @@ export interface PodReport {
   /** The pod is being terminated, rather than completing by itself. */
   readonly isTerminationRequested: boolean;
   readonly steps: readonly StartTiming[];
+  readonly source: DesiredPod["source"];
+  /** When the node has accepted it; this and the next ones are epoch milliseconds. */
+  readonly acceptedAt: number;
+  /** When this agent first decided about it. */
+  readonly firstSyncAt: number | undefined;
+  /** When it became ready; undefined while it is not. */
+  readonly readyAt: number | undefined;
+  /** What this agent has done for it. */
+  readonly timeline: Timeline;
   /** What blocks the pod's termination or cleanup. */
   readonly blockedReason: BlockedReason | undefined;
   /** The image pulls that the pod waits for. */
@@ -62,6 +72,9 @@ interface PodState {
   status: PodStatus | undefined;
   stage: StageKind;
   blockedReason: BlockedReason | undefined;
+  firstSyncAt: number | undefined;
+  readyAt: number | undefined;
+  timeline: Timeline;
   readonly steps: Map<string, StartTiming>;
 }
 
@@ -94,6 +107,8 @@ export function createPodReports({ log, clock, recordEvent }: PodReportsOptions)
       const isNew = hasChanged(state, { status, stage, blockedReason });
       if (isNew) logPhase(log, state, desired, status);
       Object.assign(state, { desired, status, stage, blockedReason });
+      state.firstSyncAt ??= clock.now();
+      state.readyAt = isReady(status) ? (state.readyAt ?? clock.now()) : undefined;
       if (isNew) changes.emit();
     },
     onProbeFailed(uid, pod, event, failure) {
@@ -106,8 +121,9 @@ export function createPodReports({ log, clock, recordEvent }: PodReportsOptions)
       logAction(log, failures, finished);
       const { uid, action, startedAt, endedAt, result } = finished;
       const state = states.get(uid);
-      if (state !== undefined && typeof result !== "string" && result.ok)
-        recordStep(state, action, endedAt - startedAt);
+      if (state === undefined) return;
+      state.timeline = withAction(state.timeline, finished);
+      if (typeof result !== "string" && result.ok) recordStep(state, action, endedAt - startedAt);
     },
     onPodRemoved(uid) {
       failures.forget(uid);
@@ -120,25 +136,24 @@ export function createPodReports({ log, clock, recordEvent }: PodReportsOptions)
     },
     all: () =>
       [...states.values()]
-        .flatMap(({ uid, desired, status, stage, blockedReason, steps }): readonly PodReport[] =>
-          desired === undefined || status === undefined
-            ? []
-            : [
-                {
-                  pod: desired.pod,
-                  status,
-                  stage,
-                  isTerminationRequested: desired.termination !== undefined,
-                  steps: [...steps.values()],
-                  blockedReason,
-                  pulls: pulls.of(uid),
-                  probeFailures: probeFailures.of(uid, status),
-                },
-              ],
-        )
+        .flatMap((state): readonly PodReport[] => {
+          const report = toReport(state, pulls.of(state.uid));
+          return report === undefined ? [] : [{ ...report, probeFailures: probeFailures.of(state.uid, report.status) }];
+        })
         .toSorted((a, b) => (fullNameOf(a.pod) < fullNameOf(b.pod) ? -1 : 1)),
     subscribe: changes.subscribe,
   };
+}
+
+/** Undefined before the first status. */
+function toReport(
+  { desired, status, steps, ...state }: PodState,
+  pulls: readonly ActivePull[],
+): Omit<PodReport, "probeFailures"> | undefined {
+  if (desired === undefined || status === undefined) return undefined;
+  const { pod, source, acceptedAt } = desired;
+  const isTerminationRequested = desired.termination !== undefined;
+  return { ...state, pod, source, acceptedAt, status, isTerminationRequested, steps: [...steps.values()], pulls };
 }
 
 function hasChanged(
@@ -148,6 +163,9 @@ function hasChanged(
   return state.stage !== stage || !isDeepStrictEqual([state.status, state.blockedReason], [status, blockedReason]);
 }
 
+const isReady = ({ conditions = [] }: PodStatus) =>
+  conditions.some(({ type, status }) => type === "Ready" && status === "True");
+
 function emptyState(uid: PodUid): PodState {
   return {
     uid,
@@ -155,6 +173,9 @@ function emptyState(uid: PodUid): PodState {
     status: undefined,
     stage: "syncing",
     blockedReason: undefined,
+    firstSyncAt: undefined,
+    readyAt: undefined,
+    timeline: new Map(),
     steps: new Map(),
   };
 }

@@ -40,6 +40,7 @@ function serve(ballast?: string) {
     pods: () =>
       ({ pods: [], asked: ++requests, ...(ballast === undefined ? {} : { ballast, change: changes }) }) as PodListing,
     status: () => ({ node: { name: "a", version: "v1" }, runtime: { state: "ready" }, pods: {}, refused: ++requests }),
+    explain: () => undefined,
     commandLine,
     volumes: async () => ({ pods: [{ namespace: "shop", name: "web", uid: "u-1", volumes: [] }] }),
     logs: async ({ namespace, pod, query }) => new Response(`${namespace} ${pod} ${query}`),

@@ -5,6 +5,7 @@ import { toFilesError } from "../../../host/fs/files.ts";
 import type { AgentCommandLine } from "./agent-command-line.ts";
 import type { AgentStatus } from "./agent-status.ts";
 import type { LocalLogsRequest } from "./local-logs.ts";
+import type { PodExplanation } from "./pod-explanation.ts";
 import type { PodListing } from "./pod-list.ts";
 import type { VolumeListing } from "./volume-list.ts";
 
@@ -15,6 +16,8 @@ export interface LocalServerOptions {
   readonly pods: () => PodListing;
   readonly status: () => AgentStatus;
   readonly commandLine: AgentCommandLine;
+  /** Explains a pod; undefined if there is none. */
+  readonly explain: (namespace: string, name: string) => PodExplanation | undefined;
   /** Measures the volumes of all pods. Never rejects. */
   readonly volumes: () => Promise<VolumeListing>;
   /** Answers `berth logs`. */
@@ -45,7 +48,8 @@ const neverIdle = { idleTimeout: 0 };
 /**
  * Serves `berth pods` and `berth status` on a unix socket that only root may open: `GET /pods` returns the list as
  * JSON, `GET /pods?watch` one line of JSON at once and after each change, `GET /status` the agent's own state, `GET
- * /volumes` the figures of all volumes, `GET /logs/NAMESPACE/POD` the log of a container, `GET /command-line` how the agent was started. Throws `FilesError` if the socket cannot be created.
+ * /volumes` the figures of all volumes, `GET /logs/NAMESPACE/POD` the log of a container, `GET /command-line` how the agent was started,
+ * `GET /explain?namespace=…&name=…` how a pod has started. Throws `FilesError` if the socket cannot be created.
  */
 export function serveLocal(settings: LocalServerOptions): LocalServer {
   const { path } = settings;
@@ -67,6 +71,10 @@ function respond(request: Request, settings: LocalServerOptions): Response | Pro
   const { pathname, searchParams } = new URL(request.url);
   if (request.method === "GET" && pathname === "/status") return Response.json(settings.status());
   if (request.method === "GET" && pathname === "/command-line") return Response.json(settings.commandLine);
+  if (request.method === "GET" && pathname === "/explain") {
+    const found = settings.explain(searchParams.get("namespace") ?? "", searchParams.get("name") ?? "");
+    return found === undefined ? new Response("no such pod\n", { status: 404 }) : Response.json(found);
+  }
   if (request.method === "GET" && pathname === "/volumes")
     return settings.volumes().then((listing) => Response.json(listing));
   const [, namespace, pod] = /^\/logs\/([^/]+)\/([^/]+)$/.exec(pathname) ?? [];

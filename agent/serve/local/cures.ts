@@ -1,0 +1,310 @@
+import type { Container, Pod, Probe } from "../../../proto/kubernetes/gen/types.ts";
+
+/** Why a pod does not start, or is not ready, as `berth pods` shows it, and what the text of its cure needs. */
+export interface CauseInput {
+  readonly pod: Pod;
+  readonly reason: string;
+  readonly message: string;
+  /** The container that the cause is about, if it is about one. */
+  readonly container: Container | undefined;
+  readonly podIP: string;
+  /** Where the pod comes from: the path or URL of its manifest, undefined for the API server. */
+  readonly manifest: string | undefined;
+}
+
+/** What to change, and the commands that show more or change it. */
+export interface Cure {
+  readonly text: string;
+  readonly commands: readonly string[];
+}
+
+interface CureRule {
+  readonly reason: RegExp;
+  readonly message?: RegExp;
+  readonly cure: (input: CauseInput, match: readonly string[]) => Cure;
+}
+
+const imageOf = ({ container, message }: CauseInput) =>
+  container?.image ?? /image "?([^\s":]+(?::[\w.-]+)?)/.exec(message)?.[1] ?? "IMAGE";
+const registryOf = (image: string) => {
+  const [first = ""] = image.split("/");
+  return image.includes("/") && /[.:]|^localhost$/.test(first) ? first : "registry-1.docker.io";
+};
+const namespaceOf = ({ pod }: CauseInput) => pod.metadata.namespace ?? "default";
+const nameOf = ({ pod }: CauseInput) => pod.metadata.name ?? "";
+const podArguments = (input: CauseInput) =>
+  `${nameOf(input)}${namespaceOf(input) === "default" ? "" : ` -n ${namespaceOf(input)}`}`;
+const logsOf = (input: CauseInput, ...flags: readonly string[]) =>
+  ["berth logs", podArguments(input), input.container && `-c ${input.container.name}`, ...flags]
+    .filter((part) => part !== undefined)
+    .join(" ");
+/** Where the pod is changed. */
+const edit = ({ manifest, pod: { metadata } }: CauseInput) =>
+  manifest === undefined ? `kubectl -n ${metadata.namespace} edit pod ${metadata.name}` : `$EDITOR ${manifest}`;
+const pulls = (input: CauseInput) => `crictl pull ${imageOf(input)}`;
+
+const IMAGE = /^(Init:)?(ErrImagePull|ImagePullBackOff|RegistryUnavailable)$/;
+const START = /^(Init:)?(RunContainerError|CreateContainerError|StartError|ContainerCannotRun|CrashLoopBackOff|Error)$/;
+const CRASH = /^(Init:)?(CrashLoopBackOff|Error|OOMKilled)$/;
+const CONFIG = /^(Init:)?(CreateContainerConfigError|FailedMount|ContainerCreating)$/;
+
+/** The first rule that fits counts. */
+const rules: readonly CureRule[] = [
+  {
+    reason: /^(Init:)?InvalidImageName$/,
+    cure: (input) => ({ text: `write a valid image name instead of "${imageOf(input)}"`, commands: [edit(input)] }),
+  },
+  {
+    reason: /^(Init:)?ErrImageNeverPull$/,
+    cure: (input) => ({
+      text: `the image is not on this node, and imagePullPolicy Never forbids a pull: load the image, or use IfNotPresent`,
+      commands: [`crictl images`, `ctr -n k8s.io images import FILE.tar`, edit(input)],
+    }),
+  },
+  {
+    reason: IMAGE,
+    message: /server gave HTTP response to HTTPS client/,
+    cure: (input) => ({
+      text: `${registryOf(imageOf(input))} speaks plain HTTP: allow that in the runtime, by a hosts.toml below its config_path`,
+      commands: [`ls /etc/containerd/certs.d/${registryOf(imageOf(input))}`],
+    }),
+  },
+  {
+    reason: IMAGE,
+    message: /x509|certificate/,
+    cure: (input) => ({
+      text: `this node does not trust the certificate of ${registryOf(imageOf(input))}: give its CA to the runtime`,
+      commands: [`curl -v https://${registryOf(imageOf(input))}/v2/`],
+    }),
+  },
+  {
+    reason: IMAGE,
+    message: /no such host|lookup |dial tcp|connection refused|i\/o timeout|no route to host|RegistryUnavailable/,
+    cure: (input) => ({
+      text: `this node does not reach ${registryOf(imageOf(input))}: check its name, DNS, the network and the proxy of the runtime`,
+      commands: [
+        `getent hosts ${registryOf(imageOf(input)).split(":")[0]}`,
+        `curl -v https://${registryOf(imageOf(input))}/v2/`,
+      ],
+    }),
+  },
+  {
+    reason: IMAGE,
+    message: /unauthorized|authorization failed|denied|forbidden|\b40[13]\b|no basic auth/i,
+    cure: (input) => ({
+      text: `the registry wants credentials, or refuses these: name a Secret of type dockerconfigjson in imagePullSecrets. A registry may say the same of an image that does not exist`,
+      commands: [
+        `kubectl -n ${namespaceOf(input)} create secret docker-registry NAME --docker-server=${registryOf(imageOf(input))} --docker-username=USER --docker-password=PASSWORD`,
+      ],
+    }),
+  },
+  {
+    reason: IMAGE,
+    message: /not found|manifest unknown|does not exist|no match for platform/,
+    cure: (input) => ({
+      text: `the registry has no image "${imageOf(input)}" for this machine: correct its name or tag, or push it`,
+      commands: [pulls(input), edit(input)],
+    }),
+  },
+  {
+    reason: IMAGE,
+    message: /no space left on device/,
+    cure: () => ({
+      text: "the disk of the runtime is full: remove the images that no container uses",
+      commands: ["df -h", "crictl rmi --prune"],
+    }),
+  },
+  {
+    reason: IMAGE,
+    cure: (input) => ({ text: "find out why the runtime cannot pull the image", commands: [pulls(input)] }),
+  },
+  {
+    reason: CONFIG,
+    message: /(configmap|secret) "([^"]+)" not found/i,
+    cure: (input, [, kind = "", name = ""]) => ({
+      text: `create the ${kind === "secret" ? "Secret" : "ConfigMap"} ${name} in namespace ${namespaceOf(input)}, correct the name, or make the reference optional`,
+      commands: [
+        `kubectl -n ${namespaceOf(input)} get ${kind.toLowerCase()}s`,
+        `kubectl -n ${namespaceOf(input)} create ${kind.toLowerCase()}${kind.toLowerCase() === "secret" ? " generic" : ""} ${name} --from-literal=KEY=VALUE`,
+      ],
+    }),
+  },
+  {
+    reason: CONFIG,
+    message:
+      /couldn't find key (\S+) in (ConfigMap|Secret) ([^/\s]+)\/(\S+)|references non-existent (?:config|secret) key: (\S+)/i,
+    cure: (input, [, key, kind = "", , object = ""]) => ({
+      text: `the object lacks the key that the pod names: add the key, correct its name, or make the reference optional`,
+      commands:
+        key === undefined
+          ? [edit(input)]
+          : [`kubectl -n ${namespaceOf(input)} get ${kind.toLowerCase()} ${object} -o jsonpath='{.data}'`, edit(input)],
+    }),
+  },
+  {
+    reason: CONFIG,
+    message: /runAsNonRoot|will run as root/,
+    cure: (input) => ({
+      text: "the image runs as root, or under a name, and runAsNonRoot forbids that: set runAsUser to a number above 0, or change the image",
+      commands: [edit(input)],
+    }),
+  },
+  {
+    reason: CONFIG,
+    message: /hostPath type check failed: (\S+)/,
+    cure: (input, [, path = ""]) => ({
+      text: `make ${path} on this node as the pod's hostPath.type wants it, or change the type`,
+      commands: [`ls -ld ${path}`, edit(input)],
+    }),
+  },
+  {
+    reason: CONFIG,
+    message: /persistentvolumeclaim "([^"]+)" not found|PVC [^/]+\/([^:]+):|unbound/i,
+    cure: (input, [, name]) => ({
+      text: "the claim does not exist, or has no volume yet",
+      commands: [
+        `kubectl -n ${namespaceOf(input)} describe pvc ${name ?? ""}`.trimEnd(),
+        `kubectl get pv,storageclass`,
+      ],
+    }),
+  },
+  {
+    reason: START,
+    message: /executable file not found|no such file or directory|exec format error/,
+    cure: (input) => ({
+      text: `the image "${imageOf(input)}" has no such program, or one for another kind of processor: correct command, or the image`,
+      commands: [`crictl inspecti ${imageOf(input)}`, edit(input)],
+    }),
+  },
+  {
+    reason: START,
+    message: /permission denied/,
+    cure: (input) => ({
+      text: "the program may not be executed, or not by this user: correct its mode in the image, command, or runAsUser",
+      commands: [edit(input)],
+    }),
+  },
+  {
+    reason: CRASH,
+    message: /OOMKilled/,
+    cure: (input) => ({
+      text: `the container has used more memory than its limit of ${input.container?.resources?.limits?.["memory"] ?? "its cgroup"}: raise resources.limits.memory, or let it use less`,
+      commands: [logsOf(input, "--previous"), edit(input)],
+    }),
+  },
+  {
+    reason: CRASH,
+    message: /(Liveness|Startup) probe/,
+    cure: (input, [, kind = ""]) => ({
+      text: `the node restarts the container because its ${kind.toLowerCase()}Probe fails: correct what the probe asks, its port and path, or give it more time`,
+      commands: [
+        ...probeCommands(input, kind === "Startup" ? input.container?.startupProbe : input.container?.livenessProbe),
+        logsOf(input, "--previous"),
+      ],
+    }),
+  },
+  {
+    reason: CRASH,
+    message: /exited with code (\d+)/,
+    cure: (input, [, code = ""]) => ({ text: exitText(input, Number(code)), commands: [logsOf(input, "--previous")] }),
+  },
+  {
+    reason: /^OutOf/,
+    cure: (input) => ({
+      text: "lower the pod's requests, end other pods of this node, or run it on a larger one",
+      commands: ["berth pods", ...rejectionCommands(input)],
+    }),
+  },
+  {
+    reason:
+      /^(NodeAffinity|NodeName|NodePorts|NodeUnschedulable|TaintToleration|AppArmor|SysctlForbidden|PodOS\w*|\w*NotSupported|PodFeatureUnsupported|UnexpectedAdmissionError|UnsupportedFeature|NodeShutdown)$/,
+    cure: (input) => ({
+      text: "this node does not take the pod: change what the message names, or run it on another node",
+      commands: [`kubectl describe node ${input.pod.spec.nodeName ?? ""}`.trimEnd(), ...rejectionCommands(input)],
+    }),
+  },
+  {
+    reason: /^(Evicted|Preempting|DeadlineExceeded)$/,
+    cure: (input) => ({ text: "the pod has ended and is not started again", commands: rejectionCommands(input) }),
+  },
+  {
+    reason: /SandboxError$|^FailedCreatePodSandBox$|^ContainerCreating$|^$/,
+    message: /cni|network(?! not ready)|plugin/i,
+    cure: () => ({
+      text: "the network of pods does not work on this node: see the configuration and the programs of CNI",
+      commands: ["berth doctor", "ls /etc/cni/net.d /opt/cni/bin"],
+    }),
+  },
+  {
+    reason: /^/,
+    message: /container runtime is (away|unavailable)|container runtime has not answered/,
+    cure: () => ({
+      text: "start the container runtime: the pod goes on when it answers",
+      commands: ["systemctl status containerd", "journalctl -u containerd --since -10min", "berth doctor"],
+    }),
+  },
+  {
+    reason: /^/,
+    message: /is not ready: (Readiness|Liveness|Startup) probe/,
+    cure: (input, [, kind = ""]) => ({
+      text: `the container runs, and its ${kind.toLowerCase()}Probe fails: correct what the probe asks, its port and path, or the program`,
+      commands: [
+        ...probeCommands(input, kind === "Startup" ? input.container?.startupProbe : input.container?.readinessProbe),
+        logsOf(input),
+      ],
+    }),
+  },
+];
+
+/** What cures the cause; where no rule knows it, only what shows more. */
+export function cureOf(input: CauseInput): Cure {
+  for (const { reason, message = /^/, cure } of rules) {
+    const match = reason.test(input.reason) ? message.exec(input.message) : null;
+    if (match !== null) return cure(input, match);
+  }
+  const { manifest, container } = input;
+  const describePod = `kubectl -n ${namespaceOf(input)} describe pod ${nameOf(input)}`;
+  return {
+    text: "",
+    commands: [...(manifest === undefined ? [describePod] : []), ...(container ? [logsOf(input)] : [])],
+  };
+}
+
+/** A rejected pod, and one that has ended, stays so. */
+const rejectionCommands = ({ manifest, pod: { metadata } }: CauseInput): readonly string[] =>
+  manifest === undefined ? [`kubectl -n ${metadata.namespace} delete pod ${metadata.name}`] : [`$EDITOR ${manifest}`];
+
+function exitText({ pod, container }: CauseInput, code: number): string {
+  const policy = container?.restartPolicy ?? pod.spec.restartPolicy ?? "Always";
+  if (code === 0)
+    return `the container's command has ended, and restartPolicy ${policy} starts it again: run a command that stays, or a Job`;
+  if (code === 126) return "its program may not be executed: correct its mode in the image, or command";
+  if (code === 127) return "its shell has not found the program: correct command and args";
+  if (code === 137)
+    return "it was killed by SIGKILL: by the kernel for want of memory, or because it did not stop in time";
+  if (code === 139) return "it has crashed (segmentation fault): see its log";
+  if (code === 143) return "it was ended by SIGTERM, and did not handle it: see who sends it";
+  return "its program fails: its log says why";
+}
+
+/** What asks the same as the probe, from this node. */
+function probeCommands(input: CauseInput, probe: Probe | undefined): readonly string[] {
+  const { podIP, container } = input;
+  const { exec, httpGet, tcpSocket, grpc } = probe ?? {};
+  const portOf = (port: number | string) =>
+    typeof port === "number" ? port : (container?.ports?.find(({ name }) => name === port)?.containerPort ?? port);
+  if (httpGet !== undefined) {
+    const { scheme = "HTTP", host = podIP || "POD-IP", port, path = "/" } = httpGet;
+    const insecure = scheme === "HTTPS" ? "k" : "";
+    return [
+      `curl -v${insecure} ${scheme.toLowerCase()}://${host}:${portOf(port)}${path.startsWith("/") ? path : `/${path}`}`,
+    ];
+  }
+  if (tcpSocket !== undefined) return [`nc -vz ${tcpSocket.host ?? (podIP || "POD-IP")} ${portOf(tcpSocket.port)}`];
+  if (grpc !== undefined) return [`grpc_health_probe -addr ${podIP || "POD-IP"}:${grpc.port}`];
+  if (exec?.command === undefined) return [];
+  const quoted = exec.command.map((word) =>
+    /^[\w./:=@%+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`,
+  );
+  return [`berth exec ${podArguments(input)} -c ${container?.name} -- ${quoted.join(" ")}`];
+}

@@ -1,0 +1,251 @@
+import { describe, expect, test } from "bun:test";
+import { formatExplanation } from "../../../cli/explanation-text.ts";
+import type { ContainerState, ContainerStatus, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { type ExplainedReport, explainPod } from "./pod-explanation.ts";
+
+const START = Date.parse("2026-01-01T14:03:07.120Z");
+const pod: Pod = {
+  metadata: { namespace: "shop", name: "web", uid: "u-1", creationTimestamp: "2026-01-01T14:03:07Z" },
+  spec: {
+    containers: [
+      {
+        name: "main",
+        image: "registry.example:5000/web:1",
+        livenessProbe: { httpGet: { path: "/healthz", port: "http" } },
+        readinessProbe: { exec: { command: ["test", "-f", "/tmp/is ready"] } },
+        ports: [{ name: "http", containerPort: 8080 }],
+        resources: { limits: { memory: "64Mi" } },
+      },
+    ],
+  },
+};
+
+const containerStatus = (state: ContainerState, other: Partial<ContainerStatus> = {}): ContainerStatus => ({
+  ...{ name: "main", image: "", imageID: "", ready: false, restartCount: 0, state },
+  ...other,
+});
+const waiting = (reason: string, message: string) => containerStatus({ waiting: { reason, message } });
+
+const step = (what: string, ms: number, after: number) => ({
+  what,
+  firstAt: START + after,
+  at: START + after,
+  ms,
+  times: 1,
+});
+const report: ExplainedReport = {
+  pod,
+  status: { phase: "Pending", podIP: "10.1.2.3", containerStatuses: [waiting("ContainerCreating", "")] },
+  stage: "syncing",
+  isTerminationRequested: false,
+  steps: [],
+  blockedReason: undefined,
+  source: { kind: "api" },
+  acceptedAt: START,
+  firstSyncAt: START + 1,
+  readyAt: undefined,
+  timeline: new Map([
+    ["podDirs", step("create the pod's directories", 12, 5)],
+    ["sandbox", step("run sandbox (attempt 0): the pod has none", 85, 20)],
+  ]),
+};
+
+test("a pod whose image does not exist: its steps, the cause, the next try, the cure and what to run", () => {
+  const message =
+    'Back-off pulling image "registry.example:5000/web:1": ErrImagePull: registry.example:5000/web:1: not found';
+  const failure = { reason: "ErrImagePull", message: "not found", times: 3, retryAt: START + 60_000 };
+  const explanation = explainPod({
+    ...report,
+    status: { ...report.status, containerStatuses: [waiting("ImagePullBackOff", message)] },
+    timeline: new Map([
+      ...report.timeline,
+      [
+        "pull",
+        {
+          ...step("pull image registry.example:5000/web:1: it is missing", 870, 120),
+          times: 3,
+          at: START + 40_000,
+          failure,
+        },
+      ],
+    ]),
+  });
+  expect(
+    formatExplanation(explanation, START + 45_000),
+  ).toBe(`shop/web: ImagePullBackOff, 0/1 ready, from the API server
+
+  14:03:07.120          seen; the API server created it at 2026-01-01T14:03:07Z
+  14:03:07.121          first sync by this agent
+  14:03:07.125   12 ms  create the pod's directories
+  14:03:07.140   85 ms  run sandbox (attempt 0): the pod has none
+  14:03:07.240  870 ms  pull image registry.example:5000/web:1: it is missing, 3 times, last at 14:03:47.120, FAILED 3 times in a row: ErrImagePull
+
+why   container main: ImagePullBackOff: ${message}
+next  tried 3 times, again at 14:04:07.120, in 15s
+cure  the registry has no image "registry.example:5000/web:1" for this machine: correct its name or tag, or push it
+run   crictl pull registry.example:5000/web:1
+      kubectl -n shop edit pod web
+`);
+});
+
+test("a crash loop says how the last instance ended, and when it is restarted", () => {
+  const crashed = containerStatus(
+    {
+      waiting: {
+        reason: "CrashLoopBackOff",
+        message: "back-off 1m20s restarting failed container=main pod=web_shop(u-1)",
+      },
+    },
+    {
+      restartCount: 4,
+      lastState: { terminated: { exitCode: 127, reason: "Error", finishedAt: "2026-01-01T14:10:00Z" } },
+    },
+  );
+  const { cause } = explainPod({ ...report, status: { phase: "Running", containerStatuses: [crashed] } });
+  expect(cause).toMatchObject({
+    container: "main",
+    reason: "CrashLoopBackOff",
+    tries: 5,
+    retryAt: "2026-01-01T14:11:20.000000Z",
+    cure: "its shell has not found the program: correct command and args",
+    commands: ["berth logs web -n shop -c main --previous"],
+  });
+});
+
+test("a pod that is ready has no cause, and says when it became ready", () => {
+  const running = containerStatus({ running: { startedAt: "2026-01-01T14:03:08Z" } }, { ready: true, started: true });
+  const status = { phase: "Running" as const, podIP: "10.1.2.3", containerStatuses: [running] };
+  const text = formatExplanation(explainPod({ ...report, status, readyAt: START + 2_000 }), START + 60_000);
+  expect(text).toStartWith("shop/web: Running, 1/1 ready, from the API server\n");
+  expect(text).toEndWith("  14:03:09.120         ready\n");
+});
+
+interface CauseRow {
+  readonly status: ExplainedReport["status"];
+  readonly blockedReason?: ExplainedReport["blockedReason"];
+  readonly cure: string;
+  readonly command: string;
+}
+
+const ofContainer = (reason: string, message: string): CauseRow["status"] => ({
+  phase: "Pending",
+  podIP: "10.1.2.3",
+  containerStatuses: [waiting(reason, message)],
+});
+const rejected = (reason: string, message: string): CauseRow["status"] => ({ phase: "Failed", reason, message });
+const ended = (exitCode: number, reason = "Error"): CauseRow["status"] => ({
+  phase: "Running",
+  containerStatuses: [
+    containerStatus(
+      { waiting: { reason: "CrashLoopBackOff", message: "back-off 10s restarting failed container=main pod=x" } },
+      { lastState: { terminated: { exitCode, reason, finishedAt: "2026-01-01T14:10:00Z" } } },
+    ),
+  ],
+});
+
+describe("causes, their cures, and a command to run", () => {
+  const rows: Readonly<Record<string, CauseRow>> = {
+    "a name that is no image": {
+      status: ofContainer("InvalidImageName", 'Failed to apply default image tag "A B"'),
+      cure: "write a valid image name",
+      command: "kubectl -n shop edit pod web",
+    },
+    "a registry without an answer": {
+      status: ofContainer("ErrImagePull", "dial tcp 10.0.0.9:5000: connect: connection refused"),
+      cure: "does not reach registry.example:5000",
+      command: "curl -v https://registry.example:5000/v2/",
+    },
+    "a registry that wants credentials": {
+      status: ofContainer("ErrImagePull", "401 Unauthorized"),
+      cure: "imagePullSecrets",
+      command: "kubectl -n shop create secret docker-registry NAME",
+    },
+    "a registry without TLS": {
+      status: ofContainer("ErrImagePull", "http: server gave HTTP response to HTTPS client"),
+      cure: "speaks plain HTTP",
+      command: "ls /etc/containerd/certs.d/registry.example:5000",
+    },
+    "a ConfigMap of the environment that is missing": {
+      status: ofContainer("CreateContainerConfigError", 'configmap "settings" not found'),
+      cure: "create the ConfigMap settings in namespace shop",
+      command: "kubectl -n shop create configmap settings --from-literal=KEY=VALUE",
+    },
+    "a Secret of a volume that is missing": {
+      status: ofContainer("ContainerCreating", ""),
+      blockedReason: {
+        reason: "FailedMount",
+        message: 'MountVolume.SetUp failed for volume "v" : secret "login" not found',
+      },
+      cure: "create the Secret login in namespace shop",
+      command: "kubectl -n shop create secret generic login --from-literal=KEY=VALUE",
+    },
+    "a program that the image lacks": {
+      status: ofContainer("RunContainerError", 'exec: "/bin/nope": stat /bin/nope: no such file or directory'),
+      cure: "has no such program",
+      command: "crictl inspecti registry.example:5000/web:1",
+    },
+    "an end for want of memory": { status: ended(137, "OOMKilled"), cure: "limit of 64Mi", command: "berth logs web" },
+    "a command that ends": {
+      status: ended(0, "Completed"),
+      cure: "run a command that stays",
+      command: "berth logs web",
+    },
+    "a pod that does not fit": {
+      status: rejected(
+        "OutOfcpu",
+        "Pod was rejected: Node didn't have enough resource: cpu, requested: 4, used: 0, capacity: 2",
+      ),
+      cure: "lower the pod's requests",
+      command: "berth pods",
+    },
+    "a pod that the node does not match": {
+      status: rejected("NodeAffinity", "Pod was rejected: Predicate NodeAffinity failed"),
+      cure: "does not take the pod",
+      command: "kubectl describe node",
+    },
+    "a sandbox without a network": {
+      status: ofContainer("ContainerCreating", ""),
+      blockedReason: {
+        reason: "CreatePodSandboxError",
+        message: "failed to setup network: cni plugin not initialized",
+      },
+      cure: "network of pods does not work",
+      command: "berth doctor",
+    },
+  };
+  for (const [name, { status, blockedReason, cure, command }] of Object.entries(rows))
+    test(name, () => {
+      const failing = { ...step("set up volume v", 1, 30), failure: { ...blockedReason!, times: 1, retryAt: START } };
+      const timeline = blockedReason === undefined ? report.timeline : new Map([["volume", failing]]);
+      const { cause } = explainPod({ ...report, status, blockedReason, timeline });
+      expect(cause?.cure).toContain(cure);
+      expect(cause?.commands.join("\n")).toContain(command);
+    });
+});
+
+test("a probe that fails comes with a command that asks the same", () => {
+  const running = containerStatus({ running: { startedAt: "2026-01-01T14:03:08Z" } }, { started: true });
+  const status = { phase: "Running" as const, podIP: "10.1.2.3", containerStatuses: [running] };
+  const probeFailures = [{ container: "main", kind: "readiness", message: "Readiness probe failed: " }] as const;
+  const { cause } = explainPod({ ...report, status, probeFailures });
+  expect(cause?.container).toBe("main");
+  expect(cause?.commands).toEqual([
+    "berth exec web -n shop -c main -- test -f '/tmp/is ready'",
+    "berth logs web -n shop -c main",
+  ]);
+  const restarted = ended(137);
+  const liveness = [{ container: "main", kind: "liveness", message: "Liveness probe failed: HTTP 500" }] as const;
+  const { commands } = explainPod({ ...report, status: { ...restarted, podIP: "10.1.2.3" }, probeFailures: liveness })
+    .cause!;
+  expect(commands[0]).toBe("curl -v http://10.1.2.3:8080/healthz");
+});
+
+test("a static pod is changed in its manifest", () => {
+  const { cause, source } = explainPod({
+    ...report,
+    source: { kind: "file", path: "/etc/kubernetes/manifests/web.yaml" },
+    status: ofContainer("InvalidImageName", "couldn't parse"),
+  });
+  expect(source).toBe("/etc/kubernetes/manifests/web.yaml");
+  expect(cause?.commands).toEqual(["$EDITOR /etc/kubernetes/manifests/web.yaml"]);
+});

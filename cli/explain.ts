@@ -1,0 +1,74 @@
+import { standaloneFlag } from "../agent/config/flags/flag-table.ts";
+import type { PodExplanation } from "../agent/serve/local/pod-explanation.ts";
+import type { PodListing } from "../agent/serve/local/pod-list.ts";
+import { joinWithAnd } from "../proto/join-with-and.ts";
+import { nearestName } from "../proto/nearest-name.ts";
+import { type Command, helpFlag, outputFlag, readFlags, rootDirFlag } from "./command.ts";
+import { formatExplanation } from "./explanation-text.ts";
+import { describeConnectError, exitOnBrokenPipe, requestAgent, socketPath } from "./local-agent.ts";
+import { splitPositionals } from "./positional.ts";
+import { columnsOf } from "./terminal-text.ts";
+
+const command: Command = {
+  name: "explain",
+  synopsis: "POD [-n NAMESPACE] [-o json] [--root-dir DIR]",
+  introduction: `Shows how a pod of this machine has started, step by step, or why it does not.
+Where it does not start or is not ready: the one cause, when it is tried again, what cures it, and which commands to run next.
+
+  berth explain web
+  berth explain coredns-5d4c -n kube-system
+`,
+  flags: [
+    {
+      ...standaloneFlag("namespace", "string", "the namespace of the pod", { default: "default", must: "not empty" }),
+      shorthand: "n",
+    },
+    outputFlag("text", "json"),
+    rootDirFlag,
+    helpFlag,
+  ],
+  closing: "Exit code 0: the agent has answered. 1: no agent answers, or it has no such pod. 2: wrong arguments.\n",
+};
+
+/** `berth explain`. Exit code 2 for wrong arguments, 1 if no agent answers or it has no such pod. */
+export async function runExplain(args: readonly string[]): Promise<number> {
+  const { positionals, flags, afterDashes = [] } = splitPositionals(args, command.flags);
+  const given = readFlags(command, flags);
+  if (typeof given === "number") return given;
+  const [name, ...others] = [...positionals, ...afterDashes];
+  if (name === undefined) return refuse("which pod? berth pods lists them", 2);
+  if (others.length > 0) return refuse(`unexpected argument ${JSON.stringify(others[0])}: one pod at a time`, 2);
+  process.stdout.once("error", exitOnBrokenPipe);
+  const namespace = given.text("namespace");
+  const socket = socketPath(given.text("root-dir"));
+  try {
+    const response = await requestAgent(socket, `/explain?${new URLSearchParams({ namespace, name })}`);
+    if (response.status === 404) return refuse(await whyUnknown(socket, namespace, name), 1);
+    if (!response.ok) return refuse(`the agent on ${socket} responded with HTTP ${response.status}`, 1);
+    const explanation = (await response.json()) as PodExplanation;
+    const isText = given.text("output") === "text";
+    const text = () => formatExplanation(explanation, Date.now(), columnsOf(process.stdout));
+    process.stdout.write(isText ? text() : `${JSON.stringify(explanation)}\n`);
+    return 0;
+  } catch (error) {
+    return refuse(`no agent answers on ${socket}: ${describeConnectError(error)}`, 1);
+  }
+}
+
+/** What the agent has instead: the pod in other namespaces, one with a similar name, or manifests that it refuses. */
+async function whyUnknown(socket: string, namespace: string, name: string): Promise<string> {
+  const { pods, refused = [] } = (await (await requestAgent(socket, "/pods")).json()) as PodListing;
+  const what = `no pod ${name} in namespace ${namespace}`;
+  const elsewhere = pods.filter((pod) => pod.name === name).map((pod) => `-n ${pod.namespace}`);
+  if (elsewhere.length > 0) return `${what}: there is one with ${joinWithAnd(elsewhere)}`;
+  const own = pods.filter((pod) => pod.namespace === namespace).map((pod) => pod.name);
+  const nearest = nearestName(name, own) ?? own.find((each) => each.startsWith(name));
+  if (nearest !== undefined) return `${what}, did you mean ${nearest}?`;
+  const manifests = refused.length === 0 ? "" : `; the agent refuses ${refused.length} of its manifests`;
+  return `${what}: berth pods lists them${manifests}`;
+}
+
+function refuse(message: string, code: number): number {
+  process.stderr.write(`berth explain: ${message}\n`);
+  return code;
+}

@@ -1,0 +1,66 @@
+import type { ExplainedCause, ExplainedStep, PodExplanation } from "../agent/serve/local/pod-explanation.ts";
+import { escapeControlChars } from "../host/log/escape-control.ts";
+import { formatElapsed } from "../proto/kubernetes/values/duration.ts";
+import { hangingLines } from "./terminal-text.ts";
+
+/**
+ * The text of `berth explain`: the state, the steps of the start with their times (UTC) and durations, and the cause with its
+ * cure. Messages may come from a container, so control characters are escaped (CVE-2021-25743).
+ */
+export function formatExplanation(
+  explanation: PodExplanation,
+  now: number,
+  columns = Number.POSITIVE_INFINITY,
+): string {
+  const { namespace, name, state, ready, source, timeline, cause } = explanation;
+  const lines = (before: string, text: string) => hangingLines(before, escapeControlChars(text), columns);
+  const durations = timeline.map(({ ms }) => (ms === undefined ? "" : `${ms} ms`));
+  const width = Math.max(0, ...durations.map(({ length }) => length));
+  const blocks = [
+    lines("", `${namespace}/${name}: ${state}, ${ready} ready, from ${source}`),
+    timeline.flatMap((step, index) =>
+      lines(`  ${clockText(step.at)}  ${(durations[index] ?? "").padStart(width)}  `, stepText(step)),
+    ),
+    cause === undefined ? [] : causeLines(cause, now, lines),
+  ];
+  return `${blocks
+    .filter((block) => block.length > 0)
+    .map((block) => block.join("\n"))
+    .join("\n\n")}\n`;
+}
+
+/** `14:03:07.120` of an RFC 3339 time with microseconds. */
+const clockText = (time: string) => time.slice(11, 23);
+
+function stepText({ what, times, lastAt, failed }: ExplainedStep): string {
+  const repeats = times === undefined ? "" : `, ${times} times, last at ${clockText(lastAt ?? "")}`;
+  const outcome =
+    failed === undefined
+      ? ""
+      : `, FAILED${failed.times > 1 ? ` ${failed.times} times in a row` : ""}: ${failed.reason}`;
+  return `${what}${repeats}${outcome}`;
+}
+
+type Lines = (before: string, text: string) => readonly string[];
+
+function causeLines(cause: ExplainedCause, now: number, lines: Lines): readonly string[] {
+  const { container, reason, message, explanation, cure, commands } = cause;
+  const subject = container === undefined ? "" : `container ${container}: `;
+  const colon = reason !== "" && message !== "" ? ": " : "";
+  return [
+    ...lines("why   ", `${subject}${reason}${colon}${message}`),
+    ...(explanation === undefined ? [] : lines("      ", explanation)),
+    ...triesLines(cause, now, lines),
+    ...(cure === "" ? [] : lines("cure  ", cure)),
+    ...commands.flatMap((command, index) => lines(index === 0 ? "run   " : "      ", command)),
+  ];
+}
+
+function triesLines({ tries, retryAt }: ExplainedCause, now: number, lines: Lines): readonly string[] {
+  if (retryAt === undefined) return [];
+  const inMs = Date.parse(retryAt) - now;
+  const when =
+    inMs > 0 ? `again at ${clockText(retryAt)}, in ${formatElapsed(Math.ceil(inMs / 1000) * 1000)}` : "again now";
+  const count = tries === undefined ? "" : `tried ${tries === 1 ? "once" : `${tries} times`}, `;
+  return lines("next  ", `${count}${when}`);
+}

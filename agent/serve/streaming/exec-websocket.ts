@@ -1,4 +1,5 @@
 import type { ProcessStreams } from "../../../cri/runtime.ts";
+import type { Clock } from "../../../host/clock.ts";
 import { createRemoteCommand } from "./remote-command.ts";
 import type { Session, Translation } from "./session.ts";
 import { SpdyError } from "./spdy/frames.ts";
@@ -10,6 +11,10 @@ export const WEBSOCKET_PROTOCOL = "v5.channel.k8s.io";
 
 /** The first byte of a message. */
 const Channel = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4, close: 255 } as const;
+
+/** As Kubernetes' servers wait for a client to open the streams. */
+const OPEN_TIMEOUT_MS = 30_000;
+const NOT_OPENED = `the container runtime has not opened the streams within ${OPEN_TIMEOUT_MS / 1000} s`;
 
 /** A message of the server on a channel. */
 export function channelMessage(channel: number, ...parts: readonly Buffer[]): Buffer {
@@ -27,10 +32,13 @@ export function failureMessages(text: string): Buffer {
 }
 
 /** Translates between a client that speaks `WEBSOCKET_PROTOCOL` and a runtime that speaks SPDY. */
-export function translateExec(streams: ProcessStreams): (session: Session) => Translation {
+export function translateExec(streams: ProcessStreams, clock: Clock): (session: Session) => Translation {
   return (session) => {
     const command = createRemoteCommand(streams, session.toBackend, {
-      onReady: () => session.holdClient(false),
+      onReady() {
+        cancelTimer();
+        session.holdClient(false);
+      },
       onOutput(stream, part) {
         session.toClient(channelMessage(stream === "stdout" ? Channel.stdout : Channel.stderr, part));
       },
@@ -40,8 +48,14 @@ export function translateExec(streams: ProcessStreams): (session: Session) => Tr
         close(CloseCode.normal);
       },
     });
+    // Until then nothing is read from the client, not even its end.
+    const cancelTimer = clock.wakeAt(clock.now() + OPEN_TIMEOUT_MS, () => {
+      session.toClient(channelMessage(Channel.error, internalErrorStatus(NOT_OPENED)));
+      close(CloseCode.normal);
+    });
     let isClosed = false;
     function close(code: number): void {
+      cancelTimer();
       if (!isClosed) session.toClient(closeFrame(code));
       isClosed = true;
       session.endClient();

@@ -73,7 +73,7 @@ export async function upgradeExecWebSocket(
       const { body } = await readRefusal(answer, deps.clock);
       throw new ApiError(500, `unable to upgrade connection: ${body.toString().trim()}`);
     }
-    await run(request, answer, translateExec(streams), deps);
+    await run(request, answer, translateExec(streams, deps.clock), deps);
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     endClient(socket, failureMessages(error.message.trim()), deps.clock);

@@ -40,10 +40,13 @@ export function createRemoteCommand(
   const session = createSpdySession(send);
   const status: Buffer[] = [];
   let statusBytes = 0;
+  /** The connection has closed. */
+  let isCut = false;
   let openOutputs = 1 + Number(streams.stdout) + Number(streams.stderr);
   const endOutput = () => {
     openOutputs--;
-    if (openOutputs === 0) onEnd(statusBytes === 0 ? undefined : Buffer.concat(status));
+    const text = Buffer.concat(status);
+    if (openOutputs === 0) onEnd(text.length === 0 || (isCut && !isJson(text)) ? undefined : text);
   };
   const open = (streamType: string, onData: (part: Buffer) => void, onStreamEnd = () => {}): SpdyStream =>
     session.open({ streamType }, { onData, onEnd: onStreamEnd });
@@ -70,6 +73,20 @@ export function createRemoteCommand(
     endStdin: () => stdin?.end(),
     resize: (json) => resize?.write(json),
     ping: session.ping,
-    end: session.end,
+    end() {
+      isCut = true;
+      session.end();
+    },
   };
+}
+
+/** A status that breaks off is none. */
+function isJson(text: Buffer): boolean {
+  try {
+    JSON.parse(text.toString());
+    return true;
+  } catch {
+    // What it lacks does not matter.
+    return false;
+  }
 }

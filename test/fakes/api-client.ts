@@ -43,7 +43,13 @@ export function createApiClient({ port, ca, pair, token }: ApiClientOptions) {
   }
 
   /** Opens an HTTP/2 session. */
-  const openSession = () => connectHttp2(`https://127.0.0.1:${port}`, tls);
+  function openSession(): ClientHttp2Session {
+    const session = connectHttp2(`https://127.0.0.1:${port}`, tls);
+    session.on("error", () => {
+      // Its streams fail with it, and report it.
+    });
+    return session;
+  }
 
   /** Sends a request over HTTP/2, on a session of its own unless one is given. */
   async function requestHttp2(method: string, path: string, session?: ClientHttp2Session): Promise<ApiAnswer> {
@@ -65,12 +71,11 @@ export function createApiClient({ port, ca, pair, token }: ApiClientOptions) {
       socket.once("error", reject);
     });
 
-  return { request, get: (path: string) => request("GET", path), requestHttp2, openSession, openSocket };
+  return { port, request, get: (path: string) => request("GET", path), requestHttp2, openSession, openSocket };
 }
 
 function answerOf(session: ClientHttp2Session, headers: Readonly<Record<string, string>>): Promise<ApiAnswer> {
   return new Promise((resolve, reject) => {
-    session.on("error", reject);
     const stream = session.request(headers);
     let answer: IncomingHttpHeaders = {};
     const chunks: Buffer[] = [];

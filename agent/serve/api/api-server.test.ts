@@ -86,7 +86,7 @@ beforeEach(async () => {
     }),
     authorizer: alwaysAllow,
     tls: { cert: serving.cert, key: serving.key, ca: clientCA.cert },
-    limits: { maxConnections: 20, idleTimeoutMs: 90_000 },
+    limits: { maxConnections: 20, firstRequestTimeoutMs: 30_000, idleTimeoutMs: 90_000 },
     clock: createClock(),
     log,
   });

@@ -47,9 +47,14 @@ export interface ApiServer {
 /** Requests and responses of both versions of HTTP have these in common. */
 type Incoming = IncomingMessage | Http2ServerRequest;
 
-const MAX_HEADER_BYTES = 1 << 20;
+/** The command of an exec is part of its URL. The kubelet takes four times as much, which a client without rights could use up. */
+const MAX_HEADER_BYTES = 256 << 10;
+const HANDSHAKE_TIMEOUT_MS = 10_000;
 /** As Go's server has it. */
 const MAX_STREAMS_PER_CONNECTION = 250;
+
+/** Node's types have these only for the servers that this one is composed of. */
+const PARSER_LIMITS = { maxHeaderSize: MAX_HEADER_BYTES, handshakeTimeout: HANDSHAKE_TIMEOUT_MS };
 
 /** Throws for a certificate or a key that cannot be used. */
 export function createApiServer(options: ApiServerOptions): ApiServer {
@@ -59,6 +64,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
   const connections = createConnections(limits, clock);
   const server = http2.createSecureServer({
     ...tls,
+    ...PARSER_LIMITS,
     allowHTTP1: true,
     requestCert: tls.ca !== undefined,
     // Who has no certificate, or one that is not trusted, may still have a token.
@@ -103,7 +109,8 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     const upgrade = { protocol, rawHeaders: incoming.rawHeaders, socket, head };
     void serve(incoming, response, upgrade, onClosed(socket));
   });
-  server.on("secureConnection", connections.onConnection);
+  server.on("connection", connections.onConnection);
+  server.on("secureConnection", connections.onHandshake);
   server.on("session", connections.onSession);
   server.on("sessionError", ignoreBroken);
   server.on("tlsClientError", (_error: Error, socket: Duplex) => socket.destroy());

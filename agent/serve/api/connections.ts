@@ -1,17 +1,23 @@
 import type { Http2Session } from "node:http2";
 import type { Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
 import type { Clock } from "../../../host/clock.ts";
 
 export interface ConnectionLimits {
   /** More connections than that are closed at once. */
   readonly maxConnections: number;
-  /** A connection without a request is closed after that time, also one that is slow to send its first request. */
+  /** A connection is closed if its first request, with all headers, has not arrived after that time. */
+  readonly firstRequestTimeoutMs: number;
+  /** A connection without a request is closed that long after its last one. */
   readonly idleTimeoutMs: number;
 }
 
 /** The open connections of a server. A timer runs only for those that have no request. */
 export interface Connections {
+  /** A client has connected; the TLS handshake may still come. */
   onConnection(socket: Socket): void;
+  /** The connection speaks HTTP/2: from now on its session counts. */
+  onHandshake(socket: TLSSocket): void;
   onSession(session: Http2Session): void;
   /**
    * A request has started on a connection, or on a session of HTTP/2. Returns the function that ends it. `abort` is called
@@ -32,7 +38,8 @@ interface Connection {
   cancelTimeout: () => void;
 }
 
-export function createConnections({ maxConnections, idleTimeoutMs }: ConnectionLimits, clock: Clock): Connections {
+export function createConnections(limits: ConnectionLimits, clock: Clock): Connections {
+  const { maxConnections, firstRequestTimeoutMs, idleTimeoutMs } = limits;
   const open = new Map<Channel, Connection>();
   const aborts = new Set<() => void>();
 
@@ -41,17 +48,19 @@ export function createConnections({ maxConnections, idleTimeoutMs }: ConnectionL
     if (known !== undefined) return known;
     const connection: Connection = { requests: 0, isDraining: false, cancelTimeout: () => {} };
     open.set(channel, connection);
-    channel.once("close", () => {
-      connection.cancelTimeout();
-      open.delete(channel);
-    });
-    waitForRequest(channel, connection);
+    channel.once("close", () => forget(channel));
+    waitForRequest(channel, connection, firstRequestTimeoutMs);
     return connection;
   }
 
-  function waitForRequest(channel: Channel, connection: Connection): void {
+  function forget(channel: Channel): void {
+    open.get(channel)?.cancelTimeout();
+    open.delete(channel);
+  }
+
+  function waitForRequest(channel: Channel, connection: Connection, timeoutMs: number): void {
     connection.cancelTimeout();
-    connection.cancelTimeout = clock.wakeAt(clock.now() + idleTimeoutMs, () => close(channel));
+    connection.cancelTimeout = clock.wakeAt(clock.now() + timeoutMs, () => close(channel));
   }
 
   function admit(channel: Channel): void {
@@ -60,8 +69,9 @@ export function createConnections({ maxConnections, idleTimeoutMs }: ConnectionL
   }
 
   return {
-    onConnection(socket) {
-      if (!("alpnProtocol" in socket) || socket.alpnProtocol !== "h2") admit(socket);
+    onConnection: admit,
+    onHandshake(socket) {
+      if (socket.alpnProtocol === "h2") forget(socket);
     },
     onSession: admit,
     onRequest(channel, abort) {
@@ -74,7 +84,7 @@ export function createConnections({ maxConnections, idleTimeoutMs }: ConnectionL
         connection.requests--;
         if (connection.requests > 0 || !open.has(channel)) return;
         if (connection.isDraining) close(channel);
-        else waitForRequest(channel, connection);
+        else waitForRequest(channel, connection, idleTimeoutMs);
       };
     },
     drain() {

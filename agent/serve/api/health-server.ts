@@ -21,7 +21,7 @@ export interface HealthServer {
 }
 
 /** Health checks are short, and few programs ask. */
-const LIMITS = { maxConnections: 64, idleTimeoutMs: 30_000 };
+const LIMITS = { maxConnections: 64, firstRequestTimeoutMs: 10_000, idleTimeoutMs: 30_000 };
 const ANYONE = { username: "system:anonymous", groups: ["system:unauthenticated"] };
 
 export function createHealthServer({ clock, log }: HealthServerOptions): HealthServer {

@@ -1,0 +1,201 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import type { Node as NodeObject, Pod } from "../../../proto/kubernetes/gen/types.ts";
+import { createApiClient } from "../../fakes/api-client.ts";
+import { createCertificateAuthority, type KeyPair } from "../../upstream/pki.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
+import { barePod } from "./api-objects.ts";
+import { areContainersReady, type ClusterNode, startClusterNode } from "./node.ts";
+
+setDefaultTimeout(60_000);
+
+const skip = skipWithoutPrograms("the node's API");
+
+/** What a user may do with which subresources of nodes. */
+const rights: Readonly<Record<string, readonly (readonly [verb: string, subresource: string])[]>> = {
+  nothing: [],
+  metrics: [["get", "nodes/metrics"]],
+  stats: [["get", "nodes/stats"]],
+  pods: [["get", "nodes/pods"]],
+  healthz: [["get", "nodes/healthz"]],
+  configz: [["get", "nodes/configz"]],
+  log: [["get", "nodes/log"]],
+  statusz: [["get", "nodes/statusz"]],
+  checkpoint: [["create", "nodes/checkpoint"]],
+  "proxy-reader": [["get", "nodes/proxy"]],
+  "proxy-creator": [["create", "nodes/proxy"]],
+};
+
+/** The endpoints, and which of the users above may get them. */
+const endpoints: readonly (readonly [path: string, allowed: readonly string[]])[] = [
+  ["/healthz", ["healthz", "proxy-reader"]],
+  ["/healthz/syncloop", ["healthz", "proxy-reader"]],
+  ["/pods", ["pods", "proxy-reader"]],
+  ["/runningpods/", ["pods", "proxy-reader"]],
+  ["/configz", ["configz", "proxy-reader"]],
+  ["/flagz", ["configz"]],
+  ["/statusz", ["statusz"]],
+  ["/metrics", ["metrics"]],
+  ["/metrics/cadvisor", ["metrics"]],
+  ["/metrics/resource", ["metrics"]],
+  ["/metrics/probes", ["metrics"]],
+  ["/stats/summary", ["stats"]],
+  ["/logs/", ["log"]],
+  ["/containerLogs/default/web/app", ["proxy-reader"]],
+  ["/debug/pprof/", ["proxy-reader"]],
+  // These need the verb create, also by GET.
+  ["/exec/default/web/app?command=true&output=1", ["proxy-creator"]],
+  ["/attach/default/web/app?output=1", ["proxy-creator"]],
+  ["/portForward/default/web", ["proxy-creator"]],
+  ["/debug/pprof/heap", ["proxy-creator"]],
+];
+
+describe.skipIf(skip !== undefined)("the API of a node of a cluster", () => {
+  let cluster: ClusterNode;
+  let port: number;
+  beforeAll(async () => {
+    cluster = await startClusterNode();
+    await cluster.create([barePod("web", { name: "app", command: ["sh", "-c", "echo hello; exec sleep 1000"] })]);
+    const items = Object.entries(rights).flatMap(([user, rules]) => roleOf(user, rules));
+    const input = JSON.stringify({ apiVersion: "v1", kind: "List", items });
+    await cluster.plane.kubectl(["create", "--filename=-"], { input });
+    await cluster.waitForPods("run", "web", (pods) => pods.length > 0 && pods.every(areContainersReady));
+    port = (await nodeObject()).status?.daemonEndpoints?.kubeletEndpoint?.Port ?? 0;
+  }, BUILD_TIMEOUT_MS);
+  afterAll(() => cluster?.tearDown());
+
+  const kubectl = (...args: readonly string[]) => cluster.kubectl(...args);
+  const nodeObject = async () => JSON.parse(await kubectl("get", "node", "node-a", "--output=json")) as NodeObject;
+  const proxied = (path: string) => kubectl("get", "--raw", `/api/v1/nodes/node-a/proxy${path}`);
+  const certificate = (commonName: string, organizations: readonly string[] = []): KeyPair =>
+    cluster.plane.authority.issue({ commonName, organizations });
+  const clientOf = (credentials: { readonly pair?: KeyPair; readonly token?: string }) =>
+    createApiClient({ port, ca: undefined, ...credentials });
+
+  test("kubectl reaches the node through the API server", async () => {
+    expect(await proxied("/healthz")).toBe("ok");
+    const pods = JSON.parse(await proxied("/pods")) as { readonly items: readonly Pod[] };
+    expect(pods.items.map(({ metadata, status }) => [metadata.name, status?.phase])).toEqual([["web", "Running"]]);
+    expect(JSON.parse(await proxied("/runningpods/"))).toMatchObject({ items: [{ metadata: { name: "web" } }] });
+    expect(JSON.parse(await proxied("/configz"))).toMatchObject({ kubeletconfig: { port } });
+    expect(await proxied("/statusz")).toContain("Binary version: 1.36");
+    expect(await kubectl("logs", "web")).toBe("hello");
+    expect(await kubectl("exec", "web", "--", "echo", "from", "inside")).toBe("from inside");
+  });
+
+  test.each([
+    ["no credentials", {}],
+    ["a bad token", { token: "guessed" }],
+    [
+      "a certificate of another CA",
+      { pair: createCertificateAuthority("other").issue({ commonName: "admin", organizations: ["system:masters"] }) },
+    ],
+  ])("%s gets 401 everywhere", async (_name, credentials) => {
+    for (const [path] of endpoints) {
+      const { status, text } = await clientOf(credentials).get(path);
+      expect([path, status, text]).toEqual([path, 401, "Unauthorized"]);
+    }
+  });
+
+  test("an expired certificate gets 401", async () => {
+    const pair = cluster.plane.authority.issue({
+      commonName: "admin",
+      organizations: ["system:masters"],
+      validFrom: new Date(Date.now() - 2 * 3_600_000),
+      validTo: new Date(Date.now() - 3_600_000),
+    });
+    expect((await clientOf({ pair }).get("/healthz")).status).toBe(401);
+  });
+
+  test("each subresource gives access to its endpoints, and to no others", async () => {
+    for (const user of Object.keys(rights)) {
+      const client = clientOf({ pair: certificate(user) });
+      for (const [path, allowed] of endpoints) {
+        const { status, text } = await client.get(path);
+        const isAllowed = status !== 401 && status !== 403;
+        expect([user, path, isAllowed, status < 500]).toEqual([user, path, allowed.includes(user), true]);
+        if (!isAllowed) expect(text).toStartWith(`Forbidden (user=${user}, verb=`);
+      }
+    }
+  });
+
+  test("an administrator may use everything", async () => {
+    const client = clientOf({ pair: certificate("admin", ["system:masters"]) });
+    for (const [path] of endpoints)
+      expect([path, [401, 403].includes((await client.get(path)).status)]).toEqual([path, false]);
+  });
+
+  test("a reader of nodes/proxy cannot run a command, neither by GET nor by POST nor by an upgrade", async () => {
+    const client = clientOf({ pair: certificate("proxy-reader") });
+    const path = "/exec/default/web/app?command=true&output=1";
+    for (const headers of [
+      {},
+      { connection: "Upgrade", upgrade: "SPDY/3.1" },
+      { connection: "Upgrade", upgrade: "websocket" },
+    ])
+      for (const method of ["GET", "POST"]) {
+        const { status, text } = await client.request(method, path, headers);
+        expect([method, status, text]).toEqual([
+          method,
+          403,
+          "Forbidden (user=proxy-reader, verb=create, resource=nodes, subresource(s)=[proxy])\n",
+        ]);
+      }
+  });
+
+  test("a token of a service account counts as long as it is valid", async () => {
+    await kubectl("create", "serviceaccount", "scraper");
+    const token = await kubectl("create", "token", "scraper");
+    const client = clientOf({ token });
+    const refused = await client.get("/metrics");
+    expect([refused.status, refused.text]).toEqual([
+      403,
+      "Forbidden (user=system:serviceaccount:default:scraper, verb=get, resource=nodes, subresource(s)=[metrics])\n",
+    ]);
+    await kubectl(
+      "create",
+      "clusterrolebinding",
+      "scraper",
+      "--clusterrole=metrics",
+      "--serviceaccount=default:scraper",
+    );
+    // Another path of the same subresource is the same question, whose answer is kept for half a minute.
+    const other = await kubectl("create", "token", "scraper", "--duration=11m");
+    expect((await clientOf({ token: other }).get("/pods")).status).toBe(403);
+  });
+
+  test("while the API server is away, known users are served, and others are not let in", async () => {
+    const known = clientOf({ pair: certificate("metrics") });
+    expect((await known.get("/metrics")).status).toBe(200);
+    await cluster.plane.stopApiServer();
+    try {
+      expect((await known.get("/metrics")).status).toBe(200);
+      const unknown = await clientOf({ pair: certificate("unknown-user") }).get("/metrics");
+      expect([unknown.status, unknown.text]).toEqual([
+        500,
+        "Authorization error (user=unknown-user, verb=get, resource=nodes, subresource=metrics)",
+      ]);
+      expect((await clientOf({ token: "unknown" }).get("/metrics")).status).toBe(401);
+    } finally {
+      await cluster.plane.startApiServer();
+    }
+  });
+});
+
+function roleOf(user: string, rules: readonly (readonly [verb: string, subresource: string])[]) {
+  const apiVersion = "rbac.authorization.k8s.io/v1";
+  return [
+    {
+      apiVersion,
+      kind: "ClusterRole",
+      metadata: { name: user },
+      rules: rules.map(([verb, resource]) => ({ apiGroups: [""], resources: [resource], verbs: [verb] })),
+    },
+    {
+      apiVersion,
+      kind: "ClusterRoleBinding",
+      metadata: { name: user },
+      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind: "ClusterRole", name: user },
+      subjects: [{ apiGroup: "rbac.authorization.k8s.io", kind: "User", name: user }],
+    },
+  ];
+}

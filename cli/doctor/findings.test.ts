@@ -613,8 +613,8 @@ const rows: readonly (readonly [check: Check, change: Change, ...lines: readonly
   [
     "ports",
     { facts: { listeners: [{ port: 10248, pid: 7, program: "nginx" }, { port: 10250 }] } },
-    "warning: nginx (process 7) listens on port 10248, a port of the kubelet → stop that program or move it to another port; if it contains a kubelet, stop it before berth run",
-    "warning: another program listens on port 10250, a port of the kubelet → stop that program or move it to another port; if it contains a kubelet, stop it before berth run",
+    "warning: nginx (process 7) listens on port 10248, a port of the kubelet → stop that program, or set healthzPort; if it contains a kubelet, stop it before berth run",
+    "problem: another program listens on port 10250, which the node's API needs → stop that program, or set port; if it contains a kubelet, stop it before berth run",
   ],
   [
     "ports",

@@ -337,7 +337,7 @@ const octal = (mode: number) => mode.toString(8).padStart(4, "0");
 const KUBELETS = /^(kubelet|kubelite|k3s.*|k0s|rke2)$/;
 
 /** Two agents on one runtime remove each other's pods, so another kubelet is a problem even where ports differ. */
-export const judgePorts: Judge = (facts, { kubelet: { port, healthzPort } }) =>
+export const judgePorts: Judge = (facts, { config: { api }, kubelet: { port, healthzPort } }) =>
   judged(facts, "listeners", { check: "ports", subject: "/proc/net/tcp" }, (listeners) => {
     const own = "value" in facts.agent ? facts.agent.value?.pid : undefined;
     const foreign = listeners.filter(({ pid }) => pid === undefined || pid !== own);
@@ -350,13 +350,22 @@ export const judgePorts: Judge = (facts, { kubelet: { port, healthzPort } }) =>
             `${program} (process ${pid}) listens on port ${used}: two agents on one container runtime remove each other's pods`,
             `stop it: systemctl disable --now ${program}`,
           )
-        : warningFinding(
-            "ports",
-            `${pid === undefined ? "another program" : `${program} (process ${pid})`} listens on port ${used}, a port of the kubelet`,
-            "stop that program or move it to another port; if it contains a kubelet, stop it before berth run",
-          ),
+        : foreignListener(pid === undefined ? "another program" : `${program} (process ${pid})`, used, api?.port),
     );
   });
+
+/** The agent does not start without the port of its API, but without that of its health checks. */
+function foreignListener(program: string, port: number, apiPort: number | undefined): Finding {
+  const listens = `${program} listens on port ${port}`;
+  const ifKubelet = "if it contains a kubelet, stop it before berth run";
+  return port === apiPort
+    ? problemFinding("ports", `${listens}, which the node's API needs`, `stop that program, or set port; ${ifKubelet}`)
+    : warningFinding(
+        "ports",
+        `${listens}, a port of the kubelet`,
+        `stop that program, or set healthzPort; ${ifKubelet}`,
+      );
+}
 
 /** A resolver on the node's own loopback does not exist inside a pod: CoreDNS then asks itself (kubeadm#273). */
 export const judgeDns: Judge = (facts, { config: { resolvConf } }) =>

@@ -92,7 +92,11 @@ function containerOf(pod: string, name: string): readonly (readonly [string, str
 const SCOPE = ".scope";
 
 interface CgroupReader {
+  /** Sandboxes, and every file, are only in the page of cAdvisor. */
+  readonly readsAll: boolean;
   usage(path: string, startedAtMs?: number): UsageReading | undefined;
+  /** With its processes. */
+  usageOfContainer(path: string, startedAtMs: number): UsageReading | undefined;
   interfaces(path: string): PodReading["interfaces"];
 }
 
@@ -108,19 +112,19 @@ function createReader(deps: CgroupPodsDeps, detail: UsageDetail, rates: CpuRateP
       return undefined;
     }
   }
+  const readUsage = (path: string, startedAtMs: number | undefined, hasProcesses: boolean) =>
+    unlessUnreadable(path, () => {
+      const found = cgroups.read(path, detail);
+      if (found === undefined) return undefined;
+      const madeAtMs = detail === "all" ? cgroups.madeAtMs(path) : undefined;
+      const processes = hasProcesses ? processesIn(deps, path, detail, found.stats.pids?.current) : undefined;
+      const reading = { ...usageOfCgroup(found, clock.now()), startedAtMs: startedAtMs ?? madeAtMs, processes };
+      return rates.withRate(path, reading);
+    });
   return {
-    usage: (path, startedAtMs) =>
-      unlessUnreadable(path, () => {
-        const found = cgroups.read(path, detail);
-        if (found === undefined) return undefined;
-        const madeAtMs = detail === "all" ? cgroups.madeAtMs(path) : undefined;
-        const reading = {
-          ...usageOfCgroup(found, clock.now()),
-          startedAtMs: startedAtMs ?? madeAtMs,
-          processes: processesIn(deps, path, detail, found.stats.pids?.current),
-        };
-        return rates.withRate(path, reading);
-      }),
+    readsAll: detail === "all",
+    usage: (path, startedAtMs) => readUsage(path, startedAtMs, detail === "all"),
+    usageOfContainer: (path, startedAtMs) => readUsage(path, startedAtMs, detail !== "resources"),
     interfaces: (path) =>
       unlessUnreadable(path, () => {
         if (detail === "resources") return undefined;
@@ -135,8 +139,7 @@ function processesIn(
   path: string,
   detail: UsageDetail,
   threads: number | undefined,
-): ProcessesReading | undefined {
-  if (detail === "resources") return undefined;
+): ProcessesReading {
   const pids = cgroups.processes(path).filter((pid) => pid > 0);
   if (detail === "summary") return { count: pids.length };
   const files = pids.map((pid) => proc.openFiles(pid));
@@ -161,14 +164,22 @@ function podReading(read: CgroupReader, path: string, found: readonly FoundConta
   const startedAtMs = sandbox?.createdAtMs ?? first.createdAtMs;
   const readingOf = ({ id, name, image, createdAtMs, path: cgroup }: FoundContainer): ContainerReading => ({
     ...{ id, name, image, createdAtMs, cgroup },
-    usage: read.usage(cgroup, createdAtMs),
+    usage: read.usageOfContainer(cgroup, createdAtMs),
   });
   return {
     ...first.pod,
     startedAtMs,
     cgroup: path,
     usage: read.usage(path, startedAtMs),
-    ...(sandbox && { sandbox: readingOf(sandbox), interfaces: read.interfaces(sandbox.path) }),
+    ...(sandbox && { sandbox: sandboxReading(read, sandbox), interfaces: read.interfaces(sandbox.path) }),
     containers: found.filter(({ isSandbox }) => !isSandbox).map(readingOf),
   };
+}
+
+function sandboxReading(
+  read: CgroupReader,
+  { id, image, createdAtMs, path: cgroup }: FoundContainer,
+): NonNullable<PodReading["sandbox"]> {
+  const usage = read.readsAll ? read.usage(cgroup, createdAtMs) : undefined;
+  return { id, image, createdAtMs, cgroup, usage };
 }

@@ -60,7 +60,7 @@ export function negotiateExposition(accept: string | undefined): ExpositionForma
  */
 export function formatExposition(families: readonly MetricFamily[], format: ExpositionFormat): string {
   const isOpen = format === "openMetrics";
-  const labelTexts = new WeakMap<Labels, string>();
+  const labelTexts: LabelTexts = new Map();
   const lines: string[] = [];
   for (const family of families.toSorted((a, b) => compareNames(a.name, b.name))) {
     if (family.samples.length === 0) continue;
@@ -71,6 +71,14 @@ export function formatExposition(families: readonly MetricFamily[], format: Expo
   if (isOpen) lines.push("# EOF\n");
   return lines.join("");
 }
+
+interface LabelPart {
+  readonly name: string;
+  readonly text: string;
+}
+
+/** The text of labels that several samples share, and of each of them. */
+type LabelTexts = Map<Labels, { readonly parts: readonly LabelPart[]; readonly text: string }>;
 
 const compareNames = (a: string, b: string) => (a < b ? -1 : Number(a > b));
 
@@ -85,7 +93,7 @@ function sampleLine(
   name: string,
   { labels, extraLabels, value, timestampMs, suffix = "" }: Sample,
   isOpen: boolean,
-  labelTexts: WeakMap<Labels, string>,
+  labelTexts: LabelTexts,
 ): string {
   const number = formatNumber(value);
   const valueText = isOpen ? withPoint(number) : number;
@@ -93,21 +101,24 @@ function sampleLine(
   return `${name}${suffix}${labelsText(labels, extraLabels, labelTexts)} ${valueText}${time}\n`;
 }
 
-function labelsText(labels: Labels, extra: Labels | undefined, labelTexts: WeakMap<Labels, string>): string {
-  if (extra !== undefined) return formatLabels({ ...labels, ...extra });
-  let text = labelTexts.get(labels);
-  if (text === undefined) {
-    text = formatLabels(labels);
-    labelTexts.set(labels, text);
+function labelsText(labels: Labels, extra: Labels | undefined, known: LabelTexts): string {
+  let found = known.get(labels);
+  if (found === undefined) {
+    const parts = labelParts(labels);
+    found = { parts, text: inBraces(parts) };
+    known.set(labels, found);
   }
-  return text;
+  return extra === undefined ? found.text : inBraces([...found.parts, ...labelParts(extra)]);
 }
 
-/** Sorted by name; in braces unless there is none. */
-function formatLabels(labels: Labels): string {
-  const names = Object.keys(labels).toSorted(compareNames);
-  if (names.length === 0) return "";
-  return `{${names.map((name) => `${name}="${escapeLabel(labels[name] ?? "")}"`).join(",")}}`;
+const labelParts = (labels: Labels): readonly LabelPart[] =>
+  Object.entries(labels).map(([name, value]) => ({ name, text: `${name}="${escapeLabel(value)}"` }));
+
+/** Sorted by name; nothing if there is none. */
+function inBraces(parts: readonly LabelPart[]): string {
+  if (parts.length === 0) return "";
+  const sorted = parts.toSorted((a, b) => compareNames(a.name, b.name));
+  return `{${sorted.map(({ text }) => text).join(",")}}`;
 }
 
 function escapeLabel(value: string): string {

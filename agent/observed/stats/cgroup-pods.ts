@@ -1,7 +1,5 @@
-import { CgroupError } from "../../../cgroups/error.ts";
 import type { CgroupUsageReader, UsageDetail } from "../../../cgroups/usage.ts";
 import type { Clock } from "../../../host/clock.ts";
-import type { Log } from "../../../host/log/log.ts";
 import type { ProcStats } from "../../../host/proc-stats.ts";
 import type {
   CgroupReading,
@@ -21,7 +19,6 @@ export interface CgroupPodsDeps {
   readonly index: ContainerIndex;
   readonly proc: Pick<ProcStats, "interfaces" | "openFiles" | "openFilesLimit">;
   readonly clock: Clock;
-  readonly log: Log;
 }
 
 /** The cgroups of pods, by their folders. */
@@ -36,7 +33,7 @@ const POD_FOLDER = /(^|-)pod[^/]+$/;
 
 /**
  * Reads the pods and their containers from their cgroups: what runs has one, and its name ends with the id of the
- * container. Rejects with `CriError` if a container is unknown and the runtime cannot say what it is.
+ * container. Rejects with `CriError` if a container is unknown and the runtime cannot say what it is, or where the pods are.
  */
 export async function readCgroupPods(
   deps: CgroupPodsDeps,
@@ -101,36 +98,24 @@ interface CgroupReader {
 }
 
 function createReader(deps: CgroupPodsDeps, detail: UsageDetail, rates: CpuRatePass): CgroupReader {
-  const { cgroups, proc, clock, log } = deps;
-  /** A cgroup whose files hold nonsense has no figures; the others have. */
-  function unlessUnreadable<T>(path: string, read: () => T): T | undefined {
-    try {
-      return read();
-    } catch (error) {
-      if (!(error instanceof CgroupError)) throw error;
-      log.debug({ err: error }, `the stats of the cgroup ${path} cannot be read`);
-      return undefined;
-    }
-  }
-  const readUsage = (path: string, startedAtMs: number | undefined, hasProcesses: boolean) =>
-    unlessUnreadable(path, () => {
-      const found = cgroups.read(path, detail);
-      if (found === undefined) return undefined;
-      const madeAtMs = detail === "all" ? cgroups.madeAtMs(path) : undefined;
-      const processes = hasProcesses ? processesIn(deps, path, detail, found.stats.pids?.current) : undefined;
-      const reading = { ...usageOfCgroup(found, clock.now()), startedAtMs: startedAtMs ?? madeAtMs, processes };
-      return rates.withRate(path, reading);
-    });
+  const { cgroups, proc, clock } = deps;
+  const readUsage = (path: string, startedAtMs: number | undefined, hasProcesses: boolean) => {
+    const found = cgroups.read(path, detail);
+    if (found === undefined) return undefined;
+    const madeAtMs = detail === "all" ? cgroups.madeAtMs(path) : undefined;
+    const processes = hasProcesses ? processesIn(deps, path, detail, found.stats.pids?.current) : undefined;
+    const reading = { ...usageOfCgroup(found, clock.now()), startedAtMs: startedAtMs ?? madeAtMs, processes };
+    return rates.withRate(path, reading);
+  };
   return {
     readsAll: detail === "all",
     usage: (path, startedAtMs) => readUsage(path, startedAtMs, detail === "all"),
     usageOfContainer: (path, startedAtMs) => readUsage(path, startedAtMs, detail !== "resources"),
-    interfaces: (path) =>
-      unlessUnreadable(path, () => {
-        if (detail === "resources") return undefined;
-        const [pid = 0] = cgroups.processes(path);
-        return pid > 0 ? proc.interfaces(pid) : undefined;
-      }),
+    interfaces(path) {
+      if (detail === "resources") return undefined;
+      const [pid = 0] = cgroups.processes(path);
+      return pid > 0 ? proc.interfaces(pid) : undefined;
+    },
   };
 }
 

@@ -21,6 +21,7 @@ import { FakeLog } from "../../../test/fakes/log.ts";
 import { FakeRuntime } from "../../../test/fakes/runtime.ts";
 import { createContainerIndex } from "./container-index.ts";
 import { createDiskUsages } from "./disk-usages.ts";
+import { withoutUnreadable } from "./readable-cgroups.ts";
 import { createRuntimePods } from "./runtime-pods.ts";
 import { createStatsReader, type StatsReaderDeps } from "./stats-reader.ts";
 
@@ -146,7 +147,7 @@ function createReader(overrides: Partial<StatsReaderDeps> = {}) {
   return createStatsReader({
     cgroupPods: { ...shared, index: createContainerIndex(runtimeWithPlainIds), podsPath: async () => SLICE },
     runtimePods: createRuntimePods({ ...shared, index: createContainerIndex(runtime), runtime }),
-    cgroups: createCgroupUsageReader(join(folder, "cgroup"), createCgroupFiles()),
+    cgroups: withoutUnreadable(createCgroupUsageReader(join(folder, "cgroup"), createCgroupFiles()), log),
     disks,
     volumes: async () => new Map(),
     systemCgroups: {},
@@ -205,7 +206,7 @@ describe("pods with cgroups of their own", () => {
     ])
       await makeCgroup(path);
     const index = createContainerIndex(runtime);
-    const cgroupPods = { index, proc, clock, log: new FakeLog(), podsPath: async () => "/kubepods" };
+    const cgroupPods = { index, proc, clock, podsPath: async () => "/kubepods" };
     const { pods } = await createReader({ cgroupPods }).read("resources");
     expect(pods).toMatchObject([
       { cgroup: pod, sandbox: { cgroup: `${pod}/${sandbox}` }, containers: [{ cgroup: `${pod}/crio-${container}` }] },
@@ -263,6 +264,19 @@ describe("pods with cgroups of their own", () => {
     runtime.goDown();
     expect((await reader.read("summary")).pods).toMatchObject([{ name: "web", containers: [{ name: "main" }] }]);
     await expect(createReader().read("resources")).rejects.toThrow(CriError);
+  });
+
+  test("leave the other figures of the node as they are, if a file of a system cgroup or of the root holds nonsense", async () => {
+    await runPod("web");
+    await makeCgroup("/system.slice/kubelet.service");
+    for (const path of ["", "/system.slice/kubelet.service"])
+      await writeFile(join(folder, "cgroup", path, "cpu.stat"), "usage_usec nonsense\n");
+    const { node, pods } = await createReader({ systemCgroups: { kubelet: "/system.slice/kubelet.service" } }).read(
+      "summary",
+    );
+    expect(node.usage.cpu?.usageNs).toBe(5e12);
+    expect(node.systemContainers.map(({ name }) => name)).toEqual(["pods"]);
+    expect(pods).toHaveLength(1);
   });
 
   test("have the page of cAdvisor with the cgroups above, and every file", async () => {

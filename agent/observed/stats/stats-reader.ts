@@ -24,7 +24,7 @@ export interface StatsReaderDeps {
   /** Where pods have cgroups of their own; undefined where the runtime is asked. */
   readonly cgroupPods: Omit<CgroupPodsDeps, "cgroups"> | undefined;
   readonly runtimePods: RuntimePods;
-  /** Undefined without cgroup v2. */
+  /** Undefined without cgroup v2. Throws nothing. */
   readonly cgroups: CgroupUsageReader | undefined;
   readonly disks: DiskUsages;
   /** The figures of volumes by the uids of their pods. Never rejects. */

@@ -1,6 +1,9 @@
 import { createCgroupFiles } from "../../../cgroups/files.ts";
 import { createCgroupUsageReader } from "../../../cgroups/usage.ts";
+import { CriError } from "../../../cri/error.ts";
+import { settledWithin } from "../../../host/async/settled-within.ts";
 import { createBlockDeviceNames } from "../../../host/block-devices.ts";
+import type { Clock } from "../../../host/clock.ts";
 import { usageOfFile, usageOfFiles } from "../../../host/fs/file-usage.ts";
 import { createProc } from "../../../host/proc.ts";
 import { createProcStats } from "../../../host/proc-stats.ts";
@@ -9,6 +12,7 @@ import type { Volume } from "../../../proto/kubernetes/gen/types.ts";
 import type { VolumeReading } from "../../decide/stats/readings.ts";
 import { createContainerIndex } from "../../observed/stats/container-index.ts";
 import { createDiskUsages } from "../../observed/stats/disk-usages.ts";
+import { withoutUnreadable } from "../../observed/stats/readable-cgroups.ts";
 import { createRuntimePods } from "../../observed/stats/runtime-pods.ts";
 import { createStatsReader, type StatsReader } from "../../observed/stats/stats-reader.ts";
 import type { StatsRoutesDeps } from "../../serve/stats/stats-routes.ts";
@@ -43,9 +47,11 @@ function createReader(deps: StatsPagesDeps): StatsReader {
   const shared = { index, proc, clock, log };
   const ownCgroup = proc.ownCgroup();
   return createStatsReader({
-    cgroupPods: podsCgroup && { ...shared, podsPath: podsCgroup },
+    cgroupPods: podsCgroup && { ...shared, podsPath: answeredSoon(podsCgroup, clock) },
     runtimePods: createRuntimePods({ ...shared, runtime }),
-    cgroups: thisMachine.hasCgroupV2 ? createCgroupUsageReader(CGROUP_MOUNT_POINT, createCgroupFiles()) : undefined,
+    cgroups: thisMachine.hasCgroupV2
+      ? withoutUnreadable(createCgroupUsageReader(CGROUP_MOUNT_POINT, createCgroupFiles()), log)
+      : undefined,
     disks: createDiskUsages({ runtime, files, rootDir, podLogsDir, usageOfFile, usageOfFiles, clock, log }),
     volumes: async () => readingsOf(await volumes(), agent),
     systemCgroups: ownCgroup === undefined ? {} : { kubelet: ownCgroup },
@@ -54,6 +60,17 @@ function createReader(deps: StatsPagesDeps): StatsReader {
     clock,
     startedAtMs: clock.now(),
   });
+}
+
+/** No page waits for a runtime that has not answered since the start. */
+const DRIVER_TIMEOUT_MS = 1_000;
+
+function answeredSoon(podsCgroup: () => Promise<string>, clock: Clock): () => Promise<string> {
+  return async () => {
+    const path = podsCgroup();
+    if (await settledWithin(path, DRIVER_TIMEOUT_MS, clock)) return await path;
+    throw new CriError("UNAVAILABLE", "RuntimeConfig", "the container runtime has not said its cgroup driver yet");
+  };
 }
 
 /** The figures of volumes by the uids of their pods. */

@@ -1,11 +1,11 @@
-import type { Pod } from "../../../proto/kubernetes/gen/types.ts";
 import { busyboxImage } from "../../bed/images/images.ts";
+import type { Manifest } from "../../e2e/cluster/api-objects.ts";
 
 const COMMAND = ["catatonit", "--", "sh", "-c", "while true; do echo line; sleep 1; done"];
 const container = (name: string, rest: object = {}) => ({ name, image: busyboxImage, command: COMMAND, ...rest });
 
 /** The pods whose stats are recorded from the kubelet and read from Berth: of each QoS class, with volumes, on the host's network. */
-export const statsPods: readonly Pod[] = [
+export const statsPods: readonly Manifest[] = [
   {
     apiVersion: "v1",
     kind: "Pod",

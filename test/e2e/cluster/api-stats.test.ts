@@ -1,0 +1,154 @@
+import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from "bun:test";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { execa } from "execa";
+import {
+  ContainerStatsRequest,
+  ContainerStatsResponse,
+  PodSandboxStatusRequest,
+  PodSandboxStatusResponse,
+} from "../../../proto/cri/gen/api.ts";
+import type { StatsSummary } from "../../../proto/kubelet/stats-summary.ts";
+import { callCri } from "../../bed/containerd/cri-call.ts";
+import { unpackPackages } from "../../bed/packages.ts";
+import {
+  fieldsOfBerthAlone,
+  fieldsOfKubeletAlone,
+  isKnown,
+  metricsOfKubeletAlone,
+} from "../../differential/stats/known-stats-differences.ts";
+import { fieldPaths, metricShapes, missingIn, recordedPage } from "../../differential/stats/page-shape.ts";
+import { statsPods } from "../../differential/stats/stats-pods.ts";
+import { createApiClient } from "../../fakes/api-client.ts";
+import { BUILD_TIMEOUT_MS, skipWithoutPrograms } from "../../upstream/programs.ts";
+import { type ClusterNode, startClusterNode } from "./node.ts";
+
+setDefaultTimeout(90_000);
+
+const skip = skipWithoutPrograms("the stats of a node beside the kubelet's");
+const SERVICE_ACCOUNT = "metrics-server";
+
+describe.skipIf(skip !== undefined)("the stats of a node", () => {
+  let cluster: ClusterNode;
+  const page = (path: string) => cluster.kubectl("get", "--raw", `/api/v1/nodes/${cluster.node.name}/proxy${path}`);
+  const summaryOf = async (query = "") => JSON.parse(await page(`/stats/summary${query}`)) as StatsSummary;
+
+  beforeAll(async () => {
+    cluster = await startClusterNode();
+    await cluster.create(statsPods);
+    await cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=60s");
+  }, BUILD_TIMEOUT_MS);
+  afterAll(() => cluster?.tearDown());
+
+  for (const [file, query] of [
+    ["summary.json", ""],
+    ["summary-cpu-and-memory.json", "?only_cpu_and_memory=true"],
+  ] as const)
+    test(`/stats/summary${query} has the fields of the kubelet's for the same pods`, async () => {
+      const [kubelet, berth] = [JSON.parse(recordedPage(file)), await summaryOf(query)].map((each) => fieldPaths(each));
+      const [ofKubelet, ofBerth] = [kubelet ?? [], berth ?? []];
+      expect(missingIn(ofKubelet, ofBerth).filter((path) => !isKnown(fieldsOfKubeletAlone, path))).toEqual([]);
+      expect(missingIn(ofBerth, ofKubelet).filter((path) => !isKnown(fieldsOfBerthAlone, path))).toEqual([]);
+    });
+
+  test("the metrics of resources have the kubelet's names, texts, types and labels", async () => {
+    expect(metricShapes(await page("/metrics/resource"))).toEqual(metricShapes(recordedPage("resource.txt")));
+  });
+
+  test("the metrics of cAdvisor are the kubelet's, but for those that are listed with a reason", async () => {
+    const isRoot = ({ id = "/" }: Readonly<Record<string, string>>) => id === "/";
+    const kubelet = metricShapes(recordedPage("cadvisor.txt"), isRoot);
+    const text = await page("/metrics/cadvisor");
+    const berth = metricShapes(text, isRoot);
+    expect(missingIn(kubelet.keys(), berth.keys()).filter((name) => !isKnown(metricsOfKubeletAlone, name))).toEqual([]);
+    for (const [name, { help, type, isTimed }] of metricShapes(text)) {
+      const expected = metricShapes(recordedPage("cadvisor.txt")).get(name);
+      if (expected !== undefined)
+        expect({ name, help, type, isTimed }).toMatchObject({
+          ...{ help: expected.help, type: expected.type, isTimed: expected.isTimed },
+        });
+    }
+    expect(text).toMatch(
+      /container_cpu_usage_seconds_total\{container="second",.*namespace="default",pod="guaranteed"\}/,
+    );
+    expect(text).toMatch(/container_network_receive_bytes_total\{container="",.*interface="eth0",.*pod="burstable"\}/);
+  });
+
+  test("CPU time, memory and traffic lie between direct readings", async () => {
+    const { containers, sandbox } = await readDirectly(cluster, "guaranteed");
+    const pod = (await summaryOf()).pods.find(({ podRef }) => podRef.name === "guaranteed");
+    const after = await readDirectly(cluster, "guaranteed");
+    expect(containers.size).toBe(2);
+    for (const [name, before] of containers) {
+      const { cpu, memory } = pod?.containers.find((each) => each.name === name) ?? {};
+      expect(cpu?.usageCoreNanoSeconds).toBeWithin(before.cpuNs, (after.containers.get(name)?.cpuNs ?? 0) + 1);
+      expect(cpu?.usageNanoCores).toBeWithin(0, 2e9);
+      expect(memory?.workingSetBytes).toBeWithin(before.memoryBytes * 0.7, before.memoryBytes * 1.5);
+    }
+    expect(pod?.network?.rxBytes).toBeWithin(sandbox.rxBytes, after.sandbox.rxBytes + 1);
+    const writes = pod?.containers.map(({ logs, rootfs }) => [logs?.usedBytes, rootfs?.capacityBytes]);
+    for (const [logs, capacity] of writes ?? []) {
+      expect(logs).toBeGreaterThan(0);
+      expect(capacity).toBeGreaterThan(0);
+    }
+  });
+
+  test("a client that may read metrics gets what metrics-server wants, and no summary", async () => {
+    await cluster.kubectl("create", "serviceaccount", SERVICE_ACCOUNT);
+    await cluster.kubectl("create", "clusterrole", SERVICE_ACCOUNT, "--verb=get", "--resource=nodes/metrics");
+    const binding = [`--clusterrole=${SERVICE_ACCOUNT}`, `--serviceaccount=default:${SERVICE_ACCOUNT}`];
+    await cluster.kubectl("create", "clusterrolebinding", SERVICE_ACCOUNT, ...binding);
+    const token = (await cluster.kubectl("create", "token", SERVICE_ACCOUNT)).trim();
+    const { port } = JSON.parse(await readFile(cluster.node.paths.agentConfig, "utf8")) as { readonly port: number };
+    const client = createApiClient({ port, ca: undefined, token });
+    const { status, text } = await client.request("GET", "/metrics/resource", { "accept-encoding": "gzip" });
+    expect(status).toBe(200);
+    const samples = new Map(
+      [...text.matchAll(/^(\w+)(\{.*\})? (\S+)( \d{13})?$/gm)].map(([line, name = ""]) => [name, line]),
+    );
+    for (const name of [
+      "node_cpu_usage_seconds_total",
+      "node_memory_working_set_bytes",
+      "container_cpu_usage_seconds_total",
+      "container_memory_working_set_bytes",
+      "container_start_time_seconds",
+    ])
+      expect(samples.has(name)).toBe(true);
+    expect((await client.request("GET", "/stats/summary")).status).toBe(403);
+  });
+
+  test("both pages of metrics pass promtool's check, but for names that are the kubelet's", async () => {
+    const { root } = await unpackPackages("bookworm-prometheus", console.log);
+    for (const [path, file] of [
+      ["/metrics/resource", "resource.txt"],
+      ["/metrics/cadvisor", "cadvisor.txt"],
+    ] as const) {
+      const known = metricShapes(recordedPage(file));
+      const input = `${await page(path)}\n`;
+      const promtool = join(root, "usr/bin/promtool");
+      const { stdout, stderr } = await execa(promtool, ["check", "metrics"], { input, reject: false });
+      const lines = `${stdout}\n${stderr}`.split("\n").filter((line) => line !== "");
+      expect(lines.filter((line) => !known.has(line.split(" ")[0] ?? ""))).toEqual([]);
+    }
+  });
+});
+
+/** What the runtime and the kernel say of a pod. */
+async function readDirectly({ node }: ClusterNode, podName: string) {
+  const { endpoint } = node.containerd;
+  const sandbox = (await node.sandboxes()).find(({ metadata }) => metadata?.name === podName);
+  if (sandbox === undefined) throw new Error(`no sandbox of ${podName}`);
+  const own = (await node.containers()).filter(({ podSandboxId }) => podSandboxId === sandbox.id);
+  const stats = own.map(async ({ id, metadata }) => {
+    const request = [ContainerStatsRequest, { containerId: id }] as const;
+    const { stats: found } = await callCri(endpoint, "RuntimeService/ContainerStats", request, ContainerStatsResponse);
+    const cpuNs = Number(found?.cpu?.usageCoreNanoSeconds?.value ?? 0n);
+    return [metadata?.name ?? "", { cpuNs, memoryBytes: Number(found?.memory?.workingSetBytes?.value ?? 0n) }] as const;
+  });
+  const request = [PodSandboxStatusRequest, { podSandboxId: sandbox.id, verbose: true }] as const;
+  const status = await callCri(endpoint, "RuntimeService/PodSandboxStatus", request, PodSandboxStatusResponse);
+  const { pid } = JSON.parse(status.info["info"] ?? "{}") as { readonly pid: number };
+  const dev = await readFile(`/proc/${pid}/net/dev`, "utf8");
+  const rxBytes = Number(/eth0:\s*(\d+)/.exec(dev)?.[1] ?? Number.NaN);
+  return { containers: new Map(await Promise.all(stats)), sandbox: { rxBytes } };
+}

@@ -106,3 +106,12 @@ test("writes to the cgroups of the node happen in the order of the calls, and a 
   expect(await node.read(system)).toMatchObject({ cpuWeight: 30 });
   expect(own?.names).toEqual(["kubepods"]);
 });
+
+test("the cgroup above all pods has the name that the runtime's driver gives it", async () => {
+  const rows = [
+    [CgroupDriver.SYSTEMD, "/kubepods.slice"],
+    [CgroupDriver.CGROUPFS, "/kubepods"],
+  ] as const;
+  for (const [driver, path] of rows)
+    expect(await createFixture([reports(driver)], "cgroupfs").cgroups.podsPath()).toBe(path);
+});

@@ -15,8 +15,8 @@ const NS_PER_US = 1000;
 
 /**
  * What the node uses. The root of cgroup v2 counts CPU time in microseconds, where /proc/stat has hundredths of a second;
- * it has no memory.current: memory in use is that of processes and the page cache, as the kubelet has it. Undefined if
- * the kernel does not report it.
+ * it has no memory.current: memory in use is that of processes and the page cache, as the kubelet has it. Its limits are what
+ * the machine has. Undefined if the kernel does not report it.
  */
 export function readNodeUsage({ proc, cgroups, clock }: NodeUsageDeps, detail: UsageDetail): UsageReading | undefined {
   const node = proc.node();
@@ -37,6 +37,7 @@ export function readNodeUsage({ proc, cgroups, clock }: NodeUsageDeps, detail: U
           },
     memory: memoryOf(node.memory),
     swap: { usageBytes: totalBytes - freeBytes, availableBytes: freeBytes },
+    limits: { memoryMin: 0, memoryMax: node.memory.totalBytes, memorySwapMax: totalBytes },
     ...(detail !== "resources" && readPressure((file) => proc.pressure(resourceOf(file)))),
   };
 }

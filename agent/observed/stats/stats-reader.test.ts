@@ -309,6 +309,7 @@ describe("pods without cgroups of their own", () => {
     expect(node.systemContainers.map(({ name, path }) => [name, path])).toEqual([["pods", "/"]]);
     expect(node.usage).toMatchObject({
       memory: { usageBytes: 3e9, workingSetBytes: 2.5e9, availableBytes: 5.5e9, rssBytes: 1e9 },
+      limits: { memoryMax: 8e9, memorySwapMax: 0 },
       startedAtMs: clock.now() - 3_600_000,
     });
   });

@@ -28,9 +28,6 @@ export const metricsOfKubeletAlone: Readonly<Record<string, string>> = {
   container_ulimits_soft: "as container_file_descriptors",
   container_spec_cpu_period: "the root of cgroup v2 has no cpu.max, that of cgroup v1 has",
   container_spec_cpu_shares: "as container_spec_cpu_period",
-  container_spec_memory_limit_bytes: "as container_spec_cpu_period",
-  container_spec_memory_reservation_limit_bytes: "as container_spec_cpu_period",
-  container_spec_memory_swap_limit_bytes: "as container_spec_cpu_period",
 };
 
 /** Fields of the summary that only the kubelet has. */

@@ -26,6 +26,14 @@ export interface CriCallOptions {
   readonly deadlineMs?: number;
 }
 
+/** The pause process of a sandbox. No standard has it: a runtime that does not report it leaves both undefined. */
+export interface SandboxProcess {
+  /** Undefined once it has ended. */
+  readonly pid: number | undefined;
+  /** The name of its image. */
+  readonly image: string | undefined;
+}
+
 export interface PullOptions extends CriCallOptions {
   /** The pod's annotations: some runtimes choose by them how to fetch and unpack. */
   readonly annotations?: Readonly<Record<string, string>>;
@@ -120,8 +128,8 @@ export interface Runtime {
    * refuses the whole list with UNKNOWN. UNIMPLEMENTED where the runtime has no such figures.
    */
   listPodSandboxStats(filter: SandboxFilter, options?: CriCallOptions): Promise<readonly PodSandboxStats[]>;
-  /** The process id of the sandbox's pause process; undefined if the runtime does not report it, or the process has ended. */
-  podSandboxPid(id: SandboxId, options?: CriCallOptions): Promise<number | undefined>;
+  /** The sandbox's pause process. */
+  podSandboxProcess(id: SandboxId, options?: CriCallOptions): Promise<SandboxProcess>;
 
   /** Creates a container; its image must be present. `sandboxConfig` is the configuration of the running sandbox. */
   createContainer(

@@ -20,7 +20,7 @@ import type { Channel } from "./channel.ts";
 import { removeSandboxWithLeftoverTask } from "./containerd-leftover-task.ts";
 import { CriError, ignoreNotFound } from "./error.ts";
 import { runtimeMethod } from "./rpc-method.ts";
-import type { Runtime } from "./runtime.ts";
+import type { Runtime, SandboxProcess } from "./runtime.ts";
 
 const methods = {
   run: runtimeMethod("RunPodSandbox", RunPodSandboxRequest, RunPodSandboxResponse),
@@ -45,7 +45,7 @@ export type Sandboxes = Pick<
   | "podSandboxStatus"
   | "listPodSandbox"
   | "listPodSandboxStats"
-  | "podSandboxPid"
+  | "podSandboxProcess"
 >;
 
 /**
@@ -93,22 +93,25 @@ export function createSandboxes({ call }: Channel, requestTimeoutMs: number): Sa
       const limits = { deadlineMs: requestTimeoutMs, ...options };
       return (await call(methods.listStats, { filter: { id, labelSelector } }, limits)).stats;
     },
-    async podSandboxPid(podSandboxId, options) {
+    async podSandboxProcess(podSandboxId, options) {
       const request = { podSandboxId, verbose: true };
       const { info } = await call(methods.status, request, { deadlineMs: requestTimeoutMs, ...options });
-      return pidIn(info["info"]);
+      return processIn(info["info"]);
     },
   };
 }
 
-/** No standard defines the `info` of a verbose status: containerd and CRI-O write JSON with a field `pid`, 0 without a process. */
-function pidIn(info: string | undefined): number | undefined {
+/** No standard defines the `info` of a verbose status: containerd and CRI-O write JSON, with a `pid` of 0 without a process. */
+function processIn(info: string | undefined): SandboxProcess {
   try {
-    const { pid } = JSON.parse(info ?? "{}") as { readonly pid?: unknown };
-    return typeof pid === "number" && Number.isInteger(pid) && pid > 0 ? pid : undefined;
+    const { pid, image } = JSON.parse(info ?? "{}") as Readonly<Record<"pid" | "image", unknown>>;
+    return {
+      pid: typeof pid === "number" && Number.isInteger(pid) && pid > 0 ? pid : undefined,
+      image: typeof image === "string" && image !== "" ? image : undefined,
+    };
   } catch {
     // A runtime that writes something else does not report the process.
-    return undefined;
+    return { pid: undefined, image: undefined };
   }
 }
 

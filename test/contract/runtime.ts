@@ -505,10 +505,12 @@ export function runtimeContract(name: string, make: () => Promise<RuntimeSubject
 
     test("a sandbox that is ready has a process, and a stopped one has none", async () => {
       const { sandbox } = await runPod("obeys-term");
-      expect(await runtime.podSandboxPid(sandbox)).toBeGreaterThan(0);
+      const { pid, image } = await runtime.podSandboxProcess(sandbox);
+      expect(pid).toBeGreaterThan(0);
+      expect(image).toContain("pause");
       await runtime.stopPodSandbox(sandbox);
-      expect(await runtime.podSandboxPid(sandbox)).toBeUndefined();
-      expect(await failureOf(runtime.podSandboxPid("missing" as SandboxId))).toMatchObject({ code: "NOT_FOUND" });
+      expect((await runtime.podSandboxProcess(sandbox)).pid).toBeUndefined();
+      expect(await failureOf(runtime.podSandboxProcess("missing" as SandboxId))).toMatchObject({ code: "NOT_FOUND" });
     });
 
     test("an update of a sandbox is accepted, or not implemented", async () => {

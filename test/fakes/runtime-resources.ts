@@ -1,5 +1,5 @@
 // What containers of the fake runtime use and are limited to, and how that is changed while they run.
-import type { ContainerFilter, CriCallOptions, SandboxFilter } from "../../cri/runtime.ts";
+import type { ContainerFilter, CriCallOptions, SandboxFilter, SandboxProcess } from "../../cri/runtime.ts";
 import type { Clock } from "../../host/clock.ts";
 import {
   ContainerStats,
@@ -23,8 +23,8 @@ import { FakeRuntimeStreaming } from "./runtime-streaming.ts";
 export class FakeRuntimeResources extends FakeRuntimeStreaming {
   /** By sandbox: what UpdatePodSandboxResources has informed the runtime of. */
   readonly sandboxUpdates = new Map<SandboxId, SandboxResources>();
-  /** The pid of every pause process. */
-  sandboxPid: number | undefined = 4242;
+  /** The pause process of every sandbox. */
+  sandboxProcess: SandboxProcess = { pid: 4242, image: "fake.test/pause:1" };
   readonly #processes: FakeProcesses;
 
   constructor(clock: Clock, requestTimeoutMs: number, processes: FakeProcesses) {
@@ -81,10 +81,10 @@ export class FakeRuntimeResources extends FakeRuntimeStreaming {
     );
   }
 
-  podSandboxPid(id: SandboxId, options?: CriCallOptions): Promise<number | undefined> {
-    return this.call("podSandboxPid", id, options, () => {
-      const { state } = this.#processes.sandbox("podSandboxPid", id);
-      return state === PodSandboxState.SANDBOX_READY ? this.sandboxPid : undefined;
+  podSandboxProcess(id: SandboxId, options?: CriCallOptions): Promise<SandboxProcess> {
+    return this.call("podSandboxProcess", id, options, () => {
+      const { state } = this.#processes.sandbox("podSandboxProcess", id);
+      return state === PodSandboxState.SANDBOX_READY ? this.sandboxProcess : { ...this.sandboxProcess, pid: undefined };
     });
   }
 

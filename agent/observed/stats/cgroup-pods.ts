@@ -11,12 +11,14 @@ import type {
 import type { ContainerIndex, IndexedContainer } from "./container-index.ts";
 import type { CpuRatePass } from "./cpu-rates.ts";
 import { usageOfCgroup } from "./from-cgroup.ts";
+import type { SandboxProcesses } from "./sandbox-processes.ts";
 
 export interface CgroupPodsDeps {
   readonly cgroups: CgroupUsageReader;
   /** The cgroup above all pods, below the mount point. It is unknown until the runtime has answered once. */
   readonly podsPath: () => Promise<string>;
   readonly index: ContainerIndex;
+  readonly processes: SandboxProcesses;
   readonly proc: Pick<ProcStats, "interfaces" | "openFiles" | "openFilesLimit">;
   readonly clock: Clock;
 }
@@ -43,6 +45,8 @@ export async function readCgroupPods(
   const { above, pods } = podFolders(deps.cgroups, await deps.podsPath());
   const known = await deps.index.byId(pods.flatMap(({ containers }) => [...containers.keys()]));
   const read = createReader(deps, detail, rates);
+  const sandboxes = pods.flatMap(({ containers }) => [...containers.keys()].filter((id) => known.get(id)?.isSandbox));
+  const images = detail === "all" ? await deps.processes.of(sandboxes) : undefined;
   return {
     above: above.flatMap((path) => {
       const usage = read.usage(path);
@@ -51,7 +55,8 @@ export async function readCgroupPods(
     pods: pods.flatMap(({ path, containers }) => {
       const found = [...containers].flatMap(([id, at]) => {
         const container = known.get(id);
-        return container === undefined ? [] : [{ ...container, path: at }];
+        if (container === undefined) return [];
+        return [{ ...container, image: images?.get(id)?.image ?? container.image, path: at }];
       });
       const pod = podReading(read, path, found);
       return pod === undefined ? [] : [pod];

@@ -5,15 +5,16 @@ import type { Clock } from "../../../host/clock.ts";
 import type { Log } from "../../../host/log/log.ts";
 import type { ProcStats } from "../../../host/proc-stats.ts";
 import type { ContainerStats } from "../../../proto/cri/gen/api.ts";
-import type { SandboxId } from "../../../proto/ids.ts";
 import type { ContainerReading, PodReading, UsageReading } from "../../decide/stats/readings.ts";
 import { sumOfUsages } from "../../decide/stats/usage-sum.ts";
 import { type ContainerIndex, type IndexedContainer, RUNTIME_DEADLINE_MS } from "./container-index.ts";
 import type { CpuRatePass } from "./cpu-rates.ts";
 import { usageOfRuntime } from "./from-runtime.ts";
+import type { SandboxProcesses } from "./sandbox-processes.ts";
 
 export interface RuntimePodsDeps {
-  readonly runtime: Pick<Runtime, "listContainerStats" | "listPodSandboxStats" | "podSandboxPid">;
+  readonly runtime: Pick<Runtime, "listContainerStats" | "listPodSandboxStats">;
+  readonly processes: SandboxProcesses;
   readonly index: ContainerIndex;
   readonly proc: Pick<ProcStats, "interfaces">;
   readonly clock: Clock;
@@ -26,10 +27,8 @@ export interface RuntimePods {
   read(detail: UsageDetail, rates: CpuRatePass): Promise<readonly PodReading[]>;
 }
 
-export function createRuntimePods({ runtime, index, proc, clock, log }: RuntimePodsDeps): RuntimePods {
+export function createRuntimePods({ runtime, processes, index, proc, clock, log }: RuntimePodsDeps): RuntimePods {
   const options = { deadlineMs: RUNTIME_DEADLINE_MS };
-  /** The pause process of each sandbox. */
-  let pids: ReadonlyMap<string, number> = new Map();
   /** containerd has no figures of sandboxes without a pod's cgroup: it is asked once. */
   let hasSandboxStats = true;
 
@@ -51,16 +50,6 @@ export function createRuntimePods({ runtime, index, proc, clock, log }: RuntimeP
     }
   }
 
-  async function updatePids(sandboxes: readonly IndexedContainer[]): Promise<void> {
-    const found = await Promise.all(
-      sandboxes.map(async ({ id }) => {
-        const pid = pids.get(id) ?? (await runtime.podSandboxPid(id as SandboxId, options).catch(undefinedIfRefused));
-        return pid === undefined ? [] : [[id, pid] as const];
-      }),
-    );
-    pids = new Map(found.flat());
-  }
-
   return {
     async read(detail, rates) {
       const [{ sandboxes, containers }, stats, ofSandboxes] = await Promise.all([
@@ -68,16 +57,16 @@ export function createRuntimePods({ runtime, index, proc, clock, log }: RuntimeP
         runtime.listContainerStats({}, options),
         sandboxStats(),
       ]);
-      if (detail !== "resources") await updatePids(sandboxes);
+      const running = detail === "resources" ? undefined : await processes.of(sandboxes.map(({ id }) => id));
       const statsById = new Map(stats.map((each) => [each.attributes?.id ?? "", each]));
       const nowMs = clock.now();
       return sandboxes
         .filter(({ pod }) => pod.name !== "")
-        .map(({ id, pod, createdAtMs, image }): PodReading => {
+        .map(({ id, pod, createdAtMs }): PodReading => {
           const own = containers.filter(({ sandboxId }) => sandboxId === id);
           const readings = own.flatMap((container) => containerReading(container, statsById.get(container.id)));
           const usage = ofSandboxes.get(id) ?? sumOfUsages(readings.flatMap((each) => each.usage ?? []));
-          const pid = detail === "resources" ? undefined : pids.get(id);
+          const { pid, image = "" } = running?.get(id) ?? {};
           return {
             ...pod,
             startedAtMs: createdAtMs,
@@ -99,10 +88,4 @@ export function createRuntimePods({ runtime, index, proc, clock, log }: RuntimeP
       }
     },
   };
-}
-
-function undefinedIfRefused(error: unknown): undefined {
-  // The sandbox has ended meanwhile, or the runtime is away: its network is not shown.
-  if (error instanceof CriError) return undefined;
-  throw error;
 }

@@ -23,6 +23,7 @@ import { createContainerIndex } from "./container-index.ts";
 import { createDiskUsages } from "./disk-usages.ts";
 import { withoutUnreadable } from "./readable-cgroups.ts";
 import { createRuntimePods } from "./runtime-pods.ts";
+import { createSandboxProcesses } from "./sandbox-processes.ts";
 import { createStatsReader, type StatsReaderDeps } from "./stats-reader.ts";
 
 const IMAGE = "docker.io/library/busybox:1";
@@ -110,10 +111,12 @@ async function runPod(name: string, hasCgroups = true): Promise<RunningPod> {
   return { sandbox, container, path };
 }
 const scope = (path: string, id: string) => `${path}/cri-containerd-${withoutHyphen(id)}.scope`;
+const withHyphen = (id: string) => id.replace(/^sandbox-?/, "sandbox-");
 const withoutHyphen = (id: string) => id.replaceAll("-", "");
 
 /** The fake's ids have hyphens, those of a real runtime have none. */
 const runtimeWithPlainIds = {
+  podSandboxProcess: (id: SandboxId) => runtime.podSandboxProcess(withHyphen(id) as SandboxId),
   listContainers: async (...input: Parameters<FakeRuntime["listContainers"]>) =>
     (await runtime.listContainers(...input)).map((each) => ({ ...each, id: withoutHyphen(each.id) })),
   listContainerStats: async (...input: Parameters<FakeRuntime["listContainerStats"]>) =>
@@ -138,7 +141,7 @@ const proc: ProcStats = {
 
 function createReader(overrides: Partial<StatsReaderDeps> = {}) {
   const log = new FakeLog();
-  const shared = { proc, clock, log };
+  const shared = { processes: createSandboxProcesses(runtimeWithPlainIds), proc, clock, log };
   const files = createFiles("/");
   const disks = createDiskUsages({
     runtime: { ...runtimeWithPlainIds, imageFsInfo: (options) => runtime.imageFsInfo(options) },
@@ -206,7 +209,8 @@ describe("pods with cgroups of their own", () => {
     ])
       await makeCgroup(path);
     const index = createContainerIndex(runtime);
-    const cgroupPods = { index, proc, clock, podsPath: async () => "/kubepods" };
+    const processes = createSandboxProcesses(runtime);
+    const cgroupPods = { index, processes, proc, clock, podsPath: async () => "/kubepods" };
     const { pods } = await createReader({ cgroupPods }).read("resources");
     expect(pods).toMatchObject([
       { cgroup: pod, sandbox: { cgroup: `${pod}/${sandbox}` }, containers: [{ cgroup: `${pod}/crio-${container}` }] },
@@ -282,6 +286,7 @@ describe("pods with cgroups of their own", () => {
   test("have the page of cAdvisor with the cgroups above, and every file", async () => {
     await runPod("web");
     const { node, pods } = await createReader().read("all");
+    expect(pods[0]?.sandbox).toMatchObject({ image: "fake.test/pause:1", usage: { cpu: { usageNs: 1e9 } } });
     expect(node.cgroups?.map(({ path }) => path)).toEqual([SLICE, `${SLICE}/kubepods-burstable.slice`]);
     expect(pods[0]?.containers[0]?.usage).toMatchObject({
       io: [{ device: "8:0", reads: 3 }],

@@ -14,6 +14,7 @@ import { createContainerIndex } from "../../observed/stats/container-index.ts";
 import { createDiskUsages } from "../../observed/stats/disk-usages.ts";
 import { withoutUnreadable } from "../../observed/stats/readable-cgroups.ts";
 import { createRuntimePods } from "../../observed/stats/runtime-pods.ts";
+import { createSandboxProcesses } from "../../observed/stats/sandbox-processes.ts";
 import { createStatsReader, type StatsReader } from "../../observed/stats/stats-reader.ts";
 import type { StatsRoutesDeps } from "../../serve/stats/stats-routes.ts";
 import type { Agent } from "../agent.ts";
@@ -44,7 +45,7 @@ function createReader(deps: StatsPagesDeps): StatsReader {
   const { rootDir, podLogsDir } = config;
   const proc = createProcStats();
   const index = createContainerIndex(runtime);
-  const shared = { index, proc, clock, log };
+  const shared = { index, processes: createSandboxProcesses(runtime), proc, clock, log };
   const ownCgroup = proc.ownCgroup();
   return createStatsReader({
     cgroupPods: podsCgroup && { ...shared, podsPath: answeredSoon(podsCgroup, clock) },

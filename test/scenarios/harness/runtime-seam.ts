@@ -15,7 +15,7 @@ const runtimeVerbs = {
   podSandboxStatus: "reads",
   listPodSandbox: "reads",
   listPodSandboxStats: "reads",
-  podSandboxPid: "reads",
+  podSandboxProcess: "reads",
   createContainer: "mutates",
   startContainer: "mutates",
   stopContainer: "mutates",

@@ -1,5 +1,6 @@
 import type { Route } from "../api/route.ts";
-import { expositionTypes, formatExposition, type MetricFamily, negotiateExposition } from "../stats/exposition.ts";
+import type { MetricFamily } from "../stats/exposition.ts";
+import { sendExposition } from "../stats/send-exposition.ts";
 
 export interface MetricsRoutesDeps {
   /** Every metric of a page, with the gauges as they are now. */
@@ -16,11 +17,6 @@ function pageRoute(pattern: string, families: () => Promise<readonly MetricFamil
   return {
     pattern,
     methods: "all",
-    async handle({ headers }, response) {
-      const format = negotiateExposition(headers.accept);
-      const page = formatExposition(await families(), format);
-      response.start(200, { "content-type": expositionTypes[format] });
-      response.end(page);
-    },
+    handle: async (request, response) => await sendExposition(request, response, await families()),
   };
 }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from "bun:test";
+import { gunzipSync } from "node:zlib";
 import type { UsageDetail } from "../../../cgroups/usage.ts";
 import { CriError } from "../../../cri/error.ts";
 import { recordedPage } from "../../../test/differential/stats/page-shape.ts";
@@ -37,10 +38,9 @@ function createSubject(failure?: Error) {
   async function ask(path: string, { query = "", form = "", ...rest }: Ask = {}) {
     const route = routes.find(({ pattern }) => pattern === path);
     if (route === undefined) throw new Error(`no route ${path}`);
-    const answer = { status: 0, headers: {} as Readonly<Record<string, string>>, body: "" };
-    const add = (chunk: unknown) => {
-      answer.body += String(chunk);
-    };
+    const answer = { status: 0, headers: {} as Readonly<Record<string, string>> };
+    const chunks: Uint8Array[] = [];
+    const add = (chunk: string | Uint8Array) => void chunks.push(Buffer.from(chunk));
     const request: ApiRequest = {
       ...{ method: "GET", path, params: {}, headers: {}, signal: new AbortController().signal },
       user: { username: "u", groups: [] },
@@ -58,7 +58,8 @@ function createSubject(failure?: Error) {
       write: async (chunk) => add(chunk),
       end: (chunk = "") => add(chunk),
     });
-    return answer;
+    const bytes = Buffer.concat(chunks);
+    return { ...answer, bytes, body: bytes.toString() };
   }
   return { ask, reads, routes };
 }
@@ -114,6 +115,23 @@ describe("/stats/summary", () => {
 });
 
 describe("the pages of metrics", () => {
+  const encodings: readonly (readonly [acceptEncoding: string | undefined, isCompressed: boolean])[] = [
+    [undefined, false],
+    ["gzip", true],
+    ["br, GZIP;q=0.5", true],
+    ["gzip;q=0", false],
+    ["gzip;q=0.0, identity", false],
+    ["x-gzip, deflate", false],
+  ];
+  for (const [acceptEncoding, isCompressed] of encodings)
+    test(`are ${isCompressed ? "" : "not "}compressed for a client that accepts ${acceptEncoding}`, async () => {
+      const asked = acceptEncoding === undefined ? {} : { headers: { "accept-encoding": acceptEncoding } };
+      const { headers, bytes } = await createSubject().ask("/metrics/cadvisor", asked);
+      expect(headers["content-encoding"]).toBe(isCompressed ? "gzip" : undefined);
+      const text = String(isCompressed ? gunzipSync(bytes) : bytes);
+      expect(text).toContain("\ncontainer_scrape_error 0\n");
+    });
+
   for (const [path, detail, metric] of [
     ["/metrics/resource", "resources", "resource_scrape_error"],
     ["/metrics/cadvisor", "all", "container_scrape_error"],

@@ -8,8 +8,8 @@ import { type SummaryScope, toSummary } from "../../decide/stats/summary.ts";
 import { ApiError } from "../api/api-error.ts";
 import type { ApiRequest, ApiResponse, Route } from "../api/route.ts";
 import { cadvisorMetrics, type MachineMetrics } from "./cadvisor-metrics.ts";
-import { expositionTypes, formatExposition, type MetricFamily, negotiateExposition } from "./exposition.ts";
 import { resourceMetrics } from "./resource-metrics.ts";
+import { sendExposition } from "./send-exposition.ts";
 
 export interface StatsRoutesDeps {
   readonly nodeName: string;
@@ -40,14 +40,14 @@ export function createStatsRoutes(deps: StatsRoutesDeps): readonly Route[] {
       pattern: "/metrics/resource",
       methods: "all",
       handle: async (request, response) =>
-        sendMetrics(request, response, resourceMetrics(await readIfPossible(deps, "resources"))),
+        await sendExposition(request, response, resourceMetrics(await readIfPossible(deps, "resources"))),
     },
     {
       pattern: "/metrics/cadvisor",
       methods: "all",
       handle: async (request, response) => {
         const readings = await readIfPossible(deps, "all");
-        sendMetrics(request, response, cadvisorMetrics(readings, machine, { deviceName, nowMs: clock.now() }));
+        await sendExposition(request, response, cadvisorMetrics(readings, machine, { deviceName, nowMs: clock.now() }));
       },
     },
   ];
@@ -84,10 +84,4 @@ async function readIfPossible({ read, log }: StatsRoutesDeps, detail: UsageDetai
     log.warn({ err: error }, "the stats of the node cannot be read");
     return undefined;
   }
-}
-
-function sendMetrics({ headers }: ApiRequest, response: ApiResponse, families: readonly MetricFamily[]): void {
-  const format = negotiateExposition(headers.accept);
-  response.start(200, { "content-type": expositionTypes[format] });
-  response.end(formatExposition(families, format));
 }

@@ -101,7 +101,7 @@ describe.skipIf(skip !== undefined)("the stats of a node", () => {
     const token = (await cluster.kubectl("create", "token", SERVICE_ACCOUNT)).trim();
     const { port } = JSON.parse(await readFile(cluster.node.paths.agentConfig, "utf8")) as { readonly port: number };
     const client = createApiClient({ port, ca: undefined, token });
-    const { status, text } = await client.request("GET", "/metrics/resource", { "accept-encoding": "gzip" });
+    const { status, text } = await client.request("GET", "/metrics/resource");
     expect(status).toBe(200);
     const samples = new Map(
       [...text.matchAll(/^(\w+)(\{.*\})? (\S+)( \d{13})?$/gm)].map(([line, name = ""]) => [name, line]),

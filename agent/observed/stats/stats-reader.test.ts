@@ -238,6 +238,26 @@ describe("pods with cgroups of their own", () => {
     expect((await reader.read("summary")).pods[0]?.usage?.cpu?.nanoCores).toBeWithin(95e6, 101e6);
   });
 
+  test("that are new have a rate since their start, where nothing was used yet", async () => {
+    const reader = createReader();
+    await makeCgroup(SLICE);
+    await reader.read("resources");
+    const { path } = await runPod("new");
+    await clock.advance(4_000);
+    await setUsage(path, 1_000_000);
+    expect((await reader.read("summary")).pods[0]?.usage?.cpu?.nanoCores).toBe(250e6);
+  });
+
+  test("are not confused with CRI-O's monitors of their containers", async () => {
+    const { path, container } = await runPod("web");
+    const id = withoutHyphen(container);
+    await makeCgroup(`${path}/crio-conmon-${id}.scope`, 9_000_000);
+    const { pods } = await createReader().read("summary");
+    expect(pods[0]?.containers).toMatchObject([
+      { id, cgroup: scope(path, container), usage: { cpu: { usageNs: 1e9 } } },
+    ]);
+  });
+
   test("vanish while they are read", async () => {
     const [web, gone] = [await runPod("web"), await runPod("gone")];
     const reader = createReader();

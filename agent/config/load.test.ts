@@ -665,3 +665,70 @@ test("the configuration is deeply frozen", async () => {
   expect(() => (config.clusterDNS as string[]).push("2.2.2.2")).toThrow();
   expect(() => Object.assign(kubelet.logging, { format: "json" })).toThrow();
 });
+
+describe("the configuration of the node's API", () => {
+  test("is secure by default: no anonymous requests, webhooks, no query of the journal, no port without authentication", async () => {
+    const { config } = await load([]);
+    expect(config.healthz).toEqual({ address: "127.0.0.1", port: 10248 });
+    expect(config.api).toEqual({
+      address: "0.0.0.0",
+      port: 10250,
+      tls: {
+        files: undefined,
+        certDir: "/var/lib/kubelet/pki",
+        minVersion: "",
+        cipherSuites: [],
+        curvePreferences: [],
+      },
+      clientCAFile: undefined,
+      tokenReview: { cacheTtlMs: 120_000 },
+      allowsAnonymous: false,
+      accessReview: { allowedTtlMs: 300_000, deniedTtlMs: 30_000 },
+      streamingIdleTimeoutMs: 14_400_000,
+      enables: {
+        debugging: true,
+        systemLogs: true,
+        systemLogQuery: false,
+        profiling: true,
+        debugFlags: true,
+        checkpoint: true,
+      },
+    });
+  });
+
+  test("has paths from the working directory, and what is turned off is undefined", async () => {
+    const flags = [
+      "--tls-cert-file=tls.crt",
+      "--tls-private-key-file=/tls.key",
+      "--client-ca-file=ca.crt",
+      "--cert-dir=pki",
+    ];
+    const { config } = await load([
+      ...flags,
+      "--authorization-mode=AlwaysAllow",
+      "--authentication-token-webhook=false",
+    ]);
+    expect(config.api).toMatchObject({
+      tls: { files: { cert: "/work/tls.crt", key: "/tls.key" }, certDir: "/work/pki" },
+      clientCAFile: "/work/ca.crt",
+    });
+    expect([config.api?.tokenReview, config.api?.accessReview]).toEqual([undefined, undefined]);
+    const off = await load(["--enable-server=false", "--healthz-port=0"]);
+    expect([off.config.api, off.config.healthz]).toEqual([undefined, undefined]);
+  });
+
+  test("shows the effective value of every flag, without secrets", async () => {
+    const { config } = await load(["--root-dir=/r", "--manifest-url=http://user:secret@example.com"], {
+      "/config": "port: 10260\nclusterDNS: [192.0.2.53]",
+    });
+    expect(config.flagValues).toMatchObject({
+      port: "10260",
+      "root-dir": "/r",
+      "cluster-dns": '["192.0.2.53"]',
+      "cert-dir": "/var/lib/kubelet/pki",
+      "manifest-url": "CLASSIFIED",
+      "storage-driver-password": "CLASSIFIED",
+      "node-ip": "",
+    });
+  });
+});

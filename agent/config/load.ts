@@ -74,7 +74,7 @@ export async function loadConfig(options: LoadOptions): Promise<LoadResult> {
   checkAll(node, gates, [...earlierProblems, ...problems, ...configFiles.problems, ...providers.problems]);
   const kubelet = freezeDeep(configurationOf(node));
   const { config: credentialProviders } = providers;
-  const flagValues = flagValuesOf(overrides);
+  const flagValues = flagValuesOf(overrides, kubelet);
   const config = freezeDeep(resolveConfig(kubelet, flags, { nodeName, credentialProviders, flagValues }, absolute));
   const warnings = [...flagWarnings(overrides), ...versionWarnings(version), ...findWarnings(node)];
   return { kind: "config", config, kubelet, warnings, skippedFiles: configFiles.skipped };

@@ -4,6 +4,7 @@ import { parseQuantity, toScaled } from "../../proto/kubernetes/values/quantity.
 import type { Json } from "../../proto/yaml/value-node.ts";
 import type { ApiConfig, ClusterConfigSource, Config, RequestRate } from "./config.ts";
 import { validDurationMs } from "./fields/duration.ts";
+import type { Flag } from "./flags/flag.ts";
 import type { FlagOverrides } from "./flags/flag-overrides.ts";
 import { flagGroups } from "./flags/flag-table.ts";
 import { declaredGates } from "./kubelet-config/feature-gates.ts";
@@ -238,16 +239,17 @@ function resolveApi(kubelet: KubeletConfiguration, ...[{ certDir }, gates, absol
   };
 }
 
-/** Every flag with its value or its default, as `/flagz` shows it. Secret ones are masked, as the kubelet masks them. */
-export function flagValuesOf({ byName }: FlagOverrides): Config["flagValues"] {
-  const textOf = (value: Json) => (typeof value === "object" ? JSON.stringify(value) : String(value));
-  const all = flagGroups.flatMap(({ flags }) => flags);
-  return Object.fromEntries(
-    all.map(({ name, secret, default: fallback = "" }) => [
-      name,
-      secret === true ? "CLASSIFIED" : textOf(byName.get(name)?.value ?? fallback),
-    ]),
-  );
+/** Every flag with its effective value, as `/flagz` shows it. Secret ones are masked, as the kubelet masks them. */
+export function flagValuesOf({ byName }: FlagOverrides, kubelet: KubeletConfiguration): Config["flagValues"] {
+  const valueOf = ({ name, field, default: fallback }: Flag) =>
+    field === undefined ? (byName.get(name)?.value ?? fallback) : valueAt(kubelet, field);
+  const textOf = (value: unknown) => (typeof value === "object" ? JSON.stringify(value) : String(value ?? ""));
+  const all: readonly Flag[] = flagGroups.flatMap(({ flags }) => flags);
+  return Object.fromEntries(all.map((flag) => [flag.name, flag.secret ? "CLASSIFIED" : textOf(valueOf(flag))]));
+}
+
+function valueAt(value: unknown, path: string): unknown {
+  return path.split(".").reduce((at, name) => (at as Readonly<Record<string, unknown>> | undefined)?.[name], value);
 }
 
 /** The values of the settings that exist only as flags, with their defaults. */

@@ -40,7 +40,7 @@ import { ROOT_DIR_HINT, toStartError } from "./preflight/start-error.ts";
 import { readIdPool } from "./preflight/subordinate-ids.ts";
 import { checkSwap, swappedVolumesEvent } from "./preflight/swap.ts";
 import type { AgentCommandLine } from "./serve/local/agent-command-line.ts";
-import { createApiRequestRecorder, createRuntimeCallRecorder } from "./serve/metrics/call-recorder.ts";
+import { createRuntimeCallRecorder } from "./serve/metrics/call-recorder.ts";
 import { createKubeletMetrics, type KubeletMetrics } from "./serve/metrics/kubelet-metrics.ts";
 import type { NodeFacts } from "./translate/node-facts.ts";
 import { type Agent, type AgentOptions, createAgent, type PodSource } from "./wiring/agent.ts";
@@ -126,7 +126,7 @@ async function runWithLocks(
     ...nodeDeps,
     hostFiles,
     node,
-    onApiAttempt: createApiRequestRecorder(metrics),
+    metrics,
     wakeAllPods: podWakes.emit,
   });
   if (clusterNode !== undefined) addressChanges.subscribe(clusterNode.invalidateAddresses);
@@ -279,7 +279,7 @@ function workingDir(): string | undefined {
 
 type ClusterNodeAdapters = Pick<
   ClusterNodeOptions,
-  "hostFiles" | "node" | "addresses" | "clock" | "log" | "onApiAttempt" | "wakeAllPods"
+  "hostFiles" | "node" | "addresses" | "clock" | "log" | "metrics" | "wakeAllPods"
 >;
 
 /** Rebuilds the admission node only when the Node object changes: a hundred new pods are admitted against one. */

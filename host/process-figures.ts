@@ -10,7 +10,8 @@ export interface ProcessFigures {
   readonly virtualBytes: number;
   /** 2^64 without a limit, as Go has it. */
   readonly maxVirtualBytes: number;
-  /** Seconds since the epoch. */
+  /** When the machine has booted; this and the next one are seconds since the epoch. */
+  readonly bootSeconds: number;
   readonly startedSeconds: number;
   /** Of its network namespace. */
   readonly receivedBytes: number;
@@ -40,6 +41,7 @@ export function readProcessFigures(proc = "/proc"): ProcessFigures {
     residentBytes: Number(/^VmRSS:\s+(\d+) kB$/m.exec(text("self/status"))?.[1] ?? 0) * 1024,
     virtualBytes: field(23),
     maxVirtualBytes: limit("Max address space"),
+    bootSeconds,
     startedSeconds: bootSeconds + field(22) / TICKS_PER_SECOND,
     receivedBytes: network.get("InOctets") ?? 0,
     transmittedBytes: network.get("OutOctets") ?? 0,

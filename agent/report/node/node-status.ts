@@ -43,6 +43,7 @@ export interface NodeStatusOptions {
   readonly record: (event: NodeEvent) => void;
   /** Called after each accepted report. */
   readonly onReported: () => void;
+  readonly onRegistration?: RegistrationOptions["onRegistration"];
   readonly deadlineMs: number;
 }
 

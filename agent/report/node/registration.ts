@@ -17,6 +17,8 @@ export interface RegistrationOptions {
   readonly nodeName: string;
   /** The Node object to create. */
   readonly nodeToCreate: () => Node;
+  /** Called before the Node object is to be created, and when this agent has created it. */
+  readonly onRegistration?: ((step: "attempted" | "created") => void) | undefined;
   /** Called after each failed attempt. */
   readonly onFailure: (error: unknown) => void;
   /** Ends the wait before the next attempt when the API server is reachable again. */
@@ -37,9 +39,11 @@ export interface Registration {
 export async function registerNode(registration: RegistrationOptions, signal: AbortSignal): Promise<Registration> {
   const { clock, log, nodeName: node } = registration;
   const failureLog = createFailureLog(log, "the node cannot be registered yet; trying again", loggedReasonOf);
+  registration.onRegistration?.("attempted");
   for (let failures = 1; ; failures += 1) {
     try {
       const registered = await attempt(registration, signal);
+      if (registered.isCreated) registration.onRegistration?.("created");
       log.info({ node }, registered.isCreated ? "the node is registered" : "the node was registered before");
       return registered;
     } catch (error) {

@@ -21,6 +21,8 @@ export interface ApiServerOptions {
   readonly authorizer: Authorizer;
   readonly tls: TlsSettings;
   readonly limits: ConnectionLimits;
+  /** Called with each request; its result when the request has been answered. */
+  readonly onRequest?: (method: string, target: string) => () => void;
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -58,9 +60,9 @@ const PARSER_LIMITS = { maxHeaderSize: MAX_HEADER_BYTES, handshakeTimeout: HANDS
 
 /** Throws for a certificate or a key that cannot be used. */
 export function createApiServer(options: ApiServerOptions): ApiServer {
-  const { routes, authenticator, authorizer, tls, clock, log, limits } = options;
+  const { routes, authenticator, authorizer, tls, clock, log, limits, onRequest } = options;
   const admit = createAdmitRequest(authenticator, authorizer, log);
-  const deps = { routes: createRouteTable(routes), admit, log };
+  const deps = { routes: createRouteTable(routes), admit, log, ...(onRequest && { onRequest }) };
   const connections = createConnections(limits, clock);
   const server = http2.createSecureServer({
     ...tls,

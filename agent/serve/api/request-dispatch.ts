@@ -34,6 +34,8 @@ export interface ReceivedUpgrade {
 export interface RequestDispatchDeps {
   readonly routes: RouteTable;
   readonly admit: AdmitRequest;
+  /** Called with each request; its result when the request has been answered. */
+  readonly onRequest?: (method: string, target: string) => () => void;
   readonly log: Log;
 }
 
@@ -47,6 +49,7 @@ export async function dispatchRequest(
   response: TrackedResponse,
 ): Promise<void> {
   const { log } = deps;
+  const onAnswered = deps.onRequest?.(request.method, request.target);
   try {
     await answer(deps, request, response);
   } catch (error) {
@@ -58,6 +61,8 @@ export async function dispatchRequest(
       log.error({ err: error }, "the node's API cannot answer a request");
       sendText(response, 500, error instanceof Error ? error.message : String(error));
     }
+  } finally {
+    onAnswered?.();
   }
 }
 

@@ -16,6 +16,7 @@ import {
   type TlsFilesOptions,
 } from "../../serve/api/tls/tls-files.ts";
 import { tlsParametersOf } from "../../serve/api/tls/tls-parameters.ts";
+import { createHttpRequestRecorder } from "../../serve/metrics/http-recorder.ts";
 import { type ApiRouteDeps, createApiRoutes } from "./api-routes.ts";
 
 export interface NodeApiOptions extends ApiRouteDeps {
@@ -51,7 +52,8 @@ export async function serveNodeApi(options: NodeApiOptions): Promise<NodeApi | u
   const contents = await readFirst(files, api);
   const routes = createApiRoutes(options);
   const tls = tlsSettings(settings, contents);
-  const server = createApiServer({ routes, authenticator, authorizer, tls, limits: LIMITS, clock, log });
+  const onRequest = createHttpRequestRecorder(options.metrics, clock);
+  const server = createApiServer({ routes, authenticator, authorizer, tls, limits: LIMITS, onRequest, clock, log });
   const port = await listen(server, api);
   log.info({ address: api.address, port }, "the node's API is served");
   const stopped = new AbortController();

@@ -4,6 +4,7 @@ import { createExec } from "../../../host/exec.ts";
 import type { Files } from "../../../host/fs/files.ts";
 import { createKeyPairs } from "../../../host/key-pairs.ts";
 import type { Log } from "../../../host/log/log.ts";
+import { readProcessFigures } from "../../../host/process-figures.ts";
 import type { ClusterEndpointSource } from "../../../kube/auth/cluster-endpoint.ts";
 import { readInCluster } from "../../../kube/auth/in-cluster.ts";
 import { readKubeconfig } from "../../../kube/auth/kubeconfig.ts";
@@ -11,7 +12,6 @@ import { createKubeClient } from "../../../kube/client.ts";
 import { KubeError } from "../../../kube/error.ts";
 import { createReviews, type Reviews } from "../../../kube/reviews.ts";
 import { createKubeConnection } from "../../../kube/transport/connection.ts";
-import type { RequestAttempt } from "../../../kube/transport/request-sender.ts";
 import type { Node } from "../../../proto/kubernetes/gen/types.ts";
 import { kubeletVersion, kubernetesVersion } from "../../../proto/kubernetes/version.ts";
 import type { ClusterConfigSource, Config } from "../../config/config.ts";
@@ -21,6 +21,9 @@ import type { ActionFinished } from "../../decide/pod/action-call.ts";
 import { StartError } from "../../preflight/start-error.ts";
 import { createEventRecorder } from "../../report/events/recorder.ts";
 import type { ClusterStatus } from "../../serve/local/agent-status.ts";
+import { createApiRequestRecorder } from "../../serve/metrics/call-recorder.ts";
+import type { KubeletMetrics } from "../../serve/metrics/kubelet-metrics.ts";
+import { createNodeStartRecorder, type NodeStartTimes } from "../../serve/metrics/node-start-recorder.ts";
 import type { LocalNode } from "../local-node.ts";
 import { type ClusterAccess, type ClusterSync, createClusterAccess } from "./cluster.ts";
 import { clusterStatus, withWatchHealth } from "./cluster-status.ts";
@@ -38,8 +41,7 @@ export interface ClusterNodeOptions {
   readonly log: Log;
   /** Returns a number in [0, 1), for jitter. */
   readonly random: () => number;
-  /** Receives each attempt of a request to the API server. */
-  readonly onApiAttempt: (attempt: RequestAttempt) => void;
+  readonly metrics: KubeletMetrics;
   /** Something that affects every pod has changed: its network or its addresses. */
   readonly wakeAllPods: () => void;
 }
@@ -73,11 +75,14 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
   const { nodeName } = config;
   const rateLimits = { main: config.kubeAPI, events: config.events };
   const requestOptions = { cluster: endpoint, nodeName, userAgent: userAgent(), rateLimits };
-  const connection = createKubeConnection({ ...requestOptions, clock, log, random, onAttempt: options.onApiAttempt });
+  const onAttempt = createApiRequestRecorder(options.metrics);
+  const connection = createKubeConnection({ ...requestOptions, clock, log, random, onAttempt });
   const kube = createKubeClient({ connection, clock, log, random });
   const watchedClient = withWatchHealth(kube, clock);
   const recorder = createEventRecorder({ kube: watchedClient.kube, nodeName, clock, log });
   const nodeChanges = createEventSource<[node: Node | undefined]>();
+  const nodeStart = createNodeStartRecorder(options.metrics, clock, nodeStartTimes);
+  nodeChanges.subscribe((changed) => isReady(changed) && nodeStart.onReady());
   const nodeSync = createNodeSync({
     kube,
     node,
@@ -86,6 +91,7 @@ export async function createClusterNode(options: ClusterNodeOptions): Promise<Cl
     random,
     settings: nodeSettingsOf(config, kubeletVersion, config.api?.port),
     registerNode: config.node.registerNode,
+    onRegistration: (step) => nodeStart[step === "created" ? "onRegistered" : "onRegistering"](),
     addresses: options.addresses,
     record: ({ object, ...event }) => recorder.record(object, event),
     onNodeChanged(changed) {
@@ -143,6 +149,15 @@ async function readCluster({
     if (!(error instanceof KubeError)) throw error;
     throw new StartError(error.message, { cause: error });
   }
+}
+
+const isReady = (node: Node | undefined) =>
+  node?.status?.conditions?.some(({ type, status }) => type === "Ready" && status === "True");
+
+/** When this machine has booted, and this process has started. */
+function nodeStartTimes(): NodeStartTimes {
+  const { bootSeconds, startedSeconds } = readProcessFigures();
+  return { bootAt: bootSeconds * 1000, agentAt: startedSeconds * 1000 };
 }
 
 function hasAddedImage({ action, result }: ActionFinished): boolean {

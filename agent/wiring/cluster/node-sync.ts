@@ -11,7 +11,11 @@ import { type NodeEvent, nodeReference } from "../../decide/node/node-report.ts"
 import type { NodeSettings } from "../../decide/node/node-settings.ts";
 import { createNodeObject, type NodeObject } from "../../desired/node-object.ts";
 import { createNodeLease, type LeaseState } from "../../report/node/lease.ts";
-import { createNodeStatusReporter, type NodeStatusState } from "../../report/node/node-status.ts";
+import {
+  createNodeStatusReporter,
+  type NodeStatusOptions,
+  type NodeStatusState,
+} from "../../report/node/node-status.ts";
 import type { LocalNode } from "../local-node.ts";
 import type { NodeObjectReader } from "./cluster.ts";
 
@@ -27,6 +31,7 @@ export interface NodeSyncOptions {
   readonly settings: NodeSettings;
   readonly registerNode: boolean;
   readonly record: (event: NodeEvent) => void;
+  readonly onRegistration?: NodeStatusOptions["onRegistration"];
   /** The Node object was created, deleted or changed: pods that wait for its labels may be admitted. */
   readonly onNodeChanged: (node: Node | undefined | "unknown") => void;
   /** The readiness of the runtime's network has changed. */
